@@ -1,0 +1,66 @@
+"""The one place with compiler options: `kernel`, `parallel_kernel` and two bit intrinsics.
+
+Kernels are cached on disk unless ``STRUDEL_NUMBA_CACHE=0``. Under ``NUMBA_DISABLE_JIT=1`` they run as plain
+Python, which is how small tests measure coverage, so `popcount` and `lowest_bit` have a plain twin.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import types
+from numba.extending import intrinsic
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = {
+    "cache": os.environ.get("STRUDEL_NUMBA_CACHE", "1") != "0",
+    "nogil": True,
+    "error_model": "numpy",  # log(0) is -inf and 0/0 is nan, as in NumPy, without a check per division
+}
+
+prange = numba.prange
+
+
+def kernel(function: F) -> F:
+    """Compile a loop over arrays, on first use."""
+    return cast(F, numba.njit(**_OPTIONS)(function))
+
+
+def parallel_kernel(function: F) -> F:
+    """Compile a loop over arrays whose `prange` iterations are independent."""
+    return cast(F, numba.njit(parallel=True, **_OPTIONS)(function))
+
+
+if numba.config.DISABLE_JIT:
+
+    def popcount(word: Any) -> int:
+        """Count the ones in a 64-bit word."""
+        return int(word).bit_count()
+
+    def lowest_bit(word: Any) -> int:
+        """Position of the lowest one in a non-zero 64-bit word."""
+        return (int(word) & -int(word)).bit_length() - 1
+
+else:
+
+    @intrinsic
+    def popcount(typing_context: Any, word: Any) -> Any:
+        """Count the ones in a 64-bit word."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.ctpop(args[0])
+
+        return types.int64(types.uint64), generate
+
+    @intrinsic
+    def lowest_bit(typing_context: Any, word: Any) -> Any:
+        """Position of the lowest one in a non-zero 64-bit word."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.cttz(args[0], context.get_constant(types.boolean, True))
+
+        return types.int64(types.uint64), generate

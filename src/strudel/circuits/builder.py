@@ -1,0 +1,148 @@
+"""The growing form of a circuit, for people and readers who build one node at a time.
+
+In:  a vtree, then `add_sum` calls, children first.
+Out: `build()` sorts, drops what the root does not reach, and freezes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from strudel._types import NONE, FloatArray, IntArray
+from strudel.circuits.circuit import Circuit
+from strudel.trees.vtree import Vtree
+
+
+class CircuitBuilder:
+    """Collects sum nodes over a vtree.
+
+    Examples
+    --------
+    >>> from strudel import Vtree
+    >>> builder = CircuitBuilder(Vtree.from_nested((0, 1)))
+    >>> often = builder.add_leaf_sum(1, 0.9)  # P(X1 = 1) = 0.9
+    >>> rarely = builder.add_leaf_sum(1, 0.2)
+    >>> root = builder.add_sum([(builder.literal(0, 1), often, 0.3), (builder.literal(0, 0), rarely, 0.7)])
+    >>> builder.build(root)
+    Circuit(n_vars=2, n_nodes=7, n_edges=6)
+    """
+
+    def __init__(self, vtree: Vtree, feature_names: Sequence[str] | None = None) -> None:
+        self.vtree = vtree
+        self.feature_names = None if feature_names is None else tuple(feature_names)
+        self._node_vtree = np.repeat(vtree.var_leaf, 2).tolist()
+        self._edges: list[tuple[int, int, int, float]] = []  # parent, left, right, log theta
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes so far, literals included."""
+        return len(self._node_vtree)
+
+    def literal(self, var: int, value: int) -> int:
+        """The node that is 1 exactly when `X_var == value`."""
+        if not 0 <= var < self.vtree.n_vars or value not in (0, 1):
+            raise ValueError(
+                f"literal needs a variable in 0..{self.vtree.n_vars - 1} and a value 0 or 1, "
+                f"but got variable {var} and value {value}."
+            )
+        return 2 * var + int(value)
+
+    def add_leaf_sum(self, var: int, theta: float) -> int:
+        """Add the Bernoulli sum with `P(X_var = 1) = theta`."""
+        if not 0.0 <= theta <= 1.0:
+            raise ValueError(f"theta must be a probability, but is {theta}.")
+        one, zero = self.literal(var, 1), self.literal(var, 0)
+        return self._add(int(self.vtree.var_leaf[var]), [(one, NONE, theta), (zero, NONE, 1.0 - theta)])
+
+    def add_sum(self, edges: Iterable[tuple[int, int, float]]) -> int:
+        """Add a sum of weighted products `(left child, right child, theta)`; returns its number.
+
+        The children of the first product decide for which vtree node the sum is normalised.
+        """
+        products = list(edges)
+        if not products:
+            raise ValueError("A sum node needs at least one edge.")
+        for left, right, theta in products:
+            for child in (left, right):
+                if not 0 <= child < self.n_nodes:
+                    raise ValueError(f"Node {child} does not exist yet: add children before their parents.")
+            if not theta >= 0.0:
+                raise ValueError(f"theta must be zero or more, but is {theta}.")
+        left_vtree, right_vtree = (self._node_vtree[child] for child in products[0][:2])
+        parent = int(self.vtree.node_parent[left_vtree])
+        if parent == NONE or self.vtree.node_left[parent] != left_vtree or self.vtree.node_right[parent] != right_vtree:
+            raise ValueError(
+                f"No vtree node has left child {left_vtree} and right child {right_vtree}: "
+                "the left child of a product must be normalised for the left side of its vtree node."
+            )
+        return self._add(parent, products)
+
+    def _add(self, vtree_node: int, edges: Iterable[tuple[int, int, float]]) -> int:
+        node = self.n_nodes
+        self._node_vtree.append(vtree_node)
+        with np.errstate(divide="ignore"):
+            self._edges += [(node, left, right, float(np.log(theta))) for left, right, theta in edges]
+        return node
+
+    def build(self, root: int | None = None) -> Circuit:
+        """Freeze what `root` (the last node by default) reaches."""
+        edges = np.array([edge[:3] for edge in self._edges], dtype=np.int32).reshape(-1, 3)
+        return assemble(
+            self.vtree,
+            np.array(self._node_vtree, dtype=np.int32),
+            edge_parent=edges[:, 0],
+            edge_left=edges[:, 1],
+            edge_right=edges[:, 2],
+            edge_log_theta=np.array([edge[3] for edge in self._edges], dtype=np.float64),
+            root=self.n_nodes - 1 if root is None else root,
+            feature_names=self.feature_names,
+        )
+
+
+def assemble(
+    vtree: Vtree,
+    node_vtree: IntArray,
+    edge_parent: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    edge_log_theta: FloatArray,
+    root: int,
+    feature_names: tuple[str, ...] | None = None,
+) -> Circuit:
+    """Make a `Circuit` of the nodes that `root` reaches, given edges in any order of parents.
+
+    Edges of one parent keep their order. Nodes are sorted by vtree node and number, which puts children first
+    because vtree children come before their parents.
+    """
+    n_literals = 2 * vtree.n_vars
+    reached = np.zeros(len(node_vtree), dtype=bool)
+    reached[:n_literals] = True
+    reached[root] = True
+    by_vtree = np.argsort(node_vtree[edge_parent], kind="stable")[::-1]
+    first = np.flatnonzero(np.diff(node_vtree[edge_parent[by_vtree]], prepend=-1))
+    for group in np.split(by_vtree, first[1:]) if len(by_vtree) else []:  # from the root's vtree node down
+        active = group[reached[edge_parent[group]]]
+        reached[edge_left[active]] = True
+        reached[edge_right[active][edge_right[active] != NONE]] = True
+    sums = np.flatnonzero(reached[n_literals:]) + n_literals
+    sums = sums[np.argsort(node_vtree[sums], kind="stable")]
+    sums = np.append(sums[sums != root], root) if root >= n_literals else sums
+    number = np.full(len(node_vtree) + 1, NONE, dtype=np.int32)  # number[NONE] stays NONE
+    number[:n_literals] = np.arange(n_literals)
+    number[sums] = np.arange(n_literals, n_literals + len(sums))
+
+    kept = np.flatnonzero(reached[edge_parent])
+    kept = kept[np.argsort(number[edge_parent[kept]], kind="stable")]
+    node_edges = np.zeros(n_literals + len(sums) + 1, dtype=np.int32)
+    np.cumsum(np.bincount(number[edge_parent[kept]], minlength=len(node_edges) - 1), out=node_edges[1:])
+    return Circuit(
+        vtree=vtree,
+        node_vtree=np.concatenate([node_vtree[:n_literals], node_vtree[sums]]),
+        node_edges=node_edges,
+        edge_left=number[edge_left[kept]],
+        edge_right=number[edge_right[kept]],
+        edge_log_theta=np.array(edge_log_theta[kept], dtype=np.float64),
+        feature_names=feature_names,
+    )

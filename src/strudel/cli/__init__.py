@@ -1,0 +1,1 @@
+"""Step 7c: the command line."""

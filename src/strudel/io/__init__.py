@@ -1,0 +1,1 @@
+"""Step 7a: files. `model_file` keeps models, `tables` reads data."""

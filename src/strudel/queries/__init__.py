@@ -1,0 +1,1 @@
+"""Step 5: a circuit and a question -> an exact answer."""

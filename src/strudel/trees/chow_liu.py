@@ -1,0 +1,177 @@
+"""Chow-Liu trees: the tree-shaped Bayesian network closest to the data.
+
+In:  a `BitMatrix`.
+Out: `ChowLiuTree`, rooted at its Jordan centre so that the vtree made from it stays shallow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from strudel._numba import kernel
+from strudel._types import NONE, CountArray, FloatArray, IntArray
+from strudel.data.bits import BitMatrix
+from strudel.data.counts import pair_counts
+from strudel.data.validation import as_bits
+from strudel.trees.mutual_information import pairwise_mutual_information
+
+
+@dataclass(frozen=True, eq=False)
+class ChowLiuTree:
+    """A tree (or forest) over the variables with one conditional table per variable."""
+
+    var_parent: IntArray  # (n_vars,) parent variable, NONE at a root
+    var_theta: FloatArray  # (n_vars, 2) P(X = 1 | parent = 0), P(X = 1 | parent = 1); equal at a root
+
+    @property
+    def n_vars(self) -> int:
+        """Number of variables."""
+        return len(self.var_parent)
+
+    @property
+    def roots(self) -> IntArray:
+        """The variables without a parent, in increasing order."""
+        return np.flatnonzero(self.var_parent == NONE).astype(np.int32)
+
+    def children(self) -> list[list[int]]:
+        """For every variable its children, in increasing order."""
+        children: list[list[int]] = [[] for _ in range(self.n_vars)]
+        for var, parent in enumerate(self.var_parent):
+            if parent != NONE:
+                children[parent].append(var)
+        return children
+
+    def __repr__(self) -> str:
+        return f"ChowLiuTree(n_vars={self.n_vars}, roots={self.roots.tolist()})"
+
+
+def learn_chow_liu_tree(
+    X: BitMatrix | ArrayLike, *, sample_weight: ArrayLike | None = None, alpha: float = 1.0
+) -> ChowLiuTree:
+    """Learn the maximum spanning tree of the smoothed pairwise mutual information.
+
+    Parameters
+    ----------
+    X : BitMatrix or array-like of shape (n_rows, n_vars)
+        Fully observed 0/1 rows.
+    sample_weight : array-like of shape (n_rows,), optional
+        How often each row counts.
+    alpha : float
+        Virtual rows added to each of the four cells of a pair of variables.
+
+    Returns
+    -------
+    ChowLiuTree
+        Rooted at the Jordan centre (of two, the one with the lower index).
+
+    Examples
+    --------
+    >>> tree = learn_chow_liu_tree([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
+    >>> tree.var_parent
+    array([-1,  0,  0], dtype=int32)
+    """
+    bits = as_bits(X, sample_weight)
+    counts = pair_counts(bits)
+    total = bits.total_weight
+    information = pairwise_mutual_information(counts, total, alpha)
+    neighbour = np.full(bits.n_vars, NONE, dtype=np.int32)
+    _maximum_spanning_tree(information, neighbour)
+    parent = _root_at(neighbour, jordan_centre(neighbour))
+    return ChowLiuTree(parent, _conditional_tables(parent, counts, total, alpha))
+
+
+@kernel
+def _maximum_spanning_tree(weight: FloatArray, neighbour: IntArray) -> None:
+    """Prim's algorithm from variable 0: `neighbour[v]` is the tree neighbour through which v was reached.
+
+    Equal weights go to the edge with the smaller larger endpoint, then the smaller other one. That makes the
+    order of edges total, so the tree is the one Kruskal's algorithm finds with the same rule, without sorting.
+    """
+    n_vars = len(weight)
+    is_inside = np.zeros(n_vars, dtype=np.bool_)
+    newest = 0
+    is_inside[0] = True
+    for v in range(1, n_vars):
+        neighbour[v] = 0
+    for _ in range(n_vars - 1):
+        best = NONE
+        for v in range(n_vars):
+            if is_inside[v]:
+                continue
+            if newest != neighbour[v] and _is_better(weight, newest, v, neighbour[v], v):
+                neighbour[v] = newest
+            if best == NONE or _is_better(weight, neighbour[v], v, neighbour[best], best):
+                best = v
+        is_inside[best] = True
+        newest = best
+
+
+@kernel
+def _is_better(weight: FloatArray, a: int, b: int, c: int, d: int) -> bool:
+    """Whether edge a-b comes before edge c-d."""
+    if weight[a, b] != weight[c, d]:
+        return weight[a, b] > weight[c, d]
+    if max(a, b) != max(c, d):
+        return max(a, b) < max(c, d)
+    return min(a, b) < min(c, d)
+
+
+def jordan_centre(neighbour: IntArray) -> int:
+    """The variable of a tree whose farthest variable is nearest, counted in hops; the lower index of two.
+
+    `neighbour` holds one tree neighbour per variable and NONE at one of them.
+    """
+    adjacent = _adjacency(neighbour)
+    one_end = _breadth_first(adjacent, 0)[0][-1]
+    order, parent = _breadth_first(adjacent, one_end)
+    path = [order[-1]]
+    while parent[path[-1]] != NONE:
+        path.append(parent[path[-1]])
+    # The centre of a tree is the middle of any longest path; an odd number of hops has two middles.
+    return min(path[(len(path) - 1) // 2], path[len(path) // 2])
+
+
+def _root_at(neighbour: IntArray, root: int) -> IntArray:
+    """The parent of every variable when the tree hangs from `root`."""
+    return np.array(_breadth_first(_adjacency(neighbour), root)[1], dtype=np.int32)
+
+
+def _adjacency(neighbour: IntArray) -> list[list[int]]:
+    adjacent: list[list[int]] = [[] for _ in neighbour]
+    for var, other in enumerate(neighbour.tolist()):
+        if other != NONE:
+            adjacent[var].append(other)
+            adjacent[other].append(var)
+    return adjacent
+
+
+def _breadth_first(adjacent: list[list[int]], start: int) -> tuple[list[int], list[int]]:
+    """The variables in breadth-first order from `start`, and the parent of each."""
+    order = [start]
+    parent = [NONE] * len(adjacent)
+    for var in order:
+        for other in adjacent[var]:
+            if other != parent[var]:
+                parent[other] = var
+                order.append(other)
+    return order, parent
+
+
+def _conditional_tables(
+    parent: IntArray, counts: CountArray, total: float, alpha: float
+) -> FloatArray:
+    """P(X = 1 | parent) with the smoothing of the mutual information; 1/2 where nothing is known."""
+    n_vars = len(parent)
+    var = np.arange(n_vars)
+    one = np.diagonal(counts)
+    is_root = parent == NONE
+    up = np.where(is_root, var, parent)
+    both = counts[var, up]
+    joint = np.stack([one - both, both], axis=1) + alpha
+    margin = np.stack([total - one[up], one[up]], axis=1) + 2 * alpha
+    joint[is_root] = (one + 2 * alpha)[is_root, None]
+    margin[is_root] = total + 4 * alpha
+    return np.divide(joint, margin, out=np.full((n_vars, 2), 0.5), where=margin > 0)

@@ -1,0 +1,68 @@
+"""Mutual information of every pair of variables, from counts.
+
+In:  pair counts and the total weight.
+Out: float64 `(n_vars, n_vars)` in nats, zero on the diagonal.
+
+Smoothing adds `alpha` to each of the four cells of a pair, hence `2 alpha` to the two cells of a single
+variable, so that pairs always sum to their margins.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strudel._numba import kernel, parallel_kernel, prange
+from strudel._types import CountArray, FloatArray
+
+
+def pairwise_mutual_information(counts: CountArray, total: float, alpha: float = 1.0) -> FloatArray:
+    """Smoothed mutual information of all pairs.
+
+    Examples
+    --------
+    >>> counts = np.array([[50.0, 50.0], [50.0, 50.0]])  # two equal columns, half of them ones
+    >>> pairwise_mutual_information(counts, 100.0).round(3)
+    array([[0.   , 0.597],
+           [0.597, 0.   ]])
+    """
+    information = np.zeros_like(counts)
+    _pairwise_mutual_information(counts, float(total), float(alpha), information)
+    return information
+
+
+@parallel_kernel
+def _pairwise_mutual_information(
+    counts: CountArray, total: float, alpha: float, information: FloatArray
+) -> None:
+    """Fill the symmetric `information` (n_vars, n_vars)."""
+    n_vars = len(counts)
+    scale = total + 4.0 * alpha
+    if scale <= 0.0:
+        return
+    single = np.empty(n_vars)
+    for i in range(n_vars):
+        one = counts[i, i]
+        single[i] = _xlogx(one + 2.0 * alpha) + _xlogx(total - one + 2.0 * alpha)
+    for half in prange((n_vars + 1) // 2):
+        for side in range(2):
+            i = np.int64(half) if side == 0 else n_vars - 1 - np.int64(half)
+            if side == 1 and i == np.int64(half):
+                continue
+            for j in range(i + 1, n_vars):
+                both = counts[i, j]
+                pair = (
+                    _xlogx(both + alpha)
+                    + _xlogx(counts[i, i] - both + alpha)
+                    + _xlogx(counts[j, j] - both + alpha)
+                    + _xlogx(total - counts[i, i] - counts[j, j] + both + alpha)
+                )
+                # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
+                value = (pair - single[i] - single[j]) / scale + np.log(scale)
+                information[i, j] = value
+                information[j, i] = value
+
+
+@kernel
+def _xlogx(x: float) -> float:
+    """x ln x, continued by 0 at 0."""
+    return x * np.log(x) if x > 0.0 else 0.0
