@@ -1,0 +1,262 @@
+"""Circuit flows: which edges a row passes on its way through a deterministic circuit.
+
+In:  a deterministic `Circuit` and fully observed rows.
+Out: `Flows`, the one active edge of every row at every vtree node it reaches, and the weight through each edge.
+
+Values go up the circuit, flows come down (Dang et al. 2020, section 3), 64 rows to a word. A row activates at most
+one edge per vtree node, however large the circuit is, so a flow is kept as one index per row and vtree node
+instead of one bit per row and edge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from strudel._numba import kernel, lowest_bit, parallel_kernel, prange
+from strudel._types import NONE, CountArray, FloatArray, IntArray, WordArray
+from strudel.circuits.circuit import Circuit
+from strudel.data.bits import BitMatrix
+from strudel.data.validation import as_bits
+from strudel.errors import CircuitPropertyError
+
+BLOCK_WORDS = 8  # 512 rows: one cache line per node
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """The flows of many rows through one circuit."""
+
+    active_edge: IntArray  # (n_vtree_nodes, n_rows) NONE where a literal is reached, or nothing is
+    edge_count: CountArray  # (n_edges,) weight of the rows through each edge
+    is_possible: np.ndarray  # (n_rows,) bool: whether the row reaches the root at all
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.active_edge.shape[1]
+
+
+def compute_flows(
+    circuit: Circuit, X: BitMatrix | ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> Flows:
+    """Find the active edges of every row.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Deterministic, smooth and structured-decomposable.
+    X : BitMatrix or array-like of shape (n_rows, n_vars)
+        Fully observed rows.
+    sample_weight : array-like of shape (n_rows,), optional
+        How often each row counts.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> flows = compute_flows(figure_1_circuit(), [[1, 0, 1, 0]])
+    >>> int((flows.active_edge >= 0).sum())  # the red edges of Figure 1, and the product without a choice
+    5
+    """
+    bits = _bits_for(circuit, X, sample_weight)
+    active = np.full((circuit.vtree.n_nodes, bits.n_rows), NONE, dtype=np.int32)
+    is_twice = _sweep(circuit, bits, active, np.empty(0), np.empty((0, 0), dtype=np.uint64))
+    _raise_if_ambiguous(is_twice)
+    count = np.zeros(circuit.n_edges)
+    _count(active, bits.weights, count)
+    return Flows(active, count, _is_possible(circuit, active, bits))
+
+
+def flow_log_likelihood(circuit: Circuit, X: BitMatrix | ArrayLike) -> FloatArray:
+    """Log-likelihood of every row: the sum of the log-parameters of its active edges; -inf if it has none.
+
+    Needs a deterministic circuit; the flows are not kept.
+    """
+    bits = _bits_for(circuit, X, None)
+    total = np.full(bits.n_rows, -np.inf)
+    is_twice = _sweep(circuit, bits, np.empty((0, 0), np.int32), total, np.empty((0, 0), np.uint64))
+    _raise_if_ambiguous(is_twice)
+    return total
+
+
+def dense_flows(circuit: Circuit, X: BitMatrix | ArrayLike) -> WordArray:
+    """The paper's bit-vectors: `(n_edges, n_words)`, bit r of line e is 1 when row r flows through edge e."""
+    bits = _bits_for(circuit, X, None)
+    dense = np.zeros((circuit.n_edges, bits.words.shape[1]), dtype=np.uint64)
+    _sweep(circuit, bits, np.empty((0, 0), np.int32), np.empty(0), dense)
+    return dense
+
+
+def _bits_for(
+    circuit: Circuit, X: BitMatrix | ArrayLike, sample_weight: ArrayLike | None
+) -> BitMatrix:
+    bits = as_bits(X, sample_weight)
+    if bits.n_vars != circuit.n_vars:
+        raise ValueError(
+            f"X has {bits.n_vars} columns, but the circuit has {circuit.n_vars} variables."
+        )
+    return bits
+
+
+def _raise_if_ambiguous(is_twice: bool) -> None:
+    if is_twice:
+        raise CircuitPropertyError(
+            "Flows need a deterministic circuit, but some row satisfies two edges of one sum node. "
+            "why_not_deterministic(circuit) says which."
+        )
+
+
+def _is_possible(circuit: Circuit, active: IntArray, bits: BitMatrix) -> np.ndarray:
+    if circuit.root >= 2 * circuit.n_vars:
+        return active[circuit.vtree.root] != NONE
+    return bits.unpack()[:, 0] == circuit.root  # the root is a literal: a single variable, fixed
+
+
+def _sweep(
+    circuit: Circuit, bits: BitMatrix, active: IntArray, total: FloatArray, dense: WordArray
+) -> bool:
+    """Fill whichever of the three outputs is not empty; returns whether some row took two edges of one sum."""
+    n_words = bits.words.shape[1]
+    n_blocks = -(-n_words // BLOCK_WORDS)
+    is_twice = np.zeros(n_blocks, dtype=np.bool_)
+    _flow_blocks(
+        bits.words,
+        bits.n_rows,
+        circuit.node_vtree,
+        circuit.node_edges,
+        circuit.edge_left,
+        circuit.edge_right,
+        circuit.edge_log_theta,
+        active,
+        total,
+        dense,
+        is_twice,
+    )
+    return bool(is_twice.any())
+
+
+@parallel_kernel
+def _flow_blocks(
+    words: WordArray,
+    n_rows: int,
+    node_vtree: IntArray,
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    edge_log_theta: FloatArray,
+    active: IntArray,
+    total: FloatArray,
+    dense: WordArray,
+    is_twice: np.ndarray,
+) -> None:
+    """Blocks of rows are independent, so threads share nothing but the outputs' disjoint parts."""
+    for block in prange(len(is_twice)):
+        is_twice[block] = _flow_block(
+            words,
+            n_rows,
+            np.int64(block) * BLOCK_WORDS,
+            node_vtree,
+            node_edges,
+            edge_left,
+            edge_right,
+            edge_log_theta,
+            active,
+            total,
+            dense,
+        )
+
+
+@kernel
+def _flow_block(
+    words: WordArray,
+    n_rows: int,
+    first_word: int,
+    node_vtree: IntArray,
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    edge_log_theta: FloatArray,
+    active: IntArray,
+    total: FloatArray,
+    dense: WordArray,
+) -> bool:
+    """Values up, flows down, for the rows of a few words."""
+    n_vars, n_all_words = words.shape
+    n_nodes = len(node_vtree)
+    n_words = min(BLOCK_WORDS, n_all_words - first_word)
+    value = np.zeros((n_nodes, BLOCK_WORDS), dtype=np.uint64)
+    flow = np.zeros((n_nodes, BLOCK_WORDS), dtype=np.uint64)
+    taken = np.zeros(BLOCK_WORDS, dtype=np.uint64)  # rows that an earlier edge of the same sum took
+    is_twice = False
+
+    everyone = np.zeros(BLOCK_WORDS, dtype=np.uint64)  # bits past the last row belong to nobody
+    for w in range(n_words):
+        left = n_rows - (first_word + w) * 64
+        everyone[w] = ~np.uint64(0) if left >= 64 else (np.uint64(1) << np.uint64(left)) - np.uint64(1)
+    for v in range(n_vars):
+        for w in range(n_words):
+            value[2 * v + 1, w] = words[v, first_word + w]
+            value[2 * v, w] = everyone[w] & ~words[v, first_word + w]
+    for n in range(2 * n_vars, n_nodes):
+        for e in range(node_edges[n], node_edges[n + 1]):
+            l, r = edge_left[e], edge_right[e]
+            if r == NONE:
+                for w in range(BLOCK_WORDS):
+                    value[n, w] |= value[l, w]
+            else:
+                for w in range(BLOCK_WORDS):
+                    value[n, w] |= value[l, w] & value[r, w]
+
+    for w in range(BLOCK_WORDS):
+        flow[n_nodes - 1, w] = value[n_nodes - 1, w]
+    if len(total):
+        for w in range(n_words):
+            word = flow[n_nodes - 1, w]
+            while word:
+                total[(first_word + w) * 64 + lowest_bit(word)] = 0.0
+                word &= word - np.uint64(1)
+    for n in range(n_nodes - 1, 2 * n_vars - 1, -1):
+        some = np.uint64(0)
+        for w in range(BLOCK_WORDS):
+            some |= flow[n, w]
+        if not some:
+            continue
+        v = node_vtree[n]
+        for w in range(BLOCK_WORDS):
+            taken[w] = np.uint64(0)
+        for e in range(node_edges[n], node_edges[n + 1]):
+            l, r = edge_left[e], edge_right[e]
+            for w in range(n_words):
+                through = flow[n, w] & value[l, w]
+                if r != NONE:
+                    through &= value[r, w]
+                if not through:
+                    continue
+                is_twice |= (taken[w] & through) != np.uint64(0)
+                taken[w] |= through
+                flow[l, w] |= through
+                if r != NONE:
+                    flow[r, w] |= through
+                if len(dense):
+                    dense[e, first_word + w] = through
+                if len(active) or len(total):
+                    word = through
+                    while word:
+                        s = (first_word + w) * 64 + lowest_bit(word)
+                        word &= word - np.uint64(1)
+                        if len(active):
+                            active[v, s] = e
+                        if len(total):
+                            total[s] += edge_log_theta[e]
+    return is_twice
+
+
+@kernel
+def _count(active: IntArray, weight: FloatArray, count: CountArray) -> None:
+    """Add up the weight of the rows through each edge."""
+    for v in range(active.shape[0]):
+        for s in range(active.shape[1]):
+            if active[v, s] != NONE:
+                count[active[v, s]] += weight[s]

@@ -1,0 +1,114 @@
+"""What happened during a search: one row per split, the best of them, and when to stop."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from strudel._types import AnyArray
+from strudel.errors import MissingDependencyError
+from strudel.learning.growing import GrowingCircuit
+from strudel.learning.options import SearchOptions
+
+COLUMNS = ("n_splits", "train", "valid", "n_edges", "rows_moved", "seconds")
+
+
+class History:
+    """One row per circuit of the search, the first circuit included.
+
+    Columns are attributes: `n_splits`, `train` and `valid` (mean log-likelihoods), `n_edges`, `rows_moved` (training
+    rows through the split edge) and `seconds` since the start.
+    """
+
+    def __init__(self, started: float | None = None) -> None:
+        self._columns: dict[str, list[float]] = {name: [] for name in COLUMNS}
+        self._started = time.perf_counter() if started is None else started
+        self.best = 0
+        self.stopped_because = ""
+
+    def __len__(self) -> int:
+        return len(self._columns["n_splits"])
+
+    def __getattr__(self, name: str) -> AnyArray:
+        if name in COLUMNS:
+            dtype = np.int64 if name in ("n_splits", "n_edges", "rows_moved") else np.float64
+            return np.array(self.__dict__["_columns"][name], dtype=dtype)
+        raise AttributeError(f"History has no attribute {name!r}")
+
+    def add(self, growing: GrowingCircuit) -> None:
+        """Write down the circuit as it is now."""
+        values = (
+            growing.n_splits,
+            growing.train_log_likelihood,
+            growing.valid_log_likelihood,
+            growing.n_edges,
+            growing.rows_moved,
+            time.perf_counter() - self._started,
+        )
+        for column, value in zip(self._columns.values(), values, strict=True):
+            column.append(value)
+        # Without validation rows (nan) the latest circuit is the best one.
+        valid = self._columns["valid"]
+        if not valid[-1] <= valid[self.best]:
+            self.best = len(self) - 1
+
+    def is_finished(self, search: SearchOptions) -> bool:
+        """Whether to stop; keeps the reason in `stopped_because`."""
+        last = len(self) - 1
+        if last - self.best >= search.patience:
+            self.stopped_because = "patience"
+        elif search.max_splits is not None and last >= search.max_splits:
+            self.stopped_because = "max_splits"
+        elif search.max_edges is not None and self._columns["n_edges"][-1] >= search.max_edges:
+            self.stopped_because = "max_edges"
+        elif (
+            search.max_seconds is not None
+            and time.perf_counter() - self._started >= search.max_seconds
+        ):
+            self.stopped_because = "max_seconds"
+        return self.stopped_because != ""
+
+    def columns(self) -> dict[str, AnyArray]:
+        """The columns by name."""
+        return {name: getattr(self, name) for name in COLUMNS}
+
+    @classmethod
+    def from_columns(
+        cls, columns: dict[str, AnyArray], best: int = 0, stopped_because: str = ""
+    ) -> History:
+        """The history with these columns."""
+        lengths = {len(columns[name]) for name in COLUMNS}
+        if len(lengths) != 1 or not 0 <= best < max(lengths.pop(), 1):
+            raise ValueError("The columns of a history must be equally long and hold the best row.")
+        history = cls()
+        history._columns = {name: np.asarray(columns[name]).tolist() for name in COLUMNS}
+        history.best = int(best)
+        history.stopped_because = str(stopped_because)
+        return history
+
+    def to_frame(self) -> Any:
+        """The history as a pandas DataFrame."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingDependencyError(
+                "to_frame needs pandas: pip install 'strudel-pc[frames]'."
+            ) from error
+        return pandas.DataFrame(self.columns())
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the likelihoods against the number of splits; returns the matplotlib axes."""
+        from importlib import import_module  # late: pictures are a later step than learning
+
+        module = import_module("strudel.plotting.learning_curve")
+        return module.plot_learning_curve(self, ax=ax)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "History(empty)"
+        return (
+            f"History(splits={len(self) - 1}, best={self.best}, "
+            f"valid={self._columns['valid'][self.best]:.4f}, stopped_because={self.stopped_because!r})"
+        )

@@ -1,0 +1,69 @@
+"""How to search: one frozen object that travels through the learner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+EdgeScore = Literal["flow", "random"]
+VariableScore = Literal["mutual_information", "random"]
+Init = Literal["chow_liu", "independent"]
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of the greedy search, with the paper's defaults.
+
+    Parameters
+    ----------
+    edge_score : {"flow", "random"}
+        Which edge to split: the one with most rows through it (eFLOW), or any (eRAND).
+    variable_score : {"mutual_information", "random"}
+        On which variable: the one that tells most about the others below the edge (vMI), or any (vRAND).
+    init : {"chow_liu", "independent"}
+        The first circuit: a compiled Chow-Liu tree, or all variables independent on the same vtree.
+    patience : int
+        Stop after so many splits without a better validation likelihood.
+    max_splits, max_edges, max_seconds : optional
+        Stop at any of these, too.
+    pseudocount : float
+        Virtual rows per sum node, shared evenly by its edges.
+    copy_depth : int
+        How far a split copies below the split edge beyond what conditioning forces, counted as in
+        the paper: sums and products are one level each, and 0 and 1 copy nothing more.
+    alpha : float
+        Virtual rows per cell in mutual information.
+    """
+
+    edge_score: EdgeScore = "flow"
+    variable_score: VariableScore = "mutual_information"
+    init: Init = "chow_liu"
+    patience: int = 100
+    max_splits: int | None = None
+    max_edges: int | None = None
+    max_seconds: float | None = None
+    pseudocount: float = 1.0
+    copy_depth: int = 1
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("edge_score", get_args(EdgeScore)),
+            ("variable_score", get_args(VariableScore)),
+            ("init", get_args(Init)),
+        ):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {value!r}.")
+        for name, lowest in (
+            ("patience", 1),
+            ("max_splits", 0),
+            ("max_edges", 1),
+            ("max_seconds", 0),
+            ("pseudocount", 0),
+            ("copy_depth", 0),
+            ("alpha", 0),
+        ):
+            value = getattr(self, name)
+            if value is not None and not value >= lowest:
+                raise ValueError(f"{name} must be at least {lowest}, but is {value!r}.")

@@ -1,0 +1,59 @@
+"""Parameters in closed form: how often an edge is taken, given that its sum is reached (equation 2).
+
+In:  a deterministic `Circuit` and fully observed rows, or the weight through every edge.
+Out: the circuit with these parameters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from strudel._types import CountArray, FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.flows import compute_flows
+from strudel.data.bits import BitMatrix
+
+
+def fit_parameters(
+    circuit: Circuit,
+    X: BitMatrix | ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pseudocount: float = 1.0,
+) -> Circuit:
+    """Fit the parameters of a deterministic circuit.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Deterministic; its own parameters do not matter.
+    X : BitMatrix or array-like of shape (n_rows, n_vars)
+        Fully observed rows.
+    sample_weight : array-like of shape (n_rows,), optional
+        How often each row counts.
+    pseudocount : float
+        Virtual rows per sum node, shared evenly by its edges.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> fitted = fit_parameters(figure_1_circuit(), [[1, 0, 1, 0], [1, 1, 1, 1]], pseudocount=0)
+    >>> fitted.theta[-2:]  # X4 = 1 and X4 = 0
+    array([0.5, 0.5])
+    """
+    count = compute_flows(circuit, X, sample_weight=sample_weight).edge_count
+    return circuit.with_parameters(log_parameters(circuit, count, pseudocount))
+
+
+def log_parameters(circuit: Circuit, edge_count: CountArray, pseudocount: float) -> FloatArray:
+    """Logs of `(count + pseudocount / width) / (count of the sum + pseudocount)`; uniform where no row came."""
+    parent = circuit.edge_parent
+    width = np.diff(circuit.node_edges)[parent]
+    node_count = np.bincount(parent, weights=edge_count, minlength=circuit.n_nodes)
+    above = edge_count + pseudocount / width
+    below = node_count[parent] + pseudocount
+    theta = np.divide(above, below, out=1.0 / width, where=below > 0)
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = np.log(np.where(width == 1, 1.0, theta))
+    return logs

@@ -1,0 +1,596 @@
+"""One split: copy what it must, move the rows it concerns, and bring counts and likelihoods up to date.
+
+In:  `Growth`, the arrays of a circuit that grows; an edge and the place of a variable.
+Out: the same arrays, changed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from strudel._numba import kernel
+from strudel._types import NONE, CountArray, FloatArray, IntArray, WordArray
+
+ALIVE = np.iinfo(np.int32).max  # death of an edge that has not died
+
+# Places in `Growth.size`.
+N_NODES, N_EDGES, N_ALIVE, N_HEAP, N_SPLITS, N_IMPOSSIBLE, STAMP, ROOT = range(8)
+
+
+class Growth(NamedTuple):
+    """Every array of the growing circuit; node and edge arrays have room to spare.
+
+    A *place* is the position of a variable in the vtree's order of leaves, so that the variables below a vtree node
+    are a range of places.
+    """
+
+    size: np.ndarray  # (8,) int64 how much of the arrays is in use
+    total: FloatArray  # (2,) log-likelihood of all training and all validation rows
+    # nodes
+    node_vtree: IntArray
+    node_first: IntArray  # first edge, NONE at a literal
+    node_uses: IntArray  # number of living edges that lead to the node
+    node_train: FloatArray  # what the node contributes to the training log-likelihood
+    node_valid: FloatArray
+    node_one: WordArray  # (n, n_words) places with a positive literal below
+    node_zero: WordArray  # (n, n_words) places with a negative literal below
+    node_stamp: IntArray  # the operation that last touched the node
+    node_copy: IntArray  # (n, 2) its copies for value 0 and 1 in that operation
+    node_found: IntArray  # work list of nodes
+    # edges
+    edge_parent: IntArray
+    edge_left: IntArray
+    edge_right: IntArray
+    edge_next: IntArray  # next edge of the same parent
+    edge_birth: IntArray
+    edge_death: IntArray
+    edge_train: CountArray  # weight of the training rows through it
+    edge_valid: CountArray
+    edge_is_candidate: np.ndarray  # bool: whether some variable is still undecided below
+    edge_key: FloatArray  # count under which the edge last entered the heap
+    edge_stamp: IntArray
+    edge_copy: IntArray  # (n, 2)
+    # largest count first, with stale entries
+    heap_key: FloatArray
+    heap_edge: IntArray
+    # vtree
+    vtree_left: IntArray
+    vtree_right: IntArray
+    vtree_parent: IntArray
+    vtree_first: IntArray  # first place
+    vtree_last: IntArray  # last place plus one
+    vtree_stamp: IntArray
+    place_var: IntArray  # (n_vars,) variable at a place
+    # rows
+    train_active: IntArray  # (n_vtree_nodes, n_rows) active edge
+    train_words: WordArray  # (n_rows, n_words) one bit per place
+    train_weight: FloatArray
+    train_rows: IntArray  # work list of rows
+    valid_active: IntArray
+    valid_words: WordArray
+    valid_weight: FloatArray
+    valid_rows: IntArray
+
+
+@kernel
+def link(g: Growth, node_edges: IntArray) -> None:
+    """Fill what follows from the first circuit: lists of edges, uses, and the literals below each node."""
+    n_literals = 2 * len(g.place_var)
+    for place in range(len(g.place_var)):
+        bit = np.uint64(1) << np.uint64(place % 64)
+        g.node_one[2 * g.place_var[place] + 1, place // 64] = bit
+        g.node_zero[2 * g.place_var[place], place // 64] = bit
+    for n in range(n_literals):
+        g.node_first[n] = NONE
+    for n in range(n_literals, len(node_edges) - 1):
+        g.node_first[n] = node_edges[n]
+        for e in range(node_edges[n], node_edges[n + 1]):
+            g.edge_next[e] = e + 1 if e + 1 < node_edges[n + 1] else NONE
+            _adopt(g, e)
+        _collect_scope(g, n)
+
+
+@kernel
+def _adopt(g: Growth, e: int) -> None:
+    """Count the uses of the children of a new edge, and see whether anything below is undecided."""
+    g.node_uses[g.edge_left[e]] += 1
+    g.edge_is_candidate[e] = False
+    if g.edge_right[e] == NONE:
+        return
+    g.node_uses[g.edge_right[e]] += 1
+    for side in range(2):
+        child = g.edge_left[e] if side == 0 else g.edge_right[e]
+        v = g.node_vtree[child]
+        for w in range(g.vtree_first[v] // 64, (g.vtree_last[v] - 1) // 64 + 1):
+            if g.node_one[child, w] & g.node_zero[child, w]:
+                g.edge_is_candidate[e] = True
+                return
+
+
+@kernel
+def _collect_scope(g: Growth, n: int) -> None:
+    """The literals below a sum are those below its edges."""
+    v = g.node_vtree[n]
+    first, last = g.vtree_first[v] // 64, (g.vtree_last[v] - 1) // 64 + 1
+    for w in range(first, last):
+        g.node_one[n, w] = np.uint64(0)
+        g.node_zero[n, w] = np.uint64(0)
+    e = g.node_first[n]
+    while e != NONE:
+        l, r = g.edge_left[e], g.edge_right[e]
+        for w in range(first, last):
+            g.node_one[n, w] |= g.node_one[l, w]
+            g.node_zero[n, w] |= g.node_zero[l, w]
+            if r != NONE:
+                g.node_one[n, w] |= g.node_one[r, w]
+                g.node_zero[n, w] |= g.node_zero[r, w]
+        e = g.edge_next[e]
+
+
+@kernel
+def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
+    """Split `edge` on the variable at `place`; returns the rows moved, or NONE (untouched) for lack of room."""
+    g.size[STAMP] += 1
+    stamp = np.int32(g.size[STAMP])
+    top = g.edge_parent[edge]
+    v = g.node_vtree[top]
+    n_found, n_copied_edges = _find_undecided(g, edge, place, stamp)
+    if (
+        g.size[N_NODES] + 2 * n_found > len(g.node_vtree)
+        or g.size[N_EDGES] + 2 * n_copied_edges + 2 > len(g.edge_left)
+        or g.size[N_HEAP] + 3 * n_copied_edges + 2 + 2 * _width(g, top) > len(g.heap_key)
+    ):
+        return NONE
+    g.size[N_SPLITS] += 1
+
+    first_copy = g.size[N_NODES]
+    for i in range(n_found - 1, -1, -1):  # children before parents
+        _copy_for_both_values(g, g.node_found[i], place, stamp)
+
+    is_left = place < g.vtree_last[g.vtree_left[v]]
+    child = g.edge_left[edge] if is_left else g.edge_right[edge]
+    other = g.edge_right[edge] if is_left else g.edge_left[edge]
+    ones = _new_edge(g, top, g.node_copy[child, 1], other, is_left)
+    zeros = _new_edge(g, top, g.node_copy[child, 0], other, is_left)
+    _replace(g, edge, ones, zeros)
+
+    moved = _move_rows(
+        g, edge, ones, zeros, place, stamp, g.train_active, g.train_words, g.train_weight, g.train_rows, g.edge_train
+    )
+    _move_rows(
+        g, edge, ones, zeros, place, stamp, g.valid_active, g.valid_words, g.valid_weight, g.valid_rows, g.edge_valid
+    )
+
+    refresh(g, top, pseudocount)
+    for i in range(n_found):
+        refresh(g, g.node_found[i], pseudocount)
+    for n in range(first_copy, g.size[N_NODES]):
+        refresh(g, n, pseudocount)
+    return moved
+
+
+@kernel
+def _width(g: Growth, n: int) -> int:
+    """Number of edges of a sum."""
+    width = 0
+    e = g.node_first[n]
+    while e != NONE:
+        width += 1
+        e = g.edge_next[e]
+    return width
+
+
+@kernel
+def _is_undecided(g: Growth, n: int, place: int) -> bool:
+    """Whether both literals of the variable at `place` are below node n."""
+    bit = np.uint64(1) << np.uint64(place % 64)
+    return (g.node_one[n, place // 64] & g.node_zero[n, place // 64] & bit) != np.uint64(0)
+
+
+@kernel
+def _find_undecided(g: Growth, edge: int, place: int, stamp: int) -> tuple[int, int]:
+    """List in `node_found`, parents first, the nodes below `edge` that have not decided `place`.
+
+    They all lie on the vtree path to the variable's leaf. Returns their number and that of their edges.
+    """
+    v = g.node_vtree[g.edge_parent[edge]]
+    is_left = place < g.vtree_last[g.vtree_left[v]]
+    v = g.vtree_left[v] if is_left else g.vtree_right[v]
+    g.node_found[0] = g.edge_left[edge] if is_left else g.edge_right[edge]
+    g.node_stamp[g.node_found[0]] = stamp
+    n_found, n_edges, level = 1, 0, 0
+    while level < n_found:
+        end = n_found
+        is_leaf = g.vtree_left[v] == NONE
+        is_left = (not is_leaf) and place < g.vtree_last[g.vtree_left[v]]
+        for i in range(level, end):
+            e = g.node_first[g.node_found[i]]
+            while e != NONE:
+                n_edges += 1
+                g.edge_stamp[e] = stamp
+                if not is_leaf:
+                    child = g.edge_left[e] if is_left else g.edge_right[e]
+                    if g.node_stamp[child] != stamp and _is_undecided(g, child, place):
+                        g.node_stamp[child] = stamp
+                        g.node_found[n_found] = child
+                        n_found += 1
+                e = g.edge_next[e]
+        level = end
+        if not is_leaf:
+            v = g.vtree_left[v] if is_left else g.vtree_right[v]
+    return n_found, n_edges
+
+
+@kernel
+def _copy_for_both_values(g: Growth, n: int, place: int, stamp: int) -> None:
+    """Condition node n on either value of the variable at `place`; its children are done already."""
+    v = g.node_vtree[n]
+    if g.vtree_left[v] == NONE:  # a sum over both literals becomes one of them
+        var = g.place_var[place]
+        g.node_copy[n, 0] = 2 * var
+        g.node_copy[n, 1] = 2 * var + 1
+        e = g.node_first[n]
+        while e != NONE:
+            g.edge_copy[e, 0] = NONE
+            g.edge_copy[e, 1] = NONE
+            e = g.edge_next[e]
+        return
+    is_left = place < g.vtree_last[g.vtree_left[v]]
+    word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
+    for x in range(1, -1, -1):
+        m = _new_node(g, v)
+        g.node_copy[n, x] = m
+        last = NONE
+        e = g.node_first[n]
+        while e != NONE:
+            child = g.edge_left[e] if is_left else g.edge_right[e]
+            other = g.edge_right[e] if is_left else g.edge_left[e]
+            new = NONE
+            if g.node_stamp[child] == stamp:
+                new = _new_edge(g, m, g.node_copy[child, x], other, is_left)
+            elif (g.node_one[child, word] if x == 1 else g.node_zero[child, word]) & bit:
+                new = _new_edge(g, m, child, other, is_left)  # decided already, and in this way
+            g.edge_copy[e, x] = new
+            if new != NONE:
+                if last == NONE:
+                    g.node_first[m] = new
+                else:
+                    g.edge_next[last] = new
+                last = new
+            e = g.edge_next[e]
+        _collect_scope(g, m)
+
+
+@kernel
+def _new_node(g: Growth, v: int) -> int:
+    """A sum without edges at vtree node v."""
+    n = g.size[N_NODES]
+    g.size[N_NODES] += 1
+    g.node_vtree[n] = v
+    g.node_first[n] = NONE
+    return n
+
+
+@kernel
+def _new_edge(g: Growth, parent: int, child: int, other: int, is_left: bool) -> int:
+    """An edge without rows; the caller links it into its parent's list."""
+    e = g.size[N_EDGES]
+    g.size[N_EDGES] += 1
+    g.size[N_ALIVE] += 1
+    g.edge_parent[e] = parent
+    g.edge_left[e] = child if is_left else other
+    g.edge_right[e] = other if is_left else child
+    g.edge_next[e] = NONE
+    g.edge_birth[e] = g.size[N_SPLITS]
+    g.edge_death[e] = ALIVE
+    g.edge_key[e] = -1.0
+    _adopt(g, e)
+    return e
+
+
+@kernel
+def _replace(g: Growth, edge: int, ones: int, zeros: int) -> None:
+    """Put the two new edges in front of the parent's list and take the old one out."""
+    top = g.edge_parent[edge]
+    before = NONE
+    e = g.node_first[top]
+    while e != edge:
+        before = e
+        e = g.edge_next[e]
+    if before == NONE:
+        g.node_first[top] = g.edge_next[edge]
+    else:
+        g.edge_next[before] = g.edge_next[edge]
+    g.edge_next[zeros] = g.node_first[top]
+    g.edge_next[ones] = zeros
+    g.node_first[top] = ones
+    _kill(g, edge)
+
+
+@kernel
+def _kill(g: Growth, edge: int) -> None:
+    """End an edge, and every node below that nothing else leads to."""
+    pending = [edge]
+    while len(pending) > 0:
+        e = pending.pop()
+        g.edge_death[e] = g.size[N_SPLITS]
+        g.size[N_ALIVE] -= 1
+        for side in range(2):
+            child = g.edge_left[e] if side == 0 else g.edge_right[e]
+            if child == NONE:
+                continue
+            g.node_uses[child] -= 1
+            if g.node_uses[child] == 0:
+                f = g.node_first[child]
+                while f != NONE:
+                    pending.append(f)
+                    f = g.edge_next[f]
+
+
+@kernel
+def _move_rows(
+    g: Growth,
+    edge: int,
+    ones: int,
+    zeros: int,
+    place: int,
+    stamp: int,
+    active: IntArray,
+    words: WordArray,
+    weight: FloatArray,
+    rows: IntArray,
+    count: CountArray,
+) -> int:
+    """Move the rows of `edge` to the copies for their own value, down the path to the variable's leaf."""
+    v = g.node_vtree[g.edge_parent[edge]]
+    n_moved = rows_through(active[v], edge, rows)
+    word, shift = place // 64, np.uint64(place % 64)
+    # Rows with a one go to the front, so that the loops below need no test.
+    n_ones = 0
+    for i in range(n_moved):
+        s = rows[i]
+        if (words[s, word] >> shift) & np.uint64(1):
+            rows[i] = rows[n_ones]
+            rows[n_ones] = s
+            n_ones += 1
+            active[v, s] = ones
+            count[ones] += weight[s]
+        else:
+            active[v, s] = zeros
+            count[zeros] += weight[s]
+    count[edge] = 0.0
+    while g.vtree_left[v] != NONE:
+        v = g.vtree_left[v] if place < g.vtree_last[g.vtree_left[v]] else g.vtree_right[v]
+        _redirect(active[v], rows[:n_ones], 1, stamp, g.edge_stamp, g.edge_copy, weight, count)
+        _redirect(active[v], rows[n_ones:n_moved], 0, stamp, g.edge_stamp, g.edge_copy, weight, count)
+    return n_moved
+
+
+@kernel
+def rows_through(active: IntArray, edge: int, rows: IntArray) -> int:
+    """List the rows whose active edge is `edge`; returns how many."""
+    n = 0
+    n_rows = len(active)
+    for start in range(0, n_rows, 64):
+        end = min(start + 64, n_rows)
+        hits = 0
+        for s in range(start, end):  # vectorised; most blocks hold none when the edge is small
+            hits += active[s] == edge
+        if hits:
+            for s in range(start, end):
+                if active[s] == edge:
+                    rows[n] = s
+                    n += 1
+    return n
+
+
+@kernel
+def _redirect(
+    active: IntArray,
+    rows: IntArray,
+    x: int,
+    stamp: int,
+    edge_stamp: IntArray,
+    edge_copy: IntArray,
+    weight: FloatArray,
+    count: CountArray,
+) -> None:
+    """Follow the copies for value x at one vtree node."""
+    for i in range(len(rows)):
+        s = rows[i]
+        old = active[s]
+        if old != NONE and edge_stamp[old] == stamp:
+            new = edge_copy[old, x]
+            active[s] = new
+            count[old] -= weight[s]
+            if new != NONE:
+                count[new] += weight[s]
+
+
+@kernel
+def refresh(g: Growth, n: int, pseudocount: float) -> None:
+    """Bring a touched node's likelihood up to date, and its edges into the heap under their new counts."""
+    width = 0
+    train = 0.0
+    e = g.node_first[n]
+    while e != NONE:
+        width += 1
+        train += g.edge_train[e]
+        e = g.edge_next[e]
+    new_train, new_valid = 0.0, 0.0
+    share = pseudocount / width
+    is_alive = g.node_uses[n] > 0 or n == g.size[ROOT]
+    e = g.node_first[n]
+    while e != NONE:
+        if width > 1 and (g.edge_train[e] > 0.0 or g.edge_valid[e] > 0.0):
+            log_theta = np.log((g.edge_train[e] + share) / (train + pseudocount))
+            if g.edge_train[e] > 0.0:
+                new_train += g.edge_train[e] * log_theta
+            if g.edge_valid[e] > 0.0:
+                new_valid += g.edge_valid[e] * log_theta
+        if is_alive and g.edge_is_candidate[e] and g.edge_key[e] != g.edge_train[e]:
+            g.edge_key[e] = g.edge_train[e]
+            _push(g, e)
+        e = g.edge_next[e]
+    g.total[0] += new_train - g.node_train[n]
+    g.node_train[n] = new_train
+    if np.isnan(new_valid):  # 0/0: rows where no training row ever was, without a pseudocount
+        new_valid = -np.inf
+    for sign in range(-1, 2, 2):  # take the old value out, put the new one in; infinities are counted
+        value = g.node_valid[n] if sign < 0 else new_valid
+        if value == -np.inf:
+            g.size[N_IMPOSSIBLE] += sign
+        else:
+            g.total[1] += sign * value
+    g.node_valid[n] = new_valid
+
+
+@kernel
+def _push(g: Growth, edge: int) -> None:
+    """Add an edge to the heap under its present count."""
+    i = g.size[N_HEAP]
+    g.size[N_HEAP] += 1
+    key = g.edge_key[edge]
+    while i > 0 and g.heap_key[(i - 1) // 2] < key:
+        g.heap_key[i] = g.heap_key[(i - 1) // 2]
+        g.heap_edge[i] = g.heap_edge[(i - 1) // 2]
+        i = (i - 1) // 2
+    g.heap_key[i] = key
+    g.heap_edge[i] = edge
+
+
+@kernel
+def n_copies_below(g: Growth, ones: int, n_levels: int) -> tuple[int, int]:
+    """How many nodes and edges `copy_below` will add."""
+    nodes = [np.int64(0) for _ in range(0)]
+    for e in range(ones, ones + 2):
+        _add_sums_below(g, e, nodes)
+    n_nodes, n_edges = 0, 0
+    for _ in range(n_levels):
+        below = [np.int64(0) for _ in range(0)]
+        for n in nodes:
+            n_nodes += 1
+            e = g.node_first[n]
+            while e != NONE:
+                n_edges += 1
+                _add_sums_below(g, e, below)
+                e = g.edge_next[e]
+        nodes = below
+    return n_nodes, n_edges
+
+
+@kernel
+def _add_sums_below(g: Growth, e: int, nodes: list[int]) -> None:
+    """Append the children of an edge that are sums."""
+    if g.node_first[g.edge_left[e]] != NONE:
+        nodes.append(np.int64(g.edge_left[e]))
+    if g.edge_right[e] != NONE and g.node_first[g.edge_right[e]] != NONE:
+        nodes.append(np.int64(g.edge_right[e]))
+
+
+@kernel
+def copy_below(g: Growth, ones: int, n_levels: int, pseudocount: float) -> None:
+    """Give the edges `ones` and `ones + 1` of a split their own copies of the sums below, as a tree."""
+    g.size[STAMP] += 1
+    stamp = np.int32(g.size[STAMP])
+    first_copy = g.size[N_NODES]
+    originals = [np.int64(0) for _ in range(0)]
+    edges = [np.int64(ones), np.int64(ones + 1)]
+    for _ in range(n_levels):
+        below = [np.int64(0) for _ in range(0)]
+        for e in edges:
+            for side in range(2):
+                n = g.edge_left[e] if side == 0 else g.edge_right[e]
+                if n == NONE or g.node_first[n] == NONE:
+                    continue
+                m = _copy_sum(g, n, stamp)
+                if side == 0:
+                    g.edge_left[e] = m
+                else:
+                    g.edge_right[e] = m
+                g.node_uses[m] += 1
+                originals.append(np.int64(n))
+                f = g.node_first[m]
+                while f != NONE:
+                    below.append(np.int64(f))
+                    f = g.edge_next[f]
+        edges = below
+
+    v = g.node_vtree[g.edge_parent[ones]]
+    for e in range(ones, ones + 2):
+        n_rows = rows_through(g.train_active[v], e, g.train_rows)
+        _enter_copies(g, v, n_levels, g.train_active, g.train_weight, g.train_rows[:n_rows], g.edge_train)
+        n_rows = rows_through(g.valid_active[v], e, g.valid_rows)
+        _enter_copies(g, v, n_levels, g.valid_active, g.valid_weight, g.valid_rows[:n_rows], g.edge_valid)
+
+    for n in originals:
+        g.node_uses[n] -= 1
+        if g.node_uses[n] == 0:
+            e = g.node_first[n]
+            while e != NONE:
+                _kill(g, e)
+                e = g.edge_next[e]
+    for n in originals:
+        refresh(g, n, pseudocount)
+    for n in range(first_copy, g.size[N_NODES]):
+        refresh(g, n, pseudocount)
+
+
+@kernel
+def _copy_sum(g: Growth, n: int, stamp: int) -> int:
+    """A copy with the same children; `edge_copy` keeps the rank of each original edge in its sum."""
+    m = _new_node(g, g.node_vtree[n])
+    for w in range(g.node_one.shape[1]):
+        g.node_one[m, w] = g.node_one[n, w]
+        g.node_zero[m, w] = g.node_zero[n, w]
+    rank = 0
+    last = NONE
+    e = g.node_first[n]
+    while e != NONE:
+        new = _new_edge(g, m, g.edge_left[e], g.edge_right[e], True)
+        g.edge_stamp[e] = stamp
+        g.edge_copy[e, 0] = rank
+        rank += 1
+        if last == NONE:
+            g.node_first[m] = new
+        else:
+            g.edge_next[last] = new
+        last = new
+        e = g.edge_next[e]
+    return m
+
+
+@kernel
+def _enter_copies(
+    g: Growth,
+    top: int,
+    n_levels: int,
+    active: IntArray,
+    weight: FloatArray,
+    rows: IntArray,
+    count: CountArray,
+) -> None:
+    """Move rows into the tree of copies below vtree node `top`: the new edge has the old one's rank."""
+    vtree_nodes = [np.int64(top)]
+    for _ in range(n_levels):
+        below = [np.int64(0) for _ in range(0)]
+        for v in vtree_nodes:
+            if g.vtree_left[v] == NONE:
+                continue
+            for side in range(2):
+                u = g.vtree_left[v] if side == 0 else g.vtree_right[v]
+                below.append(np.int64(u))
+                for s in rows:
+                    if active[v, s] == NONE:
+                        continue
+                    copy = g.edge_left[active[v, s]] if side == 0 else g.edge_right[active[v, s]]
+                    old = active[u, s]
+                    if old == NONE:
+                        continue
+                    new = g.node_first[copy] + g.edge_copy[old, 0]
+                    active[u, s] = new
+                    count[old] -= weight[s]
+                    count[new] += weight[s]
+        vtree_nodes = below

@@ -1,0 +1,134 @@
+"""Algorithm 2 of the paper: grow a circuit by greedy splits until validation says stop.
+
+In:  training and validation rows.
+Out: the best circuit seen, with its parameters, and the `History` of the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.data.bits import BitMatrix, merge_equal_rows
+from strudel.data.validation import as_bits
+from strudel.learning.growing import GrowingCircuit
+from strudel.learning.heuristics import VariablePicker, pick_edge
+from strudel.learning.history import History
+from strudel.learning.options import SearchOptions
+from strudel.learning.parameters import fit_parameters
+from strudel.trees.chow_liu import learn_chow_liu_tree
+from strudel.trees.vtree import vtree_from_chow_liu
+
+MERGE_BELOW = 0.5  # merge equal rows when that at least halves them
+
+
+def learn_structure(
+    train: BitMatrix | ArrayLike,
+    valid: BitMatrix | ArrayLike | None = None,
+    *,
+    search: SearchOptions | None = None,
+    rng: np.random.Generator | int | None = None,
+    on_split: Callable[[History], None] | None = None,
+) -> tuple[Circuit, History]:
+    """Learn a structured-decomposable, deterministic circuit by greedy splits (Algorithm 2).
+
+    Parameters
+    ----------
+    train : BitMatrix or array-like of shape (n_rows, n_vars)
+        Fully observed 0/1 rows; a `BitMatrix` may carry weights.
+    valid : BitMatrix or array-like, optional
+        Rows that decide when to stop. Without them the search needs `max_splits`, `max_edges` or `max_seconds`, and
+        returns its last circuit.
+    search : SearchOptions, optional
+        The paper's defaults when not given.
+    rng : numpy Generator or seed
+        Used by the random scores only.
+    on_split : callable, optional
+        Called with the history after every split, for progress.
+
+    Returns
+    -------
+    circuit : Circuit
+        The circuit with the best validation likelihood; a keyboard interrupt ends the search, not the call.
+    history : History
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, size=(200, 1)).repeat(5, axis=1) ^ (rng.random((200, 5)) < 0.1)
+    >>> circuit, history = learn_structure(X[:150], X[150:])
+    >>> circuit.is_deterministic and circuit.is_structured_decomposable
+    True
+    """
+    search = search or SearchOptions()
+    rng = np.random.default_rng(rng)
+    history = History()
+    train_bits = _merged(as_bits(train))
+    valid_bits = _empty_like(train_bits) if valid is None else _merged(as_bits(valid))
+    _check(train_bits, valid_bits, search)
+
+    first = first_circuit(train_bits, search)
+    growing = GrowingCircuit(
+        first,
+        train_bits,
+        valid_bits,
+        pseudocount=search.pseudocount,
+        copy_depth=search.copy_depth,
+    )
+    variables = VariablePicker(growing, search.variable_score, search.alpha)
+    history.add(growing)
+    try:
+        while not history.is_finished(search):
+            edge = pick_edge(growing, search.edge_score, rng)
+            if edge is None:
+                history.stopped_because = "nothing left to split"
+                break
+            growing.split(edge, variables.pick(edge, rng))
+            history.add(growing)
+            if on_split is not None:
+                on_split(history)
+    except KeyboardInterrupt:
+        history.stopped_because = "interrupted"
+
+    best = growing.snapshot(history.best)
+    return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
+
+
+def first_circuit(train: BitMatrix, search: SearchOptions) -> Circuit:
+    """The circuit before the first split."""
+    tree = learn_chow_liu_tree(train, alpha=search.alpha)
+    vtree = vtree_from_chow_liu(tree)
+    if search.init == "independent":
+        return compile_factorized(vtree)
+    return compile_chow_liu(tree, vtree)
+
+
+def _merged(bits: BitMatrix) -> BitMatrix:
+    """Merge equal rows where that pays: most rows of a narrow table are copies of one another."""
+    if bits.n_rows < 2:
+        return bits
+    merged, _ = merge_equal_rows(bits)
+    return merged if merged.n_rows <= MERGE_BELOW * bits.n_rows else bits
+
+
+def _empty_like(bits: BitMatrix) -> BitMatrix:
+    return BitMatrix(np.zeros((bits.n_vars, 0), dtype=np.uint64), 0)
+
+
+def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
+    if train.n_rows == 0 or train.n_vars == 0:
+        raise ValueError("Learning needs at least one row and one column.")
+    if valid.n_vars != train.n_vars:
+        raise ValueError(
+            f"The validation rows have {valid.n_vars} columns, but the training rows have {train.n_vars}."
+        )
+    limits = (search.max_splits, search.max_edges, search.max_seconds)
+    if valid.n_rows == 0 and all(limit is None for limit in limits):
+        raise ValueError(
+            "Without validation rows the search would never stop: give valid, or one of max_splits, "
+            "max_edges and max_seconds."
+        )
