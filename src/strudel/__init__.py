@@ -1,1 +1,129 @@
-"""stub"""
+"""Learn structured-decomposable probabilistic circuits from 0/1 tables and ask them exact questions.
+
+Names are imported on first use, so that ``import strudel`` is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from strudel._version import __version__
+
+# The table of contents, by step.
+_MODULE_OF = {
+    # data
+    "load_dataset": "data.datasets",
+    "dataset_names": "data.datasets",
+    "Dataset": "data.datasets",
+    "BitMatrix": "data.bits",
+    "pack_columns": "data.bits",
+    # trees
+    "ChowLiuTree": "trees.chow_liu",
+    "learn_chow_liu_tree": "trees.chow_liu",
+    "Vtree": "trees.vtree",
+    "vtree_from_chow_liu": "trees.vtree",
+    "balanced_vtree": "trees.vtree",
+    "linear_vtree": "trees.vtree",
+    "random_vtree": "trees.vtree",
+    # circuits
+    "Circuit": "circuits.circuit",
+    "CircuitBuilder": "circuits.builder",
+    "compile_chow_liu": "circuits.compile",
+    "compile_factorized": "circuits.compile",
+    "figure_1_circuit": "circuits.examples",
+    "Flows": "circuits.flows",
+    "compute_flows": "circuits.flows",
+    "why_not_smooth": "circuits.properties",
+    "why_not_decomposable": "circuits.properties",
+    "why_not_structured_decomposable": "circuits.properties",
+    "why_not_deterministic": "circuits.properties",
+    # learning
+    "SearchOptions": "learning.options",
+    "History": "learning.history",
+    "fit_parameters": "learning.parameters",
+    "learn_structure": "learning.structure",
+    # queries
+    "log_likelihood": "queries.likelihood",
+    "log_marginal": "queries.marginal",
+    "log_conditional": "queries.marginal",
+    "most_probable_state": "queries.most_probable",
+    "sample": "queries.sampling",
+    "sample_conditional": "queries.sampling",
+    # models
+    "Strudel": "models.density",
+    # files
+    "save": "io.model_file",
+    "load": "io.model_file",
+    # pictures
+    "plot_learning_curve": "plotting.learning_curve",
+    "plot_vtree": "plotting.drawing",
+    "plot_chow_liu_tree": "plotting.drawing",
+    "plot_circuit": "plotting.drawing",
+    "to_dot": "plotting.dot",
+    # errors
+    "CircuitPropertyError": "errors",
+    "FileFormatError": "errors",
+    "MissingDependencyError": "errors",
+}
+
+__all__ = ["__version__", *_MODULE_OF]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'strudel' has no attribute {name!r}")
+    value = getattr(import_module(f"strudel.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if TYPE_CHECKING:
+    from strudel.circuits.builder import CircuitBuilder as CircuitBuilder
+    from strudel.circuits.circuit import Circuit as Circuit
+    from strudel.circuits.compile import compile_chow_liu as compile_chow_liu
+    from strudel.circuits.compile import compile_factorized as compile_factorized
+    from strudel.circuits.examples import figure_1_circuit as figure_1_circuit
+    from strudel.circuits.flows import Flows as Flows
+    from strudel.circuits.flows import compute_flows as compute_flows
+    from strudel.circuits.properties import why_not_decomposable as why_not_decomposable
+    from strudel.circuits.properties import why_not_deterministic as why_not_deterministic
+    from strudel.circuits.properties import why_not_smooth as why_not_smooth
+    from strudel.circuits.properties import (
+        why_not_structured_decomposable as why_not_structured_decomposable,
+    )
+    from strudel.data.bits import BitMatrix as BitMatrix
+    from strudel.data.bits import pack_columns as pack_columns
+    from strudel.data.datasets import Dataset as Dataset
+    from strudel.data.datasets import dataset_names as dataset_names
+    from strudel.data.datasets import load_dataset as load_dataset
+    from strudel.errors import CircuitPropertyError as CircuitPropertyError
+    from strudel.errors import FileFormatError as FileFormatError
+    from strudel.errors import MissingDependencyError as MissingDependencyError
+    from strudel.io.model_file import load as load
+    from strudel.io.model_file import save as save
+    from strudel.learning.history import History as History
+    from strudel.learning.options import SearchOptions as SearchOptions
+    from strudel.learning.parameters import fit_parameters as fit_parameters
+    from strudel.learning.structure import learn_structure as learn_structure
+    from strudel.models.density import Strudel as Strudel
+    from strudel.plotting.dot import to_dot as to_dot
+    from strudel.plotting.drawing import plot_chow_liu_tree as plot_chow_liu_tree
+    from strudel.plotting.drawing import plot_circuit as plot_circuit
+    from strudel.plotting.drawing import plot_vtree as plot_vtree
+    from strudel.plotting.learning_curve import plot_learning_curve as plot_learning_curve
+    from strudel.queries.likelihood import log_likelihood as log_likelihood
+    from strudel.queries.marginal import log_conditional as log_conditional
+    from strudel.queries.marginal import log_marginal as log_marginal
+    from strudel.queries.most_probable import most_probable_state as most_probable_state
+    from strudel.queries.sampling import sample as sample
+    from strudel.queries.sampling import sample_conditional as sample_conditional
+    from strudel.trees.chow_liu import ChowLiuTree as ChowLiuTree
+    from strudel.trees.chow_liu import learn_chow_liu_tree as learn_chow_liu_tree
+    from strudel.trees.vtree import Vtree as Vtree
+    from strudel.trees.vtree import balanced_vtree as balanced_vtree
+    from strudel.trees.vtree import linear_vtree as linear_vtree
+    from strudel.trees.vtree import random_vtree as random_vtree
+    from strudel.trees.vtree import vtree_from_chow_liu as vtree_from_chow_liu

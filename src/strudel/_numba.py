@@ -7,7 +7,8 @@ Python, which is how small tests measure coverage, so `popcount` and `lowest_bit
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import numba
@@ -64,3 +65,16 @@ else:
             return builder.cttz(args[0], context.get_constant(types.boolean, True))
 
         return types.int64(types.uint64), generate
+
+
+@contextmanager
+def use_threads(n_jobs: int | None) -> Iterator[None]:
+    """Run parallel kernels on `n_jobs` threads inside the block; all cores for None or -1."""
+    most = numba.config.NUMBA_NUM_THREADS
+    before = numba.get_num_threads()
+    wanted = most if n_jobs is None or n_jobs < 0 else max(1, min(n_jobs, most))
+    numba.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)

@@ -59,23 +59,36 @@ class CircuitBuilder:
     def add_sum(self, edges: Iterable[tuple[int, int, float]]) -> int:
         """Add a sum of weighted products `(left child, right child, theta)`; returns its number.
 
-        The children of the first product decide for which vtree node the sum is normalised.
+        All products must be normalised for one vtree node.
         """
         products = list(edges)
         if not products:
             raise ValueError("A sum node needs at least one edge.")
+        sides: set[tuple[int, int]] = set()
         for left, right, theta in products:
             for child in (left, right):
                 if not 0 <= child < self.n_nodes:
-                    raise ValueError(f"Node {child} does not exist yet: add children before their parents.")
+                    raise ValueError(
+                        f"Node {child} does not exist yet: add children before their parents."
+                    )
             if not theta >= 0.0:
                 raise ValueError(f"theta must be zero or more, but is {theta}.")
-        left_vtree, right_vtree = (self._node_vtree[child] for child in products[0][:2])
+            sides.add((self._node_vtree[left], self._node_vtree[right]))
+        left_vtree, right_vtree = min(sides)
         parent = int(self.vtree.node_parent[left_vtree])
-        if parent == NONE or self.vtree.node_left[parent] != left_vtree or self.vtree.node_right[parent] != right_vtree:
+        if len(sides) > 1:
             raise ValueError(
-                f"No vtree node has left child {left_vtree} and right child {right_vtree}: "
-                "the left child of a product must be normalised for the left side of its vtree node."
+                "All products of a sum must be normalised for one vtree node, but their children "
+                f"are for the pairs {sorted(sides)}."
+            )
+        if (
+            parent == NONE
+            or self.vtree.node_left[parent] != left_vtree
+            or self.vtree.node_right[parent] != right_vtree
+        ):
+            raise ValueError(
+                f"No vtree node has left child {left_vtree} and right child {right_vtree}: the "
+                "left child of a product must be normalised for the left side of its vtree node."
             )
         return self._add(parent, products)
 
@@ -117,6 +130,9 @@ def assemble(
     because vtree children come before their parents.
     """
     n_literals = 2 * vtree.n_vars
+    is_fixed_variable = vtree.n_vars == 1 and root == 1  # the one literal that can be a root
+    if not 0 <= root < len(node_vtree) or (root < n_literals and not is_fixed_variable):
+        raise ValueError(f"The root must be a sum node that was added, but is node {root}.")
     reached = np.zeros(len(node_vtree), dtype=bool)
     reached[:n_literals] = True
     reached[root] = True

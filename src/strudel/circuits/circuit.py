@@ -7,8 +7,9 @@ two literals of its variable, and sums over both. This is the form of a PSDD.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -102,6 +103,17 @@ class Circuit:
         np.cumsum(np.bincount(edge_vtree, minlength=self.vtree.n_nodes), out=first[1:])
         return first, edges
 
+    @cached_property
+    def sums_by_vtree(self) -> tuple[IntArray, IntArray]:
+        """Sums of vtree node `v` are `nodes[first[v]:first[v + 1]]`."""
+        sums = np.arange(2 * self.n_vars, self.n_nodes, dtype=np.int32)
+        place = self.node_vtree[sums]
+        if np.any(np.diff(place) < 0):  # only in circuits built by hand
+            sums = sums[np.argsort(place, kind="stable")]
+        first = np.zeros(self.vtree.n_nodes + 1, dtype=np.int32)
+        np.cumsum(np.bincount(place, minlength=self.vtree.n_nodes), out=first[1:])
+        return first, sums
+
     @property
     def theta(self) -> FloatArray:
         """The parameters themselves, not their logs."""
@@ -135,11 +147,15 @@ class Circuit:
         """Whether no row satisfies two edges of one sum."""
         return _properties().why_not_deterministic(self) is None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by making the circuit anew, so that its arrays are checked and stay read-only."""
+        return Circuit, tuple(getattr(self, field.name) for field in fields(self))
+
     def __repr__(self) -> str:
         return f"Circuit(n_vars={self.n_vars}, n_nodes={self.n_nodes}, n_edges={self.n_edges})"
 
 
-def _properties():  # type: ignore[no-untyped-def]
+def _properties() -> Any:
     """Imported late: `properties` is written in terms of `Circuit`."""
     from strudel.circuits import properties
 
@@ -154,7 +170,7 @@ def why_not_well_formed(circuit: Circuit) -> str | None:
         return "the edge arrays differ in length"
     if len(node_edges) != n_nodes + 1 or node_edges[0] != 0 or node_edges[-1] != n_edges:
         return "node_edges must start at 0, end at n_edges and have n_nodes + 1 entries"
-    if np.any(np.diff(node_edges) < 0):
+    if np.any(node_edges[1:] < node_edges[:-1]):  # a difference could overflow
         return "node_edges must not decrease"
     if n_nodes < 2 * n_vars + 1 and not (n_vars == 1 and n_nodes == 2):
         return f"{n_vars} variables need {2 * n_vars} literals and a root, but there are {n_nodes} nodes"

@@ -27,7 +27,7 @@ def pair_counts(bits: BitMatrix) -> CountArray:
     if bits.row_weight is None:
         _pair_counts(bits.words, counts)
         return counts
-    # Weighted counts are a matrix product; every partial sum is exact, so its order does not matter.
+    # Weighted counts are a matrix product; every partial sum is exact, in whatever order.
     table = bits.unpack()
     block = max(1, 2**22 // max(1, bits.n_vars))
     for start in range(0, bits.n_rows, block):
@@ -40,7 +40,7 @@ def pair_counts(bits: BitMatrix) -> CountArray:
 def _pair_counts(words: WordArray, counts: CountArray) -> None:
     """Fill the symmetric `counts` (n_vars, n_vars) from `words` (n_vars, n_words)."""
     n_vars, n_words = words.shape
-    # Row i meets n_vars - i partners: pairing i with n_vars - 1 - i gives every iteration equal work.
+    # Row i meets n_vars - i partners: with n_vars - 1 - i beside it, iterations are equal work.
     for half in prange((n_vars + 1) // 2):
         for side in range(2):
             i = np.int64(half) if side == 0 else n_vars - 1 - np.int64(half)

@@ -196,6 +196,7 @@ def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix) -> Growth:
         vtree_left=vtree.node_left,
         vtree_right=vtree.node_right,
         vtree_parent=vtree.node_parent,
+        vtree_depth=vtree.node_depth,
         vtree_first=vtree.node_span[0],
         vtree_last=vtree.node_span[1],
         vtree_stamp=np.zeros(vtree.n_nodes, dtype=np.int32),

@@ -11,43 +11,61 @@ import numpy as np
 from strudel._numba import kernel, lowest_bit, popcount
 from strudel._types import NONE, CountArray, FloatArray, IntArray, WordArray
 from strudel.learning.growing import GrowingCircuit
-from strudel.learning.options import EdgeScore, VariableScore
-from strudel.learning.split import ALIVE, N_EDGES, N_HEAP, ROOT, STAMP, Growth, rows_through
+from strudel.learning.options import EdgeScore, TieRule, VariableScore
+from strudel.learning.split import (
+    ALIVE,
+    N_EDGES,
+    N_HEAP,
+    ROOT,
+    STAMP,
+    Growth,
+    comes_before,
+    rows_through,
+)
 
 
-def pick_edge(growing: GrowingCircuit, score: EdgeScore, rng: np.random.Generator) -> int | None:
+def pick_edge(
+    growing: GrowingCircuit,
+    score: EdgeScore,
+    rng: np.random.Generator,
+    tie_rule: TieRule = "root_first",
+) -> int | None:
     """The edge to split, or None when no variable is undecided anywhere.
 
-    ``"flow"`` takes the edge with the largest weight of training rows (eFLOW). Of several, the first in the order in
-    which a depth-first walk from the root, left before right, leaves their sums: deeper edges come first.
-    ``"random"`` takes any (eRAND).
+    ``"flow"`` takes the edge with the largest weight of training rows (eFLOW). Of several, ``"root_first"`` takes the
+    one nearest the root, then the oldest; ``"depth_first"`` the one whose sum a depth-first walk from the root, left
+    before right, leaves first. ``"random"`` takes any (eRAND).
     """
     g = growing.growth
     if score == "flow":
-        edge = int(_pick_edge_by_flow(g))
-        return None if edge == NONE else edge
+        edge = int(_largest_flow(g))
+        if edge == NONE:
+            return None
+        return int(_first_left(g)) if tie_rule == "depth_first" else edge
     used = slice(0, int(g.size[N_EDGES]))
     candidates = np.flatnonzero(g.edge_is_candidate[used] & (g.edge_death[used] == ALIVE))
     return int(rng.choice(candidates)) if len(candidates) else None
 
 
 @kernel
-def _pick_edge_by_flow(g: Growth) -> int:
-    """Largest count; ties by the depth-first order of the circuit as it is now."""
+def _largest_flow(g: Growth) -> int:
+    """The first edge of the heap that is still what it was when it entered."""
     while g.size[N_HEAP] and _is_stale(g, 0):
         _pop(g)
-    if g.size[N_HEAP] == 0:
-        return NONE
+    return g.heap_edge[0] if g.size[N_HEAP] else NONE
+
+
+@kernel
+def _first_left(g: Growth) -> int:
+    """Of the edges tied with the first of the heap, the one whose sum a depth-first walk leaves first."""
     # Equal keys are the top of the heap, a tree by themselves: walk it without taking anything out.
-    most = g.heap_key[0]
     g.size[STAMP] += 1
     stamp = np.int32(g.size[STAMP])
     n_tied = 0
-    only = NONE
     pending = [np.int64(0)]
     while len(pending) > 0:
         i = pending.pop()
-        if i >= g.size[N_HEAP] or g.heap_key[i] != most:
+        if i >= g.size[N_HEAP] or g.heap_key[i] != g.heap_key[0]:
             continue
         pending.append(2 * i + 1)
         pending.append(2 * i + 2)
@@ -55,13 +73,12 @@ def _pick_edge_by_flow(g: Growth) -> int:
         if _is_stale(g, i) or g.edge_stamp[e] == stamp:
             continue
         g.edge_stamp[e] = stamp
-        only = e
         n_tied += 1
         v = g.node_vtree[g.edge_parent[e]]
         while v != NONE and g.vtree_stamp[v] != stamp:
             g.vtree_stamp[v] = stamp
             v = g.vtree_parent[v]
-    return only if n_tied == 1 else _first_in_depth_first_order(g, stamp)
+    return g.heap_edge[0] if n_tied == 1 else _first_in_depth_first_order(g, stamp)
 
 
 @kernel
@@ -80,9 +97,11 @@ def _pop(g: Growth) -> None:
     i = 0
     while 2 * i + 1 < n:
         child = 2 * i + 1
-        if child + 1 < n and g.heap_key[child + 1] > g.heap_key[child]:
+        if child + 1 < n and comes_before(
+            g, g.heap_key[child + 1], g.heap_edge[child + 1], g.heap_key[child], g.heap_edge[child]
+        ):
             child += 1
-        if g.heap_key[child] <= key:
+        if comes_before(g, key, edge, g.heap_key[child], g.heap_edge[child]):
             break
         g.heap_key[i] = g.heap_key[child]
         g.heap_edge[i] = g.heap_edge[child]

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 EdgeScore = Literal["flow", "random"]
 VariableScore = Literal["mutual_information", "random"]
 Init = Literal["chow_liu", "independent"]
+TieRule = Literal["root_first", "depth_first"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class SearchOptions:
         the paper: sums and products are one level each, and 0 and 1 copy nothing more.
     alpha : float
         Virtual rows per cell in mutual information.
+    tie_rule : {"root_first", "depth_first"}
+        Which of several edges with equally many rows to split: the one nearest the root, or the one a
+        depth-first walk leaves first, as the authors' released code does.
     """
 
     edge_score: EdgeScore = "flow"
@@ -45,12 +49,14 @@ class SearchOptions:
     pseudocount: float = 1.0
     copy_depth: int = 1
     alpha: float = 1.0
+    tie_rule: TieRule = "root_first"
 
     def __post_init__(self) -> None:
         for name, allowed in (
             ("edge_score", get_args(EdgeScore)),
             ("variable_score", get_args(VariableScore)),
             ("init", get_args(Init)),
+            ("tie_rule", get_args(TieRule)),
         ):
             value = getattr(self, name)
             if value not in allowed:

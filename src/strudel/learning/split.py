@@ -59,6 +59,7 @@ class Growth(NamedTuple):
     vtree_left: IntArray
     vtree_right: IntArray
     vtree_parent: IntArray
+    vtree_depth: IntArray
     vtree_first: IntArray  # first place
     vtree_last: IntArray  # last place plus one
     vtree_stamp: IntArray
@@ -453,12 +454,24 @@ def _push(g: Growth, edge: int) -> None:
     i = g.size[N_HEAP]
     g.size[N_HEAP] += 1
     key = g.edge_key[edge]
-    while i > 0 and g.heap_key[(i - 1) // 2] < key:
+    while i > 0 and comes_before(g, key, edge, g.heap_key[(i - 1) // 2], g.heap_edge[(i - 1) // 2]):
         g.heap_key[i] = g.heap_key[(i - 1) // 2]
         g.heap_edge[i] = g.heap_edge[(i - 1) // 2]
         i = (i - 1) // 2
     g.heap_key[i] = key
     g.heap_edge[i] = edge
+
+
+@kernel
+def comes_before(g: Growth, key: float, edge: int, other_key: float, other: int) -> bool:
+    """Order of the heap: more rows, then nearer the root, then older."""
+    if key != other_key:
+        return key > other_key
+    depth = g.vtree_depth[g.node_vtree[g.edge_parent[edge]]]
+    other_depth = g.vtree_depth[g.node_vtree[g.edge_parent[other]]]
+    if depth != other_depth:
+        return depth < other_depth
+    return edge < other
 
 
 @kernel

@@ -83,7 +83,7 @@ def learn_structure(
     history.add(growing)
     try:
         while not history.is_finished(search):
-            edge = pick_edge(growing, search.edge_score, rng)
+            edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
             if edge is None:
                 history.stopped_because = "nothing left to split"
                 break

@@ -1,1 +1,4 @@
-"""Step 2: `BitMatrix` -> `ChowLiuTree` -> `Vtree`. Reading order: mutual_information, chow_liu, vtree."""
+"""Step 2: `BitMatrix` -> `ChowLiuTree` -> `Vtree`.
+
+Reading order: mutual_information, chow_liu, vtree.
+"""

@@ -24,7 +24,7 @@ class ChowLiuTree:
     """A tree (or forest) over the variables with one conditional table per variable."""
 
     var_parent: IntArray  # (n_vars,) parent variable, NONE at a root
-    var_theta: FloatArray  # (n_vars, 2) P(X = 1 | parent = 0), P(X = 1 | parent = 1); equal at a root
+    var_theta: FloatArray  # (n_vars, 2) P(X = 1 | parent = 0) and 1; the same twice at a root
 
     @property
     def n_vars(self) -> int:
@@ -85,10 +85,11 @@ def learn_chow_liu_tree(
 
 @kernel
 def _maximum_spanning_tree(weight: FloatArray, neighbour: IntArray) -> None:
-    """Prim's algorithm from variable 0: `neighbour[v]` is the tree neighbour through which v was reached.
+    """Prim's algorithm from variable 0: `neighbour[v]` is the one through which v was reached.
 
-    Equal weights go to the edge with the smaller larger endpoint, then the smaller other one. That makes the
-    order of edges total, so the tree is the one Kruskal's algorithm finds with the same rule, without sorting.
+    Equal weights go to the edge with the smaller larger endpoint, then the smaller other one. That
+    makes the order of edges total, so the tree is the one Kruskal's algorithm finds with the same
+    rule, without sorting.
     """
     n_vars = len(weight)
     is_inside = np.zeros(n_vars, dtype=np.bool_)
@@ -113,14 +114,14 @@ def _maximum_spanning_tree(weight: FloatArray, neighbour: IntArray) -> None:
 def _is_better(weight: FloatArray, a: int, b: int, c: int, d: int) -> bool:
     """Whether edge a-b comes before edge c-d."""
     if weight[a, b] != weight[c, d]:
-        return weight[a, b] > weight[c, d]
+        return bool(weight[a, b] > weight[c, d])
     if max(a, b) != max(c, d):
         return max(a, b) < max(c, d)
     return min(a, b) < min(c, d)
 
 
 def jordan_centre(neighbour: IntArray) -> int:
-    """The variable of a tree whose farthest variable is nearest, counted in hops; the lower index of two.
+    """The variable whose farthest variable is nearest, counted in hops; the lower index of two.
 
     `neighbour` holds one tree neighbour per variable and NONE at one of them.
     """
@@ -163,7 +164,7 @@ def _breadth_first(adjacent: list[list[int]], start: int) -> tuple[list[int], li
 def _conditional_tables(
     parent: IntArray, counts: CountArray, total: float, alpha: float
 ) -> FloatArray:
-    """P(X = 1 | parent) with the smoothing of the mutual information; 1/2 where nothing is known."""
+    """P(X = 1 | parent), smoothed like the mutual information; 1/2 where nothing is known."""
     n_vars = len(parent)
     var = np.arange(n_vars)
     one = np.diagonal(counts)
@@ -174,4 +175,6 @@ def _conditional_tables(
     margin = np.stack([total - one[up], one[up]], axis=1) + 2 * alpha
     joint[is_root] = (one + 2 * alpha)[is_root, None]
     margin[is_root] = total + 4 * alpha
-    return np.divide(joint, margin, out=np.full((n_vars, 2), 0.5), where=margin > 0)
+    theta = np.full((n_vars, 2), 0.5)
+    np.divide(joint, margin, out=theta, where=margin > 0)
+    return theta

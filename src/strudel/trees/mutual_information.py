@@ -3,8 +3,8 @@
 In:  pair counts and the total weight.
 Out: float64 `(n_vars, n_vars)` in nats, zero on the diagonal.
 
-Smoothing adds `alpha` to each of the four cells of a pair, hence `2 alpha` to the two cells of a single
-variable, so that pairs always sum to their margins.
+Smoothing adds `alpha` to each of the four cells of a pair, hence `2 alpha` to the two cells of a
+single variable, so that pairs always sum to their margins.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def pairwise_mutual_information(counts: CountArray, total: float, alpha: float =
     --------
     >>> counts = np.array([[50.0, 50.0], [50.0, 50.0]])  # two equal columns, half of them ones
     >>> pairwise_mutual_information(counts, 100.0).round(3)
-    array([[0.   , 0.597],
-           [0.597, 0.   ]])
+    array([[0.   , 0.598],
+           [0.598, 0.   ]])
     """
     information = np.zeros_like(counts)
     _pairwise_mutual_information(counts, float(total), float(alpha), information)
@@ -40,9 +40,9 @@ def _pairwise_mutual_information(
     if scale <= 0.0:
         return
     single = np.empty(n_vars)
-    for i in range(n_vars):
-        one = counts[i, i]
-        single[i] = _xlogx(one + 2.0 * alpha) + _xlogx(total - one + 2.0 * alpha)
+    for v in range(n_vars):
+        one = counts[v, v]
+        single[v] = _xlogx(one + 2.0 * alpha) + _xlogx(total - one + 2.0 * alpha)
     for half in prange((n_vars + 1) // 2):
         for side in range(2):
             i = np.int64(half) if side == 0 else n_vars - 1 - np.int64(half)
@@ -50,14 +50,14 @@ def _pairwise_mutual_information(
                 continue
             for j in range(i + 1, n_vars):
                 both = counts[i, j]
+                # Paired so that exchanging the two variables, or 0 and 1 in one of them, adds the
+                # same numbers in the same order: what ties on paper then ties to the last bit.
                 pair = (
                     _xlogx(both + alpha)
-                    + _xlogx(counts[i, i] - both + alpha)
-                    + _xlogx(counts[j, j] - both + alpha)
                     + _xlogx(total - counts[i, i] - counts[j, j] + both + alpha)
-                )
+                ) + (_xlogx(counts[i, i] - both + alpha) + _xlogx(counts[j, j] - both + alpha))
                 # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
-                value = (pair - single[i] - single[j]) / scale + np.log(scale)
+                value = (pair - (single[i] + single[j])) / scale + np.log(scale)
                 information[i, j] = value
                 information[j, i] = value
 

@@ -120,9 +120,10 @@ class Vtree:
 
     @cached_property
     def _key(self) -> tuple[bytes, bytes]:
-        """Equal for equal trees however their nodes are numbered: the leaves in order, and every node's span."""
+        """The leaves in order and every node's span: equal however the nodes are numbered."""
         first, last = self.node_span
-        return self.order.tobytes(), np.sort(first.astype(np.int64) * (self.n_vars + 1) + last).tobytes()
+        spans = np.sort(first.astype(np.int64) * (self.n_vars + 1) + last)
+        return self.order.tobytes(), spans.tobytes()
 
     def __repr__(self) -> str:
         return f"Vtree(n_vars={self.n_vars}, depth={self.depth})"
@@ -140,7 +141,7 @@ class Vtree:
     def from_nested(nested: Any) -> Vtree:
         """Build from nested pairs of variables, e.g. ``((0, 1), 2)``."""
         nodes = _Nodes()
-        # Iterative, because the vtree of a chain of a thousand variables is deeper than Python's stack.
+        # Iterative: the vtree of a chain of a thousand variables is deeper than Python's stack.
         pending: list[tuple[Any, bool]] = [(nested, False)]
         built: list[int] = []
         while pending:
@@ -197,11 +198,14 @@ class _Nodes:
         )
 
 
-def vtree_from_chow_liu(tree: ChowLiuTree, shape: Literal["balanced", "linear"] = "balanced") -> Vtree:
+def vtree_from_chow_liu(
+    tree: ChowLiuTree, shape: Literal["balanced", "linear"] = "balanced"
+) -> Vtree:
     """Vtree that gives the compiled tree linear size.
 
-    A variable with children becomes an inner node with its own leaf on the left and the combined vtrees of
-    its children on the right, halved in order of their index (``"balanced"``) or as a chain (``"linear"``).
+    A variable with children becomes an inner node with its own leaf on the left and the combined
+    vtrees of its children on the right, in the order of their index: halved again and again
+    (``"balanced"``), or as a chain (``"linear"``).
 
     Examples
     --------
@@ -219,7 +223,9 @@ def vtree_from_chow_liu(tree: ChowLiuTree, shape: Literal["balanced", "linear"] 
     for var in order:
         order.extend(children[var])
     if len(order) != tree.n_vars:
-        raise ValueError("The Chow-Liu tree has a cycle: some variables cannot be reached from a root.")
+        raise ValueError(
+            "The Chow-Liu tree has a cycle: some variables cannot be reached from a root."
+        )
     built: dict[int, int] = {}
     for var in reversed(order):  # children before parents
         leaf = nodes.leaf(var)
@@ -256,6 +262,8 @@ def linear_vtree(n_vars: int) -> Vtree:
 
 def random_vtree(n_vars: int, rng: np.random.Generator | int | None = None) -> Vtree:
     """Random shape and order: join two random trees until one is left."""
+    if n_vars < 1:
+        raise ValueError("A vtree needs at least one variable.")
     rng = np.random.default_rng(rng)
     nodes = _Nodes()
     trees = [nodes.leaf(int(var)) for var in rng.permutation(n_vars)]

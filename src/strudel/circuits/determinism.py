@@ -1,0 +1,270 @@
+"""Determinism: whether some row satisfies two edges of one sum.
+
+In:  any well-formed `Circuit`.
+Out: an `Overlap`, with an example row, or None.
+
+Three ways, from cheap to dear:
+
+1. Two products exclude each other if one needs a variable to be 1 and the other needs it to be 0.
+   This settles every pair of edges that a split or a Chow-Liu tree makes.
+2. Below a node whose products all follow the vtree, a search over pairs of nodes decides.
+3. Elsewhere the question is hard. Up to 16 variables all rows are tried, 64 at a time; beyond that
+   we do not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strudel._numba import kernel, lowest_bit
+from strudel._types import NONE, IntArray, WordArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.pair_search import PairSearch
+from strudel.circuits.scopes import (
+    BoolArray,
+    Tops,
+    find_tops,
+    node_scopes,
+    reached_nodes,
+    scope_variables,
+)
+
+MAX_ENUMERATED = 16  # variables
+ALL = np.uint64(2**64 - 1)
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Two edges of one sum that do not, or not provably, exclude each other."""
+
+    node: int
+    edges: tuple[int, int]
+    row: dict[int, int] | None  # values that satisfy both edges; None if it is not known to exist
+
+
+def find_overlap(circuit: Circuit) -> Overlap | None:
+    """Two edges that some row satisfies; failing that, two not proven to exclude each other."""
+    tops = find_tops(circuit, circuit.vtree)
+    needs = _find_needs(circuit, tops)
+    doubtful = _find_doubtful(circuit, tops, needs)
+    is_doubtful = doubtful[:, 0] != NONE
+    searched = np.flatnonzero(is_doubtful & tops.node_follows)
+    if len(searched):  # not in a learned circuit, which so does not wait for the search to compile
+        search = PairSearch(circuit, tops, needs.node_one, needs.node_zero)
+        edges = search.first_overlap(searched)
+        if edges is not None:
+            return Overlap(int(circuit.edge_parent[edges[0]]), edges, search.example(*edges))
+    return _enumerate(circuit, doubtful, is_doubtful & ~tops.node_follows)
+
+
+# What a node needs
+
+
+class _Needs(NamedTuple):
+    """The values without which a node cannot hold, as bit sets of variables in vtree order."""
+
+    node_one: WordArray  # (n_nodes, n_words) variables that must be 1
+    node_zero: WordArray  # (n_nodes, n_words) variables that must be 0
+    node_from: IntArray  # (n_nodes,) first word with a variable of the node
+    node_to: IntArray  # (n_nodes,) last such word, plus one
+
+
+def _find_needs(circuit: Circuit, tops: Tops) -> _Needs:
+    vtree, n_vars = circuit.vtree, circuit.n_vars
+    first, last = vtree.node_span
+    one = np.zeros((circuit.n_nodes, -(-n_vars // 64)), dtype=np.uint64)
+    zero = np.zeros_like(one)
+    place = first[vtree.var_leaf].astype(np.int64)
+    bit = np.uint64(1) << (place % 64).astype(np.uint64)
+    one[2 * np.arange(n_vars) + 1, place // 64] = bit
+    zero[2 * np.arange(n_vars), place // 64] = bit
+    # In vtree order the variables of a node are neighbours, so most nodes touch one word of many.
+    needs = _Needs(one, zero, first[tops.node_top] // 64, (last[tops.node_top] + 63) // 64)
+    _fill_needs(
+        circuit.node_edges, circuit.edge_left, circuit.edge_right, tops.node_follows, *needs
+    )
+    return needs
+
+
+@kernel
+def _fill_needs(
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    node_follows: BoolArray,
+    node_one: WordArray,
+    node_zero: WordArray,
+    node_from: IntArray,
+    node_to: IntArray,
+) -> None:
+    """Fill `node_one` and `node_zero` of the sums.
+
+    A product needs what either child needs, a sum what all its edges need. Edges that contradict
+    themselves are left out; a sum of nothing else needs everything.
+    """
+    for n in range(len(node_one)):
+        start, stop = node_edges[n], node_edges[n + 1]
+        if start == stop:
+            continue
+        for w in range(node_from[n], node_to[n]):
+            node_one[n, w] = ALL
+            node_zero[n, w] = ALL
+        for e in range(start, stop):
+            left = edge_left[e]
+            right = edge_right[e] if edge_right[e] != NONE else left
+            is_possible = True
+            if not node_follows[n]:
+                for w in range(node_from[n], node_to[n]):
+                    one = node_one[left, w] | node_one[right, w]
+                    if one & (node_zero[left, w] | node_zero[right, w]):
+                        is_possible = False
+            if is_possible:
+                for w in range(node_from[n], node_to[n]):
+                    node_one[n, w] &= node_one[left, w] | node_one[right, w]
+                    node_zero[n, w] &= node_zero[left, w] | node_zero[right, w]
+
+
+def _find_doubtful(circuit: Circuit, tops: Tops, needs: _Needs) -> IntArray:
+    """For every sum two edges whose needs do not exclude each other, `(n_nodes, 2)`, or NONE."""
+    doubtful = np.full((circuit.n_nodes, 2), NONE, dtype=np.int32)
+    width = int(np.diff(circuit.node_edges).max())
+    _fill_doubtful(
+        reached_nodes(circuit),
+        circuit.node_edges,
+        circuit.edge_left,
+        circuit.edge_right,
+        *needs,
+        np.empty((width, needs.node_one.shape[1]), dtype=np.uint64),
+        np.empty((width, needs.node_one.shape[1]), dtype=np.uint64),
+        doubtful,
+    )
+    return doubtful
+
+
+@kernel
+def _fill_doubtful(
+    is_reached: BoolArray,
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    node_one: WordArray,
+    node_zero: WordArray,
+    node_from: IntArray,
+    node_to: IntArray,
+    one: WordArray,
+    zero: WordArray,
+    doubtful: IntArray,
+) -> None:
+    """Fill `doubtful`; `one` and `zero` are room for the needs of the edges of one sum."""
+    for n in range(len(is_reached)):
+        start = node_edges[n]
+        width = node_edges[n + 1] - start
+        if not is_reached[n] or width < 2:
+            continue
+        for i in range(width):
+            left = edge_left[start + i]
+            right = edge_right[start + i] if edge_right[start + i] != NONE else left
+            for w in range(node_from[n], node_to[n]):
+                one[i, w] = node_one[left, w] | node_one[right, w]
+                zero[i, w] = node_zero[left, w] | node_zero[right, w]
+        for i in range(width):
+            for j in range(i + 1, width):
+                if doubtful[n, 0] != NONE:
+                    break
+                is_excluded = False
+                for w in range(node_from[n], node_to[n]):
+                    if (one[i, w] | one[j, w]) & (zero[i, w] | zero[j, w]):
+                        is_excluded = True
+                        break
+                if not is_excluded:
+                    doubtful[n, 0], doubtful[n, 1] = start + i, start + j
+
+
+# All rows
+
+
+def _enumerate(circuit: Circuit, doubtful: IntArray, is_open: BoolArray) -> Overlap | None:
+    """Try all rows for the open sums, as far as they have few variables."""
+    if not is_open.any():
+        return None
+    scope = node_scopes(circuit)
+    for root in np.flatnonzero(is_open)[::-1].tolist():  # from the top: it decides all below it
+        variables = scope_variables(scope[root])
+        if not is_open[root] or len(variables) > MAX_ENUMERATED:
+            continue
+        value = np.zeros(root + 1, dtype=np.uint64)
+        is_below = np.zeros(root + 1, dtype=np.bool_)
+        is_below[root] = True
+        node, e, f, number = _first_double(
+            np.array(variables),
+            circuit.node_edges,
+            circuit.edge_left,
+            circuit.edge_right,
+            is_open,
+            is_below,
+            value,
+        )
+        if node != NONE:
+            row = {var: number >> i & 1 for i, var in enumerate(variables)}
+            below = set(scope_variables(scope[node]))
+            return Overlap(node, (e, f), {var: row[var] for var in row if var in below})
+        is_open[: root + 1] &= ~is_below
+    for node in np.flatnonzero(is_open)[:1].tolist():
+        return Overlap(node, (int(doubtful[node, 0]), int(doubtful[node, 1])), None)
+    return None
+
+
+@kernel
+def _first_double(
+    variables: NDArray[np.int64],
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    is_open: BoolArray,
+    is_below: BoolArray,
+    value: WordArray,
+) -> tuple[int, int, int, int]:
+    """The first open sum below a root with a row that satisfies two edges: sum, edges, row number.
+
+    Row r gives variable i of `variables` bit i of r; bit b of `value[n]` tells whether row
+    `64 * block + b` satisfies node n. The root is the last node of `is_below`, which is filled.
+    """
+    n_vars = len(variables)
+    for n in range(len(value) - 1, -1, -1):
+        if is_below[n]:
+            for e in range(node_edges[n], node_edges[n + 1]):
+                is_below[edge_left[e]] = True
+                if edge_right[e] != NONE:
+                    is_below[edge_right[e]] = True
+    valid = ALL if n_vars >= 6 else (np.uint64(1) << np.uint64(1 << n_vars)) - np.uint64(1)
+    for block in range(1 << max(0, n_vars - 6)):
+        for i in range(n_vars):
+            ones = np.uint64(0)
+            for b in range(64):
+                if ((64 * block + b) >> i) & 1:
+                    ones |= np.uint64(1) << np.uint64(b)
+            value[2 * variables[i] + 1] = ones & valid
+            value[2 * variables[i]] = ~ones & valid
+        for n in range(len(value)):
+            if not is_below[n] or node_edges[n] == node_edges[n + 1]:
+                continue
+            once = np.uint64(0)
+            for e in range(node_edges[n], node_edges[n + 1]):
+                holds = value[edge_left[e]]
+                if edge_right[e] != NONE:
+                    holds &= value[edge_right[e]]
+                if is_open[n] and once & holds:
+                    b = lowest_bit(once & holds)
+                    for f in range(node_edges[n], e):
+                        earlier = value[edge_left[f]]
+                        if edge_right[f] != NONE:
+                            earlier &= value[edge_right[f]]
+                        if (earlier >> np.uint64(b)) & np.uint64(1):
+                            return n, f, e, 64 * block + b
+                once |= holds
+            value[n] = once
+    return NONE, NONE, NONE, NONE

@@ -1,0 +1,259 @@
+"""Structural properties: what a circuit is, and when it is not, why not.
+
+In:  any well-formed `Circuit`, also one whose nodes do not respect the vtree nodes they name.
+Out: `why_not_*` give a reason in words, or None; `check_*` raise it for a query.
+
+Only the root and what lies below it counts, and scopes come from the literals really below a node.
+Parameters are ignored: an edge with probability zero is still an edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strudel._numba import kernel
+from strudel._types import NONE, IntArray, WordArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.determinism import find_overlap
+from strudel.circuits.scopes import (
+    BoolArray,
+    edge_scope,
+    find_tops,
+    node_scopes,
+    reached_nodes,
+    scope_variables,
+)
+from strudel.errors import CircuitPropertyError
+from strudel.trees.vtree import Vtree
+
+MAX_NAMES = 12  # variables named in a reason
+
+
+def why_not_smooth(circuit: Circuit) -> str | None:
+    """Why some sum has edges over different variables, or the root misses one; None if neither.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> why_not_smooth(figure_1_circuit()) is None
+    True
+    """
+    scope = node_scopes(circuit)
+    edge = _first_rough_edge(
+        circuit.node_edges, circuit.edge_left, circuit.edge_right, reached_nodes(circuit), scope
+    )
+    if edge != NONE:
+        node = circuit.edge_parent[edge]
+        missing = scope[node] & ~edge_scope(circuit, scope, edge)
+        return (
+            f"edge {edge} of node {node} does not mention {_names(circuit, missing)}, "
+            "unlike another edge of that node"
+        )
+    seen = set(scope_variables(scope[circuit.root]))
+    unseen = [var for var in range(circuit.n_vars) if var not in seen]
+    if unseen:
+        return f"the root, node {circuit.root}, does not mention {_list(circuit, unseen)}"
+    return None
+
+
+@kernel
+def _first_rough_edge(
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    is_reached: BoolArray,
+    scope: WordArray,
+) -> int:
+    """The first edge that misses a variable of its node, or NONE."""
+    for n in range(len(is_reached)):
+        if not is_reached[n]:
+            continue
+        for e in range(node_edges[n], node_edges[n + 1]):
+            for w in range(scope.shape[1]):
+                below = scope[edge_left[e], w]
+                if edge_right[e] != NONE:
+                    below |= scope[edge_right[e], w]
+                if below != scope[n, w]:
+                    return e
+    return NONE
+
+
+def why_not_decomposable(circuit: Circuit) -> str | None:
+    """Why the two children of some product share a variable; None if none do.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> why_not_decomposable(figure_1_circuit()) is None
+    True
+    """
+    scope = node_scopes(circuit)
+    is_reached = reached_nodes(circuit)[circuit.edge_parent]
+    edges = np.flatnonzero(is_reached & (circuit.edge_right != NONE))
+    edge = _first_shared_edge(edges, circuit.edge_left, circuit.edge_right, scope)
+    if edge == NONE:
+        return None
+    shared = scope[circuit.edge_left[edge]] & scope[circuit.edge_right[edge]]
+    return (
+        f"both children of edge {edge} of node {circuit.edge_parent[edge]} "
+        f"mention {_names(circuit, shared)}"
+    )
+
+
+@kernel
+def _first_shared_edge(
+    edges: NDArray[np.int64], edge_left: IntArray, edge_right: IntArray, scope: WordArray
+) -> int:
+    """The first of the `edges`, all with two children, whose children share a variable, or NONE."""
+    for e in edges:
+        for w in range(scope.shape[1]):
+            if scope[edge_left[e], w] & scope[edge_right[e], w]:
+                return int(e)
+    return NONE
+
+
+def why_not_structured_decomposable(circuit: Circuit, vtree: Vtree | None = None) -> str | None:
+    """Why some product does not split its variables as a node of the vtree does; None if all do.
+
+    A product follows a vtree node if one child speaks only of variables on its one side and the
+    other child only of variables on its other side. The vtree is the circuit's own unless another
+    is given.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit, linear_vtree
+    >>> why_not_structured_decomposable(figure_1_circuit()) is None
+    True
+    >>> why_not_structured_decomposable(figure_1_circuit(), linear_vtree(4))
+    'edge ... of node ... joins ... with ..., which lie on the two sides of no vtree node'
+    """
+    vtree = circuit.vtree if vtree is None else vtree
+    if vtree.n_vars != circuit.n_vars:
+        return f"the vtree has {vtree.n_vars} variables and the circuit {circuit.n_vars}"
+    follows = find_tops(circuit, vtree).edge_follows
+    bad = np.flatnonzero(reached_nodes(circuit)[circuit.edge_parent] & ~follows)
+    for edge in bad[:1]:
+        scope = node_scopes(circuit)
+        left, right = (
+            _names(circuit, scope[child[edge]]) for child in (circuit.edge_left, circuit.edge_right)
+        )
+        return (
+            f"edge {edge} of node {circuit.edge_parent[edge]} joins {left} with {right}, "
+            "which lie on the two sides of no vtree node"
+        )
+    return None
+
+
+def why_not_deterministic(circuit: Circuit) -> str | None:
+    """Why some row satisfies two edges of one sum, or why that is not known; None if none does.
+
+    Exact where products follow the vtree, and wherever a sum has at most 16 variables. Parameters
+    are ignored: two edges must exclude each other even if one has probability zero.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> why_not_deterministic(figure_1_circuit()) is None
+    True
+    """
+    overlap = find_overlap(circuit)
+    if overlap is None:
+        return None
+    first, second = overlap.edges
+    if overlap.row is None:
+        return (
+            f"edges {first} and {second} of node {overlap.node} could not be shown to exclude each "
+            "other: the products below do not follow the vtree, and there are too many rows to try"
+        )
+    row = ", ".join(
+        f"{_name(circuit, var)}={overlap.row[var]}" for var in sorted(overlap.row)[:MAX_NAMES]
+    )
+    rest = ", ..." if len(overlap.row) > MAX_NAMES else ""
+    return f"edges {first} and {second} of node {overlap.node} are both satisfied by {row}{rest}"
+
+
+def why_not_in_normal_form(circuit: Circuit) -> str | None:
+    """Why some node is not normalised for the vtree node it names; None if all are.
+
+    In normal form the left and right child of every product are normalised for the left and right
+    child of its vtree node, a sum at a vtree leaf has literals below it, and the root is normalised
+    for the vtree root. Such a circuit is smooth and structured-decomposable. Unlike the other
+    properties this one is asked of all nodes, since passes over the arrays meet them all.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> why_not_in_normal_form(figure_1_circuit()) is None
+    True
+    """
+    vtree = circuit.vtree
+    v = circuit.node_vtree[circuit.edge_parent]
+    is_leaf = vtree.node_var[v] != NONE
+    child_vtree = np.append(circuit.node_vtree, NONE)  # so that child NONE has vtree node NONE
+    is_literal = circuit.edge_left < 2 * circuit.n_vars
+    is_good = np.where(
+        is_leaf,
+        is_literal & (child_vtree[circuit.edge_left] == v) & (circuit.edge_right == NONE),
+        (child_vtree[circuit.edge_left] == vtree.node_left[v])
+        & (child_vtree[circuit.edge_right] == vtree.node_right[v]),
+    )
+    for edge in np.flatnonzero(~is_good)[:1]:
+        return (
+            f"the children of edge {edge} of node {circuit.edge_parent[edge]} are not normalised "
+            f"for the children of vtree node {v[edge]}"
+        )
+    if circuit.node_vtree[circuit.root] != vtree.root:
+        return f"the root, node {circuit.root}, is not normalised for the root of the vtree"
+    return None
+
+
+def check_smooth(circuit: Circuit, query: str) -> None:
+    """Raise `CircuitPropertyError` in the name of a query if the circuit is not smooth."""
+    _check(why_not_smooth, "smooth", circuit, query)
+
+
+def check_decomposable(circuit: Circuit, query: str) -> None:
+    """Raise `CircuitPropertyError` in the name of a query if the circuit is not decomposable."""
+    _check(why_not_decomposable, "decomposable", circuit, query)
+
+
+def check_structured_decomposable(circuit: Circuit, query: str) -> None:
+    """Raise `CircuitPropertyError` in the name of a query if products do not follow the vtree."""
+    _check(why_not_structured_decomposable, "structured-decomposable", circuit, query)
+
+
+def check_deterministic(circuit: Circuit, query: str) -> None:
+    """Raise `CircuitPropertyError` in the name of a query if the circuit is not deterministic."""
+    _check(why_not_deterministic, "deterministic", circuit, query)
+
+
+def check_in_normal_form(circuit: Circuit, query: str) -> None:
+    """Raise `CircuitPropertyError` in the name of a query if the circuit is not in normal form."""
+    _check(why_not_in_normal_form, "normalised", circuit, query)
+
+
+def _check(
+    why_not: Callable[[Circuit], str | None], adjective: str, circuit: Circuit, query: str
+) -> None:
+    reason = why_not(circuit)
+    if reason is not None:
+        raise CircuitPropertyError(f"{query} needs a {adjective} circuit, but {reason}.")
+
+
+def _names(circuit: Circuit, scope: WordArray) -> str:
+    return _list(circuit, scope_variables(scope))
+
+
+def _list(circuit: Circuit, variables: list[int]) -> str:
+    """The names of some variables, in words."""
+    names = [_name(circuit, var) for var in variables[:MAX_NAMES]]
+    if len(variables) > MAX_NAMES:
+        names.append(f"{len(variables) - MAX_NAMES} more")
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _name(circuit: Circuit, var: int) -> str:
+    return f"x{var}" if circuit.feature_names is None else circuit.feature_names[var]

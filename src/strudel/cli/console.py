@@ -1,0 +1,133 @@
+"""How every command speaks: tables or JSON on stdout, notes and errors on stderr.
+
+rich is imported on the first table, so that `--help` and errors stay quick.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object instead of tables.")
+]
+
+
+class InputError(Exception):
+    """What was asked for cannot be done with what was given: one line, exit code 2."""
+
+
+def show_facts(title: str, facts: Mapping[str, Any]) -> None:
+    """Print names and values in two columns."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    table.show_header = False
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, as_text(value))
+    stdout_console().print(table, markup=False)
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+    """Print rows under headers; numbers to the right."""
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", title_style="bold", box=None)
+    for place, name in enumerate(columns):
+        is_number = all(isinstance(row[place], int | float) or row[place] is None for row in rows)
+        table.add_column(name, justify="right" if is_number else "left", header_style="bold")
+    for row in rows:
+        table.add_row(*(as_text(value) for value in row))
+    stdout_console().print(table, markup=False)
+
+
+def as_text(value: Any) -> Any:
+    """A value as people read it: thousands apart, four decimals, words for yes and no."""
+    from rich.text import Text
+
+    if value is None:
+        text = "-"
+    elif isinstance(value, bool):
+        text = "yes" if value else "no"
+    elif isinstance(value, int):
+        text = f"{value:,}"
+    elif isinstance(value, float):
+        text = f"{value:.4f}"
+    else:
+        text = str(value)
+    return Text(text)  # never markup: a path or a column may be called [red]
+
+
+def stdout_console() -> Console:
+    """The terminal, or a pipe wide enough not to break lines that others will read."""
+    from rich.console import Console
+
+    console = Console(file=sys.stdout, highlight=False)
+    return console if console.is_terminal else Console(width=200, highlight=False, file=sys.stdout)
+
+
+def say(line: str = "") -> None:
+    """Print one line of plain text."""
+    print(line)
+
+
+def note(line: str) -> None:
+    """Print one line on stderr, where it does not mix with results."""
+    print(one_line(line), file=sys.stderr)
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks."""
+    return " ".join(text.split())
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """Print one JSON object; numbers that JSON does not know become null."""
+    print(json.dumps(_plain(data), indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    """Numpy scalars, paths and tuples as JSON has them."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):  # numpy arrays and scalars
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(value)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[list[str]]:
+    """Print the library's warnings as plain lines at the end, without file names and code."""
+    import warnings
+
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield messages
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        messages.append(message)
+
+
+def bits_per_dimension(mean_log_likelihood: float, n_vars: int) -> float:
+    """Mean code length per variable, in bits."""
+    return -mean_log_likelihood / (math.log(2) * n_vars)

@@ -1,0 +1,102 @@
+"""The `strudel` command.
+
+In:  arguments.
+Out: an exit code: 0 when it worked, 2 and one line on stderr for bad input, 1 for a fault of ours.
+
+Commands import what they need when they run, so that `strudel --help` stays quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from strudel.cli.console import InputError, note
+from strudel.cli.datasets import datasets
+from strudel.cli.demo import demo
+from strudel.cli.fit import fit
+from strudel.cli.info import info
+from strudel.cli.score import score
+from strudel.errors import StrudelError
+
+app = typer.Typer(
+    name="strudel",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from strudel._version import __version__
+
+        print(f"strudel {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Start with:  strudel demo")
+def strudel(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Learn probabilistic circuits from 0/1 tables and ask them exact questions."""
+
+
+app.command(epilog="Example:  strudel demo --out strudel-demo")(demo)
+app.command(epilog="Example:  strudel datasets --json")(datasets)
+app.command(epilog="Example:  strudel fit nltcs -o nltcs.strudel")(fit)
+app.command(epilog="Example:  strudel score nltcs.strudel test.csv -o rows.csv")(score)
+app.command(epilog="Example:  strudel info nltcs.strudel")(info)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Examples
+    --------
+    >>> main(["--version"])
+    strudel ...
+    0
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(
+            args=arguments or ["--help"], prog_name="strudel", standalone_mode=False
+        )
+    except SystemExit as stop:  # the reader of our pipe has gone
+        return stop.code if isinstance(stop.code, int) else 1
+    except Exception as error:
+        if os.environ.get("STRUDEL_DEBUG") == "1":
+            raise
+        return _explain(error)
+    return code if isinstance(code, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    """Say in one line what went wrong; returns the exit code."""
+    if isinstance(error, typer.Abort):
+        note("strudel: stopped")
+        return 130
+    if hasattr(error, "format_message"):  # typer's own errors, whatever base they have
+        note(f"strudel: {error.format_message()}")
+        return 2
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        note(f"strudel: {error.filename}: {error.strerror}")
+        return 2
+    if isinstance(error, InputError | StrudelError | ValueError | OSError):
+        note(f"strudel: {error}")
+        return 2
+    note(
+        f"strudel: unexpected {type(error).__name__}: {error} "
+        "(a fault of ours; STRUDEL_DEBUG=1 shows where)"
+    )
+    return 1

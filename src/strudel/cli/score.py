@@ -1,0 +1,104 @@
+"""`strudel score`: how probable a model finds rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from strudel.cli.console import (
+    InputError,
+    JsonOption,
+    bits_per_dimension,
+    print_json,
+    show_facts,
+)
+from strudel.cli.models import ModelArgument, read_circuit
+from strudel.cli.sources import match_columns, read_rows
+
+if TYPE_CHECKING:
+    from strudel._types import FloatArray
+    from strudel.circuits.circuit import Circuit
+    from strudel.io.tables import Table
+
+
+def score(
+    model: ModelArgument,
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Also write one log-likelihood per row, as csv."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print how probable a model finds rows.
+
+    That is their mean log-likelihood (natural log), and the same as bits per dimension.
+    Unknown values (empty, ?, NA) are summed out exactly. Columns are matched by name when both the
+    model and the table have names.
+    """
+    circuit = read_circuit(model)
+    table = match_columns(read_rows(data), circuit.n_vars, circuit.feature_names, "the model")
+    values = _log_probabilities(circuit, table)
+    if output is not None:
+        _write_rows(output, values, {str(model), data})
+    report = _report(circuit, table, values)
+    if as_json:
+        print_json(report | {"model": model, "data": data, "output": output})
+        return
+    facts: dict[str, Any] = {
+        "mean log-likelihood": report["log_likelihood"],
+        "bits per dimension": report["bits_per_dimension"],
+        "rows": report["n_rows"],
+        "rows with probability zero": report["n_impossible"],
+        "rows with unknown values": report["n_incomplete"],
+    }
+    show_facts("", facts if output is None else facts | {"values per row": output})
+
+
+def _log_probabilities(circuit: Circuit, table: Table) -> FloatArray:
+    """Complete rows through flows, the others with their unknown values summed out."""
+    from strudel.queries.likelihood import log_likelihood
+    from strudel.queries.marginal import log_marginal
+
+    is_incomplete = _is_incomplete(table)
+    if not is_incomplete.any():
+        return log_likelihood(circuit, table.X)
+    values = np.empty(len(table.X))
+    values[is_incomplete] = log_marginal(circuit, table.X[is_incomplete])
+    if not is_incomplete.all():
+        values[~is_incomplete] = log_likelihood(circuit, table.X[~is_incomplete].astype(np.uint8))
+    return values
+
+
+def _is_incomplete(table: Table) -> np.ndarray:
+    if table.X.dtype.kind != "f":
+        return np.zeros(len(table.X), dtype=bool)
+    return np.asarray(np.isnan(table.X).any(axis=1))
+
+
+def _report(circuit: Circuit, table: Table, values: FloatArray) -> dict[str, Any]:
+    mean = float(values.mean())
+    return {
+        "log_likelihood": mean,
+        "bits_per_dimension": bits_per_dimension(mean, circuit.n_vars),
+        "n_rows": len(values),
+        "n_impossible": int(np.isneginf(values).sum()),
+        "n_incomplete": int(_is_incomplete(table).sum()),
+    }
+
+
+def _write_rows(path: Path, values: FloatArray, inputs: set[str]) -> None:
+    """One line per row: its number and its log-likelihood, with all digits."""
+    if any(Path(source) == path for source in inputs):
+        raise InputError(f"the values would overwrite an input, {str(path)!r}.")
+    lines = [f"{row},{value!r}" for row, value in enumerate(values.tolist())]
+    path.write_text("\n".join(["row,log_likelihood", *lines, ""]), encoding="utf-8")

@@ -1,0 +1,97 @@
+"""Where a command's rows come from: a file, a pipe, or a dataset by name.
+
+In:  what was typed for DATA.
+Out: a `Table`, or the three tables of a dataset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strudel.cli.console import InputError, note
+
+if TYPE_CHECKING:
+    from strudel.io.tables import Table
+
+PARTS = ("train", "valid", "test")
+
+
+def read_parts(source: str) -> dict[str, Table]:
+    """Train, valid and test rows of a dataset; only train rows of any other table."""
+    from strudel.data.datasets import load_dataset
+    from strudel.io.tables import Table, read_table
+
+    if _is_dataset(source):
+        dataset = load_dataset(source)
+        names = dataset.feature_names
+        return {part: Table(getattr(dataset, part), names, source) for part in PARTS}
+    train = read_table(source, dataset_split="train")
+    if not train.source.endswith(" (train)"):
+        return {"train": train}
+    rest = {part: read_table(source, dataset_split=part) for part in PARTS[1:]}
+    return {"train": train, **rest}
+
+
+def read_rows(source: str, part: str = "test") -> Table:
+    """The rows of a table, or one part of a dataset: ``nltcs`` (its `part`), ``nltcs:train``."""
+    from strudel.data.datasets import load_dataset
+    from strudel.io.tables import Table, read_table
+
+    name, _, named_part = source.rpartition(":")
+    if named_part in PARTS and not Path(source).exists():
+        source, part = name, named_part
+    if _is_dataset(source):
+        dataset = load_dataset(source)
+        return Table(getattr(dataset, part), dataset.feature_names, f"{source} ({part})")
+    return read_table(source, dataset_split=part)
+
+
+def _is_dataset(source: str) -> bool:
+    """Whether a dataset has this name; a folder of that name does not hide it."""
+    from strudel.data.datasets import _ALIASES, dataset_names
+
+    return (source in dataset_names() or source in _ALIASES) and not Path(source).is_file()
+
+
+def match_columns(
+    table: Table, n_vars: int, feature_names: tuple[str, ...] | None, owner: str
+) -> Table:
+    """The table with the columns that `owner` has, by name where both have names."""
+    given = table.feature_names
+    if feature_names is not None and given is not None and feature_names != given:
+        place = {name: column for column, name in enumerate(given)}
+        missing = [name for name in feature_names if name not in place]
+        if missing:
+            raise InputError(
+                f"{table.source} lacks {len(missing)} of the {n_vars} columns of {owner}, "
+                f"among them {missing[0]!r}."
+            )
+        if len(given) > n_vars:
+            note(
+                f"note: {len(given) - n_vars} columns of {table.source} are not in {owner} "
+                "and were left out"
+            )
+        columns = [place[name] for name in feature_names]
+        table = replace(table, X=table.X[:, columns], feature_names=feature_names)
+    if table.X.shape[1] != n_vars:
+        raise InputError(
+            f"{table.source} has {table.X.shape[1]} columns, but {owner} has {n_vars}."
+        )
+    return table
+
+
+def check_known(table: Table) -> Table:
+    """The table, if every value is known: learning needs all of them."""
+    is_unknown = np.isnan(table.X) if table.X.dtype.kind == "f" else None
+    if is_unknown is not None and is_unknown.any():
+        row, column = np.argwhere(is_unknown)[0].tolist()
+        name = column if table.feature_names is None else repr(table.feature_names[column])
+        raise InputError(
+            f"{table.source} has {int(is_unknown.sum())} unknown values, the first in column {name}, "
+            f"row {row}. Learning needs every value: fill them in or drop those rows."
+        )
+    return table

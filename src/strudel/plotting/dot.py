@@ -1,0 +1,122 @@
+"""Graphviz text for the three structures.
+
+In:  a `Vtree`, `ChowLiuTree` or `Circuit` of any size.
+Out: a string for `dot`, such as ``dot -Tsvg``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from strudel._types import NONE
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.layout import literal_name, variable_names
+from strudel.trees.chow_liu import ChowLiuTree
+from strudel.trees.vtree import Vtree
+
+
+def to_dot(obj: Vtree | ChowLiuTree | Circuit, feature_names: Sequence[str] | None = None) -> str:
+    """Write a structure in the language of Graphviz.
+
+    Parameters
+    ----------
+    obj : Vtree, ChowLiuTree or Circuit
+        What to draw. A sum with a single edge is drawn as its product alone.
+    feature_names : sequence of str, optional
+        One per variable; a circuit's own names, or x0, x1, ..., by default.
+
+    Examples
+    --------
+    >>> from strudel import Vtree
+    >>> print(to_dot(Vtree.from_nested((0, 1)), ["a", "b"]))
+    digraph vtree {
+      node [shape=plaintext];
+      n0 [label="a"];
+      n1 [label="b"];
+      n2 [shape=point];
+      n2 -> n0 [arrowhead=none];
+      n2 -> n1 [arrowhead=none];
+    }
+    """
+    names = None if feature_names is None else tuple(map(str, feature_names))
+    n_vars = getattr(obj, "n_vars", 0)
+    if names is not None and len(names) != n_vars:
+        raise ValueError(f"There are {len(names)} feature names for {n_vars} variables.")
+    if isinstance(obj, Circuit):
+        kind, lines = "circuit", _circuit_lines(obj if names is None else obj.with_names(names))
+    elif isinstance(obj, Vtree):
+        kind, lines = "vtree", _vtree_lines(obj, names)
+    elif isinstance(obj, ChowLiuTree):
+        kind, lines = "chow_liu_tree", _chow_liu_lines(obj, names)
+    else:
+        raise TypeError(
+            f"to_dot draws a Vtree, a ChowLiuTree or a Circuit, not a {type(obj).__name__}. "
+            "Of a fitted estimator, pass its circuit_."
+        )
+    return "\n".join([f"digraph {kind} {{", *(f"  {line};" for line in lines), "}"])
+
+
+def quote(label: str) -> str:
+    """A label as Graphviz reads it back: quotes and backslashes escaped, line ends kept visible."""
+    escaped = label.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + escaped.replace("\r", "").replace("\n", "\\n") + '"'
+
+
+def _vtree_lines(vtree: Vtree, names: tuple[str, ...] | None) -> Iterator[str]:
+    label = variable_names(vtree.n_vars, names)
+    yield "node [shape=plaintext]"
+    for node, var in enumerate(vtree.node_var.tolist()):
+        yield f"n{node} [shape=point]" if var == NONE else f"n{node} [label={quote(label[var])}]"
+    for node in np.flatnonzero(vtree.node_var == NONE).tolist():
+        for child in (vtree.node_left[node], vtree.node_right[node]):
+            yield f"n{node} -> n{child} [arrowhead=none]"
+
+
+def _chow_liu_lines(tree: ChowLiuTree, names: tuple[str, ...] | None) -> Iterator[str]:
+    yield "node [shape=box, style=rounded]"
+    for var, name in enumerate(variable_names(tree.n_vars, names)):
+        yield f"x{var} [label={quote(name)}]"
+    for var, parent in enumerate(tree.var_parent.tolist()):
+        if parent != NONE:
+            yield f"x{parent} -> x{var}"
+
+
+def _circuit_lines(circuit: Circuit) -> Iterator[str]:
+    """Nodes are n0, n1, ...; the product of edge e is `e<e>`; lines run from inputs to the root."""
+    width = np.diff(circuit.node_edges)
+    first = circuit.node_edges
+    yield "rankdir=LR"
+    yield "node [shape=circle, width=0.25, fixedsize=true, fontsize=10]"
+    yield "edge [arrowhead=none, fontsize=9]"
+    used = np.unique(np.concatenate([circuit.edge_left, circuit.edge_right, [circuit.root]]))
+    for node in used[used != NONE].tolist():
+        if node < 2 * circuit.n_vars:
+            name = quote(literal_name(circuit, node))
+            yield f"n{node} [shape=box, fixedsize=false, height=0.25, label={name}]"
+        elif not _is_plain_product(circuit, node):
+            yield f'n{node} [label="⊕"]'
+
+    def output_of(node: int) -> str:
+        is_product = node >= 2 * circuit.n_vars and _is_plain_product(circuit, node)
+        return f"e{first[node]}" if is_product else f"n{node}"
+
+    theta = circuit.theta
+    for edge, parent in enumerate(circuit.edge_parent.tolist()):
+        left, right = int(circuit.edge_left[edge]), int(circuit.edge_right[edge])
+        weight = f' [label="{theta[edge]:.3g}"]'
+        if right == NONE:
+            yield f"n{left} -> n{parent}{weight}"
+            continue
+        yield f'e{edge} [label="⊗"]'
+        yield f"{output_of(left)} -> e{edge}"
+        yield f"{output_of(right)} -> e{edge}"
+        if width[parent] > 1:
+            yield f"e{edge} -> n{parent}{weight}"
+
+
+def _is_plain_product(circuit: Circuit, node: int) -> bool:
+    """Whether a sum has one edge, to a product: it makes no choice."""
+    first, last = circuit.node_edges[node : node + 2]
+    return bool(last - first == 1 and circuit.edge_right[first] != NONE)

@@ -1,0 +1,91 @@
+"""Probability of partly observed rows: unknown values are summed out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from strudel._types import FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.data.validation import check_evidence
+from strudel.queries.model import circuit_of
+from strudel.queries.passes import log_probabilities
+
+
+def log_marginal(model: Circuit, X: Any) -> FloatArray:
+    """Log-probability of partly observed rows.
+
+    Parameters
+    ----------
+    model : Circuit or fitted estimator
+        Smooth and decomposable.
+    X : array-like of shape (n_rows, n_vars), frame, or dict by feature name
+        0, 1, or NaN where the value is unknown.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Exact natural logs; ``-inf`` where the evidence is impossible.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> log_marginal(figure_1_circuit(), [[1, np.nan, 0, 1]]).round(2)
+    array([-1.63])
+    """
+    circuit = circuit_of(model)
+    evidence = check_evidence(X, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
+    return log_probabilities(circuit, evidence, "log_marginal")
+
+
+def log_conditional(model: Circuit, X: Any, given: Any) -> FloatArray:
+    """Log-probability of partly observed rows, given others: ``log p(X | given)``.
+
+    Parameters
+    ----------
+    model : Circuit or fitted estimator
+        Smooth and decomposable.
+    X, given : array-like of shape (n_rows, n_vars), frame, or dict by feature name
+        0, 1, or NaN where the value is unknown; one row of `given` serves all rows of `X`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        ``-inf`` where `X` contradicts `given`.
+
+    Raises
+    ------
+    ValueError
+        Where `given` has probability zero, so that nothing can be said.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> log_conditional(figure_1_circuit(), {"X1": 1}, given={"X3": 1}).round(4)  # log 0.4
+    array([-0.9163])
+    """
+    circuit = circuit_of(model)
+    rows = check_evidence(X, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
+    known = check_evidence(given, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
+    if len(known) not in (1, len(rows)):
+        raise ValueError(
+            f"given must have one row or as many as X ({len(rows)}), but has {len(known)}."
+        )
+    known = np.broadcast_to(known, rows.shape)
+    log_given = log_probabilities(circuit, known, "log_conditional")
+    raise_if_impossible(log_given)
+    both = np.where(np.isnan(rows), known, rows)
+    log_both = log_probabilities(circuit, both, "log_conditional")
+    contradicts = np.any((rows != known) & ~np.isnan(rows) & ~np.isnan(known), axis=1)
+    return np.where(contradicts, -np.inf, log_both - log_given)
+
+
+def raise_if_impossible(log_given: FloatArray) -> None:
+    """Refuse to condition on evidence of probability zero."""
+    impossible = np.flatnonzero(log_given == -np.inf)
+    if len(impossible):
+        raise ValueError(
+            f"Row {impossible[0]} of the evidence has probability zero under the model, so nothing can "
+            "be said given it. Set some of its values to NaN."
+        )

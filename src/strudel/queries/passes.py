@@ -1,0 +1,274 @@
+"""One pass up, and where needed one pass down, over blocks of partly observed rows.
+
+In:  a smooth, structured-decomposable `Circuit`; evidence as codes 0, 1 and UNKNOWN.
+Out: log-probabilities, and the conditional probability of every literal.
+
+Eight rows go through the circuit side by side, in linear space. All nodes of one vtree node share one power of two
+per row as their scale, chosen so that the largest is near 1: no `exp` or `log` per edge, and nothing underflows unless
+two nodes over the same variables differ by a factor of 1e120. Such rows are found and evaluated again in logs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from strudel._numba import kernel, parallel_kernel, prange
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.evaluate import evaluate_log
+from strudel.circuits.properties import check_decomposable, check_smooth
+
+LANES = 8  # rows side by side: one cache line of float64
+UNKNOWN = 2  # code of an unknown value
+SMALLEST_VALUE = 1e-120  # relative to the largest node of the same vtree node
+SMALLEST_LOG_THETA = -138.0  # exp(-138) = 1e-60; two values and a parameter then multiply to 1e-300 or more
+
+
+class Plan(NamedTuple):
+    """What the passes need of a circuit, in the order they need it."""
+
+    vtree_left: IntArray
+    vtree_right: IntArray
+    vtree_var: IntArray
+    vtree_first: IntArray  # sums of vtree node v are sums[vtree_first[v]:vtree_first[v + 1]]
+    sums: IntArray
+    sum_vtree: IntArray  # vtree node of every sum, in the order of their numbers
+    node_edges: IntArray
+    edge_left: IntArray
+    edge_right: IntArray
+    edge_theta: FloatArray
+
+
+def plan(circuit: Circuit) -> Plan:
+    """Lay out a circuit for the passes."""
+    first, sums = circuit.sums_by_vtree
+    return Plan(
+        circuit.vtree.node_left,
+        circuit.vtree.node_right,
+        circuit.vtree.node_var,
+        first,
+        sums,
+        circuit.node_vtree[2 * circuit.n_vars :],
+        circuit.node_edges,
+        circuit.edge_left,
+        circuit.edge_right,
+        circuit.theta,
+    )
+
+
+def encode(evidence: FloatArray) -> AnyArray:
+    """Codes 0, 1 and UNKNOWN for 0, 1 and NaN."""
+    return np.where(np.isnan(evidence), UNKNOWN, evidence).astype(np.uint8)
+
+
+def is_fit_for_passes(circuit: Circuit) -> bool:
+    """Whether the scaled passes apply: structured as its vtree says, and no parameter absurdly small."""
+    finite = circuit.edge_log_theta[np.isfinite(circuit.edge_log_theta)]
+    is_moderate = len(finite) == 0 or float(finite.min()) >= SMALLEST_LOG_THETA
+    return is_moderate and circuit.is_structured_decomposable and circuit.is_smooth
+
+
+def distinct_rows(codes: AnyArray) -> tuple[AnyArray, IntArray]:
+    """The distinct rows of a code matrix, and for each row its place among them."""
+    if len(codes) < 2:
+        return codes, np.zeros(len(codes), dtype=np.int32)
+    keys = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1]))).ravel()
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    return codes[first], place.astype(np.int32)
+
+
+def log_probabilities(circuit: Circuit, evidence: FloatArray, query: str) -> FloatArray:
+    """Log-probability of every row of evidence, unknown values summed out."""
+    if not is_fit_for_passes(circuit):
+        check_smooth(circuit, query)
+        check_decomposable(circuit, query)
+        return evaluate_log(circuit, evidence)
+    codes, place = distinct_rows(encode(evidence))
+    log_p = np.empty(len(codes))
+    is_lost = np.zeros(len(codes), dtype=np.bool_)
+    _log_probabilities(codes, plan(circuit), circuit.root, log_p, is_lost)
+    if is_lost.any():
+        log_p[is_lost] = evaluate_log(circuit, decode(codes[is_lost]))
+    return log_p[place]
+
+
+def decode(codes: AnyArray) -> FloatArray:
+    """0, 1 and NaN for the codes 0, 1 and UNKNOWN."""
+    return np.where(codes == UNKNOWN, np.nan, codes).astype(np.float64)
+
+
+@parallel_kernel
+def _log_probabilities(
+    codes: AnyArray, p: Plan, root: int, log_p: FloatArray, is_lost: AnyArray
+) -> None:
+    """One pass up per block; a few chunks of blocks, so that each keeps its working memory."""
+    n_rows = len(codes)
+    n_blocks = (n_rows + LANES - 1) // LANES
+    n_chunks = min(n_blocks, 16)
+    for chunk in prange(n_chunks):
+        value, scale, exponent = working_memory(p)
+        for block in range(np.int64(chunk), n_blocks, n_chunks):
+            start = block * LANES
+            width = min(LANES, n_rows - start)
+            lost = pass_up(codes, start, width, p, value, scale, exponent)
+            for b in range(width):
+                log_p[start + b] = (
+                    np.log(value[root, b]) + exponent[len(p.vtree_var) - 1, b] * np.log(2.0)
+                )
+                is_lost[start + b] = lost >> b & 1
+
+
+@kernel
+def working_memory(p: Plan) -> tuple[FloatArray, FloatArray, AnyArray]:
+    """Values per node, scale per vtree node, and the total exponent of two taken out below it."""
+    n_nodes = len(p.node_edges) - 1
+    n_vtree = len(p.vtree_var)
+    return (
+        np.zeros((n_nodes, LANES)),
+        np.ones((n_vtree, LANES)),
+        np.zeros((n_vtree, LANES), dtype=np.int64),
+    )
+
+
+@kernel
+def pass_up(
+    codes: AnyArray,
+    start: int,
+    width: int,
+    p: Plan,
+    value: FloatArray,
+    scale: FloatArray,
+    exponent: AnyArray,
+) -> int:
+    """Fill `value` (scaled), `scale` and `exponent` for a block of rows.
+
+    A sum's value before scaling is ``value / scale``. Returns a bit per lane that lost digits.
+    """
+    lost = 0
+    total = np.empty(LANES)
+    top = np.empty(LANES)
+    for v in range(len(p.vtree_var)):
+        first, last = p.vtree_first[v], p.vtree_first[v + 1]
+        is_leaf = p.vtree_var[v] != NONE
+        if is_leaf:
+            var = p.vtree_var[v]
+            for b in range(LANES):
+                code = codes[start + b, var] if b < width else np.uint8(UNKNOWN)
+                value[2 * var, b] = 1.0 if code != 1 else 0.0
+                value[2 * var + 1, b] = 1.0 if code != 0 else 0.0
+                exponent[v, b] = 0
+        else:
+            for b in range(LANES):
+                exponent[v, b] = exponent[p.vtree_left[v], b] + exponent[p.vtree_right[v], b]
+        for b in range(LANES):
+            top[b] = 0.0
+        for k in range(first, last):
+            n = p.sums[k]
+            for b in range(LANES):
+                total[b] = 0.0
+            if is_leaf:
+                for e in range(p.node_edges[n], p.node_edges[n + 1]):
+                    theta, l = p.edge_theta[e], p.edge_left[e]
+                    for b in range(LANES):
+                        total[b] += theta * value[l, b]
+            else:
+                for e in range(p.node_edges[n], p.node_edges[n + 1]):
+                    theta, l, r = p.edge_theta[e], p.edge_left[e], p.edge_right[e]
+                    for b in range(LANES):
+                        total[b] += theta * value[l, b] * value[r, b]
+            for b in range(LANES):
+                value[n, b] = total[b]
+                top[b] = max(top[b], total[b])
+        if first == last:
+            continue
+        for b in range(LANES):
+            scale[v, b] = 1.0
+            if top[b] > 0.0:
+                _, power = math.frexp(top[b])
+                scale[v, b] = math.ldexp(1.0, -power)
+                exponent[v, b] += power
+        for k in range(first, last):
+            n = p.sums[k]
+            small = 0
+            for b in range(LANES):
+                value[n, b] *= scale[v, b]
+                small |= (value[n, b] < SMALLEST_VALUE) & (value[n, b] > 0.0)
+            if small:
+                for b in range(LANES):
+                    if 0.0 < value[n, b] < SMALLEST_VALUE:
+                        lost |= 1 << b
+    return lost
+
+
+def literal_probabilities(circuit: Circuit, codes: AnyArray) -> tuple[FloatArray, FloatArray]:
+    """Log-probability of each row of codes, and P(X_i = 1 | row) for every i: one pass up, one down.
+
+    Rows of probability zero get -inf and NaN.
+    """
+    log_p = np.empty(len(codes))
+    ones = np.empty((len(codes), circuit.n_vars))
+    is_lost = np.zeros(len(codes), dtype=np.bool_)
+    _literal_probabilities(codes, plan(circuit), circuit.root, log_p, ones, is_lost)
+    return log_p, ones
+
+
+@parallel_kernel
+def _literal_probabilities(
+    codes: AnyArray, p: Plan, root: int, log_p: FloatArray, ones: FloatArray, is_lost: AnyArray
+) -> None:
+    n_rows, n_vars = codes.shape
+    n_blocks = (n_rows + LANES - 1) // LANES
+    n_chunks = min(n_blocks, 16)
+    for chunk in prange(n_chunks):
+        value, scale, exponent = working_memory(p)
+        flow = np.zeros_like(value)
+        for block in range(np.int64(chunk), n_blocks, n_chunks):
+            start = block * LANES
+            width = min(LANES, n_rows - start)
+            lost = pass_up(codes, start, width, p, value, scale, exponent)
+            _pass_down(p, root, value, scale, flow)
+            for b in range(width):
+                log_p[start + b] = (
+                    np.log(value[root, b]) + exponent[len(p.vtree_var) - 1, b] * np.log(2.0)
+                )
+                is_lost[start + b] = lost >> b & 1
+                for var in range(n_vars):
+                    one = flow[2 * var + 1, b]
+                    both = one + flow[2 * var, b]
+                    ones[start + b, var] = one / both  # 0/0 is NaN: the evidence is impossible
+
+
+@kernel
+def _pass_down(
+    p: Plan, root: int, value: FloatArray, scale: FloatArray, flow: FloatArray
+) -> None:
+    """Fill `flow` (n_nodes, LANES): the probability that a node is on the way, given the evidence."""
+    flow[:, :] = 0.0
+    for b in range(LANES):
+        flow[root, b] = 1.0 if value[root, b] > 0.0 else 0.0
+    share = np.empty(LANES)
+    for v in range(len(p.vtree_var) - 1, -1, -1):
+        is_leaf = p.vtree_var[v] != NONE
+        for k in range(p.vtree_first[v + 1] - 1, p.vtree_first[v] - 1, -1):
+            n = p.sums[k]
+            some = 0.0
+            for b in range(LANES):
+                some += flow[n, b]
+            if some == 0.0:
+                continue
+            for b in range(LANES):
+                # value / scale is the sum over the edges, so the shares of the edges add up to the flow.
+                share[b] = flow[n, b] * scale[v, b] / value[n, b] if flow[n, b] > 0.0 else 0.0
+            for e in range(p.node_edges[n], p.node_edges[n + 1]):
+                theta, l, r = p.edge_theta[e], p.edge_left[e], p.edge_right[e]
+                if is_leaf:
+                    for b in range(LANES):
+                        flow[l, b] += share[b] * theta * value[l, b]
+                else:
+                    for b in range(LANES):
+                        through = share[b] * theta * value[l, b] * value[r, b]
+                        flow[l, b] += through
+                        flow[r, b] += through
