@@ -28,7 +28,7 @@ class Circuit:
     --------
     >>> from strudel import figure_1_circuit
     >>> figure_1_circuit()
-    Circuit(n_vars=4, n_nodes=16, n_edges=14)
+    Circuit(n_vars=4, n_nodes=17, n_edges=16)
     """
 
     vtree: Vtree

@@ -5,6 +5,7 @@ rich is imported on the first table, so that `--help` and errors stay quick.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sys
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.table import Table
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of tables.")
@@ -31,26 +32,25 @@ def show_facts(title: str, facts: Mapping[str, Any]) -> None:
     """Print names and values in two columns."""
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=None)
-    table.show_header = False
+    table = Table(box=None, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts.items():
         table.add_row(name, as_text(value))
-    stdout_console().print(table, markup=False)
+    _print_table(table, title)
 
 
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print rows under headers; numbers to the right."""
     from rich.table import Table
 
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=None)
+    table = Table(box=None)
     for place, name in enumerate(columns):
         is_number = all(isinstance(row[place], int | float) or row[place] is None for row in rows)
         table.add_column(name, justify="right" if is_number else "left", header_style="bold")
     for row in rows:
         table.add_row(*(as_text(value) for value in row))
-    stdout_console().print(table, markup=False)
+    _print_table(table)
 
 
 def as_text(value: Any) -> Any:
@@ -70,12 +70,20 @@ def as_text(value: Any) -> Any:
     return Text(text)  # never markup: a path or a column may be called [red]
 
 
-def stdout_console() -> Console:
-    """The terminal, or a pipe wide enough not to break lines that others will read."""
+def _print_table(table: Table, title: str = "") -> None:
+    """To a terminal in its width and style; to a pipe as plain lines, wide and without padding."""
     from rich.console import Console
 
     console = Console(file=sys.stdout, highlight=False)
-    return console if console.is_terminal else Console(width=200, highlight=False, file=sys.stdout)
+    if console.is_terminal:
+        if title:
+            console.print(title, style="bold", markup=False, soft_wrap=True)
+        console.print(table)
+        return
+    plain = Console(file=io.StringIO(), width=200)
+    plain.print(table)
+    lines = plain.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    print("\n".join([*([title] if title else []), *(line.rstrip() for line in lines)]))
 
 
 def say(line: str = "") -> None:

@@ -33,8 +33,8 @@ SIZES = {
 def datasets(as_json: JsonOption = False) -> None:
     """List the datasets known by name.
 
-    Downloads nothing. "local" is the folder that STRUDEL_DATA names, "cached" an earlier download, "built in" needs
-    no file; anything else is downloaded when first used.
+    Downloads nothing. "local" is the folder that STRUDEL_DATA names, "cached" an earlier download,
+    "built in" needs no file; anything else is downloaded when first used.
     """
     from strudel.data.datasets import dataset_names
 

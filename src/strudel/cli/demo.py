@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -44,8 +45,8 @@ def demo(
     """Tour on built-in data: learn, ask, draw.
 
     Learns from images of digits, answers a few questions exactly, and writes pictures and a model
-    into one folder. Needs no network and no data of yours; takes a few seconds, and up to a minute the first time,
-    while the inner loops are compiled.
+    into one folder. Needs no network and no data of yours; takes a few seconds, and up to a minute
+    the first time, while the inner loops are compiled.
     """
     started = time.perf_counter()
     if out.exists() and not out.is_dir():
@@ -68,18 +69,18 @@ def demo(
     tell("3. Questions, answered exactly from the circuit:")
     for question, answer in answers.items():
         tell(f"   - {question}")
-        tell(f"     {answer}")
+        tell(fill(answer, width=88, initial_indent=" " * 5, subsequent_indent=" " * 5))
     tell("")
     tell("4. Pictures and the model ...")
     files = _draw(model, data, out)
-    files["model"] = _save(model, data, out / "digits.strudel")
+    files["model"] = _save(model, out / "digits.strudel")
     seconds = time.perf_counter() - started
     if as_json:
         names = {name: str(path) for name, path in files.items()}
         print_json({"scores": scores, "answers": answers, "files": names, "seconds": seconds})
         return
     for name, path in files.items():
-        say(f"   {path}  {name}")
+        say(f"   {name:<16}{path}")
     say()
     say(f"Everything is in {out}/ ({seconds:.0f} seconds). Next, try:")
     say(f"   strudel info {files['model']}")
@@ -129,7 +130,7 @@ def _show_scores(model: Strudel, scores: dict[str, dict[str, float]]) -> None:
     say()
     say("2. How well each model predicts images it has not seen (higher log-likelihood is better):")
     columns = ("model", "test log-likelihood", "bits per pixel", "edges")
-    show_table(columns, [(f"   {name}", *facts.values()) for name, facts in scores.items()])
+    show_table(columns, [(name, *facts.values()) for name, facts in scores.items()])
     say()
 
 
@@ -138,42 +139,30 @@ def _answers(circuit: Circuit, data: Dataset) -> dict[str, str]:
     import numpy as np
 
     from strudel.queries.likelihood import log_likelihood
-    from strudel.queries.marginal import log_marginal
+    from strudel.queries.marginal import log_conditional, log_marginal
 
-    nothing = np.full(data.n_vars, np.nan)
-    total = float(np.exp(log_marginal(circuit, nothing[None])[0]))
-    centre = 4 * SIDE + 4
-    top_is_empty = nothing.copy()
-    top_is_empty[:SIDE] = 0
-    before = _probability_of(circuit, centre, nothing)
-    after = _probability_of(circuit, centre, top_is_empty)
-    image = data.test[SHOWN_DIGITS[0]]
-    upright, flipped = log_likelihood(circuit, [image, image.reshape(SIDE, SIDE)[::-1].ravel()])
+    nothing = np.full((1, data.n_vars), np.nan)
+    total = float(np.exp(log_marginal(circuit, nothing)[0]))
+    centre = {f"row{SIDE // 2}_col{SIDE // 2}": 1}
+    top_is_white = {f"row0_col{column}": 0 for column in range(SIDE)}
+    before = float(np.exp(log_marginal(circuit, centre)[0]))
+    after = float(np.exp(log_conditional(circuit, centre, given=top_is_white)[0]))
+    image = data.test[SHOWN_DIGITS[-1]]
+    mirrored = image.reshape(SIDE, SIDE)[:, ::-1].ravel()
+    real, unreal = log_likelihood(circuit, np.stack([image, mirrored]))
     return {
         f"Do the probabilities of all 2^{data.n_vars} images add up to one?": (
-            f"Their sum is {total:.12f}. Nothing was enumerated: unknown pixels are summed out in "
-            f"one pass over {circuit.n_edges:,} edges, not over {2**data.n_vars:,} images."
+            f"Their sum is {total:.12f}, from one pass over {circuit.n_edges:,} edges that sums "
+            f"out every unknown pixel, not from a list of {2**data.n_vars:,} images."
         ),
         "How likely is the centre pixel black?": f"{before:.4f}",
         "How likely is it, given that the whole top row is white?": (
-            f"{after:.4f}: the ratio of two such passes, each exact."
+            f"{after:.4f}: the ratio of two such passes, exact, with nothing sampled."
         ),
-        "How much more probable is a real digit than the same digit upside down?": (
-            f"e^{upright - flipped:.1f} times (log-likelihoods {upright:.2f} and {flipped:.2f})."
+        "How much more probable is a real 7 than its mirror image?": (
+            f"e^{real - unreal:.1f} times: log-likelihoods {real:.2f} and {unreal:.2f}."
         ),
     }
-
-
-def _probability_of(circuit: Circuit, pixel: int, given: AnyArray) -> float:
-    """P(pixel = 1 | given): two marginals and a division."""
-    import numpy as np
-
-    from strudel.queries.marginal import log_marginal
-
-    with_pixel = given.copy()
-    with_pixel[pixel] = 1
-    both, evidence = log_marginal(circuit, np.stack([with_pixel, given]))
-    return float(np.exp(both - evidence))
 
 
 def _draw(model: Strudel, data: Dataset, out: Path) -> dict[str, Path]:
@@ -210,7 +199,7 @@ def _draw(model: Strudel, data: Dataset, out: Path) -> dict[str, Path]:
     with picture("vtree.png", "Vtree: how the circuit divides the pixels", 11, 5) as ax:
         names = [f"{pixel // SIDE},{pixel % SIDE}" for pixel in range(data.n_vars)]
         plot_vtree(circuit.vtree, names, ax=ax)
-    title = "Chow-Liu tree: each pixel and the one that tells most about it"
+    title = "Chow-Liu tree: the strongest links between pixels, root in red"
     with picture("chow_liu_tree.png", title, 5, 5) as ax:
         grid = [(pixel % SIDE, -(pixel // SIDE)) for pixel in range(data.n_vars)]
         plot_chow_liu_tree(learn_chow_liu_tree(data.train), ax=ax, positions=grid)
@@ -225,20 +214,18 @@ def _completions(circuit: Circuit, data: Dataset) -> tuple[AnyArray, list[str]]:
     from strudel.queries.sampling import sample_conditional
 
     n_samples = 3
-    rng = np.random.default_rng(0)
-    rows: list[AnyArray] = []
-    for place in SHOWN_DIGITS:
-        truth = data.test[place].astype(float)
-        given = truth.copy()
-        given[HALF:] = np.nan
-        best = np.asarray(most_probable_state(circuit, given)[0]).reshape(-1, data.n_vars)[0]
-        drawn = np.asarray(sample_conditional(circuit, given, n_samples, rng=rng))
-        rows += [given, best, *drawn.reshape(n_samples, data.n_vars), truth]
-    return np.array(rows), ["seen", "most\nprobable", *["sampled"] * n_samples, "truth"]
+    truth = data.test[list(SHOWN_DIGITS)].astype(float)
+    given = truth.copy()
+    given[:, HALF:] = np.nan
+    best, _ = most_probable_state(circuit, given)
+    drawn = sample_conditional(circuit, given, n_samples, rng=np.random.default_rng(0))
+    rows = np.concatenate([given[:, None], best[:, None], drawn, truth[:, None]], axis=1)
+    labels = ["seen", "most\nprobable", *["sampled"] * n_samples, "truth"]
+    return rows.reshape(-1, data.n_vars), labels
 
 
-def _save(model: Strudel, data: Dataset, path: Path) -> Path:
+def _save(model: Strudel, path: Path) -> Path:
     from strudel.io.model_file import save
 
-    save(model, path)
+    save(model, path, provenance={"source": "digits"})
     return path

@@ -223,18 +223,20 @@ def _report(model: Strudel, parts: dict[str, Table]) -> dict[str, Any]:
 
 
 def _keep(model: Strudel, train: Table, path: Path) -> None:
-    """Write the model, with the names of the columns."""
+    """Write the model, with the names of the columns and where the rows came from."""
     from strudel.io.model_file import save
 
     if train.feature_names is not None:
         model.circuit_ = model.circuit_.with_names(train.feature_names)
-    save(model, path)
+    save(model, path, provenance={"source": Path(train.source).name})
 
 
 def _show(report: dict[str, Any]) -> None:
     """The report as tables."""
     likelihood, bits = report["log_likelihood"], report["bits_per_dimension"]
-    rows = [(part, report["n_rows"].get(part), likelihood[part], bits[part]) for part in likelihood]
+    n_rows = {part: f"{count:,}" for part, count in report["n_rows"].items()}
+    held_out = f"{report['options']['validation_fraction']:.0%} of these"
+    rows = [(part, n_rows.get(part, held_out), likelihood[part], bits[part]) for part in likelihood]
     show_table(("", "rows", "mean log-likelihood", "bits per dimension"), rows)
     say()
     show_facts("", _facts(report))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from strudel.cli.console import JsonOption, print_json, say, show_facts
-from strudel.cli.models import ModelArgument, circuit_of, read_model
+from strudel.cli.models import ModelArgument, read_model
 
 if TYPE_CHECKING:
     from strudel.circuits.circuit import Circuit
@@ -19,10 +19,11 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     not hold, the reason is given.
     """
     from strudel.io.model_file import read_provenance
+    from strudel.queries.model import circuit_of
 
     held = read_model(model)
     circuit = circuit_of(held)
-    report = {
+    report: dict[str, Any] = {
         "model": model,
         "kind": type(held).__name__,
         "size": _size(circuit),
@@ -42,10 +43,11 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
             for name, reason in report["properties"].items()
         },
     )
-    for title, facts in (("Learning", report["learning"]), ("Provenance", report["provenance"])):
-        if facts:
-            say()
-            show_facts(title, _flat(facts))
+    if report["learning"]:
+        say()
+        show_facts("Learning", report["learning"])
+    say()
+    show_facts("Provenance", _flat(report["provenance"]))
 
 
 def _size(circuit: Circuit) -> dict[str, int]:
@@ -87,13 +89,13 @@ def _learning(history: History | None) -> dict[str, Any]:
     }
 
 
-def _flat(facts: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested facts as one level, names joined by a space."""
+def _flat(facts: dict[str, Any]) -> dict[str, Any]:
+    """Nested facts as one level: groups of options in one line, everything as it was written."""
     flat: dict[str, Any] = {}
     for name, value in facts.items():
-        key = f"{prefix}{name}".replace("_", " ")
         if isinstance(value, dict):
-            flat |= _flat(value, f"{key} ")
+            pairs = [f"{key}={item}" for key, item in value.items() if item is not None]
+            flat[name.replace("_", " ")] = ", ".join(pairs)
         else:
-            flat[key] = value
+            flat[name.replace("_", " ")] = value if value is None else str(value)
     return flat

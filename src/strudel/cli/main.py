@@ -23,6 +23,8 @@ from strudel.cli.info import info
 from strudel.cli.score import score
 from strudel.errors import StrudelError
 
+INTERRUPTED = 130  # what shells expect after Ctrl-C
+
 app = typer.Typer(
     name="strudel",
     add_completion=False,
@@ -78,6 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("STRUDEL_DEBUG") == "1":
             raise
         return _explain(error)
+    if code == INTERRUPTED:
+        note("strudel: stopped")
     return code if isinstance(code, int) else 0
 
 
@@ -85,7 +89,7 @@ def _explain(error: Exception) -> int:
     """Say in one line what went wrong; returns the exit code."""
     if isinstance(error, typer.Abort):
         note("strudel: stopped")
-        return 130
+        return INTERRUPTED
     if hasattr(error, "format_message"):  # typer's own errors, whatever base they have
         note(f"strudel: {error.format_message()}")
         return 2

@@ -28,16 +28,8 @@ def read_model(path: Path) -> Any:
     return load(path)
 
 
-def circuit_of(model: Any) -> Circuit:
-    """The circuit of an estimator, or the circuit itself."""
-    from strudel.circuits.circuit import Circuit
-
-    circuit = getattr(model, "circuit_", model)
-    if not isinstance(circuit, Circuit):
-        raise InputError(f"the file holds a {type(model).__name__}, not a model of one circuit.")
-    return circuit
-
-
 def read_circuit(path: Path) -> Circuit:
     """The circuit in a file."""
+    from strudel.queries.model import circuit_of
+
     return circuit_of(read_model(path))

@@ -91,7 +91,8 @@ def check_known(table: Table) -> Table:
         row, column = np.argwhere(is_unknown)[0].tolist()
         name = column if table.feature_names is None else repr(table.feature_names[column])
         raise InputError(
-            f"{table.source} has {int(is_unknown.sum())} unknown values, the first in column {name}, "
-            f"row {row}. Learning needs every value: fill them in or drop those rows."
+            f"{table.source} has {int(is_unknown.sum())} unknown values, "
+            f"the first in column {name}, row {row}. "
+            "Learning needs every value: fill them in or drop those rows."
         )
     return table

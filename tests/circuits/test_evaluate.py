@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import math
+import random
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+from strategies import circuits, partly_observed_rows, split_circuit
+from strudel.circuits import evaluate
+from strudel.circuits.builder import CircuitBuilder
+from strudel.circuits.compile import compile_factorized
+from strudel.circuits.evaluate import evaluate_log
+from strudel.circuits.examples import figure_1_circuit
+from strudel.errors import CircuitPropertyError
+from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
+
+NAN = math.nan
+
+
+@settings(max_examples=200)
+@given(st.one_of(circuits(6), circuits(6, deterministic=False)), st.data())
+def test_log_probability_is_the_sum_over_unknown_values(circuit, data):
+    rows = data.draw(st.lists(partly_observed_rows(circuit.n_vars), min_size=1, max_size=4))
+    for found, row in zip(evaluate_log(circuit, rows), rows, strict=True):
+        assert found == pytest.approx(oracle.log_marginal(circuit, row), rel=1e-10, abs=1e-12)
+
+
+@given(circuits(5, deterministic=False))
+def test_fully_observed_rows(circuit):
+    rows = oracle.all_rows(circuit.n_vars)
+    np.testing.assert_allclose(
+        np.exp(evaluate_log(circuit, rows)), oracle.probabilities(circuit), rtol=1e-10
+    )
+
+
+@given(circuits(6, deterministic=False))
+def test_nothing_known_has_probability_one(circuit):
+    assert evaluate_log(circuit, [[NAN] * circuit.n_vars])[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_figure_1():
+    rows = [[1, 0, 1, 0], [NAN, NAN, NAN, 1], [NAN, NAN, 1, NAN]]
+    expected = [0.6 * 0.8 * 0.4 * 0.1, 0.4, 0.4 * 0.3 + 0.6 * 0.8]
+    np.testing.assert_allclose(np.exp(evaluate_log(figure_1_circuit(), rows)), expected, rtol=1e-12)
+
+
+def test_one_variable():
+    circuit = compile_factorized(Vtree.from_nested(0), [0.3])
+    found = evaluate_log(circuit, [[0], [1], [NAN]])
+    np.testing.assert_allclose(found, [math.log(0.7), math.log(0.3), 0.0], atol=1e-15)
+
+
+def test_a_literal_as_root():
+    builder = CircuitBuilder(Vtree.from_nested(0))
+    found = evaluate_log(builder.build(builder.literal(0, 1)), [[0], [1], [NAN]])
+    assert found.tolist() == [-math.inf, 0.0, 0.0]
+
+
+def test_impossible_evidence_is_minus_infinity():
+    circuit = compile_factorized(balanced_vtree(3), [0.0, 1.0, 0.5])
+    found = evaluate_log(circuit, [[1, NAN, NAN], [NAN, 0, 1], [1, 0, NAN], [0, 1, NAN]])
+    assert found.tolist() == [-math.inf, -math.inf, -math.inf, 0.0]
+
+
+def test_small_probabilities_do_not_underflow():
+    circuit = compile_factorized(balanced_vtree(200), np.full(200, 1e-9))
+    found = evaluate_log(circuit, np.ones((1, 200)))
+    assert found[0] == pytest.approx(200 * math.log(1e-9), rel=1e-12)
+
+
+def test_blocks_and_threads_do_not_change_the_result(monkeypatch, rng):
+    circuit = split_circuit(random_vtree(8, 0), random.Random(0), size=6)
+    rows = rng.integers(0, 2, (50, 8)).astype(float)
+    rows[rng.random(rows.shape) < 0.5] = NAN
+    expected = evaluate_log(circuit, rows)
+    monkeypatch.setattr(evaluate, "BLOCK_VALUES", 1)
+    monkeypatch.setattr(evaluate, "MIN_BLOCK_ROWS", 7)
+    np.testing.assert_array_equal(evaluate_log(circuit, rows), expected)
+    if not numba.config.DISABLE_JIT:
+        n_threads = numba.get_num_threads()
+        try:
+            numba.set_num_threads(1)
+            np.testing.assert_array_equal(evaluate_log(circuit, rows), expected)
+        finally:
+            numba.set_num_threads(n_threads)
+
+
+def test_rows_can_be_named_values():
+    found = evaluate_log(figure_1_circuit(), {"X4": 1})
+    assert np.exp(found) == pytest.approx(0.4)
+
+
+def test_a_circuit_that_is_not_smooth_is_refused():
+    circuit = CircuitBuilder(Vtree.from_nested((0, 1)))
+    root = circuit._add(2, [(1, 3, 0.5), (0, -1, 0.5)])
+    with pytest.raises(CircuitPropertyError, match="evaluate_log needs a smooth circuit, but edge"):
+        evaluate_log(circuit.build(root), [[0, 0]])
+
+
+def test_a_circuit_that_is_not_decomposable_is_refused():
+    circuit = CircuitBuilder(Vtree.from_nested((0, 1)))
+    twice = circuit._add(2, [(1, 3, 1.0)])
+    root = circuit._add(2, [(1, twice, 1.0)])
+    with pytest.raises(CircuitPropertyError, match="needs a decomposable circuit, but both"):
+        evaluate_log(circuit.build(root), [[0, 0]])
+
+
+def test_rows_of_another_width_are_refused():
+    with pytest.raises(ValueError, match="evidence has 3 features"):
+        evaluate_log(figure_1_circuit(), [[0, 0, 0]])

@@ -1,0 +1,83 @@
+"""A tiny table with names, and a model learned from it."""
+
+import contextlib
+import io
+
+import numpy as np
+import pytest
+
+from strudel.cli.main import main
+
+NAMES = ("coffee", "tea", "milk", "sugar", "cake")
+
+
+def make_rows(n_rows, seed):
+    """Rows whose columns follow one hidden bit, with noise."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.integers(0, 2, size=(n_rows, 1))
+    return (hidden ^ (rng.random((n_rows, len(NAMES))) < 0.2)).astype(np.uint8)
+
+
+def write_csv(path, rows, names=NAMES):
+    """Write rows under a line of names, or without one."""
+    lines = [",".join(map(str, row)) for row in np.asarray(rows).tolist()]
+    head = [] if names is None else [",".join(names)]
+    path.write_text("\n".join([*head, *lines]) + "\n")
+    return path
+
+
+@pytest.fixture
+def make_table(tmp_path):
+    """Writes a csv into a folder of its own: `make_table("a.csv", rows, names)`."""
+
+    def make_table(name, rows, names=NAMES):
+        return write_csv(tmp_path / name, rows, names)
+
+    return make_table
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cli")
+
+
+@pytest.fixture(scope="session")
+def rows():
+    return make_rows(120, seed=0)
+
+
+@pytest.fixture(scope="session")
+def unseen_rows():
+    return make_rows(40, seed=1)
+
+
+@pytest.fixture(scope="session")
+def table(folder, rows):
+    return write_csv(folder / "train.csv", rows)
+
+
+@pytest.fixture(scope="session")
+def unseen(folder, unseen_rows):
+    return write_csv(folder / "unseen.csv", unseen_rows)
+
+
+@pytest.fixture(scope="session")
+def model(folder, table):
+    path = folder / "model.strudel"
+    arguments = ["fit", str(table), "-o", str(path), "--patience", "5", "--quiet"]
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(arguments) == 0
+    return path
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; gives its exit code, stdout and stderr."""
+
+    def run(*arguments):
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run

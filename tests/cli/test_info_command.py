@@ -1,0 +1,56 @@
+"""Facts about `strudel info`."""
+
+import json
+
+from strudel.circuits.builder import CircuitBuilder
+from strudel.circuits.examples import figure_1_circuit
+from strudel.io.model_file import load, save
+from strudel.trees.vtree import balanced_vtree
+
+
+def test_sizes_are_those_of_the_circuit(run, model):
+    circuit = load(model).circuit_
+    code, out, err = run("info", model, "--json")
+    assert (code, err) == (0, "")
+    report = json.loads(out)
+    assert report["size"] == {
+        "variables": 5,
+        "nodes": circuit.n_nodes,
+        "edges": circuit.n_edges,
+        "parameters": circuit.n_parameters,
+        "depth": circuit.depth,
+        "vtree depth": circuit.vtree.depth,
+    }
+    assert list(report["properties"].values()) == [None] * 4
+    assert report["learning"]["splits"] >= report["learning"]["best after splits"]
+    assert report["provenance"]
+
+
+def test_tables_show_sizes_properties_and_history(run, model):
+    code, out, err = run("info", model)
+    assert (code, err) == (0, "")
+    for words in ("variables", "vtree depth", "deterministic", "stopped because", "Provenance"):
+        assert words in out
+
+
+def test_a_circuit_without_history_is_described_too(run, tmp_path):
+    path = tmp_path / "figure.strudel"
+    save(figure_1_circuit(), path)
+    code, out, err = run("info", path)
+    assert (code, err) == (0, "")
+    assert out.count("yes") == 4
+    assert "Learning" not in out
+
+
+def test_a_missing_property_comes_with_its_reason(run, tmp_path):
+    builder = CircuitBuilder(balanced_vtree(2))
+    left, right = builder.add_leaf_sum(0, 0.3), builder.add_leaf_sum(1, 0.6)
+    root = builder.add_sum([(left, right, 0.5), (builder.literal(0, 1), right, 0.5)])
+    path = tmp_path / "mixed.strudel"
+    save(builder.build(root), path)
+    code, out, _ = run("info", path, "--json")
+    properties = json.loads(out)["properties"]
+    assert code == 0
+    assert properties["smooth"] is None
+    assert isinstance(properties["deterministic"], str)
+    assert "no: " in run("info", path)[1]

@@ -1,0 +1,564 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import random
+import zipfile
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import strudel.io.model_file as model_file
+from strategies import any_circuits, circuits, split_circuit
+from strudel._version import __version__
+from strudel.circuits.circuit import Circuit, why_not_well_formed
+from strudel.circuits.compile import compile_factorized
+from strudel.circuits.examples import figure_1_circuit
+from strudel.errors import FileFormatError
+from strudel.io.model_file import load, read_provenance, save
+from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
+
+ARRAYS = ("node_vtree", "node_edges", "edge_left", "edge_right", "edge_log_theta")
+VTREE_ARRAYS = ("node_left", "node_right", "node_var")
+same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+often = settings(same_folder, max_examples=400)
+
+
+def assert_same(found, expected):
+    """Equal to the last bit, types included."""
+    assert isinstance(found, Circuit)
+    assert found.feature_names == expected.feature_names
+    pairs = [(getattr(found, name), getattr(expected, name)) for name in ARRAYS]
+    pairs += [(getattr(found.vtree, n), getattr(expected.vtree, n)) for n in VTREE_ARRAYS]
+    for one, other in pairs:
+        assert one.dtype == other.dtype
+        assert one.tobytes() == other.tobytes()
+
+
+def members(content):
+    """The members of a saved file, by name."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {info.filename: archive.read(info) for info in archive.infolist()}
+
+
+def archive_of(contents, compression=zipfile.ZIP_STORED):
+    """The bytes of a zip file with these members, a dict or list of pairs."""
+    buffer = io.BytesIO()
+    pairs = contents.items() if isinstance(contents, dict) else contents
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, content in pairs:
+            archive.writestr(zipfile.ZipInfo(name), content, compression)
+    return buffer.getvalue()
+
+
+def npy(array, **options):
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, **options)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def good(tmp_path):
+    """The bytes of a saved circuit."""
+    save(figure_1_circuit(), tmp_path / "good.strudel")
+    return (tmp_path / "good.strudel").read_bytes()
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """Checks that some bytes give one error that names the file and holds some words."""
+
+    def check(content, words):
+        path = tmp_path / "bad.strudel"
+        path.write_bytes(content)
+        for reader in (load, read_provenance) if "meta" in words else (load,):
+            with pytest.raises(FileFormatError) as caught:
+                reader(path)
+            message = str(caught.value)
+            assert message.startswith(f"Cannot read a Strudel model from {path}: ")
+            assert words.removeprefix("meta: ") in message
+            assert "\n" not in message
+            assert message.endswith(".")
+
+    return check
+
+
+# Round trips
+
+
+@same_folder
+@given(st.one_of(circuits(6), any_circuits(5)))
+def test_a_circuit_comes_back_bit_for_bit(tmp_path, circuit):
+    save(circuit, tmp_path / "c.strudel")
+    assert_same(load(tmp_path / "c.strudel"), circuit)
+
+
+@same_folder
+@given(st.lists(st.text(), min_size=3, max_size=3))
+def test_any_feature_names_come_back(tmp_path, names):
+    circuit = compile_factorized(balanced_vtree(3)).with_names(tuple(names))
+    save(circuit, tmp_path / "c.strudel")
+    assert load(tmp_path / "c.strudel").feature_names == tuple(names)
+
+
+def test_names_beyond_ascii_come_back(tmp_path):
+    names = ("größe", "\u5e74\u9f62", "\U0001f370 \ud800")
+    save(compile_factorized(balanced_vtree(3)).with_names(names), tmp_path / "c.strudel")
+    assert load(tmp_path / "c.strudel").feature_names == names
+
+
+@pytest.mark.parametrize("value", [-np.inf, -0.0, 5e-324, -1e308])
+def test_unusual_numbers_come_back(tmp_path, value):
+    circuit = compile_factorized(Vtree.from_nested(0)).with_parameters(np.array([value, 0.0]))
+    save(circuit, tmp_path / "c.strudel")
+    assert_same(load(tmp_path / "c.strudel"), circuit)
+
+
+def test_a_path_may_be_text_and_have_odd_characters(tmp_path):
+    path = str(tmp_path / "b\u00e4 r#1.strudel")
+    save(figure_1_circuit(), path)
+    assert_same(load(path), figure_1_circuit())
+
+
+def test_a_large_circuit(tmp_path):
+    circuit = split_circuit(random_vtree(30, 0), random.Random(0), size=20)
+    save(circuit, tmp_path / "c.strudel")
+    assert_same(load(tmp_path / "c.strudel"), circuit)
+
+
+def test_loaded_arrays_are_read_only(tmp_path):
+    save(figure_1_circuit(), tmp_path / "c.strudel")
+    assert not load(tmp_path / "c.strudel").edge_log_theta.flags.writeable
+
+
+def test_the_file_is_a_plain_zip_of_npy_members(good):
+    found = members(good)
+    meta = json.loads(found.pop("meta.json"))
+    assert (meta["format"], meta["version"], meta["kind"]) == ("strudel", 1, "circuit")
+    for name, content in found.items():
+        array = np.load(io.BytesIO(content), allow_pickle=False)
+        assert array.ndim == 1, name
+
+
+# Provenance
+
+
+def test_provenance_tells_versions_and_time(tmp_path):
+    save(figure_1_circuit(), tmp_path / "c.strudel", provenance={"data": {"rows": 3}})
+    found = read_provenance(tmp_path / "c.strudel")
+    assert found["kind"] == "circuit"
+    assert found["strudel"] == __version__
+    assert found["numpy"] == np.__version__
+    assert found["data"] == {"rows": 3}
+    age = datetime.now(UTC) - datetime.fromisoformat(found["created"])
+    assert timedelta(seconds=-1) <= age < timedelta(minutes=1)
+
+
+def test_provenance_takes_numpy_values_and_paths(tmp_path):
+    facts = {"n": np.int64(3), "x": np.float64(0.5), "a": np.arange(2), "path": tmp_path}
+    save(figure_1_circuit(), tmp_path / "c.strudel", provenance=facts)
+    found = read_provenance(tmp_path / "c.strudel")
+    assert (found["n"], found["x"], found["a"], found["path"]) == (3, 0.5, [0, 1], str(tmp_path))
+
+
+def test_provenance_must_be_plain_values(tmp_path):
+    with pytest.raises(TypeError, match="provenance must hold plain values only"):
+        save(figure_1_circuit(), tmp_path / "c.strudel", provenance={"x": object()})
+    assert list(tmp_path.iterdir()) == []
+
+
+# Writing
+
+
+def test_only_models_can_be_saved(tmp_path):
+    with pytest.raises(TypeError, match="save takes a Circuit or a fitted Strudel, but got list"):
+        save([1, 2], tmp_path / "c.strudel")
+
+
+def test_a_folder_cannot_be_written_or_read(tmp_path):
+    for act in (lambda: save(figure_1_circuit(), tmp_path), lambda: load(tmp_path)):
+        with pytest.raises(IsADirectoryError, match="is a folder: give the name of a file in it"):
+            act()
+
+
+def test_a_missing_folder(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"The folder .* does not exist: make it first"):
+        save(figure_1_circuit(), tmp_path / "nowhere" / "c.strudel")
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        load(tmp_path / "nowhere.strudel")
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch, step, error):
+    path = tmp_path / "c.strudel"
+    save(figure_1_circuit(), path)
+    before = path.read_bytes()
+
+    def fail(*args):
+        raise error
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(type(error)):
+        save(compile_factorized(balanced_vtree(9)), path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failure_between_members_leaves_nothing(tmp_path, monkeypatch):
+    def fail(*args, **options):
+        raise MemoryError
+
+    monkeypatch.setattr(np.lib.format, "write_array", fail)
+    with pytest.raises(MemoryError):
+        save(figure_1_circuit(), tmp_path / "c.strudel")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_replaces_an_older_file(tmp_path):
+    path = tmp_path / "c.strudel"
+    save(compile_factorized(balanced_vtree(9)), path)
+    save(figure_1_circuit(), path)
+    assert_same(load(path), figure_1_circuit())
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link.strudel"
+    link.symlink_to(tmp_path / "real" / "c.strudel")
+    save(figure_1_circuit(), link)
+    assert link.is_symlink()
+    assert_same(load(tmp_path / "real" / "c.strudel"), figure_1_circuit())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no umask")
+def test_the_file_has_the_usual_rights(tmp_path):
+    (tmp_path / "plain").write_bytes(b"")
+    save(figure_1_circuit(), tmp_path / "c.strudel")
+    assert (tmp_path / "c.strudel").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+# Damage
+
+
+def test_a_file_cut_anywhere_is_refused(tmp_path, good):
+    path = tmp_path / "cut.strudel"
+    for length in range(0, len(good), 7):
+        path.write_bytes(good[:length])
+        with pytest.raises(FileFormatError, match=r"cut\.strudel"):
+            load(path)
+
+
+@often
+@given(st.data())
+def test_flipped_bytes_give_a_sound_circuit_or_one_error(tmp_path, good, data):
+    content = bytearray(good)
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    load_or_refuse(tmp_path / "flipped.strudel", bytes(content))
+
+
+@often
+@given(st.data())
+def test_changed_numbers_with_a_correct_checksum_are_checked_too(tmp_path, good, data):
+    contents = members(good)
+    name = data.draw(st.sampled_from(sorted(contents)))
+    content = bytearray(contents[name])
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    load_or_refuse(tmp_path / "changed.strudel", archive_of(contents | {name: bytes(content)}))
+
+
+@same_folder
+@given(st.binary(max_size=300))
+def test_random_bytes_are_refused(tmp_path, content):
+    load_or_refuse(tmp_path / "random.strudel", content)
+
+
+def load_or_refuse(path, content):
+    path.write_bytes(content)
+    try:
+        circuit = load(path)
+    except FileFormatError as error:
+        message = str(error)
+        assert str(path) in message
+    else:
+        assert why_not_well_formed(circuit) is None
+
+
+# Foreign and hostile files
+
+
+def test_foreign_files(refused):
+    refused(b"", "meta: it is cut short, damaged or of another kind")
+    refused(b"psdd 3\nL 0 0 1\n", "meta: it is cut short, damaged or of another kind")
+    refused(pickle.dumps([1, 2, 3]), "meta: it is cut short, damaged or of another kind")
+    refused(
+        archive_of({"a.npy": npy(np.arange(3))}), "meta: not a Strudel model: it has no meta.json"
+    )
+
+
+class Trap:
+    def __reduce__(self):
+        return pytest.fail, ("a pickle was executed",)
+
+
+def test_a_pickle_inside_is_never_opened(good, refused):
+    objects = npy(np.array([Trap()], dtype=object), allow_pickle=True)
+    contents = members(good)
+    refused(
+        archive_of(contents | {"circuit.edge_log_theta.npy": objects}),
+        "array circuit.edge_log_theta should have one axis and type <f8, but has shape (1,) and",
+    )
+    raw = pickle.dumps(Trap())
+    refused(archive_of(contents | {"circuit.edge_log_theta.npy": raw}), "magic string")
+    refused(archive_of(contents | {"model.pkl": raw}), "'model.pkl' does not belong in a model")
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil.npy", "/etc/passwd", "a/b.npy", "C:\\x.npy", "a..npy", "A.npy", "x.txt", ""]
+)
+def test_member_names_that_lead_elsewhere(good, refused, name):
+    content = archive_of([*members(good).items(), (name, b"x")])
+    refused(content, "does not belong in a model")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_members_with_one_name(good, refused):
+    contents = list(members(good).items())
+    refused(archive_of([*contents, contents[-1]]), "meta: two with one name")
+
+
+def test_very_many_members(good, refused):
+    extra = {f"array_{i}.npy": b"" for i in range(200)}
+    refused(archive_of(members(good) | extra), "meta: too many members")
+
+
+def test_compressed_members_cannot_swell(good, refused):
+    bomb = npy(np.zeros(10**7, dtype=np.float64))
+    content = archive_of(members(good) | {"circuit.edge_log_theta.npy": bomb}, zipfile.ZIP_DEFLATED)
+    assert len(content) < len(bomb) / 100
+    refused(content, "meta: is compressed")
+
+
+def test_sizes_that_are_larger_than_the_file(good, refused):
+    content = bytearray(good)
+    start = content.index(b"PK\x01\x02")  # the directory entry of the first member
+    content[start + 20 : start + 28] = (2**31).to_bytes(4, "little") * 2
+    refused(bytes(content), "meta: larger than the file")
+
+
+def test_sizes_that_disagree(good, refused):
+    content = bytearray(good)
+    start = content.index(b"PK\x01\x02")
+    content[start + 24 : start + 28] = (2**31).to_bytes(4, "little")
+    refused(bytes(content), "meta: is compressed")
+
+
+def test_an_encrypted_member(good, refused):
+    content = bytearray(good)
+    for start in (content.index(b"PK\x03\x04") + 6, content.index(b"PK\x01\x02") + 8):
+        content[start] |= 1
+    refused(bytes(content), "meta: encrypted")
+
+
+def header(shape, descr="<f8"):
+    """An npy member that claims a shape and type, with 8 bytes of data."""
+    text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape!r}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(8)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (header((10**15,)), "is not as long as it says"),
+        (header((-1,)), "is not as long as it says"),
+        (header(()), "should have one axis and type <f8, but has shape ()"),
+        (header((1, 1)), "should have one axis and type <f8, but has shape (1, 1)"),
+        (
+            header((2,), "<f4"),
+            "should have one axis and type <f8, but has shape (2,) and type float32",
+        ),
+        (header((1,), ">f8"), "should have one axis and type <f8"),
+        (header((1,), "<i8"), "should have one axis and type <f8"),
+        (header((1,), "|O"), "should have one axis and type <f8"),
+        (header((1,), "|V8"), "should have one axis and type <f8"),
+        (header("__import__('os')"), "shape"),
+        (b"\x93NUMPY\x03\x00" + bytes(100), "is not in version 1.0 of the npy format"),
+        (b"\x93NUMPY\x01\x00\xff\xff{", "EOF"),
+        (b"\x93NUMPY\x01\x00\x20\x4e" + b" " * 20_000, "Header info length (20000) is large"),
+        (b"", "EOF"),
+    ],
+)
+def test_arrays_that_lie_about_themselves(good, refused, content, words):
+    refused(archive_of(members(good) | {"circuit.edge_log_theta.npy": content}), words)
+
+
+def change(good, name, index, value):
+    contents = members(good)
+    array = np.load(io.BytesIO(contents[f"circuit.{name}.npy"])).copy()
+    array[index] = value
+    return archive_of(contents | {f"circuit.{name}.npy": npy(array)})
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "value", "words"),
+    [
+        ("edge_left", 0, 2**31 - 1, "the left child of every edge must come before its parent"),
+        ("edge_left", -1, -1, "the left child of every edge must come before its parent"),
+        ("edge_right", -1, 10**6, "the right child of every edge must be NONE or come before"),
+        ("node_edges", -2, 2**31 - 1, "node_edges must not decrease"),
+        ("node_vtree", -1, 99, "node_vtree points outside the vtree"),
+        ("edge_log_theta", 0, np.nan, "log-parameters must be numbers or -inf"),
+        ("edge_log_theta", 0, np.inf, "log-parameters must be numbers or -inf"),
+        ("vtree_left", -1, 6, "children must come before their parent"),
+        ("vtree_left", -1, -5, "children must come before their parent"),
+        ("vtree_var", 0, 77, "the leaves must hold the variables 0..3, each once"),
+    ],
+)
+def test_numbers_that_break_the_rules(good, refused, name, index, value, words):
+    refused(change(good, name, index, value), words)
+
+
+def with_meta(good, **changes):
+    contents = members(good)
+    meta = json.loads(contents["meta.json"]) | changes
+    return archive_of(contents | {"meta.json": json.dumps(meta)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"version": 2}, "meta: it has format version 2, and Strudel"),
+        ({"version": 10**30}, "meta: upgrade with pip install --upgrade strudel-pc"),
+        ({"version": 0}, "meta: unknown kind of model"),
+        ({"version": "1"}, "meta: the version should be int, but is str"),
+        ({"version": True}, "meta: the version should be int, but is bool"),
+        ({"format": "other"}, "meta: does not say that it is a Strudel model"),
+        ({"kind": "mixture"}, "meta: it holds an unknown kind of model, 'mixture'"),
+        ({"kind": ["circuit"]}, "meta: it holds an unknown kind of model"),
+        ({"provenance": None}, "meta: the provenance should be dict, but is NoneType"),
+        ({"feature_names": ["a"]}, "there are 1 feature names for 4 variables"),
+        ({"feature_names": [1, 2, 3, 4]}, "some feature names are not text"),
+        ({"feature_names": "abcd"}, "the feature names should be list, but is str"),
+    ],
+)
+def test_meta_that_does_not_fit(good, refused, changes, words):
+    refused(with_meta(good, **changes), words)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 10_000])
+def test_meta_that_is_not_an_object(good, refused, text):
+    refused(archive_of(members(good) | {"meta.json": text}), "meta: ")
+
+
+@pytest.mark.parametrize("name", ["edge_left", "vtree_var"])
+def test_a_member_that_is_missing(good, refused, name):
+    contents = members(good)
+    del contents[f"circuit.{name}.npy"]
+    refused(archive_of(contents), f"it has no member circuit.{name}.npy")
+
+
+# Estimators
+
+
+@pytest.fixture
+def fitted(rng):
+    density = pytest.importorskip("strudel.models.density")
+    X = rng.integers(0, 2, (60, 4)).astype(np.uint8)
+    return density.Strudel(random_state=0, max_splits=5).fit(X)
+
+
+def test_an_estimator_comes_back(tmp_path, fitted):
+    save(fitted, tmp_path / "m.strudel", provenance={"dataset": "coins"})
+    again = load(tmp_path / "m.strudel")
+    assert type(again) is type(fitted)
+    assert again.get_params() == fitted.get_params()
+    assert_same(again.circuit_, fitted.circuit_)
+    assert again.n_features_in_ == fitted.n_features_in_ == 4
+    assert not hasattr(again, "feature_names_in_")
+    assert getattr(again, "data_", None) == getattr(fitted, "data_", None)
+    for name, column in fitted.history_.columns().items():
+        found = again.history_.columns()[name]
+        assert found.dtype == column.dtype
+        np.testing.assert_array_equal(found, column)
+    assert again.history_.best == fitted.history_.best
+    assert again.history_.stopped_because == fitted.history_.stopped_because
+    found = read_provenance(tmp_path / "m.strudel")
+    assert found["dataset"] == "coins"
+    assert found["options"]["max_splits"] == 5
+
+
+def test_feature_names_of_an_estimator_come_back(tmp_path, rng):
+    density = pytest.importorskip("strudel.models.density")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(rng.integers(0, 2, (60, 3)), columns=["a", "größe", "c"])
+    model = density.Strudel(max_splits=2, random_state=0).fit(frame)
+    save(model, tmp_path / "m.strudel")
+    again = load(tmp_path / "m.strudel")
+    assert again.feature_names_in_.dtype == object
+    assert again.feature_names_in_.tolist() == ["a", "größe", "c"]
+    np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
+
+
+def test_options_that_are_not_plain_are_named(tmp_path, fitted):
+    fitted.set_params(random_state=np.random.RandomState(0))
+    save(fitted, tmp_path / "m.strudel")
+    assert load(tmp_path / "m.strudel").random_state is None
+    assert read_provenance(tmp_path / "m.strudel")["options_not_saved"] == ["random_state"]
+
+
+def test_an_estimator_must_be_fitted(tmp_path):
+    density = pytest.importorskip("strudel.models.density")
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        save(density.Strudel(), tmp_path / "m.strudel")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"class": "Popen"}, "it holds an estimator of the unknown class 'Popen'"),
+        ({"class": 3}, "the class of the estimator should be str, but is int"),
+        (
+            {"params": {"shell": True}},
+            "it holds options that this version does not know: ['shell']",
+        ),
+        ({"params": []}, "the options should be dict, but is list"),
+        ({"n_features_in": 9}, "the number of features is not that of the circuit's variables"),
+        ({"feature_names_in": ["a"]}, "the number of feature names is not that of the features"),
+        ({"data": 3}, "the facts about the data should be dict, but is int"),
+        ({"history": {"columns": ["train"], "best": 0}}, "train"),
+        ({"history": 1}, "the history should be dict, but is int"),
+    ],
+)
+def test_estimator_files_that_do_not_fit(tmp_path, fitted, refused, changes, words):
+    save(fitted, tmp_path / "m.strudel")
+    if changes.get("history", 1) != 1:
+        words = "n_splits"  # the first column that is missing
+    refused(with_meta((tmp_path / "m.strudel").read_bytes(), **changes), words)
+
+
+def test_a_history_that_breaks_its_rules(tmp_path, fitted, refused):
+    save(fitted, tmp_path / "m.strudel")
+    contents = members((tmp_path / "m.strudel").read_bytes())
+    short = contents | {"history.train.npy": npy(np.zeros(1))}
+    refused(archive_of(short), "The columns of a history must be equally long")
+    n_rows = len(fitted.history_)
+    broken = contents | {"history.n_splits.npy": npy(np.full(n_rows, np.nan))}
+    refused(archive_of(broken), "NaN")
+
+
+def test_only_listed_classes_are_imported():
+    assert set(model_file.ESTIMATORS.values()) == {"strudel.models.density"}

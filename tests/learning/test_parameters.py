@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import circuits
+from strudel import figure_1_circuit, fit_parameters
+import oracle
+
+
+@given(circuits(max_vars=5, deterministic=True), st.integers(0, 2**31), st.sampled_from([0.0, 1.0, 2.5]))
+def test_parameters_are_smoothed_shares_of_the_rows_through_a_sum(circuit, seed, pseudocount):
+    rng = np.random.default_rng(seed)
+    rows = np.array(oracle.all_rows(circuit.n_vars))[rng.integers(2**circuit.n_vars, size=12)]
+    weight = rng.integers(0, 3, 12) + 0.25
+    count = np.zeros(circuit.n_edges)
+    for row, w in zip(rows, weight, strict=True):
+        count[oracle.active_edges(circuit, row)] += w
+    fitted = fit_parameters(circuit, rows, sample_weight=weight, pseudocount=pseudocount)
+    for n in range(2 * circuit.n_vars, circuit.n_nodes):
+        edges = slice(circuit.node_edges[n], circuit.node_edges[n + 1])
+        width, through = edges.stop - edges.start, count[edges].sum()
+        if through + pseudocount == 0:
+            expected = np.full(width, 1 / width)
+        else:
+            expected = (count[edges] + pseudocount / width) / (through + pseudocount)
+        assert fitted.theta[edges] == pytest.approx(expected, rel=1e-12)
+
+
+def test_unreached_sums_are_uniform_and_reached_ones_are_shares():
+    fitted = fit_parameters(figure_1_circuit(), [[1, 0, 1, 0]], pseudocount=0)
+    assert fitted.theta[-2:] == pytest.approx([0.0, 1.0])
+    assert sorted(set(fitted.theta.round(12))) == [0.0, 0.5, 1.0]

@@ -1,0 +1,163 @@
+"""Facts about the artists of `plotting/drawing.py`."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from strudel.circuits.compile import compile_factorized
+from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
+from strudel.circuits.layout import layout_circuit
+from strudel.plotting.drawing import plot_chow_liu_tree, plot_circuit, plot_vtree
+from strudel.trees.chow_liu import learn_chow_liu_tree
+from strudel.trees.vtree import Vtree, balanced_vtree, vtree_from_chow_liu
+
+
+@pytest.fixture
+def ax():
+    return Figure(figsize=(7, 5)).add_subplot()
+
+
+def texts(ax, gid):
+    return [text.get_text() for text in ax.texts if text.get_gid() == gid]
+
+
+def segments(ax, gid):
+    (lines,) = [artist for artist in ax.collections if artist.get_gid() == gid]
+    return lines.get_segments()
+
+
+def n_marks(ax, gid):
+    (circles,) = [artist for artist in ax.collections if artist.get_gid() == gid]
+    return len(circles.get_offsets())
+
+
+@pytest.mark.parametrize(
+    "plot",
+    [
+        lambda ax: plot_circuit(figure_1_circuit(), ax=ax),
+        lambda ax: plot_vtree(balanced_vtree(3), ax=ax),
+        lambda ax: plot_chow_liu_tree(figure_1_chow_liu_tree(), ax=ax),
+    ],
+)
+def test_ax_in_is_ax_out(plot, ax):
+    assert plot(ax) is ax
+
+
+def test_without_ax_the_current_axes_are_used():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    try:
+        assert plot_vtree(balanced_vtree(2)) is pyplot.gca()
+    finally:
+        pyplot.close("all")
+
+
+def test_figure_1_has_the_marks_of_the_paper(ax):
+    plot_circuit(figure_1_circuit(), ax=ax)
+    assert n_marks(ax, "sum") == 7
+    assert n_marks(ax, "product") == 8  # six under sums, and the two that make no choice
+    assert sorted(texts(ax, "literal")) == sorted(
+        [f"X{var}" for var in range(1, 5)] + [f"¬X{var}" for var in range(1, 5)]
+    )
+
+
+def test_figure_1_shows_its_parameters_but_none_where_there_is_no_choice(ax):
+    plot_circuit(figure_1_circuit(), ax=ax)
+    # One table entry and its complement for every line of the paper's tables.
+    ones = [0.4, 0.8, 0.3, 0.5, 0.9, 0.7, 0.4]
+    expected = [f"{p:.2g}" for one in ones for p in (one, 1 - one)]
+    assert sorted(texts(ax, "parameter")) == sorted(expected)
+
+
+def test_the_root_is_on_the_right():
+    layout = layout_circuit(figure_1_circuit())
+    rightmost = np.flatnonzero(layout.mark_x == layout.mark_x.max())
+    assert [layout.mark_kind[mark] for mark in rightmost] == ["sum"]
+    assert rightmost[0] not in layout.line_start
+
+
+def test_active_edges_of_figure_1_are_red(ax):
+    circuit = figure_1_circuit()
+    plot_circuit(circuit, row=[1, 0, 1, 0], ax=ax)
+    # X4 = 0 and X3 = 1: a line to the sum and two into the product each; the product of X1 and X2:
+    # two lines; the literals of X1 = 1 and X2 = 0: one line each.
+    assert len(segments(ax, "active edges")) == 3 + 3 + 2 + 1 + 1
+    assert len(segments(ax, "edges")) == len(layout_circuit(circuit).line_edge) - 10
+
+
+def test_red_lines_belong_to_the_active_edges(ax):
+    rows = np.random.default_rng(0).integers(0, 2, size=(40, 6), dtype=np.uint8)
+    tree = learn_chow_liu_tree(rows)
+    from strudel.circuits.compile import compile_chow_liu
+    from strudel.circuits.flows import compute_flows
+
+    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    plot_circuit(circuit, row=rows[0], ax=ax)
+    layout = layout_circuit(circuit)
+    points = np.stack([layout.mark_x, layout.mark_y], axis=1)
+    line_of = {
+        (tuple(points[start]), tuple(points[end])): edge
+        for start, end, edge in zip(
+            layout.line_start, layout.line_end, layout.line_edge, strict=True
+        )
+    }
+    red = {line_of[tuple(start), tuple(end)] for start, end in segments(ax, "active edges")}
+    active = compute_flows(circuit, rows[:1]).active_edge
+    assert red == set(active[active >= 0].tolist())
+
+
+def test_without_a_row_nothing_is_red(ax):
+    plot_circuit(figure_1_circuit(), ax=ax)
+    assert len(segments(ax, "active edges")) == 0
+
+
+def test_a_large_circuit_is_refused_with_a_way_out(ax):
+    circuit = compile_factorized(balanced_vtree(200))
+    with pytest.raises(ValueError, match=r"400 edges, but the circuit has 599.*strudel info"):
+        plot_circuit(circuit, ax=ax)
+
+
+@pytest.mark.parametrize("row", [[1, 0, 1], [[1, 0, 1, 0]], [1, 0, 1, 2], [1, 0, 1, np.nan]])
+def test_a_row_that_is_not_complete_is_refused(row, ax):
+    with pytest.raises(ValueError, match="row must hold"):
+        plot_circuit(figure_1_circuit(), row=row, ax=ax)
+
+
+def test_vtree_leaves_carry_their_names_from_left_to_right(ax):
+    plot_vtree(Vtree.from_nested((2, (0, 1))), ["a", "b", "c"], ax=ax)
+    leaves = [text for text in ax.texts if text.get_gid() == "leaf"]
+    by_place = sorted(leaves, key=lambda text: text.xy[0])
+    assert [text.get_text() for text in by_place] == ["c", "a", "b"]
+    assert len(segments(ax, "edges")) == 4
+
+
+def test_names_that_look_like_formulas_are_written_as_they_stand(ax):
+    plot_vtree(Vtree.from_nested((0, 1)), ["$cost", "x_$^{1"], ax=ax)
+    ax.figure.savefig("/dev/null", format="png")
+    assert texts(ax, "leaf") == [r"\$cost", r"x_\$^{1"]
+
+
+def test_wrong_number_of_names_is_refused(ax):
+    with pytest.raises(ValueError, match="2 feature names for 3 variables"):
+        plot_vtree(balanced_vtree(3), ["a", "b"], ax=ax)
+
+
+def test_one_variable_can_be_drawn(ax):
+    plot_vtree(balanced_vtree(1), ax=ax)
+    plot_circuit(compile_factorized(balanced_vtree(1)), ax=ax)
+    assert texts(ax, "leaf") == ["x0"]
+
+
+def test_chow_liu_tree_has_a_box_per_variable_and_a_line_per_parent(ax):
+    plot_chow_liu_tree(figure_1_chow_liu_tree(), ax=ax)
+    assert sorted(texts(ax, "variable")) == ["x0", "x1", "x2", "x3"]
+    assert len(segments(ax, "edges")) == 3
+
+
+def test_chow_liu_tree_over_positions_draws_between_them(ax):
+    place = [(0, 0), (1, 0), (0, 1), (1, 1)]
+    plot_chow_liu_tree(figure_1_chow_liu_tree(), ax=ax, positions=place)
+    drawn = {(tuple(start), tuple(end)) for start, end in segments(ax, "edges")}
+    assert drawn == {(place[0], place[2]), (place[1], place[2]), (place[2], place[3])}
+    with pytest.raises(ValueError, match=r"shape \(4, 2\)"):
+        plot_chow_liu_tree(figure_1_chow_liu_tree(), ax=ax, positions=place[:2])

@@ -1,0 +1,256 @@
+"""Hypothesis strategies: random 0/1 tables, vtrees, circuits, partly observed rows."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from strudel.circuits.builder import assemble
+from strudel.circuits.circuit import Circuit
+from strudel.trees.vtree import Vtree
+
+NONE = -1
+seeds = st.integers(0, 2**32 - 1)
+
+
+def binary_tables(max_rows=20, max_vars=6, min_rows=1, min_vars=1):
+    """0/1 tables as uint8 arrays."""
+    shape = st.tuples(st.integers(min_rows, max_rows), st.integers(min_vars, max_vars))
+    return shape.flatmap(lambda shape: npst.arrays(np.uint8, shape, elements=st.integers(0, 1)))
+
+
+def weights(n_rows):
+    """Row weights: zeros, whole numbers and fractions, not all zero."""
+    one = st.one_of(st.just(0.0), st.integers(1, 5).map(float), st.floats(0.01, 100.0))
+    return st.lists(one, min_size=n_rows, max_size=n_rows).filter(any).map(np.array)
+
+
+def partly_observed_rows(n_vars):
+    """Rows of 0.0, 1.0 and NaN."""
+    return st.lists(st.sampled_from([0.0, 1.0, math.nan]), min_size=n_vars, max_size=n_vars)
+
+
+@st.composite
+def vtrees(draw, max_vars=6, min_vars=1):
+    """Any shape over any order of the variables."""
+    n_vars = draw(st.integers(min_vars, max_vars))
+    trees = draw(st.permutations(range(n_vars)))
+    while len(trees) > 1:
+        i = draw(st.integers(0, len(trees) - 2))
+        trees = [*trees[:i], (trees[i], trees[i + 1]), *trees[i + 2 :]]
+    return Vtree.from_nested(trees[0])
+
+
+@st.composite
+def circuits(draw, max_vars=6, deterministic=True, min_vars=1):
+    """Circuits in normal form: with shared nodes, sums with one edge, and zero parameters."""
+    vtree = draw(vtrees(max_vars, min_vars))
+    make = (
+        draw(st.sampled_from([split_circuit, partition_circuit])) if deterministic else sum_circuit
+    )
+    return make(vtree, random.Random(draw(seeds)), size=draw(st.integers(1, 4)))
+
+
+@st.composite
+def any_circuits(draw, max_vars=6):
+    """Well-formed arrays that may break every other rule."""
+    circuit = draw(st.one_of(circuits(max_vars, True), circuits(max_vars, False)))
+    rng = random.Random(draw(seeds))
+    for _ in range(draw(st.integers(0, 4))):
+        circuit = spoil(circuit, rng)
+    return circuit
+
+
+# Makers. Each takes a vtree and a random.Random; also used without Hypothesis, for large circuits.
+
+
+class Nodes:
+    """Nodes and edges in the order they are made."""
+
+    def __init__(self, vtree, rng):
+        self.vtree, self.rng = vtree, rng
+        self.node_vtree = [int(leaf) for leaf in vtree.var_leaf for _ in range(2)]
+        self.node_edges = [[] for _ in self.node_vtree]  # pairs of children
+
+    def add(self, v, edges):
+        self.node_vtree.append(v)
+        self.node_edges.append(list(edges))
+        return len(self.node_vtree) - 1
+
+    def build(self, root, zeros=0.1):
+        edges = [
+            (n, left, right) for n, pairs in enumerate(self.node_edges) for left, right in pairs
+        ]
+        parent, left, right = (
+            np.array(column, dtype=np.int32) for column in zip(*edges, strict=True)
+        )
+        return assemble(
+            self.vtree,
+            np.array(self.node_vtree, dtype=np.int32),
+            edge_parent=parent,
+            edge_left=left,
+            edge_right=right,
+            edge_log_theta=self._parameters(zeros),
+            root=root,
+        )
+
+    def _parameters(self, zeros):
+        log_theta = []
+        for pairs in self.node_edges:
+            theta = [self.rng.random() * (self.rng.random() >= zeros) for _ in pairs]
+            if pairs and not any(theta):
+                theta[0] = 1.0
+            log_theta += [math.log(x / sum(theta)) if x else -math.inf for x in theta]
+        return np.array(log_theta)
+
+
+def sum_circuit(vtree, rng, size=3):
+    """Random sums of random products: deterministic only by luck."""
+    nodes = Nodes(vtree, rng)
+    pool = []
+    for v in range(vtree.n_nodes):
+        if vtree.node_var[v] != NONE:
+            zero = 2 * int(vtree.node_var[v])
+            literals = [(zero, NONE), (zero + 1, NONE)]
+            pool.append([zero, zero + 1, nodes.add(v, literals)])
+            pool[v].append(nodes.add(v, rng.choices(literals, k=rng.randint(1, 2))))
+        else:
+            left, right = pool[vtree.node_left[v]], pool[vtree.node_right[v]]
+            pairs = [(a, b) for a in left for b in right]
+            pool.append(
+                [nodes.add(v, rng.choices(pairs, k=rng.randint(1, size))) for _ in range(size)]
+            )
+    choices = pool[-1] if vtree.n_nodes > 1 else pool[-1][2:]
+    return nodes.build(rng.choice(choices))
+
+
+def partition_circuit(vtree, rng, size=3):
+    """Sums whose products exclude each other, often by no single variable (as in an SDD)."""
+    nodes = Nodes(vtree, rng)
+    partitions = []  # per vtree node, some lists of nodes that exclude each other
+    for v in range(vtree.n_nodes):
+        if vtree.node_var[v] != NONE:
+            zero = 2 * int(vtree.node_var[v])
+            both = nodes.add(v, [(zero + 1, NONE), (zero, NONE)])
+            alone = nodes.add(v, [(zero, NONE)])
+            partitions.append([[zero, zero + 1], [both], [alone, zero + 1]])
+            continue
+        here = []
+        for _ in range(size):
+            products = []
+            for prime in rng.choice(partitions[vtree.node_left[v]]):
+                for sub in rng.choice(partitions[vtree.node_right[v]]):
+                    products.append((prime, sub))
+            rng.shuffle(products)
+            n_parts = rng.randint(1, min(3, len(products)))
+            parts = [products[i::n_parts] for i in range(n_parts)]
+            if rng.random() < 0.3:
+                parts[0] = parts[0][:1]
+            here.append([nodes.add(v, part) for part in parts])
+        partitions.append(here)
+    last = [node for part in partitions[-1] for node in part if node >= 2 * vtree.n_vars]
+    return nodes.build(rng.choice(last))
+
+
+def split_circuit(vtree, rng, size=3):
+    """Independent variables after `3 * size` splits of random edges on random variables."""
+    nodes = Nodes(vtree, rng)
+    pool = []
+    for v in range(vtree.n_nodes):
+        if vtree.node_var[v] != NONE:
+            zero = 2 * int(vtree.node_var[v])
+            pool.append(nodes.add(v, [(zero + 1, NONE), (zero, NONE)]))
+        else:
+            pool.append(nodes.add(v, [(pool[vtree.node_left[v]], pool[vtree.node_right[v]])]))
+    root = pool[-1]
+    for _ in range(3 * size):
+        node = root  # walk down to some sum at an inner vtree node
+        while rng.random() < 0.5:
+            child = rng.choice(rng.choice(nodes.node_edges[node]))
+            if child == NONE or vtree.node_var[nodes.node_vtree[child]] != NONE:
+                break
+            node = child
+        if vtree.node_var[nodes.node_vtree[node]] == NONE:
+            scope = vtree.scope(nodes.node_vtree[node])
+            split(nodes, node, rng.randrange(len(nodes.node_edges[node])), rng.choice(scope))
+    return nodes.build(root)
+
+
+def split(nodes, node, i, var):
+    """Replace edge `i` of a sum by one edge per value of `var`, copying only what depends on it."""
+    vtree = nodes.vtree
+    path = {int(vtree.var_leaf[var])}
+    while (up := int(vtree.node_parent[max(path)])) != NONE:
+        path.add(up)
+    pair = nodes.node_edges[node][i]
+    copies = [_condition_pair(nodes, pair, var, value, path, {}) for value in (1, 0)]
+    nodes.node_edges[node][i : i + 1] = [copy for copy in copies if copy is not None]
+
+
+def _condition_pair(nodes, pair, var, value, path, memo):
+    """The pair with `var` fixed on its side, or None if that is impossible."""
+    fixed = []
+    for child in pair:
+        if child != NONE and nodes.node_vtree[child] in path:
+            child = _condition(nodes, child, var, value, path, memo)
+            if child is None:
+                return None
+        fixed.append(child)
+    return tuple(fixed)
+
+
+def _condition(nodes, node, var, value, path, memo):
+    if node < 2 * nodes.vtree.n_vars:
+        return node if node == 2 * var + value else None
+    if node not in memo:
+        old = nodes.node_edges[node]
+        new = [_condition_pair(nodes, pair, var, value, path, memo) for pair in old]
+        kept = [pair for pair in new if pair is not None]
+        if len(kept) == 0:
+            memo[node] = None
+        elif kept == old:  # already decided
+            memo[node] = node
+        else:
+            memo[node] = nodes.add(nodes.node_vtree[node], kept)
+    return memo[node]
+
+
+def spoil(circuit, rng):
+    """Change one thing: a child, the order of children, their number, a vtree node, or the root."""
+    if circuit.n_edges == 0:
+        return circuit
+    node_vtree = circuit.node_vtree.copy()
+    left, right = circuit.edge_left.copy(), circuit.edge_right.copy()
+    edge = rng.randrange(circuit.n_edges)
+    parent = int(circuit.edge_parent[edge])
+    what = rng.choice(["left", "right", "swap", "single", "vtree", "root"])
+    if what == "left":
+        left[edge] = rng.randrange(parent)
+    elif what == "right":
+        right[edge] = rng.randrange(parent)
+    elif what == "swap" and right[edge] != NONE:
+        left[edge], right[edge] = right[edge], left[edge]
+    elif what == "single":
+        right[edge] = NONE
+    elif what == "vtree":
+        node_vtree[parent] = rng.randrange(circuit.vtree.n_nodes)
+    elif what == "root" and parent >= 2 * circuit.n_vars:  # cut the circuit off above `parent`
+        return _cut(circuit, parent)
+    return replace(circuit, node_vtree=node_vtree, edge_left=left, edge_right=right)
+
+
+def _cut(circuit, root):
+    n_edges = int(circuit.node_edges[root + 1])
+    return Circuit(
+        circuit.vtree,
+        circuit.node_vtree[: root + 1].copy(),
+        circuit.node_edges[: root + 2].copy(),
+        circuit.edge_left[:n_edges].copy(),
+        circuit.edge_right[:n_edges].copy(),
+        circuit.edge_log_theta[:n_edges].copy(),
+    )

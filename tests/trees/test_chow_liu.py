@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from collections import deque
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from strategies import binary_tables
+from strudel.data.bits import pack_columns
+from strudel.data.counts import pair_counts
+from strudel.trees.chow_liu import (
+    _maximum_spanning_tree,
+    jordan_centre,
+    learn_chow_liu_tree,
+)
+from strudel.trees.mutual_information import pairwise_mutual_information
+
+NONE = -1
+tables = binary_tables(max_rows=30, max_vars=7)
+
+
+def kruskal(weight):
+    """The reference: edges by larger, then smaller endpoint, sorted stably and joined in turn."""
+    n_vars = len(weight)
+    edges = [(i, j) for j in range(n_vars) for i in range(j)]
+    edges.sort(key=lambda edge: -weight[edge])
+    group = list(range(n_vars))
+    tree = set()
+    for i, j in edges:
+        if group[i] != group[j]:
+            tree.add((i, j))
+            group = [group[i] if g == group[j] else g for g in group]
+    return tree
+
+
+def edge_set(neighbour):
+    return {
+        (min(v, w), max(v, w)) for v, w in enumerate(np.asarray(neighbour).tolist()) if w != NONE
+    }
+
+
+def eccentricity(edges, n_vars, start):
+    """Hops to the farthest variable, breadth first."""
+    adjacent = {v: {b if a == v else a for a, b in edges if v in (a, b)} for v in range(n_vars)}
+    hops, queue = {start: 0}, deque([start])
+    while queue:
+        v = queue.popleft()
+        for w in adjacent[v] - hops.keys():
+            hops[w] = hops[v] + 1
+            queue.append(w)
+    return max(hops.values())
+
+
+def first_centre(edges, n_vars):
+    return min(range(n_vars), key=lambda v: (eccentricity(edges, n_vars, v), v))
+
+
+@st.composite
+def symmetric_weights(draw, max_vars=8):
+    """Few distinct weights, so that most edges tie."""
+    n_vars = draw(st.integers(1, max_vars))
+    weight = draw(npst.arrays(np.float64, (n_vars, n_vars), elements=st.integers(0, 3)))
+    return np.triu(weight, 1) + np.triu(weight, 1).T
+
+
+@st.composite
+def tree_neighbours(draw, max_vars=12):
+    """One neighbour per variable of a random tree whose variables are numbered at random."""
+    n_vars = draw(st.integers(1, max_vars))
+    label = draw(st.permutations(range(n_vars)))
+    neighbour = np.full(n_vars, NONE, dtype=np.int32)
+    for v in range(1, n_vars):
+        neighbour[label[v]] = label[draw(st.integers(0, v - 1))]
+    return neighbour
+
+
+def spanning_tree(weight):
+    neighbour = np.full(len(weight), NONE, dtype=np.int32)
+    _maximum_spanning_tree(weight, neighbour)
+    return neighbour
+
+
+@given(symmetric_weights())
+def test_ties_go_to_the_edge_that_kruskal_meets_first(weight):
+    assert edge_set(spanning_tree(weight)) == kruskal(weight)
+
+
+@given(symmetric_weights())
+def test_no_spanning_tree_is_heavier(weight):
+    tree = edge_set(spanning_tree(weight))
+    distance = np.where(np.eye(len(weight)), 0.0, 4.0 - weight)  # positive: scipy drops zeros
+    assert sum(4.0 - weight[edge] for edge in tree) == minimum_spanning_tree(distance).sum()
+
+
+@given(tree_neighbours())
+def test_the_centre_has_the_least_eccentricity_and_then_the_lowest_index(neighbour):
+    edges = edge_set(neighbour)
+    assert jordan_centre(neighbour) == first_centre(edges, len(neighbour))
+
+
+@given(tables, st.sampled_from([0.0, 1.0]))
+def test_the_tree_is_kruskals_and_hangs_from_its_centre(X, alpha):
+    tree = learn_chow_liu_tree(X, alpha=alpha)
+    weight = pairwise_mutual_information(pair_counts(pack_columns(X)), len(X), alpha)
+    assert edge_set(tree.var_parent) == kruskal(weight)
+    assert tree.roots.tolist() == [first_centre(kruskal(weight), X.shape[1])]
+
+
+@given(tables)
+def test_without_smoothing_tables_are_conditional_frequencies(X):
+    tree = learn_chow_liu_tree(X, alpha=0.0)
+    for v, parent in enumerate(tree.var_parent):
+        for value in (0, 1):
+            rows = X[X[:, parent] == value] if parent != NONE else X
+            expected = rows[:, v].mean() if len(rows) else 0.5
+            assert tree.var_theta[v, value] == pytest.approx(expected)
+
+
+@given(binary_tables(max_rows=20, max_vars=5))
+def test_the_smoothed_tree_keeps_the_smoothed_margins(X):
+    tree = learn_chow_liu_tree(X, alpha=1.0)
+    n_rows, n_vars = X.shape
+    total, margin = 0.0, np.zeros(n_vars)
+    for world in product((0, 1), repeat=n_vars):
+        probability = 1.0
+        for v, parent in enumerate(tree.var_parent):
+            one = tree.var_theta[v, world[parent] if parent != NONE else 0]
+            probability *= one if world[v] else 1.0 - one
+        total += probability
+        margin += probability * np.array(world)
+    assert total == pytest.approx(1.0)
+    assert margin == pytest.approx((X.sum(axis=0) + 2) / (n_rows + 4))
+
+
+@given(tables, st.data())
+def test_whole_weights_are_repetitions(X, data):
+    times = data.draw(st.lists(st.integers(0, 3), min_size=len(X), max_size=len(X)).filter(any))
+    weighted = learn_chow_liu_tree(X, sample_weight=times)
+    repeated = learn_chow_liu_tree(np.repeat(X, times, axis=0))
+    assert np.array_equal(weighted.var_parent, repeated.var_parent)
+    assert np.array_equal(weighted.var_theta, repeated.var_theta)
+
+
+def test_one_variable_is_a_root():
+    tree = learn_chow_liu_tree([[1], [1], [0]])
+    assert tree.var_parent.tolist() == [NONE]
+    assert tree.var_theta == pytest.approx(np.full((1, 2), (2 + 2) / (3 + 4)))
+
+
+def test_constant_columns_hang_somewhere():
+    tree = learn_chow_liu_tree([[0, 1, 0], [0, 1, 1], [0, 1, 1]])
+    assert tree.n_vars == 3
+    assert len(edge_set(tree.var_parent)) == 2
+    assert np.all((tree.var_theta > 0) & (tree.var_theta < 1))
+
+
+def test_constant_columns_without_smoothing_are_certain():
+    tree = learn_chow_liu_tree([[0, 1], [0, 1]], alpha=0.0)
+    # Variable 0 is the root and always 0, so nothing is known of variable 1 when it is 1.
+    assert tree.var_theta.tolist() == [[0.0, 0.0], [1.0, 0.5]]
+
+
+def test_identical_columns_are_neighbours(rng):
+    X = rng.integers(0, 2, (200, 5))
+    X[:, 3] = X[:, 1]
+    assert (1, 3) in edge_set(learn_chow_liu_tree(X).var_parent)
+
+
+def test_all_columns_identical_make_a_star_around_the_first(rng):
+    X = np.repeat(rng.integers(0, 2, (50, 1)), 6, axis=1)
+    assert learn_chow_liu_tree(X).var_parent.tolist() == [NONE, 0, 0, 0, 0, 0]
+
+
+def test_fewer_rows_than_variables(rng):
+    X = rng.integers(0, 2, (3, 40))
+    tree = learn_chow_liu_tree(X)
+    weight = pairwise_mutual_information(pair_counts(pack_columns(X)), 3)
+    assert edge_set(tree.var_parent) == kruskal(weight)
+
+
+def test_children_are_listed_in_increasing_order():
+    tree = learn_chow_liu_tree(np.repeat([[0], [1]], 4, axis=1))
+    assert tree.children() == [[1, 2, 3], [], [], []]
+    assert repr(tree) == "ChowLiuTree(n_vars=4, roots=[0])"
+
+
+def test_weights_come_once():
+    with pytest.raises(ValueError, match="carries its own weights"):
+        learn_chow_liu_tree(pack_columns([[0, 1]]), sample_weight=[1])
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["nltcs", "plants", "pumsb_star", "ad"])
+def test_real_trees_are_kruskals(data_folder, name):
+    from strudel.data.datasets import load_dataset
+
+    bits = pack_columns(load_dataset(name).train)
+    weight = pairwise_mutual_information(pair_counts(bits), bits.total_weight)
+    j, i = np.tril_indices(bits.n_vars, -1)  # by larger, then smaller endpoint
+    order = np.argsort(-weight[i, j], kind="stable")
+    group = np.arange(bits.n_vars)
+    expected = set()
+    for a, b in zip(i[order].tolist(), j[order].tolist(), strict=True):
+        if group[a] != group[b]:
+            expected.add((a, b))
+            group[group == group[b]] = group[a]
+    assert edge_set(learn_chow_liu_tree(bits).var_parent) == expected
