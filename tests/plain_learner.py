@@ -1,4 +1,5 @@
-"""Strudel as plainly as it can be written: node objects, and every flow recomputed after every split.
+"""Strudel as plainly as it can be written: node objects, and every flow recomputed after every
+split.
 
 Shares no code with the learner. Slow on purpose; see tests/learning/test_incremental.py.
 """
@@ -98,7 +99,10 @@ def literals_below(node, cache):
             cache[id(node)] = frozenset([(node.var, node.value)])
         else:
             cache[id(node)] = frozenset().union(
-                *(literals_below(p.left, cache) | literals_below(p.right, cache) for p in node.elements)
+                *(
+                    literals_below(p.left, cache) | literals_below(p.right, cache)
+                    for p in node.elements
+                )
             )
     return cache[id(node)]
 
@@ -131,7 +135,9 @@ def information_sums(X, weight, variables, alpha=1.0):
                 continue
             for x in (0, 1):
                 for y in (0, 1):
-                    joint = (weight[(X[:, a] == x) & (X[:, b] == y)].sum() + alpha) / (total + 4 * alpha)
+                    joint = (weight[(X[:, a] == x) & (X[:, b] == y)].sum() + alpha) / (
+                        total + 4 * alpha
+                    )
                     px = (weight[X[:, a] == x].sum() + 2 * alpha) / (total + 4 * alpha)
                     py = (weight[X[:, b] == y].sum() + 2 * alpha) / (total + 4 * alpha)
                     score += joint * math.log(joint / (px * py))
@@ -140,7 +146,7 @@ def information_sums(X, weight, variables, alpha=1.0):
 
 
 def restrict(node, var, value, cache):
-    """The node given `var == value`; None where it contradicts; the same object where nothing changes."""
+    """The node given `var == value`: None in contradiction, itself where nothing changes."""
     if node is None:
         return None
     if id(node) not in cache:
@@ -158,7 +164,9 @@ def _restrict(node, var, value, cache):
         if left is None or (p.right is not None and right is None):
             continue
         kept.append(p if left is p.left and right is p.right else Product(left, right))
-    if len(kept) == len(node.elements) and all(a is b for a, b in zip(kept, node.elements)):
+    if len(kept) == len(node.elements) and all(
+        a is b for a, b in zip(kept, node.elements, strict=True)
+    ):
         return node
     if not kept:
         return None
@@ -213,7 +221,7 @@ def log_likelihood(root, train, weight, valid, valid_weight, pseudocount):
 
 
 def canonical(root, X, weight):
-    """The circuit as nested numbers: nodes in post-order, with the weight of the rows through every edge."""
+    """The circuit as numbers: nodes in post-order, with the weight of the rows on every edge."""
     rows = edge_rows(root, X)
     number, lines = {}, []
     for node in post_order(root):
@@ -223,7 +231,11 @@ def canonical(root, X, weight):
         else:
             lines.append(
                 [
-                    (number[id(p.left)], p.right and number[id(p.right)], weight[rows[id(node), i]].sum())
+                    (
+                        number[id(p.left)],
+                        p.right and number[id(p.right)],
+                        weight[rows[id(node), i]].sum(),
+                    )
                     for i, p in enumerate(node.elements)
                 ]
             )
@@ -231,8 +243,10 @@ def canonical(root, X, weight):
 
 
 def size(root):
-    """Nodes, edges and parameters as the authors' code counts them: products are objects, perhaps shared."""
+    """Nodes, edges and parameters as the authors' code counts them: products may be shared."""
     nodes = post_order(root)
-    products = {id(p): p for n in nodes if isinstance(n, Sum) for p in n.elements if p.right is not None}
+    products = {
+        id(p): p for n in nodes if isinstance(n, Sum) for p in n.elements if p.right is not None
+    }
     n_parameters = sum(len(n.elements) for n in nodes if isinstance(n, Sum))
     return len(nodes) + len(products), n_parameters + 2 * len(products), n_parameters

@@ -1,8 +1,9 @@
 """The paper's figure, and the original program's own search, split by split."""
 
 import numpy as np
-import plain_learner as plain
 import pytest
+
+import plain_learner as plain
 from strudel import figure_1_circuit, log_likelihood, log_marginal
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import load_dataset
@@ -24,7 +25,13 @@ PLANTS = """
 250 -14.9051 -15.2545 5599 325 -14.6506 -15.0075 7091
 """
 # Splits, and nodes, edges and parameters as the authors' program counts them.
-NLTCS_SIZES = {0: (121, 166, 74), 1: (137, 191, 85), 2: (181, 264, 112), 3: (183, 267, 113), 25: (342, 546, 220)}
+NLTCS_SIZES = {
+    0: (121, 166, 74),
+    1: (137, 191, 85),
+    2: (181, 264, 112),
+    3: (183, 267, 113),
+    25: (342, 546, 220),
+}
 
 
 def test_figure_1_probability_is_the_product_of_its_red_edges():
@@ -37,7 +44,9 @@ def test_figure_1_marginals_are_those_of_the_bayesian_network():
     nan = np.nan
     assert np.exp(log_marginal(figure_1_circuit(), [[nan, nan, 1, nan]]))[0] == pytest.approx(p_x3)
     expected = p_x3 * 0.9 + (1 - p_x3) * 0.5
-    assert np.exp(log_marginal(figure_1_circuit(), [[nan, 1, nan, nan]]))[0] == pytest.approx(expected)
+    assert np.exp(log_marginal(figure_1_circuit(), [[nan, 1, nan, nan]]))[0] == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.compiled

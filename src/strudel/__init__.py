@@ -1,4 +1,4 @@
-"""Learn structured-decomposable probabilistic circuits from 0/1 tables and ask them exact questions.
+"""Learn structured-decomposable probabilistic circuits, and ask them exact questions.
 
 Names are imported on first use, so that ``import strudel`` is quick.
 """

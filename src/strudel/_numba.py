@@ -1,7 +1,8 @@
 """The one place with compiler options: `kernel`, `parallel_kernel` and two bit intrinsics.
 
-Kernels are cached on disk unless ``STRUDEL_NUMBA_CACHE=0``. Under ``NUMBA_DISABLE_JIT=1`` they run as plain
-Python, which is how small tests measure coverage, so `popcount` and `lowest_bit` have a plain twin.
+Kernels are cached on disk unless ``STRUDEL_NUMBA_CACHE=0``. Under ``NUMBA_DISABLE_JIT=1`` they run
+as plain Python, which is how small tests measure coverage, so `popcount` and `lowest_bit` have a
+plain twin.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import numba
-from numba import types
+from numba import config, types
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS = {
+_OPTIONS: dict[str, Any] = {
     "cache": os.environ.get("STRUDEL_NUMBA_CACHE", "1") != "0",
     "nogil": True,
-    "error_model": "numpy",  # log(0) is -inf and 0/0 is nan, as in NumPy, without a check per division
+    "error_model": "numpy",  # log(0) is -inf and 0/0 is nan, without a check per division
 }
 
 prange = numba.prange
@@ -36,7 +37,7 @@ def parallel_kernel(function: F) -> F:
     return cast(F, numba.njit(parallel=True, **_OPTIONS)(function))
 
 
-if numba.config.DISABLE_JIT:
+if config.DISABLE_JIT:  # type: ignore[attr-defined]
 
     def popcount(word: Any) -> int:
         """Count the ones in a 64-bit word."""
@@ -70,7 +71,7 @@ else:
 @contextmanager
 def use_threads(n_jobs: int | None) -> Iterator[None]:
     """Run parallel kernels on `n_jobs` threads inside the block; all cores for None or -1."""
-    most = numba.config.NUMBA_NUM_THREADS
+    most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     before = numba.get_num_threads()
     wanted = most if n_jobs is None or n_jobs < 0 else max(1, min(n_jobs, most))
     numba.set_num_threads(wanted)

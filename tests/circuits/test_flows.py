@@ -1,8 +1,9 @@
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+import oracle
 from strategies import circuits
 from strudel import CircuitBuilder, CircuitPropertyError, Vtree, compute_flows, figure_1_circuit
 from strudel._types import NONE
@@ -67,5 +68,5 @@ def test_a_row_with_two_ways_is_refused():
 
 
 def test_a_wrong_width_is_refused():
-    with pytest.raises(ValueError, match="3 columns.*4 variables"):
+    with pytest.raises(ValueError, match=r"3 columns.*4 variables"):
         compute_flows(figure_1_circuit(), [[0, 1, 1]])

@@ -49,13 +49,14 @@ def test_values_per_row_are_written_with_all_digits(run, model, unseen, unseen_r
 
 
 def test_unknown_values_are_summed_out(run, model, make_table, unseen_rows):
-    cells = unseen_rows[:6].astype(float)
-    cells[0, 1] = cells[4, 0] = cells[4, 3] = np.nan
+    cells = unseen_rows[:10].astype(float)
+    cells[range(5), range(5)] = np.nan  # one gap in each of five rows, and in every column
+    cells[5] = np.nan
     text = [["" if np.isnan(cell) else int(cell) for cell in row] for row in cells]
     report = score_json(run, model, make_table("gaps.csv", np.array(text, dtype=object)))
     expected = np.mean([log_sum_over_completions(load(model).circuit_, row) for row in cells])
     assert report["log_likelihood"] == pytest.approx(float(expected))
-    assert report["n_incomplete"] == 2
+    assert report["n_incomplete"] == 6
 
 
 def test_columns_are_matched_by_name(run, model, make_table, unseen, unseen_rows):

@@ -1,8 +1,9 @@
 """The incremental learner equals, split for split, the plain one that recomputes every flow."""
 
 import numpy as np
-import plain_learner as plain
 import pytest
+
+import plain_learner as plain
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.flows import compute_flows
 from strudel.circuits.properties import (
@@ -57,9 +58,7 @@ def test_every_split_equals_the_plain_learner(scores, copy_depth, init, weights,
     depth = circuit.vtree.node_depth
 
     growing = GrowingCircuit(circuit, train, valid, pseudocount=1.0, copy_depth=copy_depth)
-    picker = VariablePicker(
-        growing, "mutual_information" if scores == "informed" else "random"
-    )
+    picker = VariablePicker(growing, "mutual_information" if scores == "informed" else "random")
     root = plain.from_circuit(circuit)[-1]
     for _ in range(N_SPLITS):
         found = plain.candidates(root, X, weight)
@@ -76,7 +75,8 @@ def test_every_split_equals_the_plain_learner(scores, copy_depth, init, weights,
             assert count == most
             tied = [f for f in found if f[2] == most]
             if tie_rule == "depth_first":
-                assert tied[0][0] is node and tied[0][1] == position
+                assert tied[0][0] is node
+                assert tied[0][1] == position
             else:
                 assert depth[node.vtree] == min(depth[f[0].vtree] for f in tied)
             sums = plain.information_sums(X[rows], weight[rows], variables)
@@ -104,7 +104,7 @@ def edges_of_snapshot(growing):
 
 
 def matching(growing, edge, found, root):
-    """The plain candidate that is the same edge: both circuits are equal, so it has the same place."""
+    """The plain candidate that is the same edge: equal circuits have it in the same place."""
     circuit = growing.snapshot()
     place = int(np.flatnonzero(edges_of_snapshot(growing) == edge)[0])
     n = circuit.edge_parent[place]

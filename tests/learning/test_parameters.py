@@ -2,12 +2,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+import oracle
 from strategies import circuits
 from strudel import figure_1_circuit, fit_parameters
-import oracle
 
 
-@given(circuits(max_vars=5, deterministic=True), st.integers(0, 2**31), st.sampled_from([0.0, 1.0, 2.5]))
+@given(
+    circuits(max_vars=5, deterministic=True),
+    st.integers(0, 2**31),
+    st.sampled_from([0.0, 1.0, 2.5]),
+)
 def test_parameters_are_smoothed_shares_of_the_rows_through_a_sum(circuit, seed, pseudocount):
     rng = np.random.default_rng(seed)
     rows = np.array(oracle.all_rows(circuit.n_vars))[rng.integers(2**circuit.n_vars, size=12)]

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from strategies import binary_tables
 from strudel import Strudel, log_likelihood
 from strudel._numba import use_threads
@@ -32,8 +33,12 @@ def test_the_best_circuit_is_returned_with_its_reported_likelihoods():
     assert history.best == np.argmax(history.valid)
     assert len(history) - 1 - history.best == 100
     assert history.stopped_because == "patience"
-    assert log_likelihood(circuit, X).mean() == pytest.approx(history.train[history.best], rel=1e-12)
-    assert log_likelihood(circuit, V).mean() == pytest.approx(history.valid[history.best], rel=1e-12)
+    assert log_likelihood(circuit, X).mean() == pytest.approx(
+        history.train[history.best], rel=1e-12
+    )
+    assert log_likelihood(circuit, V).mean() == pytest.approx(
+        history.valid[history.best], rel=1e-12
+    )
     assert circuit.n_edges == history.n_edges[history.best]
 
 
@@ -99,7 +104,9 @@ def test_threads_do_not_change_the_result():
 
 def test_the_same_seed_gives_the_same_random_search():
     options = SearchOptions(edge_score="random", variable_score="random", max_splits=30)
-    a, b, c = (learn_structure(clusters(0), clusters(1), search=options, rng=seed)[1] for seed in (7, 7, 8))
+    a, b, c = (
+        learn_structure(clusters(0), clusters(1), search=options, rng=seed)[1] for seed in (7, 7, 8)
+    )
     assert np.array_equal(a.n_edges, b.n_edges)
     assert np.array_equal(a.valid, b.valid)
     assert not np.array_equal(a.n_edges, c.n_edges)
@@ -151,7 +158,14 @@ def test_bad_input_is_refused_with_a_reason(X, V, words):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"edge_score": "most"}, {"patience": 0}, {"pseudocount": -1}, {"tie_rule": "x"}, {"copy_depth": -1}]
+    "bad",
+    [
+        {"edge_score": "most"},
+        {"patience": 0},
+        {"pseudocount": -1},
+        {"tie_rule": "x"},
+        {"copy_depth": -1},
+    ],
 )
 def test_bad_options_are_refused_by_name(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):

@@ -24,7 +24,8 @@ class CircuitBuilder:
     >>> builder = CircuitBuilder(Vtree.from_nested((0, 1)))
     >>> often = builder.add_leaf_sum(1, 0.9)  # P(X1 = 1) = 0.9
     >>> rarely = builder.add_leaf_sum(1, 0.2)
-    >>> root = builder.add_sum([(builder.literal(0, 1), often, 0.3), (builder.literal(0, 0), rarely, 0.7)])
+    >>> one, zero = builder.literal(0, 1), builder.literal(0, 0)
+    >>> root = builder.add_sum([(one, often, 0.3), (zero, rarely, 0.7)])
     >>> builder.build(root)
     Circuit(n_vars=2, n_nodes=7, n_edges=6)
     """
@@ -54,7 +55,9 @@ class CircuitBuilder:
         if not 0.0 <= theta <= 1.0:
             raise ValueError(f"theta must be a probability, but is {theta}.")
         one, zero = self.literal(var, 1), self.literal(var, 0)
-        return self._add(int(self.vtree.var_leaf[var]), [(one, NONE, theta), (zero, NONE, 1.0 - theta)])
+        return self._add(
+            int(self.vtree.var_leaf[var]), [(one, NONE, theta), (zero, NONE, 1.0 - theta)]
+        )
 
     def add_sum(self, edges: Iterable[tuple[int, int, float]]) -> int:
         """Add a sum of weighted products `(left child, right child, theta)`; returns its number.
@@ -96,7 +99,9 @@ class CircuitBuilder:
         node = self.n_nodes
         self._node_vtree.append(vtree_node)
         with np.errstate(divide="ignore"):
-            self._edges += [(node, left, right, float(np.log(theta))) for left, right, theta in edges]
+            self._edges += [
+                (node, left, right, float(np.log(theta))) for left, right, theta in edges
+            ]
         return node
 
     def build(self, root: int | None = None) -> Circuit:
@@ -126,8 +131,8 @@ def assemble(
 ) -> Circuit:
     """Make a `Circuit` of the nodes that `root` reaches, given edges in any order of parents.
 
-    Edges of one parent keep their order. Nodes are sorted by vtree node and number, which puts children first
-    because vtree children come before their parents.
+    Edges of one parent keep their order. Nodes are sorted by vtree node and number, which puts
+    children first because vtree children come before their parents.
     """
     n_literals = 2 * vtree.n_vars
     is_fixed_variable = vtree.n_vars == 1 and root == 1  # the one literal that can be a root
@@ -138,7 +143,9 @@ def assemble(
     reached[root] = True
     by_vtree = np.argsort(node_vtree[edge_parent], kind="stable")[::-1]
     first = np.flatnonzero(np.diff(node_vtree[edge_parent[by_vtree]], prepend=-1))
-    for group in np.split(by_vtree, first[1:]) if len(by_vtree) else []:  # from the root's vtree node down
+    for group in (
+        np.split(by_vtree, first[1:]) if len(by_vtree) else []
+    ):  # from the root's vtree node down
         active = group[reached[edge_parent[group]]]
         reached[edge_left[active]] = True
         reached[edge_right[active][edge_right[active] != NONE]] = True
@@ -152,7 +159,9 @@ def assemble(
     kept = np.flatnonzero(reached[edge_parent])
     kept = kept[np.argsort(number[edge_parent[kept]], kind="stable")]
     node_edges = np.zeros(n_literals + len(sums) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(number[edge_parent[kept]], minlength=len(node_edges) - 1), out=node_edges[1:])
+    np.cumsum(
+        np.bincount(number[edge_parent[kept]], minlength=len(node_edges) - 1), out=node_edges[1:]
+    )
     return Circuit(
         vtree=vtree,
         node_vtree=np.concatenate([node_vtree[:n_literals], node_vtree[sums]]),

@@ -1,8 +1,9 @@
 """Circuits: probabilistic circuits in one normal form, as flat arrays.
 
-Every inner vtree node owns sum nodes. A sum is a list of *edges*; an edge is a weighted product of a left child,
-normalised for the left vtree child, and a right child, normalised for the right one. At a vtree leaf there are the
-two literals of its variable, and sums over both. This is the form of a PSDD.
+Every inner vtree node owns sum nodes. A sum is a list of *edges*; an edge is a weighted product of
+a left child, normalised for the left vtree child, and a right child, normalised for the right one.
+At a vtree leaf there are the two literals of its variable, and sums over both. This is the form of
+a PSDD.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from strudel.trees.vtree import Vtree
 class Circuit:
     """A probabilistic circuit over 0/1 variables.
 
-    Node ``2 * v + value`` is the literal `X_v = value`, all literals come first, children come before parents, and the
-    last node is the root. A product has no node of its own: it is one row of the edge arrays.
+    Node ``2 * v + value`` is the literal `X_v = value`, all literals come first, children come
+    before parents, and the last node is the root. A product has no node of its own: it is one row
+    of the edge arrays.
 
     Examples
     --------
@@ -33,7 +35,7 @@ class Circuit:
 
     vtree: Vtree
     node_vtree: IntArray  # (n_nodes,) vtree node the node is normalised for
-    node_edges: IntArray  # (n_nodes + 1,) edges of node n are node_edges[n]:node_edges[n + 1]; none at a literal
+    node_edges: IntArray  # (n_nodes + 1,) edges of n are node_edges[n]:node_edges[n + 1]
     edge_left: IntArray  # (n_edges,) left child; the literal itself at a vtree leaf
     edge_right: IntArray  # (n_edges,) right child; NONE at a vtree leaf
     edge_log_theta: FloatArray  # (n_edges,) natural log of the parameter
@@ -43,7 +45,13 @@ class Circuit:
         problem = why_not_well_formed(self)
         if problem is not None:
             raise ValueError(f"These arrays are not a circuit: {problem}.")
-        for array in (self.node_vtree, self.node_edges, self.edge_left, self.edge_right, self.edge_log_theta):
+        for array in (
+            self.node_vtree,
+            self.node_edges,
+            self.edge_left,
+            self.edge_right,
+            self.edge_log_theta,
+        ):
             array.flags.writeable = False
 
     @property
@@ -58,7 +66,7 @@ class Circuit:
 
     @property
     def n_edges(self) -> int:
-        """Number of edges out of sum nodes, each to one weighted product (or, at a leaf, one literal)."""
+        """Number of edges out of sum nodes, each to one product (at a leaf, to one literal)."""
         return len(self.edge_left)
 
     @property
@@ -82,11 +90,15 @@ class Circuit:
         """Number of edges on the longest way from the root down to a literal."""
         height = np.zeros(self.n_nodes, dtype=np.int64)
         parent = self.edge_parent
-        for v in range(self.vtree.n_nodes):  # all edges of one vtree node at once: their children lie below
+        for v in range(
+            self.vtree.n_nodes
+        ):  # all edges of one vtree node at once: their children lie below
             edges = self.vtree_edges(v)
             if len(edges):
                 right = np.maximum(self.edge_right[edges], 0)
-                below = np.maximum(height[self.edge_left[edges]], height[right] * (self.edge_right[edges] != NONE))
+                below = np.maximum(
+                    height[self.edge_left[edges]], height[right] * (self.edge_right[edges] != NONE)
+                )
                 np.maximum.at(height, parent[edges], below + 1)
         return int(height[self.root])
 
@@ -143,6 +155,11 @@ class Circuit:
         return _properties().why_not_structured_decomposable(self) is None
 
     @cached_property
+    def is_in_normal_form(self) -> bool:
+        """Whether every node lies at its vtree node, with its children on the proper sides."""
+        return _properties().why_not_in_normal_form(self) is None
+
+    @cached_property
     def is_deterministic(self) -> bool:
         """Whether no row satisfies two edges of one sum."""
         return _properties().why_not_deterministic(self) is None
@@ -163,7 +180,10 @@ def _properties() -> Any:
 
 
 def why_not_well_formed(circuit: Circuit) -> str | None:
-    """Why the arrays do not fit together, or None. Says nothing of smoothness, decomposability or determinism."""
+    """Why the arrays do not fit together, or None.
+
+    Says nothing of smoothness, decomposability or determinism: see `properties`.
+    """
     n_vars, n_nodes, n_edges = circuit.n_vars, len(circuit.node_vtree), len(circuit.edge_left)
     node_edges = circuit.node_edges
     if not len(circuit.edge_right) == len(circuit.edge_log_theta) == n_edges:
@@ -173,7 +193,9 @@ def why_not_well_formed(circuit: Circuit) -> str | None:
     if np.any(node_edges[1:] < node_edges[:-1]):  # a difference could overflow
         return "node_edges must not decrease"
     if n_nodes < 2 * n_vars + 1 and not (n_vars == 1 and n_nodes == 2):
-        return f"{n_vars} variables need {2 * n_vars} literals and a root, but there are {n_nodes} nodes"
+        return (
+            f"{n_vars} variables need {2 * n_vars} literals and a root, but {n_nodes} nodes exist"
+        )
     if np.any(node_edges[: 2 * n_vars + 1] != 0):
         return "a literal must not have edges"
     empty = np.flatnonzero(np.diff(node_edges[2 * n_vars :]) == 0)

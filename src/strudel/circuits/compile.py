@@ -19,9 +19,9 @@ from strudel.trees.vtree import Vtree
 def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> Circuit:
     """Compile a Chow-Liu tree for the vtree made from it.
 
-    Each vtree node gets one sum per value of the parent of its variables (one in all at a root): a choice of the
-    variable's own value where the vtree separates a variable from its children, a product without a choice where it
-    separates siblings.
+    Each vtree node gets one sum per value of the parent of its variables (one in all at a root): a
+    choice of the variable's own value where the vtree separates a variable from its children, a
+    product without a choice where it separates siblings.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> Circuit:
     has_children = np.zeros(tree.n_vars, dtype=bool)
     has_children[tree.var_parent[tree.var_parent != NONE]] = True
     leftmost = vtree.order[vtree.node_span[0]]
-    # versions[v]: the nodes at v given that the parent variable is 1, given that it is 0; the same one at a root.
+    # versions[v]: the nodes at v given that the parent variable is 1, and 0; the same at a root.
     versions: list[tuple[int, int]] = []
     for v in range(vtree.n_nodes):
         var = int(vtree.node_var[v])
@@ -44,7 +44,9 @@ def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> Circuit:
             if has_children[var]:
                 versions.append((builder.literal(var, 1), builder.literal(var, 0)))
             else:
-                versions.append(_for_each_parent_value(tree, var, lambda p, x=var: builder.add_leaf_sum(x, p)))
+                versions.append(
+                    _for_each_parent_value(tree, var, lambda p, x=var: builder.add_leaf_sum(x, p))
+                )
             continue
         left, right = versions[vtree.node_left[v]], versions[vtree.node_right[v]]
         above, below = (int(leftmost[child[v]]) for child in (vtree.node_left, vtree.node_right))
@@ -53,17 +55,21 @@ def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> Circuit:
                 _for_each_parent_value(
                     tree,
                     above,
-                    lambda p, y=left, z=right: builder.add_sum([(y[0], z[0], p), (y[1], z[1], 1.0 - p)]),
+                    lambda p, y=left, z=right: builder.add_sum(
+                        [(y[0], z[0], p), (y[1], z[1], 1.0 - p)]
+                    ),
                 )
             )
         elif tree.var_parent[below] == tree.var_parent[above]:
             given_1 = builder.add_sum([(left[0], right[0], 1.0)])
             is_root = tree.var_parent[above] == NONE
-            versions.append((given_1, given_1 if is_root else builder.add_sum([(left[1], right[1], 1.0)])))
+            versions.append(
+                (given_1, given_1 if is_root else builder.add_sum([(left[1], right[1], 1.0)]))
+            )
         else:
             raise ValueError(
-                f"The vtree does not fit the tree: variables {above} and {below} meet in it but are "
-                "neither siblings nor parent and child. Use vtree_from_chow_liu(tree)."
+                f"The vtree does not fit the tree: variables {above} and {below} meet in it but "
+                "are neither siblings nor parent and child. Use vtree_from_chow_liu(tree)."
             )
     return builder.build(versions[-1][0])
 
@@ -78,7 +84,7 @@ def _for_each_parent_value(tree: ChowLiuTree, var: int, make):  # type: ignore[n
 
 
 def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> Circuit:
-    """All variables independent: a Bernoulli at every leaf, a product without a choice at every inner vtree node.
+    """All variables independent: a Bernoulli at every leaf, products without a choice above.
 
     `probabilities` holds P(X = 1) per variable and is 1/2 by default.
 
@@ -88,7 +94,11 @@ def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> 
     >>> compile_factorized(balanced_vtree(4))
     Circuit(n_vars=4, n_nodes=15, n_edges=11)
     """
-    theta = np.full(vtree.n_vars, 0.5) if probabilities is None else np.asarray(probabilities, dtype=float)
+    theta = (
+        np.full(vtree.n_vars, 0.5)
+        if probabilities is None
+        else np.asarray(probabilities, dtype=float)
+    )
     if theta.shape != (vtree.n_vars,):
         raise ValueError(f"probabilities must have shape ({vtree.n_vars},), but has {theta.shape}.")
     builder = CircuitBuilder(vtree)
@@ -98,5 +108,7 @@ def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> 
         if var != NONE:
             nodes.append(builder.add_leaf_sum(var, float(theta[var])))
         else:
-            nodes.append(builder.add_sum([(nodes[vtree.node_left[v]], nodes[vtree.node_right[v]], 1.0)]))
+            nodes.append(
+                builder.add_sum([(nodes[vtree.node_left[v]], nodes[vtree.node_right[v]], 1.0)])
+            )
     return builder.build(nodes[-1])

@@ -1,11 +1,12 @@
 """Circuit flows: which edges a row passes on its way through a deterministic circuit.
 
 In:  a deterministic `Circuit` and fully observed rows.
-Out: `Flows`, the one active edge of every row at every vtree node it reaches, and the weight through each edge.
+Out: `Flows`, the one active edge of every row at every vtree node it reaches, and the weight
+     through each edge.
 
-Values go up the circuit, flows come down (Dang et al. 2020, section 3), 64 rows to a word. A row activates at most
-one edge per vtree node, however large the circuit is, so a flow is kept as one index per row and vtree node
-instead of one bit per row and edge.
+Values go up the circuit, flows come down (Dang et al. 2020, section 3), 64 rows to a word. A row
+activates at most one edge per vtree node, however large the circuit is, so a flow is kept as one
+index per row and vtree node instead of one bit per row and edge.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike
 from strudel._numba import kernel, lowest_bit, parallel_kernel, prange
 from strudel._types import NONE, CountArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import check_in_normal_form
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
@@ -57,10 +59,13 @@ def compute_flows(
     --------
     >>> from strudel import figure_1_circuit
     >>> flows = compute_flows(figure_1_circuit(), [[1, 0, 1, 0]])
-    >>> int((flows.active_edge >= 0).sum())  # the red edges of Figure 1, and the product without a choice
+    # the red edges of Figure 1, and the product without a choice
+    >>> int((flows.active_edge >= 0).sum())
     5
     """
     bits = _bits_for(circuit, X, sample_weight)
+    if not circuit.is_in_normal_form:
+        check_in_normal_form(circuit, "compute_flows")
     active = np.full((circuit.vtree.n_nodes, bits.n_rows), NONE, dtype=np.int32)
     is_twice = _sweep(circuit, bits, active, np.empty(0), np.empty((0, 0), dtype=np.uint64))
     _raise_if_ambiguous(is_twice)
@@ -70,9 +75,9 @@ def compute_flows(
 
 
 def flow_log_likelihood(circuit: Circuit, X: BitMatrix | ArrayLike) -> FloatArray:
-    """Log-likelihood of every row: the sum of the log-parameters of its active edges; -inf if it has none.
+    """Log-likelihood of every row: the sum of the log-parameters of its active edges.
 
-    Needs a deterministic circuit; the flows are not kept.
+    It is -inf for a row that has none. Needs a deterministic circuit; the flows are not kept.
     """
     bits = _bits_for(circuit, X, None)
     total = np.full(bits.n_rows, -np.inf)
@@ -82,7 +87,7 @@ def flow_log_likelihood(circuit: Circuit, X: BitMatrix | ArrayLike) -> FloatArra
 
 
 def dense_flows(circuit: Circuit, X: BitMatrix | ArrayLike) -> WordArray:
-    """The paper's bit-vectors: `(n_edges, n_words)`, bit r of line e is 1 when row r flows through edge e."""
+    """The paper's bit-vectors `(n_edges, n_words)`: bit r of line e is 1 if row r takes edge e."""
     bits = _bits_for(circuit, X, None)
     dense = np.zeros((circuit.n_edges, bits.words.shape[1]), dtype=np.uint64)
     _sweep(circuit, bits, np.empty((0, 0), np.int32), np.empty(0), dense)
@@ -117,7 +122,7 @@ def _is_possible(circuit: Circuit, active: IntArray, bits: BitMatrix) -> np.ndar
 def _sweep(
     circuit: Circuit, bits: BitMatrix, active: IntArray, total: FloatArray, dense: WordArray
 ) -> bool:
-    """Fill whichever of the three outputs is not empty; returns whether some row took two edges of one sum."""
+    """Fill the outputs that are not empty; returns whether some row took two edges of a sum."""
     n_words = bits.words.shape[1]
     n_blocks = -(-n_words // BLOCK_WORDS)
     is_twice = np.zeros(n_blocks, dtype=np.bool_)
@@ -156,7 +161,7 @@ def _flow_blocks(
         is_twice[block] = _flow_block(
             words,
             n_rows,
-            np.int64(block) * BLOCK_WORDS,
+            int(np.int64(block)) * BLOCK_WORDS,
             node_vtree,
             node_edges,
             edge_left,
@@ -194,7 +199,9 @@ def _flow_block(
     everyone = np.zeros(BLOCK_WORDS, dtype=np.uint64)  # bits past the last row belong to nobody
     for w in range(n_words):
         left = n_rows - (first_word + w) * 64
-        everyone[w] = ~np.uint64(0) if left >= 64 else (np.uint64(1) << np.uint64(left)) - np.uint64(1)
+        everyone[w] = (
+            ~np.uint64(0) if left >= 64 else (np.uint64(1) << np.uint64(left)) - np.uint64(1)
+        )
     for v in range(n_vars):
         for w in range(n_words):
             value[2 * v + 1, w] = words[v, first_word + w]

@@ -1,21 +1,23 @@
 """The circuit while it grows, with the flows of all rows: a split touches only what it changes.
 
 In:  a first `Circuit`, training and validation rows.
-Out: `GrowingCircuit`: `split(edge, place)`, likelihoods after every split, `snapshot(n)` of any earlier circuit.
+Out: `GrowingCircuit`: `split(edge, place)`, likelihoods after every split, `snapshot(n)` of any
+     earlier circuit.
 
-Splitting an edge on a variable copies, once per value, the nodes on the vtree path between them that have not
-decided that variable yet; everything off the path stays shared. The rows through the edge move to the copies, the
-counts of old and new nodes on the path change, and with them their parameters and likelihood. Nothing else does.
+Splitting an edge on a variable copies, once per value, the nodes on the vtree path between them
+that have not decided that variable yet; everything off the path stays shared. The rows through the
+edge move to the copies, the counts of old and new nodes on the path change, and with them their
+parameters and likelihood. Nothing else does.
 
-Edges are never overwritten. Each has a birth and a death, counted in splits, so the circuit after any number of
-splits can be read off the same table.
+Edges are never overwritten. Each has a birth and a death, counted in splits, so the circuit after
+any number of splits can be read off the same table.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from strudel._types import NONE, CountArray, FloatArray, IntArray, WordArray
+from strudel._types import CountArray, FloatArray, IntArray, WordArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
@@ -105,7 +107,7 @@ class GrowingCircuit:
             copy_below(self.growth, one, self.copied_levels, self.pseudocount)
 
     def snapshot(self, n_splits: int | None = None) -> Circuit:
-        """The circuit after the first `n_splits` splits (all by default), with uniform parameters."""
+        """The circuit after the first `n_splits` splits, all by default; parameters uniform."""
         g = self.growth
         time = self.n_splits if n_splits is None else n_splits
         used = slice(0, int(g.size[N_EDGES]))
@@ -165,7 +167,12 @@ def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix) -> Growth:
     train_active, train_words, train_weight, train_rows, train_count = rows(train)
     valid_active, valid_words, valid_weight, valid_rows, valid_count = rows(valid)
     size = np.zeros(8, dtype=np.int64)
-    size[N_NODES], size[N_EDGES], size[N_ALIVE], size[ROOT] = n_nodes, n_edges, n_edges, circuit.root
+    size[N_NODES], size[N_EDGES], size[N_ALIVE], size[ROOT] = (
+        n_nodes,
+        n_edges,
+        n_edges,
+        circuit.root,
+    )
     growth = Growth(
         size=size,
         total=np.zeros(2),

@@ -1,7 +1,7 @@
-"""What to split next: the edge with most rows (eFLOW), the variable that tells most about the others (vMI).
+"""What to split next: the edge with most rows, the variable that tells most about the others.
 
 In:  a `GrowingCircuit`.
-Out: one edge; one place (a variable's position among the vtree's leaves).
+Out: one edge (eFLOW); one place, a variable's position among the vtree's leaves (vMI).
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def pick_edge(
 ) -> int | None:
     """The edge to split, or None when no variable is undecided anywhere.
 
-    ``"flow"`` takes the edge with the largest weight of training rows (eFLOW). Of several, ``"root_first"`` takes the
-    one nearest the root, then the oldest; ``"depth_first"`` the one whose sum a depth-first walk from the root, left
-    before right, leaves first. ``"random"`` takes any (eRAND).
+    ``"flow"`` takes the edge with the largest weight of training rows (eFLOW). Of several,
+    ``"root_first"`` takes the one nearest the root, then the oldest; ``"depth_first"`` the one
+    whose sum a depth-first walk from the root, left before right, leaves first. ``"random"`` takes
+    any (eRAND).
     """
     g = growing.growth
     if score == "flow":
@@ -57,12 +58,12 @@ def _largest_flow(g: Growth) -> int:
 
 @kernel
 def _first_left(g: Growth) -> int:
-    """Of the edges tied with the first of the heap, the one whose sum a depth-first walk leaves first."""
+    """Of the edges tied for the largest flow, the first that a depth-first walk leaves."""
     # Equal keys are the top of the heap, a tree by themselves: walk it without taking anything out.
     g.size[STAMP] += 1
-    stamp = np.int32(g.size[STAMP])
+    stamp = g.size[STAMP]
     n_tied = 0
-    pending = [np.int64(0)]
+    pending = [0]
     while len(pending) > 0:
         i = pending.pop()
         if i >= g.size[N_HEAP] or g.heap_key[i] != g.heap_key[0]:
@@ -113,9 +114,9 @@ def _pop(g: Growth) -> None:
 @kernel
 def _first_in_depth_first_order(g: Growth, stamp: int) -> int:
     """The first stamped edge in post-order, looking only below stamped vtree nodes."""
-    nodes = [np.int64(g.size[ROOT])]
-    edges = [np.int64(g.node_first[g.size[ROOT]])]  # next edge to descend into
-    sides = [np.int64(0)]
+    nodes = [int(g.size[ROOT])]
+    edges = [int(g.node_first[g.size[ROOT]])]  # next edge to descend into
+    sides = [0]
     g.node_stamp[g.size[ROOT]] = stamp
     while len(nodes) > 0:
         e = edges[-1]
@@ -140,9 +141,9 @@ def _first_in_depth_first_order(g: Growth, stamp: int) -> int:
         if g.vtree_stamp[g.node_vtree[child]] != stamp:
             continue
         g.node_stamp[child] = stamp
-        nodes.append(np.int64(child))
-        edges.append(np.int64(g.node_first[child]))
-        sides.append(np.int64(0))
+        nodes.append(int(child))
+        edges.append(int(g.node_first[child]))
+        sides.append(0)
     return NONE
 
 
@@ -174,9 +175,9 @@ class VariablePicker:
     def pick(self, edge: int, rng: np.random.Generator) -> int:
         """The place of the variable to split on.
 
-        ``"mutual_information"`` sums, for every variable still undecided below the edge, its smoothed mutual
-        information with the other undecided ones on the rows through the edge (vMI); the largest wins, then the
-        lowest variable. ``"random"`` takes any (vRAND).
+        ``"mutual_information"`` sums, for every variable still undecided below the edge, its
+        smoothed mutual information with the other undecided ones on the rows through the edge
+        (vMI); the largest wins, then the lowest variable. ``"random"`` takes any (vRAND).
         """
         g = self.growing.growth
         places = np.empty(len(g.place_var), dtype=np.int32)
@@ -245,16 +246,16 @@ def _score_whole(
 ) -> None:
     """Fill `scores` for rows with whole-number weights.
 
-    The pair terms `x ln x` of the four cells are looked up in `table`. Swapping 0 and 1 in a column changes no mutual
-    information, so every column counts its rarer value; then either all pairs are counted by popcounts of columns, or,
-    where ones are few, only the pairs that occur together are visited and all others are filled in by groups of equal
-    counts.
+    The pair terms `x ln x` of the four cells are looked up in `table`. Swapping 0 and 1 in a column
+    changes no mutual information, so every column counts its rarer value; then either all pairs are
+    counted by popcounts of columns, or, where ones are few, only the pairs that occur together are
+    visited and all others are filled in by groups of equal counts.
     """
     m = len(places)
     n_rows = len(rows)
     total = 0
     for i in range(n_rows):
-        total += np.int64(weight[rows[i]])
+        total += int(weight[rows[i]])
     first_word, last_word = places[0] // 64, places[m - 1] // 64
     n_words = last_word - first_word + 1
 
@@ -276,7 +277,7 @@ def _score_whole(
             for w in range(n_words):
                 word = words[s, first_word + w] & keep[w]
                 while word:
-                    single[local[w * 64 + lowest_bit(word)]] += np.int64(weight[s])
+                    single[local[w * 64 + lowest_bit(word)]] += int(weight[s])
                     word &= word - np.uint64(1)
 
     flip = np.zeros(n_words, dtype=np.uint64)
@@ -311,7 +312,19 @@ def _score_whole(
     else:
         _add_groups(single, total, table, slot, scores)
         _add_visited_pairs(
-            words, weight, rows, first_word, flip, keep, local, single, total, table, pair, touched, scores
+            words,
+            weight,
+            rows,
+            first_word,
+            flip,
+            keep,
+            local,
+            single,
+            total,
+            table,
+            pair,
+            touched,
+            scores,
         )
     _finish(single, float(total), alpha, scores)
 
@@ -385,7 +398,7 @@ def _add_all_pairs(
 def _add_groups(
     single: np.ndarray, total: int, table: FloatArray, slot: IntArray, scores: FloatArray
 ) -> None:
-    """Add the cells of every pair as if it never occurred together; variables with equal counts are one group."""
+    """Add the cells of all pairs as if none occurred together; equal counts are one group."""
     m = len(single)
     group_count = np.empty(m, dtype=np.int64)
     group_size = np.zeros(m, dtype=np.int64)
@@ -433,8 +446,10 @@ def _add_visited_pairs(
     flat = pair.reshape(-1)
     for k in range(len(rows)):
         s = rows[k]
-        w_s = np.int32(weight[s])
-        if w_s == 0:  # a pair is new when its count is zero, so rows that count nothing must not touch it
+        w_s = int(weight[s])
+        if (
+            w_s == 0
+        ):  # a pair is new when its count is zero, so rows that count nothing must not touch it
             continue
         n_ones = 0
         for w in range(len(keep)):
@@ -454,9 +469,11 @@ def _add_visited_pairs(
     for k in range(n_touched):
         at = touched[k]
         i, j = at // stride, at % stride
-        both = np.int64(flat[at])
+        both = int(flat[at])
         flat[at] = 0
-        gain = _cells(single[i], single[j], both, total, table) - _cells(single[i], single[j], 0, total, table)
+        gain = _cells(single[i], single[j], both, total, table) - _cells(
+            single[i], single[j], 0, total, table
+        )
         scores[i] += gain
         scores[j] += gain
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ COLUMNS = ("n_splits", "train", "valid", "n_edges", "rows_moved", "seconds")
 class History:
     """One row per circuit of the search, the first circuit included.
 
-    Columns are attributes: `n_splits`, `train` and `valid` (mean log-likelihoods), `n_edges`, `rows_moved` (training
-    rows through the split edge) and `seconds` since the start.
+    Columns are attributes: `n_splits`, `train` and `valid` (mean log-likelihoods), `n_edges`,
+    `rows_moved` (training rows through the split edge) and `seconds` since the start.
     """
 
     def __init__(self, started: float | None = None) -> None:
@@ -91,7 +92,7 @@ class History:
     def to_frame(self) -> Any:
         """The history as a pandas DataFrame."""
         try:
-            import pandas
+            pandas = import_module("pandas")  # late and by name: learning itself does not need it
         except ImportError as error:
             raise MissingDependencyError(
                 "to_frame needs pandas: pip install 'strudel-pc[frames]'."
@@ -100,9 +101,7 @@ class History:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the likelihoods against the number of splits; returns the matplotlib axes."""
-        from importlib import import_module  # late: pictures are a later step than learning
-
-        module = import_module("strudel.plotting.learning_curve")
+        module = import_module("strudel.plotting.learning_curve")  # a later step than learning
         return module.plot_learning_curve(self, ax=ax)
 
     def __repr__(self) -> str:
@@ -110,5 +109,6 @@ class History:
             return "History(empty)"
         return (
             f"History(splits={len(self) - 1}, best={self.best}, "
-            f"valid={self._columns['valid'][self.best]:.4f}, stopped_because={self.stopped_because!r})"
+            f"valid={self._columns['valid'][self.best]:.4f}, "
+            f"stopped_because={self.stopped_because!r})"
         )

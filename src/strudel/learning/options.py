@@ -20,7 +20,8 @@ class SearchOptions:
     edge_score : {"flow", "random"}
         Which edge to split: the one with most rows through it (eFLOW), or any (eRAND).
     variable_score : {"mutual_information", "random"}
-        On which variable: the one that tells most about the others below the edge (vMI), or any (vRAND).
+        On which variable: the one that tells most about the others below the edge (vMI), or any
+        (vRAND).
     init : {"chow_liu", "independent"}
         The first circuit: a compiled Chow-Liu tree, or all variables independent on the same vtree.
     patience : int
@@ -35,8 +36,8 @@ class SearchOptions:
     alpha : float
         Virtual rows per cell in mutual information.
     tie_rule : {"root_first", "depth_first"}
-        Which of several edges with equally many rows to split: the one nearest the root, or the one a
-        depth-first walk leaves first, as the authors' released code does.
+        Which of several edges with equally many rows to split: the one nearest the root, or the one
+        a depth-first walk leaves first, as the authors' released code does.
     """
 
     edge_score: EdgeScore = "flow"

@@ -1,4 +1,4 @@
-"""Parameters in closed form: how often an edge is taken, given that its sum is reached (equation 2).
+"""Parameters in closed form: the share of a sum's rows that takes an edge (equation 2).
 
 In:  a deterministic `Circuit` and fully observed rows, or the weight through every edge.
 Out: the circuit with these parameters.
@@ -47,7 +47,7 @@ def fit_parameters(
 
 
 def log_parameters(circuit: Circuit, edge_count: CountArray, pseudocount: float) -> FloatArray:
-    """Logs of `(count + pseudocount / width) / (count of the sum + pseudocount)`; uniform where no row came."""
+    """Logs of `(count + pseudocount / width) / (sum's count + pseudocount)`; uniform at 0/0."""
     parent = circuit.edge_parent
     width = np.diff(circuit.node_edges)[parent]
     node_count = np.bincount(parent, weights=edge_count, minlength=circuit.n_nodes)

@@ -1,4 +1,4 @@
-"""One split: copy what it must, move the rows it concerns, and bring counts and likelihoods up to date.
+"""One split: copy what it must, move the rows it concerns, update counts and likelihoods.
 
 In:  `Growth`, the arrays of a circuit that grows; an edge and the place of a variable.
 Out: the same arrays, changed.
@@ -6,7 +6,7 @@ Out: the same arrays, changed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,8 @@ N_NODES, N_EDGES, N_ALIVE, N_HEAP, N_SPLITS, N_IMPOSSIBLE, STAMP, ROOT = range(8
 class Growth(NamedTuple):
     """Every array of the growing circuit; node and edge arrays have room to spare.
 
-    A *place* is the position of a variable in the vtree's order of leaves, so that the variables below a vtree node
-    are a range of places.
+    A *place* is the position of a variable in the vtree's order of leaves, so that the variables
+    below a vtree node are a range of places.
     """
 
     size: np.ndarray  # (8,) int64 how much of the arrays is in use
@@ -77,7 +77,7 @@ class Growth(NamedTuple):
 
 @kernel
 def link(g: Growth, node_edges: IntArray) -> None:
-    """Fill what follows from the first circuit: lists of edges, uses, and the literals below each node."""
+    """Fill what follows from the first circuit: edge lists, uses, literals below each node."""
     n_literals = 2 * len(g.place_var)
     for place in range(len(g.place_var)):
         bit = np.uint64(1) << np.uint64(place % 64)
@@ -132,9 +132,9 @@ def _collect_scope(g: Growth, n: int) -> None:
 
 @kernel
 def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
-    """Split `edge` on the variable at `place`; returns the rows moved, or NONE (untouched) for lack of room."""
+    """Split `edge` at `place`; returns the rows moved, or NONE (nothing done) for lack of room."""
     g.size[STAMP] += 1
-    stamp = np.int32(g.size[STAMP])
+    stamp = g.size[STAMP]
     top = g.edge_parent[edge]
     v = g.node_vtree[top]
     n_found, n_copied_edges = _find_undecided(g, edge, place, stamp)
@@ -158,10 +158,30 @@ def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
     _replace(g, edge, ones, zeros)
 
     moved = _move_rows(
-        g, edge, ones, zeros, place, stamp, g.train_active, g.train_words, g.train_weight, g.train_rows, g.edge_train
+        g,
+        edge,
+        ones,
+        zeros,
+        place,
+        stamp,
+        g.train_active,
+        g.train_words,
+        g.train_weight,
+        g.train_rows,
+        g.edge_train,
     )
     _move_rows(
-        g, edge, ones, zeros, place, stamp, g.valid_active, g.valid_words, g.valid_weight, g.valid_rows, g.edge_valid
+        g,
+        edge,
+        ones,
+        zeros,
+        place,
+        stamp,
+        g.valid_active,
+        g.valid_words,
+        g.valid_weight,
+        g.valid_rows,
+        g.edge_valid,
     )
 
     refresh(g, top, pseudocount)
@@ -194,7 +214,8 @@ def _is_undecided(g: Growth, n: int, place: int) -> bool:
 def _find_undecided(g: Growth, edge: int, place: int, stamp: int) -> tuple[int, int]:
     """List in `node_found`, parents first, the nodes below `edge` that have not decided `place`.
 
-    They all lie on the vtree path to the variable's leaf. Returns their number and that of their edges.
+    They all lie on the vtree path to the variable's leaf. Returns their number and that of their
+    edges.
     """
     v = g.node_vtree[g.edge_parent[edge]]
     is_left = place < g.vtree_last[g.vtree_left[v]]
@@ -226,7 +247,7 @@ def _find_undecided(g: Growth, edge: int, place: int, stamp: int) -> tuple[int, 
 
 @kernel
 def _copy_for_both_values(g: Growth, n: int, place: int, stamp: int) -> None:
-    """Condition node n on either value of the variable at `place`; its children are done already."""
+    """Condition node n on either value of the variable at `place`; its children are done."""
     v = g.node_vtree[n]
     if g.vtree_left[v] == NONE:  # a sum over both literals becomes one of them
         var = g.place_var[place]
@@ -344,7 +365,7 @@ def _move_rows(
     rows: IntArray,
     count: CountArray,
 ) -> int:
-    """Move the rows of `edge` to the copies for their own value, down the path to the variable's leaf."""
+    """Move the rows of `edge` to the copies for their own value, down to the variable's leaf."""
     v = g.node_vtree[g.edge_parent[edge]]
     n_moved = rows_through(active[v], edge, rows)
     word, shift = place // 64, np.uint64(place % 64)
@@ -365,7 +386,9 @@ def _move_rows(
     while g.vtree_left[v] != NONE:
         v = g.vtree_left[v] if place < g.vtree_last[g.vtree_left[v]] else g.vtree_right[v]
         _redirect(active[v], rows[:n_ones], 1, stamp, g.edge_stamp, g.edge_copy, weight, count)
-        _redirect(active[v], rows[n_ones:n_moved], 0, stamp, g.edge_stamp, g.edge_copy, weight, count)
+        _redirect(
+            active[v], rows[n_ones:n_moved], 0, stamp, g.edge_stamp, g.edge_copy, weight, count
+        )
     return n_moved
 
 
@@ -412,7 +435,7 @@ def _redirect(
 
 @kernel
 def refresh(g: Growth, n: int, pseudocount: float) -> None:
-    """Bring a touched node's likelihood up to date, and its edges into the heap under their new counts."""
+    """Bring a touched node's likelihood up to date, and the heap entries of its edges."""
     width = 0
     train = 0.0
     e = g.node_first[n]
@@ -439,7 +462,9 @@ def refresh(g: Growth, n: int, pseudocount: float) -> None:
     g.node_train[n] = new_train
     if np.isnan(new_valid):  # 0/0: rows where no training row ever was, without a pseudocount
         new_valid = -np.inf
-    for sign in range(-1, 2, 2):  # take the old value out, put the new one in; infinities are counted
+    for sign in range(
+        -1, 2, 2
+    ):  # take the old value out, put the new one in; infinities are counted
         value = g.node_valid[n] if sign < 0 else new_valid
         if value == -np.inf:
             g.size[N_IMPOSSIBLE] += sign
@@ -477,12 +502,12 @@ def comes_before(g: Growth, key: float, edge: int, other_key: float, other: int)
 @kernel
 def n_copies_below(g: Growth, ones: int, n_levels: int) -> tuple[int, int]:
     """How many nodes and edges `copy_below` will add."""
-    nodes = [np.int64(0) for _ in range(0)]
+    nodes: list[Any] = [np.int64(0) for _ in range(0)]
     for e in range(ones, ones + 2):
         _add_sums_below(g, e, nodes)
     n_nodes, n_edges = 0, 0
     for _ in range(n_levels):
-        below = [np.int64(0) for _ in range(0)]
+        below: list[Any] = [np.int64(0) for _ in range(0)]
         for n in nodes:
             n_nodes += 1
             e = g.node_first[n]
@@ -495,7 +520,7 @@ def n_copies_below(g: Growth, ones: int, n_levels: int) -> tuple[int, int]:
 
 
 @kernel
-def _add_sums_below(g: Growth, e: int, nodes: list[int]) -> None:
+def _add_sums_below(g: Growth, e: int, nodes: list[Any]) -> None:
     """Append the children of an edge that are sums."""
     if g.node_first[g.edge_left[e]] != NONE:
         nodes.append(np.int64(g.edge_left[e]))
@@ -505,14 +530,14 @@ def _add_sums_below(g: Growth, e: int, nodes: list[int]) -> None:
 
 @kernel
 def copy_below(g: Growth, ones: int, n_levels: int, pseudocount: float) -> None:
-    """Give the edges `ones` and `ones + 1` of a split their own copies of the sums below, as a tree."""
+    """Give the edges `ones` and `ones + 1` their own copies of the sums below, as a tree."""
     g.size[STAMP] += 1
-    stamp = np.int32(g.size[STAMP])
+    stamp = g.size[STAMP]
     first_copy = g.size[N_NODES]
-    originals = [np.int64(0) for _ in range(0)]
-    edges = [np.int64(ones), np.int64(ones + 1)]
+    originals: list[Any] = [np.int64(0) for _ in range(0)]
+    edges: list[Any] = [np.int64(ones), np.int64(ones + 1)]
     for _ in range(n_levels):
-        below = [np.int64(0) for _ in range(0)]
+        below: list[Any] = [np.int64(0) for _ in range(0)]
         for e in edges:
             for side in range(2):
                 n = g.edge_left[e] if side == 0 else g.edge_right[e]
@@ -534,9 +559,13 @@ def copy_below(g: Growth, ones: int, n_levels: int, pseudocount: float) -> None:
     v = g.node_vtree[g.edge_parent[ones]]
     for e in range(ones, ones + 2):
         n_rows = rows_through(g.train_active[v], e, g.train_rows)
-        _enter_copies(g, v, n_levels, g.train_active, g.train_weight, g.train_rows[:n_rows], g.edge_train)
+        _enter_copies(
+            g, v, n_levels, g.train_active, g.train_weight, g.train_rows[:n_rows], g.edge_train
+        )
         n_rows = rows_through(g.valid_active[v], e, g.valid_rows)
-        _enter_copies(g, v, n_levels, g.valid_active, g.valid_weight, g.valid_rows[:n_rows], g.edge_valid)
+        _enter_copies(
+            g, v, n_levels, g.valid_active, g.valid_weight, g.valid_rows[:n_rows], g.edge_valid
+        )
 
     for n in originals:
         g.node_uses[n] -= 1
@@ -553,7 +582,7 @@ def copy_below(g: Growth, ones: int, n_levels: int, pseudocount: float) -> None:
 
 @kernel
 def _copy_sum(g: Growth, n: int, stamp: int) -> int:
-    """A copy with the same children; `edge_copy` keeps the rank of each original edge in its sum."""
+    """A copy with the same children; `edge_copy` keeps the rank of each original edge."""
     m = _new_node(g, g.node_vtree[n])
     for w in range(g.node_one.shape[1]):
         g.node_one[m, w] = g.node_one[n, w]
@@ -585,10 +614,10 @@ def _enter_copies(
     rows: IntArray,
     count: CountArray,
 ) -> None:
-    """Move rows into the tree of copies below vtree node `top`: the new edge has the old one's rank."""
-    vtree_nodes = [np.int64(top)]
+    """Move rows into the copies below vtree node `top`: a new edge has the old one's rank."""
+    vtree_nodes: list[Any] = [np.int64(top)]
     for _ in range(n_levels):
-        below = [np.int64(0) for _ in range(0)]
+        below: list[Any] = [np.int64(0) for _ in range(0)]
         for v in vtree_nodes:
             if g.vtree_left[v] == NONE:
                 continue

@@ -41,8 +41,8 @@ def learn_structure(
     train : BitMatrix or array-like of shape (n_rows, n_vars)
         Fully observed 0/1 rows; a `BitMatrix` may carry weights.
     valid : BitMatrix or array-like, optional
-        Rows that decide when to stop. Without them the search needs `max_splits`, `max_edges` or `max_seconds`, and
-        returns its last circuit.
+        Rows that decide when to stop. Without them the search needs `max_splits`, `max_edges` or
+        `max_seconds`, and returns its last circuit.
     search : SearchOptions, optional
         The paper's defaults when not given.
     rng : numpy Generator or seed
@@ -53,7 +53,8 @@ def learn_structure(
     Returns
     -------
     circuit : Circuit
-        The circuit with the best validation likelihood; a keyboard interrupt ends the search, not the call.
+        The circuit with the best validation likelihood; a keyboard interrupt ends the search, not
+        the call.
     history : History
 
     Examples
@@ -124,11 +125,12 @@ def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
         raise ValueError("Learning needs at least one row and one column.")
     if valid.n_vars != train.n_vars:
         raise ValueError(
-            f"The validation rows have {valid.n_vars} columns, but the training rows have {train.n_vars}."
+            f"The validation rows have {valid.n_vars} columns, "
+            f"but the training rows have {train.n_vars}."
         )
     limits = (search.max_splits, search.max_edges, search.max_seconds)
     if valid.n_rows == 0 and all(limit is None for limit in limits):
         raise ValueError(
-            "Without validation rows the search would never stop: give valid, or one of max_splits, "
-            "max_edges and max_seconds."
+            "Without validation rows the search would never stop: give valid, or one of "
+            "max_splits, max_edges and max_seconds."
         )

@@ -52,8 +52,8 @@ class Strudel(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
     copy_depth : int, default=1
         How far a split copies below its edge beyond what it must.
     validation_fraction : float or None, default=0.1
-        Rows held out to decide when to stop, when `fit` gets no `X_valid`. None holds nothing out; the search
-        then needs one of the bounds.
+        Rows held out to decide when to stop, when `fit` gets no `X_valid`. None holds nothing out;
+        the search then needs one of the bounds.
     tie_rule : {"root_first", "depth_first"}, default="root_first"
         Which of several edges with equally many rows comes first.
     random_state : int, RandomState or None
@@ -212,7 +212,12 @@ class Strudel(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
         if weight is None:
             return X[kept], X[held], None, None
         if not (weight[kept].sum() > 0 and weight[held].sum() > 0):
-            return X, X, weight, weight  # all the weight is on one side: no other rows to check against
+            return (
+                X,
+                X,
+                weight,
+                weight,
+            )  # all the weight is on one side: no other rows to check against
         return X[kept], X[held], weight[kept], weight[held]
 
     def score_samples(self, X: Any) -> FloatArray:

@@ -23,7 +23,8 @@ def log_likelihood(model: Circuit, X: ArrayLike) -> FloatArray:
     Parameters
     ----------
     model : Circuit or fitted estimator
-        Rows pass a deterministic circuit by its flows; any other smooth and decomposable circuit is evaluated.
+        Rows pass a deterministic circuit by its flows; any other smooth and decomposable circuit is
+        evaluated.
     X : array-like of shape (n_rows, n_vars)
         0 and 1.
 
@@ -46,6 +47,8 @@ def log_likelihood(model: Circuit, X: ArrayLike) -> FloatArray:
         for start in range(0, len(table), block):
             rows = slice(start, start + block)
             log_p[rows] = flow_log_likelihood(circuit, pack_columns(table[rows]))
-    except CircuitPropertyError:  # some row takes two edges of one sum, so its likelihood is a real sum
+    except (
+        CircuitPropertyError
+    ):  # some row takes two edges of one sum, so its likelihood is a real sum
         return log_probabilities(circuit, table.astype(np.float64), "log_likelihood")
     return log_p

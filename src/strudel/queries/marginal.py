@@ -86,6 +86,6 @@ def raise_if_impossible(log_given: FloatArray) -> None:
     impossible = np.flatnonzero(log_given == -np.inf)
     if len(impossible):
         raise ValueError(
-            f"Row {impossible[0]} of the evidence has probability zero under the model, so nothing can "
-            "be said given it. Set some of its values to NaN."
+            f"Row {impossible[0]} of the evidence has probability zero under the model, so nothing "
+            "can be said given it. Set some of its values to NaN."
         )

@@ -1,7 +1,8 @@
 """The most probable completions of a row (MAP), exact on deterministic circuits.
 
-Up: the best value of every node, sums replaced by maxima. Down: the edges that reach it. For several completions every
-node keeps its k best, which are distinct because a deterministic circuit reaches each state in one way.
+Up: the best value of every node, sums replaced by maxima. Down: the edges that reach it. For
+several completions every node keeps its k best, which are distinct because a deterministic circuit
+reaches each state in one way.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, Word
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.properties import (
     check_deterministic,
+    check_in_normal_form,
     check_smooth,
-    check_structured_decomposable,
 )
 from strudel.data.validation import check_evidence
 from strudel.queries.marginal import raise_if_impossible
@@ -42,10 +43,12 @@ def most_probable_state(
     Returns
     -------
     states : uint8 ndarray
-        Of shape (n_rows, n_vars) for k = 1, else (n_rows, k, n_vars): best first, equally probable ones in the order
-        of their values. Without the first axis when `given` is a single row, a dict or nothing.
+        Of shape (n_rows, n_vars) for k = 1, else (n_rows, k, n_vars): best first, equally probable
+        ones in the order of their values. Without the first axis when `given` is a single row, a
+        dict or nothing.
     log_p : ndarray
-        Their joint log-probabilities with what is given; ``-inf`` past the last possible completion.
+        Their joint log-probabilities with what is given; ``-inf`` past the last possible
+        completion.
 
     Examples
     --------
@@ -58,11 +61,13 @@ def most_probable_state(
     if not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"k must be a whole number, one or more, but is {k!r}.")
     check_smooth(circuit, "most_probable_state")
-    check_structured_decomposable(circuit, "most_probable_state")
+    check_in_normal_form(circuit, "most_probable_state")
     check_deterministic(circuit, "most_probable_state")
     nothing = np.full((1, circuit.n_vars), np.nan)
-    evidence = nothing if given is None else check_evidence(
-        given, n_vars=circuit.n_vars, feature_names=circuit.feature_names
+    evidence = (
+        nothing
+        if given is None
+        else check_evidence(given, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
     )
     codes = encode(evidence)
     if k == 1:
@@ -79,7 +84,7 @@ def most_probable_state(
 
 
 def best_states(circuit: Circuit, codes: AnyArray) -> tuple[ByteArray, FloatArray, AnyArray]:
-    """The best completion of every row of codes, its log-probability, and whether another one ties with it."""
+    """The best completion of every row, its log-probability, and whether another one ties."""
     states = np.zeros(codes.shape, dtype=np.uint8)
     log_p = np.empty(len(codes))
     is_tied = np.zeros(len(codes), dtype=np.bool_)
@@ -123,7 +128,7 @@ def _best_values(
     edge_log_theta: FloatArray,
     value: FloatArray,
 ) -> None:
-    """Largest log-value of every node for a block of rows: only sums and maxima, so logs cost nothing."""
+    """Largest log-value of every node for a block of rows: additions and maxima only."""
     best = np.empty(LANES)
     for v in range(len(p.vtree_var)):
         is_leaf = p.vtree_var[v] != NONE
@@ -159,7 +164,7 @@ def _walk_to_best(
     stack: IntArray,
     state: ByteArray,
 ) -> bool:
-    """Follow the edges that reach the largest value; returns whether two of them were equally good."""
+    """Follow the edges that reach the largest value; returns whether two were equally good."""
     if value[root, b] == -np.inf:
         return False
     n_literals = 2 * len(state)
@@ -199,7 +204,7 @@ def k_best_states(circuit: Circuit, codes: AnyArray, k: int) -> tuple[ByteArray,
     needed = int(offset[-1]) * (n_words + 1) * 8
     if needed > MOST_BYTES:
         raise ValueError(
-            f"The {k} best completions need {needed / 2**30:.1f} GiB of working memory on this circuit, "
+            f"The {k} best completions need {needed / 2**30:.1f} GiB of working memory here, "
             f"more than {MOST_BYTES / 2**30:.0f} GiB. Ask for fewer."
         )
     words = np.zeros((len(codes), k, n_words), dtype=np.uint64)

@@ -3,9 +3,10 @@
 In:  a smooth, structured-decomposable `Circuit`; evidence as codes 0, 1 and UNKNOWN.
 Out: log-probabilities, and the conditional probability of every literal.
 
-Eight rows go through the circuit side by side, in linear space. All nodes of one vtree node share one power of two
-per row as their scale, chosen so that the largest is near 1: no `exp` or `log` per edge, and nothing underflows unless
-two nodes over the same variables differ by a factor of 1e120. Such rows are found and evaluated again in logs.
+Eight rows go through the circuit side by side, in linear space. All nodes of one vtree node share
+one power of two per row as their scale, chosen so that the largest is near 1: no `exp` or `log` per
+edge, and nothing underflows unless two nodes over the same variables differ by a factor of 1e120.
+Such rows are found and evaluated again in logs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from strudel.circuits.properties import check_decomposable, check_smooth
 LANES = 8  # rows side by side: one cache line of float64
 UNKNOWN = 2  # code of an unknown value
 SMALLEST_VALUE = 1e-120  # relative to the largest node of the same vtree node
-SMALLEST_LOG_THETA = -138.0  # exp(-138) = 1e-60; two values and a parameter then multiply to 1e-300 or more
+SMALLEST_LOG_THETA = (
+    -138.0
+)  # exp(-138) = 1e-60; two values and a parameter then multiply to 1e-300 or more
 
 
 class Plan(NamedTuple):
@@ -65,10 +68,10 @@ def encode(evidence: FloatArray) -> AnyArray:
 
 
 def is_fit_for_passes(circuit: Circuit) -> bool:
-    """Whether the scaled passes apply: structured as its vtree says, and no parameter absurdly small."""
+    """Whether the scaled passes apply: in normal form, and no parameter absurdly small."""
     finite = circuit.edge_log_theta[np.isfinite(circuit.edge_log_theta)]
     is_moderate = len(finite) == 0 or float(finite.min()) >= SMALLEST_LOG_THETA
-    return is_moderate and circuit.is_structured_decomposable and circuit.is_smooth
+    return is_moderate and circuit.is_in_normal_form and circuit.is_smooth
 
 
 def distinct_rows(codes: AnyArray) -> tuple[AnyArray, IntArray]:
@@ -115,9 +118,9 @@ def _log_probabilities(
             width = min(LANES, n_rows - start)
             lost = pass_up(codes, start, width, p, value, scale, exponent)
             for b in range(width):
-                log_p[start + b] = (
-                    np.log(value[root, b]) + exponent[len(p.vtree_var) - 1, b] * np.log(2.0)
-                )
+                log_p[start + b] = np.log(value[root, b]) + exponent[
+                    len(p.vtree_var) - 1, b
+                ] * np.log(2.0)
                 is_lost[start + b] = lost >> b & 1
 
 
@@ -204,7 +207,7 @@ def pass_up(
 
 
 def literal_probabilities(circuit: Circuit, codes: AnyArray) -> tuple[FloatArray, FloatArray]:
-    """Log-probability of each row of codes, and P(X_i = 1 | row) for every i: one pass up, one down.
+    """Log-probability of each row, and P(X_i = 1 | row) for every i: one pass up, one down.
 
     Rows of probability zero get -inf and NaN.
     """
@@ -231,9 +234,9 @@ def _literal_probabilities(
             lost = pass_up(codes, start, width, p, value, scale, exponent)
             _pass_down(p, root, value, scale, flow)
             for b in range(width):
-                log_p[start + b] = (
-                    np.log(value[root, b]) + exponent[len(p.vtree_var) - 1, b] * np.log(2.0)
-                )
+                log_p[start + b] = np.log(value[root, b]) + exponent[
+                    len(p.vtree_var) - 1, b
+                ] * np.log(2.0)
                 is_lost[start + b] = lost >> b & 1
                 for var in range(n_vars):
                     one = flow[2 * var + 1, b]
@@ -242,10 +245,8 @@ def _literal_probabilities(
 
 
 @kernel
-def _pass_down(
-    p: Plan, root: int, value: FloatArray, scale: FloatArray, flow: FloatArray
-) -> None:
-    """Fill `flow` (n_nodes, LANES): the probability that a node is on the way, given the evidence."""
+def _pass_down(p: Plan, root: int, value: FloatArray, scale: FloatArray, flow: FloatArray) -> None:
+    """Fill `flow` (n_nodes, LANES): how probable it is, given the evidence, to pass a node."""
     flow[:, :] = 0.0
     for b in range(LANES):
         flow[root, b] = 1.0 if value[root, b] > 0.0 else 0.0
@@ -260,7 +261,8 @@ def _pass_down(
             if some == 0.0:
                 continue
             for b in range(LANES):
-                # value / scale is the sum over the edges, so the shares of the edges add up to the flow.
+                # value / scale is the sum over the edges, so the shares of the edges add up to the
+                # flow.
                 share[b] = flow[n, b] * scale[v, b] / value[n, b] if flow[n, b] > 0.0 else 0.0
             for e in range(p.node_edges[n], p.node_edges[n + 1]):
                 theta, l, r = p.edge_theta[e], p.edge_left[e], p.edge_right[e]

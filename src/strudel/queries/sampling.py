@@ -9,7 +9,7 @@ import numpy as np
 from strudel._numba import kernel, parallel_kernel, prange
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.properties import check_smooth, check_structured_decomposable
+from strudel.circuits.properties import check_in_normal_form, check_smooth
 from strudel.data.validation import check_evidence
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import circuit_of
@@ -72,7 +72,8 @@ def sample_conditional(
     Returns
     -------
     uint8 ndarray
-        Of shape (n, n_vars) for a dict or a single row without its own axis, else (n_rows, n, n_vars).
+        Of shape (n, n_vars) for a dict or a single row without its own axis, else (n_rows, n,
+        n_vars).
 
     Examples
     --------
@@ -89,8 +90,12 @@ def sample_conditional(
 
 def is_single_row(given: Any) -> bool:
     """Whether evidence is one row without an axis of rows: nothing, a dict or a flat list."""
-    return given is None or isinstance(given, dict) or (
-        not hasattr(given, "columns") and np.ndim(given) == 1 and not isinstance(given[0], dict)
+    return (
+        given is None
+        or isinstance(given, dict)
+        or (
+            not hasattr(given, "columns") and np.ndim(given) == 1 and not isinstance(given[0], dict)
+        )
     )
 
 
@@ -105,7 +110,7 @@ def _draw(
     if not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n must be a whole number of rows, zero or more, but is {n!r}.")
     check_smooth(circuit, query)
-    check_structured_decomposable(circuit, query)
+    check_in_normal_form(circuit, query)
     raise_if_impossible(log_probabilities(circuit, evidence, query))
     rng = np.random.default_rng(rng)
     codes = encode(evidence)
@@ -132,7 +137,7 @@ def _draw(
 
 
 def _pieces(start: int, stop: int, n: int) -> tuple[AnyArray, AnyArray]:
-    """Cut samples start:stop where the evidence changes (every n) and into lengths of at most PIECE."""
+    """Cut samples start:stop where the evidence changes (every n), and at most PIECE apart."""
     cuts = np.unique(
         np.concatenate([np.arange(start, stop, PIECE), np.arange(-(-start // n) * n, stop, n)])
     )

@@ -1,0 +1,69 @@
+"""Facts about the live line of `strudel fit`."""
+
+import sys
+
+import numpy as np
+
+from strudel.cli.main import main
+from strudel.cli.progress import FitProgress, progress_line
+from strudel.learning.history import History
+
+
+def make_history(n_splits, best):
+    n = n_splits + 1
+    columns = {
+        "n_splits": np.arange(n),
+        "train": np.linspace(-7, -6, n),
+        "valid": -6.5 - 0.01 * np.abs(np.arange(n) - best),
+        "n_edges": 1000 + np.arange(n),
+        "rows_moved": np.zeros(n),
+        "seconds": np.linspace(0, 2, n),
+    }
+    return History.from_columns(columns, best=best)
+
+
+def test_line_tells_splits_likelihoods_size_speed_and_patience():
+    line = progress_line(make_history(n_splits=1000, best=940), patience=100)
+    assert line == (
+        "split 1,000  train -6.0000  valid -7.1000  best -6.5000  2,000 edges  "
+        "500 splits/s  2.0 s  patience left 40"
+    )
+
+
+def test_nothing_is_shown_where_stderr_is_no_terminal(capsys):
+    with FitProgress(patience=10) as progress:
+        progress.update(make_history(n_splits=5, best=2))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_sees_the_line_and_the_bar_of_used_patience(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    with FitProgress(patience=10) as progress:
+        progress.update(make_history(n_splits=5, best=2))
+        (task,) = progress._progress.tasks
+        assert task.completed == 3
+        assert task.total == 10
+        progress.update(make_history(n_splits=6, best=6))  # too soon after the last update
+        assert task.completed == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "patience left 7" in err
+
+
+def test_quiet_silences_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with FitProgress(patience=10, is_quiet=True) as progress:
+        progress.update(make_history(n_splits=5, best=2))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_interrupt_outside_the_search_is_exit_code_130(monkeypatch, capsys):
+    import strudel.cli.sources
+
+    def interrupted(source):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(strudel.cli.sources, "_is_dataset", interrupted)
+    assert main(["fit", "digits"]) == 130
+    assert capsys.readouterr() == ("", "strudel: stopped\n")
