@@ -35,6 +35,7 @@ from strudel.learning.split import (
     copy_below,
     link,
     n_copies_below,
+    push,
     refresh,
     split,
 )
@@ -42,7 +43,7 @@ from strudel.trees.vtree import Vtree
 
 _NODE_ARRAYS = tuple(name for name in Growth._fields if name.startswith("node_"))
 _EDGE_ARRAYS = tuple(name for name in Growth._fields if name.startswith("edge_"))
-_HEAP_ARRAYS = ("heap_key", "heap_edge")
+_HEAP_ARRAYS = tuple(name for name in Growth._fields if name.startswith("heap_"))
 
 
 class GrowingCircuit:
@@ -105,6 +106,19 @@ class GrowingCircuit:
             nodes, edges = n_copies_below(self.growth, one, self.copied_levels)
             self._ensure_room(nodes, edges, 2 * edges)
             copy_below(self.growth, one, self.copied_levels, self.pseudocount)
+
+    def candidates(self) -> IntArray:
+        """The edges below which some variable is undecided."""
+        g = self.growth
+        used = slice(0, int(g.size[N_EDGES]))
+        alive = g.edge_is_candidate[used] & (g.edge_death[used] == ALIVE)
+        return np.flatnonzero(alive).astype(np.int32)
+
+    def queue(self, edges: IntArray) -> None:
+        """Enter edges into the heap of counts."""
+        self._ensure_room(0, 0, len(edges))
+        for edge in edges:
+            push(self.growth, edge)
 
     def snapshot(self, n_splits: int | None = None) -> Circuit:
         """The circuit after the first `n_splits` splits, all by default; parameters uniform."""
@@ -178,7 +192,9 @@ def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix) -> Growth:
         total=np.zeros(2),
         node_vtree=nodes(np.int32),
         node_first=nodes(np.int32),
+        node_width=nodes(np.int32),
         node_uses=nodes(np.int32),
+        node_is_open=nodes(np.bool_),
         node_train=nodes(np.float64),
         node_valid=nodes(np.float64),
         node_one=nodes(np.uint64, n_words),
@@ -190,6 +206,7 @@ def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix) -> Growth:
         edge_left=edges(np.int32),
         edge_right=edges(np.int32),
         edge_next=edges(np.int32),
+        edge_previous=edges(np.int32),
         edge_birth=edges(np.int32),
         edge_death=edges(np.int32),
         edge_train=edges(np.float64),
@@ -199,6 +216,7 @@ def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix) -> Growth:
         edge_stamp=edges(np.int32),
         edge_copy=edges(np.int32, 2),
         heap_key=edges(np.float64),
+        heap_depth=edges(np.int32),
         heap_edge=edges(np.int32),
         vtree_left=vtree.node_left,
         vtree_right=vtree.node_right,

@@ -14,12 +14,11 @@ from strudel.learning.growing import GrowingCircuit
 from strudel.learning.options import EdgeScore, TieRule, VariableScore
 from strudel.learning.split import (
     ALIVE,
-    N_EDGES,
     N_HEAP,
     ROOT,
     STAMP,
     Growth,
-    comes_before,
+    pop,
     rows_through,
 )
 
@@ -37,22 +36,23 @@ def pick_edge(
     whose sum a depth-first walk from the root, left before right, leaves first. ``"random"`` takes
     any (eRAND).
     """
-    g = growing.growth
-    if score == "flow":
-        edge = int(_largest_flow(g))
-        if edge == NONE:
-            return None
-        return int(_first_left(g)) if tie_rule == "depth_first" else edge
-    used = slice(0, int(g.size[N_EDGES]))
-    candidates = np.flatnonzero(g.edge_is_candidate[used] & (g.edge_death[used] == ALIVE))
-    return int(rng.choice(candidates)) if len(candidates) else None
+    if score == "random":
+        candidates = growing.candidates()
+        return int(rng.choice(candidates)) if len(candidates) else None
+    edge = _largest_flow(growing.growth)
+    if edge == NONE:  # only edges without rows are left
+        growing.queue(growing.candidates())
+        edge = _largest_flow(growing.growth)
+    if edge == NONE:
+        return None
+    return int(_first_left(growing.growth) if tie_rule == "depth_first" else edge)
 
 
 @kernel
 def _largest_flow(g: Growth) -> int:
     """The first edge of the heap that is still what it was when it entered."""
     while g.size[N_HEAP] and _is_stale(g, 0):
-        _pop(g)
+        pop(g)
     return g.heap_edge[0] if g.size[N_HEAP] else NONE
 
 
@@ -87,28 +87,6 @@ def _is_stale(g: Growth, i: int) -> bool:
     """Whether the edge of a heap entry died or changed its count since."""
     e = g.heap_edge[i]
     return g.edge_death[e] != ALIVE or g.edge_train[e] != g.heap_key[i]
-
-
-@kernel
-def _pop(g: Growth) -> None:
-    """Take the first entry out of the heap."""
-    g.size[N_HEAP] -= 1
-    n = g.size[N_HEAP]
-    key, edge = g.heap_key[n], g.heap_edge[n]
-    i = 0
-    while 2 * i + 1 < n:
-        child = 2 * i + 1
-        if child + 1 < n and comes_before(
-            g, g.heap_key[child + 1], g.heap_edge[child + 1], g.heap_key[child], g.heap_edge[child]
-        ):
-            child += 1
-        if comes_before(g, key, edge, g.heap_key[child], g.heap_edge[child]):
-            break
-        g.heap_key[i] = g.heap_key[child]
-        g.heap_edge[i] = g.heap_edge[child]
-        i = child
-    g.heap_key[i] = key
-    g.heap_edge[i] = edge
 
 
 @kernel

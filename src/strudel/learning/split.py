@@ -31,7 +31,9 @@ class Growth(NamedTuple):
     # nodes
     node_vtree: IntArray
     node_first: IntArray  # first edge, NONE at a literal
+    node_width: IntArray  # number of edges
     node_uses: IntArray  # number of living edges that lead to the node
+    node_is_open: np.ndarray  # bool: whether some variable is undecided below
     node_train: FloatArray  # what the node contributes to the training log-likelihood
     node_valid: FloatArray
     node_one: WordArray  # (n, n_words) places with a positive literal below
@@ -44,6 +46,7 @@ class Growth(NamedTuple):
     edge_left: IntArray
     edge_right: IntArray
     edge_next: IntArray  # next edge of the same parent
+    edge_previous: IntArray
     edge_birth: IntArray
     edge_death: IntArray
     edge_train: CountArray  # weight of the training rows through it
@@ -54,6 +57,7 @@ class Growth(NamedTuple):
     edge_copy: IntArray  # (n, 2)
     # largest count first, with stale entries
     heap_key: FloatArray
+    heap_depth: IntArray  # of the edge's vtree node
     heap_edge: IntArray
     # vtree
     vtree_left: IntArray
@@ -86,28 +90,36 @@ def link(g: Growth, node_edges: IntArray) -> None:
     for n in range(n_literals):
         g.node_first[n] = NONE
     for n in range(n_literals, len(node_edges) - 1):
-        g.node_first[n] = node_edges[n]
+        g.node_first[n] = NONE
+        last = NONE
         for e in range(node_edges[n], node_edges[n + 1]):
-            g.edge_next[e] = e + 1 if e + 1 < node_edges[n + 1] else NONE
+            _append(g, n, last, e)
             _adopt(g, e)
+            last = e
         _collect_scope(g, n)
+
+
+@kernel
+def _append(g: Growth, n: int, last: int, e: int) -> None:
+    """Put edge e behind `last`, so far the last edge of sum n, or NONE."""
+    g.node_width[n] += 1
+    g.edge_next[e] = NONE
+    g.edge_previous[e] = last
+    if last == NONE:
+        g.node_first[n] = e
+    else:
+        g.edge_next[last] = e
 
 
 @kernel
 def _adopt(g: Growth, e: int) -> None:
     """Count the uses of the children of a new edge, and see whether anything below is undecided."""
-    g.node_uses[g.edge_left[e]] += 1
+    l, r = g.edge_left[e], g.edge_right[e]
+    g.node_uses[l] += 1
     g.edge_is_candidate[e] = False
-    if g.edge_right[e] == NONE:
-        return
-    g.node_uses[g.edge_right[e]] += 1
-    for side in range(2):
-        child = g.edge_left[e] if side == 0 else g.edge_right[e]
-        v = g.node_vtree[child]
-        for w in range(g.vtree_first[v] // 64, (g.vtree_last[v] - 1) // 64 + 1):
-            if g.node_one[child, w] & g.node_zero[child, w]:
-                g.edge_is_candidate[e] = True
-                return
+    if r != NONE:
+        g.node_uses[r] += 1
+        g.edge_is_candidate[e] = g.node_is_open[l] or g.node_is_open[r]
 
 
 @kernel
@@ -128,6 +140,10 @@ def _collect_scope(g: Growth, n: int) -> None:
                 g.node_one[n, w] |= g.node_one[r, w]
                 g.node_zero[n, w] |= g.node_zero[r, w]
         e = g.edge_next[e]
+    g.node_is_open[n] = False
+    for w in range(first, last):
+        if g.node_one[n, w] & g.node_zero[n, w]:
+            g.node_is_open[n] = True
 
 
 @kernel
@@ -141,7 +157,7 @@ def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
     if (
         g.size[N_NODES] + 2 * n_found > len(g.node_vtree)
         or g.size[N_EDGES] + 2 * n_copied_edges + 2 > len(g.edge_left)
-        or g.size[N_HEAP] + 3 * n_copied_edges + 2 + 2 * _width(g, top) > len(g.heap_key)
+        or g.size[N_HEAP] + 3 * n_copied_edges + 2 + g.node_width[top] > len(g.heap_key)
     ):
         return NONE
     g.size[N_SPLITS] += 1
@@ -190,17 +206,6 @@ def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
     for n in range(first_copy, g.size[N_NODES]):
         refresh(g, n, pseudocount)
     return moved
-
-
-@kernel
-def _width(g: Growth, n: int) -> int:
-    """Number of edges of a sum."""
-    width = 0
-    e = g.node_first[n]
-    while e != NONE:
-        width += 1
-        e = g.edge_next[e]
-    return width
 
 
 @kernel
@@ -276,10 +281,7 @@ def _copy_for_both_values(g: Growth, n: int, place: int, stamp: int) -> None:
                 new = _new_edge(g, m, child, other, is_left)  # decided already, and in this way
             g.edge_copy[e, x] = new
             if new != NONE:
-                if last == NONE:
-                    g.node_first[m] = new
-                else:
-                    g.edge_next[last] = new
+                _append(g, m, last, new)
                 last = new
             e = g.edge_next[e]
         _collect_scope(g, m)
@@ -292,6 +294,7 @@ def _new_node(g: Growth, v: int) -> int:
     g.size[N_NODES] += 1
     g.node_vtree[n] = v
     g.node_first[n] = NONE
+    g.node_width[n] = 0
     return n
 
 
@@ -304,7 +307,6 @@ def _new_edge(g: Growth, parent: int, child: int, other: int, is_left: bool) -> 
     g.edge_parent[e] = parent
     g.edge_left[e] = child if is_left else other
     g.edge_right[e] = other if is_left else child
-    g.edge_next[e] = NONE
     g.edge_birth[e] = g.size[N_SPLITS]
     g.edge_death[e] = ALIVE
     g.edge_key[e] = -1.0
@@ -316,18 +318,19 @@ def _new_edge(g: Growth, parent: int, child: int, other: int, is_left: bool) -> 
 def _replace(g: Growth, edge: int, ones: int, zeros: int) -> None:
     """Put the two new edges in front of the parent's list and take the old one out."""
     top = g.edge_parent[edge]
-    before = NONE
-    e = g.node_first[top]
-    while e != edge:
-        before = e
-        e = g.edge_next[e]
+    before, after = g.edge_previous[edge], g.edge_next[edge]
     if before == NONE:
-        g.node_first[top] = g.edge_next[edge]
+        g.node_first[top] = after
     else:
-        g.edge_next[before] = g.edge_next[edge]
-    g.edge_next[zeros] = g.node_first[top]
-    g.edge_next[ones] = zeros
+        g.edge_next[before] = after
+    if after != NONE:
+        g.edge_previous[after] = before
+    g.edge_previous[ones], g.edge_next[ones] = NONE, zeros
+    g.edge_previous[zeros], g.edge_next[zeros] = ones, g.node_first[top]
+    if g.node_first[top] != NONE:
+        g.edge_previous[g.node_first[top]] = zeros
     g.node_first[top] = ones
+    g.node_width[top] += 1
     _kill(g, edge)
 
 
@@ -436,32 +439,34 @@ def _redirect(
 @kernel
 def refresh(g: Growth, n: int, pseudocount: float) -> None:
     """Bring a touched node's likelihood up to date, and the heap entries of its edges."""
-    width = 0
-    train = 0.0
-    e = g.node_first[n]
-    while e != NONE:
-        width += 1
-        train += g.edge_train[e]
-        e = g.edge_next[e]
-    new_train, new_valid = 0.0, 0.0
-    share = pseudocount / width
+    share = pseudocount / g.node_width[n]
     is_alive = g.node_uses[n] > 0 or n == g.size[ROOT]
+    train, valid, new_train, new_valid = 0.0, 0.0, 0.0, 0.0
     e = g.node_first[n]
     while e != NONE:
-        if width > 1 and (g.edge_train[e] > 0.0 or g.edge_valid[e] > 0.0):
-            log_theta = np.log((g.edge_train[e] + share) / (train + pseudocount))
-            if g.edge_train[e] > 0.0:
-                new_train += g.edge_train[e] * log_theta
-            if g.edge_valid[e] > 0.0:
-                new_valid += g.edge_valid[e] * log_theta
-        if is_alive and g.edge_is_candidate[e] and g.edge_key[e] != g.edge_train[e]:
-            g.edge_key[e] = g.edge_train[e]
-            _push(g, e)
+        count, passed = g.edge_train[e], g.edge_valid[e]
+        if count > 0.0 or passed > 0.0:
+            log_above = np.log(count + share)
+            train += count
+            valid += passed
+            if count > 0.0:
+                new_train += count * log_above
+            if passed > 0.0:
+                new_valid += passed * log_above
+        # Edges without rows, half of all copies, wait outside until the heap is empty.
+        if count > 0.0 and is_alive and g.edge_key[e] != count and g.edge_is_candidate[e]:
+            push(g, e)
         e = g.edge_next[e]
+    if g.node_width[n] == 1:
+        new_train, new_valid = 0.0, 0.0
+    else:
+        log_below = np.log(train + pseudocount)
+        if train > 0.0:
+            new_train -= train * log_below
+        if valid > 0.0 and new_valid > -np.inf:
+            new_valid -= valid * log_below
     g.total[0] += new_train - g.node_train[n]
     g.node_train[n] = new_train
-    if np.isnan(new_valid):  # 0/0: rows where no training row ever was, without a pseudocount
-        new_valid = -np.inf
     for sign in range(
         -1, 2, 2
     ):  # take the old value out, put the new one in; infinities are counted
@@ -474,29 +479,59 @@ def refresh(g: Growth, n: int, pseudocount: float) -> None:
 
 
 @kernel
-def _push(g: Growth, edge: int) -> None:
+def push(g: Growth, edge: int) -> None:
     """Add an edge to the heap under its present count."""
+    key = g.edge_train[edge]
+    depth = g.vtree_depth[g.node_vtree[g.edge_parent[edge]]]
+    g.edge_key[edge] = key
     i = g.size[N_HEAP]
     g.size[N_HEAP] += 1
-    key = g.edge_key[edge]
-    while i > 0 and comes_before(g, key, edge, g.heap_key[(i - 1) // 2], g.heap_edge[(i - 1) // 2]):
-        g.heap_key[i] = g.heap_key[(i - 1) // 2]
-        g.heap_edge[i] = g.heap_edge[(i - 1) // 2]
+    while i > 0 and not comes_before(g, (i - 1) // 2, key, depth, edge):
+        _copy_entry(g, (i - 1) // 2, i)
         i = (i - 1) // 2
     g.heap_key[i] = key
+    g.heap_depth[i] = depth
     g.heap_edge[i] = edge
 
 
 @kernel
-def comes_before(g: Growth, key: float, edge: int, other_key: float, other: int) -> bool:
-    """Order of the heap: more rows, then nearer the root, then older."""
-    if key != other_key:
-        return key > other_key
-    depth = g.vtree_depth[g.node_vtree[g.edge_parent[edge]]]
-    other_depth = g.vtree_depth[g.node_vtree[g.edge_parent[other]]]
-    if depth != other_depth:
-        return depth < other_depth
-    return edge < other
+def pop(g: Growth) -> None:
+    """Take the first entry out of the heap."""
+    g.size[N_HEAP] -= 1
+    n = g.size[N_HEAP]
+    key, depth, edge = g.heap_key[n], g.heap_depth[n], g.heap_edge[n]
+    i = 0
+    while 2 * i + 1 < n:
+        child = 2 * i + 1
+        if child + 1 < n and comes_before(
+            g, child + 1, g.heap_key[child], g.heap_depth[child], g.heap_edge[child]
+        ):
+            child += 1
+        if not comes_before(g, child, key, depth, edge):
+            break
+        _copy_entry(g, child, i)
+        i = child
+    g.heap_key[i] = key
+    g.heap_depth[i] = depth
+    g.heap_edge[i] = edge
+
+
+@kernel
+def comes_before(g: Growth, i: int, key: float, depth: int, edge: int) -> bool:
+    """Whether entry i of the heap precedes another: more rows, then nearer the root, then older."""
+    if g.heap_key[i] != key:
+        return g.heap_key[i] > key
+    if g.heap_depth[i] != depth:
+        return g.heap_depth[i] < depth
+    return g.heap_edge[i] < edge
+
+
+@kernel
+def _copy_entry(g: Growth, i: int, j: int) -> None:
+    """Copy entry i of the heap to place j."""
+    g.heap_key[j] = g.heap_key[i]
+    g.heap_depth[j] = g.heap_depth[i]
+    g.heap_edge[j] = g.heap_edge[i]
 
 
 @kernel
@@ -584,6 +619,7 @@ def copy_below(g: Growth, ones: int, n_levels: int, pseudocount: float) -> None:
 def _copy_sum(g: Growth, n: int, stamp: int) -> int:
     """A copy with the same children; `edge_copy` keeps the rank of each original edge."""
     m = _new_node(g, g.node_vtree[n])
+    g.node_is_open[m] = g.node_is_open[n]
     for w in range(g.node_one.shape[1]):
         g.node_one[m, w] = g.node_one[n, w]
         g.node_zero[m, w] = g.node_zero[n, w]
@@ -595,10 +631,7 @@ def _copy_sum(g: Growth, n: int, stamp: int) -> int:
         g.edge_stamp[e] = stamp
         g.edge_copy[e, 0] = rank
         rank += 1
-        if last == NONE:
-            g.node_first[m] = new
-        else:
-            g.edge_next[last] = new
+        _append(g, m, last, new)
         last = new
         e = g.edge_next[e]
     return m

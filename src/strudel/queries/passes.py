@@ -25,9 +25,8 @@ from strudel.circuits.properties import check_decomposable, check_smooth
 LANES = 8  # rows side by side: one cache line of float64
 UNKNOWN = 2  # code of an unknown value
 SMALLEST_VALUE = 1e-120  # relative to the largest node of the same vtree node
-SMALLEST_LOG_THETA = (
-    -138.0
-)  # exp(-138) = 1e-60; two values and a parameter then multiply to 1e-300 or more
+SMALLEST_LOG_THETA = -138.0  # 1e-60: two values and a parameter multiply to 1e-300 or more
+SMALLEST_POWER = -500  # a scale of 2**500 = 3e150, divided by a value, stays below 1e300
 
 
 class Plan(NamedTuple):
@@ -68,10 +67,10 @@ def encode(evidence: FloatArray) -> AnyArray:
 
 
 def is_fit_for_passes(circuit: Circuit) -> bool:
-    """Whether the scaled passes apply: in normal form, and no parameter absurdly small."""
-    finite = circuit.edge_log_theta[np.isfinite(circuit.edge_log_theta)]
-    is_moderate = len(finite) == 0 or float(finite.min()) >= SMALLEST_LOG_THETA
-    return is_moderate and circuit.is_in_normal_form and circuit.is_smooth
+    """Whether the scaled passes apply: in normal form, no parameter absurdly small or large."""
+    log_theta = circuit.edge_log_theta
+    is_moderate = (np.abs(log_theta) <= -SMALLEST_LOG_THETA) | (log_theta == -np.inf)
+    return bool(is_moderate.all()) and circuit.is_in_normal_form and circuit.is_smooth
 
 
 def distinct_rows(codes: AnyArray) -> tuple[AnyArray, IntArray]:
@@ -118,10 +117,14 @@ def _log_probabilities(
             width = min(LANES, n_rows - start)
             lost = pass_up(codes, start, width, p, value, scale, exponent)
             for b in range(width):
-                log_p[start + b] = np.log(value[root, b]) + exponent[
-                    len(p.vtree_var) - 1, b
-                ] * np.log(2.0)
+                log_p[start + b] = _log(value[root, b], exponent[len(p.vtree_var) - 1, b])
                 is_lost[start + b] = lost >> b & 1
+
+
+@kernel
+def _log(value: float, exponent: int) -> float:
+    """Log of ``value * 2**exponent``."""
+    return np.log(value) + exponent * np.log(2.0) if value > 0.0 else -np.inf
 
 
 @kernel
@@ -185,7 +188,7 @@ def pass_up(
             for b in range(LANES):
                 value[n, b] = total[b]
                 top[b] = max(top[b], total[b])
-        if first == last:
+        if is_leaf or first == last:  # literals stand beside the sums of a leaf, and keep scale 1
             continue
         for b in range(LANES):
             scale[v, b] = 1.0
@@ -193,6 +196,8 @@ def pass_up(
                 _, power = math.frexp(top[b])
                 scale[v, b] = math.ldexp(1.0, -power)
                 exponent[v, b] += power
+                if power < SMALLEST_POWER:
+                    lost |= 1 << b
         for k in range(first, last):
             n = p.sums[k]
             small = 0
@@ -206,15 +211,38 @@ def pass_up(
     return lost
 
 
-def literal_probabilities(circuit: Circuit, codes: AnyArray) -> tuple[FloatArray, FloatArray]:
+def literal_probabilities(
+    circuit: Circuit, codes: AnyArray, query: str
+) -> tuple[FloatArray, FloatArray]:
     """Log-probability of each row, and P(X_i = 1 | row) for every i: one pass up, one down.
 
-    Rows of probability zero get -inf and NaN.
+    Rows of probability zero get -inf and NaN; what a row knows comes back as exactly 0 or 1.
     """
     log_p = np.empty(len(codes))
     ones = np.empty((len(codes), circuit.n_vars))
-    is_lost = np.zeros(len(codes), dtype=np.bool_)
-    _literal_probabilities(codes, plan(circuit), circuit.root, log_p, ones, is_lost)
+    is_lost = np.ones(len(codes), dtype=np.bool_)
+    if is_fit_for_passes(circuit):
+        _literal_probabilities(codes, plan(circuit), circuit.root, log_p, ones, is_lost)
+    else:
+        check_smooth(circuit, query)
+        check_decomposable(circuit, query)
+    for row in np.flatnonzero(is_lost):
+        log_p[row], ones[row] = _literal_probabilities_in_logs(circuit, codes[row])
+    return log_p, ones
+
+
+def _literal_probabilities_in_logs(circuit: Circuit, codes: AnyArray) -> tuple[float, FloatArray]:
+    """The same for one row: evaluated once more for both values of each unknown variable."""
+    log_p = float(evaluate_log(circuit, decode(codes[np.newaxis]))[0])
+    if log_p == -np.inf:
+        return log_p, np.full(len(codes), np.nan)
+    ones = codes.astype(np.float64)
+    unknown = np.flatnonzero(codes == UNKNOWN)
+    if len(unknown):
+        rows = np.repeat(codes[np.newaxis], 2 * len(unknown), axis=0)
+        rows[np.arange(len(rows)), np.repeat(unknown, 2)] = np.arange(len(rows)) % 2
+        zero, one = evaluate_log(circuit, decode(rows)).reshape(-1, 2).T
+        ones[unknown] = np.exp(one - np.logaddexp(zero, one))
     return log_p, ones
 
 
@@ -234,14 +262,12 @@ def _literal_probabilities(
             lost = pass_up(codes, start, width, p, value, scale, exponent)
             _pass_down(p, root, value, scale, flow)
             for b in range(width):
-                log_p[start + b] = np.log(value[root, b]) + exponent[
-                    len(p.vtree_var) - 1, b
-                ] * np.log(2.0)
+                log_p[start + b] = _log(value[root, b], exponent[len(p.vtree_var) - 1, b])
                 is_lost[start + b] = lost >> b & 1
                 for var in range(n_vars):
                     one = flow[2 * var + 1, b]
                     both = one + flow[2 * var, b]
-                    ones[start + b, var] = one / both  # 0/0 is NaN: the evidence is impossible
+                    ones[start + b, var] = one / both if both > 0.0 else np.nan
 
 
 @kernel
