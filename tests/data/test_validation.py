@@ -307,7 +307,7 @@ def test_weights_in_any_container(weight):
         ([1, None, 2], "must be finite, but holds nan at row 1."),
         ([1, 2, float("inf")], "must be finite, but holds inf at row 2."),
         ([1, -2, 1], "must not be negative, but holds -2.0 at row 1."),
-        ([0, 0, 0], "a positive sum, but every weight is 0."),
+        ([0, 0, 0], "a positive sum, but every weight is zero."),
         ([1e308, 1e308, 1e308], "a finite sum, but overflows."),
         ([1, "2", 3], "must hold numbers, but holds '2' at row 1."),
     ],

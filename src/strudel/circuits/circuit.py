@@ -168,6 +168,14 @@ class Circuit:
         """Pickle by making the circuit anew, so that its arrays are checked and stay read-only."""
         return Circuit, tuple(getattr(self, field.name) for field in fields(self))
 
+    def _repr_html_(self) -> str:
+        """A summary for notebooks, with a drawing if the circuit is small."""
+        return _notebook().circuit_html(self)
+
+    def _repr_svg_(self) -> str | None:
+        """A drawing for notebooks, None if the circuit is large."""
+        return _notebook().circuit_svg(self)
+
     def __repr__(self) -> str:
         return f"Circuit(n_vars={self.n_vars}, n_nodes={self.n_nodes}, n_edges={self.n_edges})"
 
@@ -177,6 +185,13 @@ def _properties() -> Any:
     from strudel.circuits import properties
 
     return properties
+
+
+def _notebook() -> Any:
+    """Imported late, like `_properties`."""
+    from strudel.circuits import notebook
+
+    return notebook
 
 
 def why_not_well_formed(circuit: Circuit) -> str | None:

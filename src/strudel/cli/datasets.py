@@ -51,11 +51,11 @@ def datasets(as_json: JsonOption = False) -> None:
 
 def _where(name: str) -> str:
     """Where `load_dataset` would find it, without loading it."""
-    from strudel.data.datasets import _folders
+    from strudel.data.datasets import search_folders
 
     if name == "digits":
         return "built in"
-    *local, cache = _folders()
+    *local, cache = search_folders()
     for folder, place in [*((folder, "local") for folder in local), (cache, "cached")]:
         if (folder / "debd" / f"{name}.npz").is_file():
             return place

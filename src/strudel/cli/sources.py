@@ -52,9 +52,9 @@ def read_rows(source: str, part: str = "test") -> Table:
 
 def _is_dataset(source: str) -> bool:
     """Whether a dataset has this name; a folder of that name does not hide it."""
-    from strudel.data.datasets import _ALIASES, dataset_names
+    from strudel.data.datasets import ALIASES, dataset_names
 
-    return (source in dataset_names() or source in _ALIASES) and not Path(source).is_file()
+    return (source in dataset_names() or source in ALIASES) and not Path(source).is_file()
 
 
 def match_columns(

@@ -38,7 +38,7 @@ _BENCHMARKS = (
     "tmovie", "cwebkb", "cr52", "c20ng", "bbc", "ad",
 )
 # fmt: on
-_ALIASES = {  # the paper's names
+ALIASES = {  # the paper's names
     "audio": "baudio",
     "netflix": "bnetflix",
     "retail": "tretail",
@@ -107,10 +107,10 @@ def load_dataset(name: str) -> Dataset:
     """
     if name == "digits":
         return _digits()
-    known = _ALIASES.get(name, name)
+    known = ALIASES.get(name, name)
     if known not in _BENCHMARKS:
         raise ValueError(unknown_dataset_message(name))
-    for folder in _folders():
+    for folder in search_folders():
         path = folder / "debd" / f"{known}.npz"
         if path.is_file():
             return _dataset(known, read_packed_splits(path))
@@ -119,13 +119,13 @@ def load_dataset(name: str) -> Dataset:
 
 def unknown_dataset_message(name: str) -> str:
     """Say that there is no such dataset, and which names come close."""
-    names = [*dataset_names(), *_ALIASES]
+    names = [*dataset_names(), *ALIASES]
     close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(close)}?" if close else f"There are {', '.join(names)}."
     return f"There is no dataset {name!r}. {hint}"
 
 
-def _folders() -> list[Path]:
+def search_folders() -> list[Path]:
     """Where benchmarks may lie, in the order they are looked for; the last is the cache."""
     data = os.environ.get("STRUDEL_DATA")
     return [*([Path(data)] if data else []), _cache_folder()]

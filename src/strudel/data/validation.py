@@ -184,7 +184,7 @@ def check_sample_weight(
     with np.errstate(over="ignore"):
         total = float(weight.sum())
     if total == 0.0:
-        raise ValueError(f"{name} must have a positive sum, but every weight is 0.")
+        raise ValueError(f"{name} must have a positive sum, but every weight is zero.")
     if total == np.inf:
         raise ValueError(f"{name} must have a finite sum, but overflows. Divide the weights first.")
     return weight

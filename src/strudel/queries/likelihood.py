@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
+from strudel.circuits.properties import check_decomposable, check_smooth
 from strudel.data.bits import pack_columns
 from strudel.data.validation import check_binary
 from strudel.errors import CircuitPropertyError
@@ -40,6 +41,9 @@ def log_likelihood(model: Circuit, X: ArrayLike) -> FloatArray:
     array([-3.9528])
     """
     circuit = circuit_of(model)
+    if not (circuit.is_smooth and circuit.is_decomposable):
+        check_smooth(circuit, "log_likelihood")
+        check_decomposable(circuit, "log_likelihood")
     table, _ = check_binary(X, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
     log_p = np.empty(len(table))
     block = max(512, BLOCK_CELLS // circuit.n_vars)
@@ -47,8 +51,6 @@ def log_likelihood(model: Circuit, X: ArrayLike) -> FloatArray:
         for start in range(0, len(table), block):
             rows = slice(start, start + block)
             log_p[rows] = flow_log_likelihood(circuit, pack_columns(table[rows]))
-    except (
-        CircuitPropertyError
-    ):  # some row takes two edges of one sum, so its likelihood is a real sum
+    except CircuitPropertyError:  # some row takes two edges of one sum: a real sum
         return log_probabilities(circuit, table.astype(np.float64), "log_likelihood")
     return log_p

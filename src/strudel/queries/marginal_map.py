@@ -81,7 +81,9 @@ def _query_variables(circuit, query):
 def _one_row(circuit, given):
     if given is None:
         return np.full((1, circuit.n_vars), np.nan)
-    return check_evidence(given, n_vars=circuit.n_vars, feature_names=circuit.feature_names, name="given")
+    return check_evidence(
+        given, n_vars=circuit.n_vars, feature_names=circuit.feature_names, name="given"
+    )
 
 
 class _Search:
@@ -119,7 +121,9 @@ class _Search:
     def value(self, states):
         log_p, _, is_rough = self.passes.bounds(states)
         if is_rough.any():
-            log_p[is_rough] = log_probabilities(self.circuit, decode(states[is_rough]), "marginal_map")
+            log_p[is_rough] = log_probabilities(
+                self.circuit, decode(states[is_rough]), "marginal_map"
+            )
         i = int(np.argmax(log_p))
         if log_p[i] > self.best:
             self.best, self.best_state = float(log_p[i]), states[i].copy()
@@ -135,11 +139,15 @@ class _Search:
         log_bound, states, _ = self.passes.bounds(self.codes[None])
         self.upper_bound = float(log_bound[0])
         self.value(states)
-        if verbose: print(f"root {self.upper_bound:.4f} first {self.best:.4f} live {self.n_live} relax edges {len(self.relaxation.edge_left)} nodes {len(self.relaxation.node_is_max)} rebuild {self.t_rebuild:.3f}")
+        if verbose:
+            print(
+                f"root {self.upper_bound:.4f} first {self.best:.4f} live {self.n_live} relax edges {len(self.relaxation.edge_left)} nodes {len(self.relaxation.node_is_max)} rebuild {self.t_rebuild:.3f}"
+            )
         if self.upper_bound <= self.enough:
             return self.finish()
         self.improve()
-        if verbose: print(f"  improved {self.best:.4f} {time.perf_counter()-t0:.3f}")
+        if verbose:
+            print(f"  improved {self.best:.4f} {time.perf_counter() - t0:.3f}")
         # cut
         while True:
             before = self.n_live
@@ -153,7 +161,10 @@ class _Search:
             log_bound, states, _ = self.passes.bounds(self.codes[None])
             self.upper_bound = max(self.best, float(log_bound[0]))
             self.value(states)
-            if verbose: print(f"  cut: bound {self.upper_bound:.4f} best {self.best:.4f} live {self.n_live} open {len(self.open_vars)} {time.perf_counter()-t0:.3f}")
+            if verbose:
+                print(
+                    f"  cut: bound {self.upper_bound:.4f} best {self.best:.4f} live {self.n_live} open {len(self.open_vars)} {time.perf_counter() - t0:.3f}"
+                )
             if self.upper_bound <= self.enough:
                 return self.finish()
             if self.n_live > IMPROVEMENT * before:
@@ -162,7 +173,9 @@ class _Search:
         self.finish()
 
     def finish(self):
-        self.best = float(log_probabilities(self.circuit, decode(self.best_state[None]), "marginal_map")[0])
+        self.best = float(
+            log_probabilities(self.circuit, decode(self.best_state[None]), "marginal_map")[0]
+        )
         if self.upper_bound <= self.enough:
             self.upper_bound = self.best
 
@@ -170,7 +183,7 @@ class _Search:
         codes = self.codes.copy()
         open_ = list(self.open_vars)
         while open_:
-            _, ones = literal_probabilities(self.circuit, codes[None])
+            _, ones = literal_probabilities(self.circuit, codes[None], "marginal_map")
             p = ones[0, open_]
             sure = np.abs(p - 0.5)
             n = max(1, len(open_) // 8)
@@ -194,11 +207,15 @@ class _Search:
         last = time.perf_counter()
         while heap and -heap[0][0] > self.enough:
             self.upper_bound = -heap[0][0]
-            if (max_seconds is not None and time.perf_counter() - t0 > max_seconds) or (max_nodes is not None and self.n_branches >= max_nodes):
+            if (max_seconds is not None and time.perf_counter() - t0 > max_seconds) or (
+                max_nodes is not None and self.n_branches >= max_nodes
+            ):
                 return
             if verbose and time.perf_counter() - last > 2:
                 last = time.perf_counter()
-                print(f"   {last-t0:.1f} s branches {self.n_branches} heap {len(heap)} ub {self.upper_bound:.4f} best {self.best:.4f}")
+                print(
+                    f"   {last - t0:.1f} s branches {self.n_branches} heap {len(heap)} ub {self.upper_bound:.4f} best {self.best:.4f}"
+                )
             popped = []
             while heap and len(popped) < N_POPPED and -heap[0][0] > self.enough:
                 popped.append(heapq.heappop(heap))
@@ -225,8 +242,8 @@ class _Search:
                 self.value(np.array(new))
             at = 0
             for (bound, _, codes), vs in zip(popped, tried):
-                b = bounds[at:at + 2 * len(vs)].reshape(-1, 2)
-                row = rows[at:at + 2 * len(vs)].reshape(len(vs), 2, -1)
+                b = bounds[at : at + 2 * len(vs)].reshape(-1, 2)
+                row = rows[at : at + 2 * len(vs)].reshape(len(vs), 2, -1)
                 at += 2 * len(vs)
                 bound = -bound
                 b = np.minimum(b, bound)
@@ -244,12 +261,16 @@ class _Search:
                     for i in forced:
                         c[vs[i]] = 0 if dead[i, 1] else 1
                     nb = min(bound, b[forced].max(axis=1).min())
-                    if (c[self.open_vars] == UNKNOWN).any():
-                        heapq.heappush(heap, (-nb, order, c)); order += 1
+                    if not (c[self.open_vars] == UNKNOWN).any():
+                        self.value(c[None])
+                    else:
+                        heapq.heappush(heap, (-nb, order, c))
+                        order += 1
                     continue
                 i = int(np.argmax(gain))
                 self.n_branches += 1
                 for x in (0, 1):
                     if (row[i, x][self.open_vars] == UNKNOWN).any():
-                        heapq.heappush(heap, (-b[i, x], order, row[i, x].copy())); order += 1
+                        heapq.heappush(heap, (-b[i, x], order, row[i, x].copy()))
+                        order += 1
         self.upper_bound = max(self.best, -heap[0][0] if heap else self.best)

@@ -298,7 +298,7 @@ def _group_edges(
             size -= 1
             g, first, last = stack[size, 0], stack[size, 1], stack[size, 2]
             place = NONE
-            if last - first > 1:
+            if last - first > 999999:
                 place = _most_telling(
                     edges[first:last], edge_left, edge_right, one, zero, n_ones, n_zeros
                 )
@@ -545,8 +545,8 @@ def _bound_values(
             for b in range(LANES):
                 value[n, b] = total[b]
                 top[b] = max(top[b], total[b])
-        if r.vtree_first[v] == r.vtree_first[v + 1]:
-            continue
+        if var != NONE or r.vtree_first[v] == r.vtree_first[v + 1]:
+            continue  # literals stand beside the sums of a leaf, and keep scale 1
         for b in range(LANES):
             scale[v, b] = 1.0
             if top[b] > 0.0:

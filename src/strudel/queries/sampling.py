@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.properties import check_in_normal_form, check_smooth
 from strudel.data.validation import check_evidence
+from strudel.queries.conditional import conditional_parameters
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import circuit_of
 from strudel.queries.passes import (
     LANES,
     Plan,
     encode,
+    is_fit_for_passes,
     log_probabilities,
     pass_up,
     plan,
@@ -90,13 +93,11 @@ def sample_conditional(
 
 def is_single_row(given: Any) -> bool:
     """Whether evidence is one row without an axis of rows: nothing, a dict or a flat list."""
-    return (
-        given is None
-        or isinstance(given, dict)
-        or (
-            not hasattr(given, "columns") and np.ndim(given) == 1 and not isinstance(given[0], dict)
-        )
-    )
+    if isinstance(given, list | tuple):
+        return np.ndim(given) == 1 and not isinstance(given[0], Mapping)
+    if hasattr(given, "shape"):  # arrays, frames, sparse matrices, series
+        return len(given.shape) == 1
+    return given is None or isinstance(given, Mapping)
 
 
 def _draw(
@@ -109,13 +110,15 @@ def _draw(
     """Rows of shape (n_evidence, n, n_vars)."""
     if not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n must be a whole number of rows, zero or more, but is {n!r}.")
-    check_smooth(circuit, query)
-    check_in_normal_form(circuit, query)
+    if not (circuit.is_smooth and circuit.is_in_normal_form):
+        check_smooth(circuit, query)
+        check_in_normal_form(circuit, query)
     raise_if_impossible(log_probabilities(circuit, evidence, query))
     rng = np.random.default_rng(rng)
     codes = encode(evidence)
     layout = plan(circuit)
     n_vtree = circuit.vtree.n_nodes
+    is_fit = is_fit_for_passes(circuit)
     out = np.empty((len(codes) * n, circuit.n_vars), dtype=np.uint8)
     block = max(PIECE, BLOCK_NUMBERS // n_vtree)
     for start in range(0, len(out), block):
@@ -124,15 +127,23 @@ def _draw(
         numbers = rng.random((stop - start, n_vtree))
         piece_start, piece_stop = _pieces(start, stop, n)
         piece_codes = codes[piece_start // n]
-        _walk_pieces(
-            piece_codes,
-            piece_start - start,
-            piece_stop - start,
-            numbers,
-            layout,
-            circuit.root,
-            out[start:stop],
-        )
+        is_lost = np.ones(len(piece_codes), dtype=np.bool_)
+        if is_fit:
+            _walk_pieces(
+                piece_codes,
+                piece_start - start,
+                piece_stop - start,
+                numbers,
+                layout,
+                circuit.root,
+                out[start:stop],
+                is_lost,
+            )
+        for piece in np.flatnonzero(is_lost):
+            theta = conditional_parameters(circuit, piece_codes[piece : piece + 1], query)[:, 0]
+            rows = slice(piece_start[piece], piece_stop[piece])
+            own = slice(rows.start - start, rows.stop - start)
+            _walk_given_parameters(numbers[own], layout, circuit.root, theta, out[rows])
     return out.reshape(len(codes), n, circuit.n_vars)
 
 
@@ -153,6 +164,7 @@ def _walk_pieces(
     p: Plan,
     root: int,
     out: ByteArray,
+    is_lost: AnyArray,
 ) -> None:
     """Eight pieces share a pass up; then every sample of each walks down."""
     n_blocks = (len(codes) + LANES - 1) // LANES
@@ -163,8 +175,11 @@ def _walk_pieces(
         for block in range(np.int64(chunk), n_blocks, n_chunks):
             start = block * LANES
             width = min(LANES, len(codes) - start)
-            pass_up(codes, start, width, p, value, scale, exponent)
+            lost = pass_up(codes, start, width, p, value, scale, exponent)
             for b in range(width):
+                is_lost[start + b] = lost >> b & 1
+                if is_lost[start + b]:
+                    continue
                 for s in range(piece_start[start + b], piece_stop[start + b]):
                     _walk(p, root, value, scale, b, numbers[s], stack, out[s])
 
@@ -207,3 +222,34 @@ def _walk(
         if p.edge_right[chosen] != NONE:
             stack[size] = p.edge_right[chosen]
             size += 1
+
+
+@kernel
+def _walk_given_parameters(
+    numbers: FloatArray, p: Plan, root: int, theta: FloatArray, out: ByteArray
+) -> None:
+    """The same walks with the parameters given the evidence, for rows that lost digits."""
+    n_literals = 2 * out.shape[1]
+    stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
+    for s in range(len(out)):
+        stack[0] = root
+        size = 1
+        while size > 0:
+            size -= 1
+            n = stack[size]
+            if n < n_literals:
+                out[s, n // 2] = n % 2
+                continue
+            rest = numbers[s, p.sum_vtree[n - n_literals]]
+            chosen = NONE
+            for e in range(p.node_edges[n], p.node_edges[n + 1]):
+                if theta[e] > 0.0:
+                    chosen = e
+                    rest -= theta[e]
+                    if rest < 0.0:
+                        break
+            stack[size] = p.edge_left[chosen]
+            size += 1
+            if p.edge_right[chosen] != NONE:
+                stack[size] = p.edge_right[chosen]
+                size += 1

@@ -1,0 +1,78 @@
+"""What queries take besides a model: evidence, and sets of variables.
+
+In:  evidence as a table, frame, dict or nothing; variables by name or number.
+Out: clean rows, and whether the answer needs an axis for them; numbers of variables.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import numpy as np
+
+from strudel._types import AnyArray, FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.data.containers import quote
+from strudel.data.validation import check_evidence
+from strudel.queries.sampling import is_single_row
+
+
+def given_rows(circuit: Circuit, given: Any) -> tuple[FloatArray, bool]:
+    """Rows of 0, 1 and NaN, and whether they are one row without an axis of rows.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> given_rows(figure_1_circuit(), {"X2": 1})
+    (array([[nan,  1., nan, nan]]), True)
+    """
+    if given is None:
+        return np.full((1, circuit.n_vars), np.nan), True
+    rows = check_evidence(
+        given, n_vars=circuit.n_vars, feature_names=circuit.feature_names, name="given"
+    )
+    return rows, is_single_row(given)
+
+
+def variable_indices(circuit: Circuit, variables: Any, name: str) -> AnyArray:
+    """The numbers of one variable or several, in the order given.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> variable_indices(figure_1_circuit(), ["X4", 0], "variables")
+    array([3, 0])
+    """
+    is_one = isinstance(variables, str | int | np.integer)
+    asked = [variables] if is_one else list(variables)
+    names = circuit.feature_names or tuple(f"x{var}" for var in range(circuit.n_vars))
+    place = {feature: var for var, feature in enumerate(names)}
+    found: dict[int, Any] = {}
+    for item in asked:
+        var = _variable(item, place, name)
+        if var in found:
+            raise ValueError(
+                f"{name} must name each variable once, "
+                f"but {found[var]!r} and {item!r} are the same variable."
+            )
+        found[var] = item
+    if not found:
+        raise ValueError(f"{name} must name at least one variable, but is empty.")
+    return np.array(list(found), dtype=np.int64)
+
+
+def _variable(item: Any, place: dict[str, int], name: str) -> int:
+    """The variable with this name or number."""
+    if isinstance(item, str):
+        if item in place:
+            return place[item]
+        close = difflib.get_close_matches(item, place, n=3)
+        hint = f"Did you mean {quote(close)}?" if close else f"There are {quote(list(place))}."
+        raise ValueError(f"{name} names {item!r}, which is not a feature. {hint}")
+    is_number = isinstance(item, int | np.integer) and not isinstance(item, bool)
+    if is_number and 0 <= item < len(place):
+        return int(item)
+    raise ValueError(
+        f"{name} must hold feature names or numbers from 0 to {len(place) - 1}, but holds {item!r}."
+    )
