@@ -98,9 +98,9 @@ def test_every_split_equals_the_plain_learner(scores, copy_depth, init, weights,
 def edges_of_snapshot(growing):
     """The growing circuit's edges in the order of its snapshot: by sum, newest first."""
     g = growing.growth
-    edges = np.flatnonzero(g.edge_death[: g.size[N_EDGES]] > growing.n_splits)
-    parent = g.edge_parent[edges]
-    return edges[np.lexsort((edges, -g.edge_birth[edges], parent, g.node_vtree[parent]))]
+    edges = np.flatnonzero(g.edge["death"][: g.size[N_EDGES]] > growing.n_splits)
+    parent = g.edge["parent"][edges]
+    return edges[np.lexsort((edges, -g.edge["birth"][edges], parent, g.node["vtree"][parent]))]
 
 
 def matching(growing, edge, found, root):
@@ -117,8 +117,8 @@ def matching(growing, edge, found, root):
 def assert_flows_and_properties(growing, train, valid):
     g, circuit = growing.growth, growing.snapshot()
     edges = edges_of_snapshot(growing)
-    assert np.array_equal(g.edge_train[edges], compute_flows(circuit, train).edge_count)
-    assert np.array_equal(g.edge_valid[edges], compute_flows(circuit, valid).edge_count)
+    assert np.array_equal(g.edge["train"][edges], compute_flows(circuit, train).edge_count)
+    assert np.array_equal(g.edge["valid"][edges], compute_flows(circuit, valid).edge_count)
     assert why_not_smooth(circuit) is None
     assert why_not_structured_decomposable(circuit) is None
     assert why_not_deterministic(circuit) is None

@@ -17,20 +17,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._types import CountArray, FloatArray, IntArray, WordArray
+from strudel._types import AnyArray, CountArray, IntArray, WordArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix, pack_rows
 from strudel.learning.split import (
     ALIVE,
+    EDGE,
+    HEAP,
     N_ALIVE,
     N_EDGES,
     N_HEAP,
     N_IMPOSSIBLE,
     N_NODES,
     N_SPLITS,
+    NODE,
     ROOT,
+    VTREE,
     Growth,
     copy_below,
     link,
@@ -41,9 +45,7 @@ from strudel.learning.split import (
 )
 from strudel.trees.vtree import Vtree
 
-_NODE_ARRAYS = tuple(name for name in Growth._fields if name.startswith("node_"))
-_EDGE_ARRAYS = tuple(name for name in Growth._fields if name.startswith("edge_"))
-_HEAP_ARRAYS = tuple(name for name in Growth._fields if name.startswith("heap_"))
+_GROWING = ("node", "node_one", "node_zero", "node_copy", "node_found", "edge", "edge_copy", "heap")
 
 
 class GrowingCircuit:
@@ -111,7 +113,7 @@ class GrowingCircuit:
         """The edges below which some variable is undecided."""
         g = self.growth
         used = slice(0, int(g.size[N_EDGES]))
-        alive = g.edge_is_candidate[used] & (g.edge_death[used] == ALIVE)
+        alive = g.edge["is_candidate"][used] & (g.edge["death"][used] == ALIVE)
         return np.flatnonzero(alive).astype(np.int32)
 
     def queue(self, edges: IntArray) -> None:
@@ -125,17 +127,17 @@ class GrowingCircuit:
         g = self.growth
         time = self.n_splits if n_splits is None else n_splits
         used = slice(0, int(g.size[N_EDGES]))
-        edges = np.flatnonzero((g.edge_birth[used] <= time) & (g.edge_death[used] > time))
+        edges = np.flatnonzero((g.edge["birth"][used] <= time) & (g.edge["death"][used] > time))
         # The two edges of a split stand before the older edges of their sum.
-        edges = edges[np.lexsort((edges, -g.edge_birth[edges]))]
-        width = np.bincount(g.edge_parent[edges], minlength=1)
+        edges = edges[np.lexsort((edges, -g.edge["birth"][edges]))]
+        width = np.bincount(g.edge["parent"][edges], minlength=1)
         return assemble(
             self.vtree,
-            g.node_vtree[: g.size[N_NODES]].copy(),
-            g.edge_parent[edges],
-            g.edge_left[edges],
-            g.edge_right[edges],
-            -np.log(width[g.edge_parent[edges]]),
+            g.node["vtree"][: g.size[N_NODES]].copy(),
+            g.edge["parent"][edges],
+            g.edge["left"][edges],
+            g.edge["right"][edges],
+            -np.log(width[g.edge["parent"][edges]]),
             root=int(g.size[ROOT]),
         )
 
@@ -143,9 +145,9 @@ class GrowingCircuit:
         """Have room for so many more nodes, edges and heap entries."""
         g = self.growth
         while (
-            g.size[N_NODES] + nodes > len(g.node_vtree)
-            or g.size[N_EDGES] + edges > len(g.edge_left)
-            or g.size[N_HEAP] + entries > len(g.heap_key)
+            g.size[N_NODES] + nodes > len(g.node)
+            or g.size[N_EDGES] + edges > len(g.edge)
+            or g.size[N_HEAP] + entries > len(g.heap)
         ):
             self._double()
             g = self.growth
@@ -153,7 +155,7 @@ class GrowingCircuit:
     def _double(self) -> None:
         """Give nodes, edges and heap twice the room."""
         arrays = self.growth._asdict()
-        for name in _NODE_ARRAYS + _EDGE_ARRAYS + _HEAP_ARRAYS:
+        for name in _GROWING:
             old = arrays[name]
             arrays[name] = np.concatenate([old, np.zeros_like(old)])
         self.growth = Growth(**arrays)
@@ -161,87 +163,61 @@ class GrowingCircuit:
 
 def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix) -> Growth:
     """The arrays before the first split."""
-    vtree = circuit.vtree
-    n_nodes, n_edges = circuit.n_nodes, circuit.n_edges
     n_words = -(-circuit.n_vars // 64)
-    room = max(1024, 4 * n_nodes)
-
-    def nodes(dtype: type, *shape: int) -> np.ndarray:
-        return np.zeros((room, *shape), dtype=dtype)
-
-    def edges(dtype: type, *shape: int) -> np.ndarray:
-        return np.zeros((2 * room, *shape), dtype=dtype)
-
-    def rows(bits: BitMatrix) -> tuple[IntArray, WordArray, FloatArray, IntArray, CountArray]:
-        flows = compute_flows(circuit, bits)
-        words = pack_rows(bits.unpack()[:, vtree.order])
-        work = np.empty(bits.n_rows, dtype=np.int32)
-        return flows.active_edge, words, bits.weights, work, flows.edge_count
-
-    train_active, train_words, train_weight, train_rows, train_count = rows(train)
-    valid_active, valid_words, valid_weight, valid_rows, valid_count = rows(valid)
-    size = np.zeros(8, dtype=np.int64)
-    size[N_NODES], size[N_EDGES], size[N_ALIVE], size[ROOT] = (
-        n_nodes,
-        n_edges,
-        n_edges,
-        circuit.root,
-    )
+    room = max(1024, 4 * circuit.n_nodes)
+    train_active, train_words, train_count = _rows(circuit, train)
+    valid_active, valid_words, valid_count = _rows(circuit, valid)
     growth = Growth(
-        size=size,
+        size=np.zeros(8, dtype=np.int64),
         total=np.zeros(2),
-        node_vtree=nodes(np.int32),
-        node_first=nodes(np.int32),
-        node_width=nodes(np.int32),
-        node_uses=nodes(np.int32),
-        node_is_open=nodes(np.bool_),
-        node_train=nodes(np.float64),
-        node_valid=nodes(np.float64),
-        node_one=nodes(np.uint64, n_words),
-        node_zero=nodes(np.uint64, n_words),
-        node_stamp=nodes(np.int32),
-        node_copy=nodes(np.int32, 2),
-        node_found=nodes(np.int32),
-        edge_parent=edges(np.int32),
-        edge_left=edges(np.int32),
-        edge_right=edges(np.int32),
-        edge_next=edges(np.int32),
-        edge_previous=edges(np.int32),
-        edge_birth=edges(np.int32),
-        edge_death=edges(np.int32),
-        edge_train=edges(np.float64),
-        edge_valid=edges(np.float64),
-        edge_is_candidate=edges(np.bool_),
-        edge_key=edges(np.float64),
-        edge_stamp=edges(np.int32),
-        edge_copy=edges(np.int32, 2),
-        heap_key=edges(np.float64),
-        heap_depth=edges(np.int32),
-        heap_edge=edges(np.int32),
-        vtree_left=vtree.node_left,
-        vtree_right=vtree.node_right,
-        vtree_parent=vtree.node_parent,
-        vtree_depth=vtree.node_depth,
-        vtree_first=vtree.node_span[0],
-        vtree_last=vtree.node_span[1],
-        vtree_stamp=np.zeros(vtree.n_nodes, dtype=np.int32),
-        place_var=vtree.order,
+        node=np.zeros(room, dtype=NODE),
+        node_one=np.zeros((room, n_words), dtype=np.uint64),
+        node_zero=np.zeros((room, n_words), dtype=np.uint64),
+        node_copy=np.zeros((room, 2), dtype=np.int32),
+        node_found=np.zeros(room, dtype=np.int32),
+        edge=np.zeros(2 * room, dtype=EDGE),
+        edge_copy=np.zeros((2 * room, 2), dtype=np.int32),
+        heap=np.zeros(2 * room, dtype=HEAP),
+        vtree=_vtree_table(circuit.vtree),
+        place_var=circuit.vtree.order,
         train_active=train_active,
         train_words=train_words,
-        train_weight=train_weight,
-        train_rows=train_rows,
+        train_weight=train.weights,
+        train_rows=np.empty(train.n_rows, dtype=np.int32),
         valid_active=valid_active,
         valid_words=valid_words,
-        valid_weight=valid_weight,
-        valid_rows=valid_rows,
+        valid_weight=valid.weights,
+        valid_rows=np.empty(valid.n_rows, dtype=np.int32),
     )
-    growth.node_vtree[:n_nodes] = circuit.node_vtree
-    growth.edge_parent[:n_edges] = circuit.edge_parent
-    growth.edge_left[:n_edges] = circuit.edge_left
-    growth.edge_right[:n_edges] = circuit.edge_right
-    growth.edge_train[:n_edges] = train_count
-    growth.edge_valid[:n_edges] = valid_count
-    growth.edge_death[:n_edges] = ALIVE
-    growth.edge_key[:n_edges] = -1.0
+    growth.size[[N_NODES, N_EDGES, N_ALIVE]] = circuit.n_nodes, circuit.n_edges, circuit.n_edges
+    growth.size[ROOT] = circuit.root
+    growth.node["vtree"][: circuit.n_nodes] = circuit.node_vtree
+    edge = growth.edge[: circuit.n_edges]
+    edge["parent"] = circuit.edge_parent
+    edge["left"] = circuit.edge_left
+    edge["right"] = circuit.edge_right
+    edge["train"] = train_count
+    edge["valid"] = valid_count
+    edge["death"] = ALIVE
+    edge["key"] = -1.0
     link(growth, circuit.node_edges)
     return growth
+
+
+def _rows(circuit: Circuit, bits: BitMatrix) -> tuple[IntArray, WordArray, CountArray]:
+    """Active edges, packed values by place, and the weight through every edge."""
+    flows = compute_flows(circuit, bits)
+    words = pack_rows(bits.unpack()[:, circuit.vtree.order])
+    return flows.active_edge, words, flows.edge_count
+
+
+def _vtree_table(vtree: Vtree) -> AnyArray:
+    table = np.zeros(vtree.n_nodes, dtype=VTREE)
+    table["left"], table["right"], table["parent"] = (
+        vtree.node_left,
+        vtree.node_right,
+        vtree.node_parent,
+    )
+    table["depth"] = vtree.node_depth
+    table["first"], table["last"] = vtree.node_span
+    return table

@@ -53,7 +53,7 @@ def _largest_flow(g: Growth) -> int:
     """The first edge of the heap that is still what it was when it entered."""
     while g.size[N_HEAP] and _is_stale(g, 0):
         pop(g)
-    return g.heap_edge[0] if g.size[N_HEAP] else NONE
+    return g.heap["edge"][0] if g.size[N_HEAP] else NONE
 
 
 @kernel
@@ -66,61 +66,61 @@ def _first_left(g: Growth) -> int:
     pending = [0]
     while len(pending) > 0:
         i = pending.pop()
-        if i >= g.size[N_HEAP] or g.heap_key[i] != g.heap_key[0]:
+        if i >= g.size[N_HEAP] or g.heap["key"][i] != g.heap["key"][0]:
             continue
         pending.append(2 * i + 1)
         pending.append(2 * i + 2)
-        e = g.heap_edge[i]
-        if _is_stale(g, i) or g.edge_stamp[e] == stamp:
+        e = g.heap["edge"][i]
+        if _is_stale(g, i) or g.edge["stamp"][e] == stamp:
             continue
-        g.edge_stamp[e] = stamp
+        g.edge["stamp"][e] = stamp
         n_tied += 1
-        v = g.node_vtree[g.edge_parent[e]]
-        while v != NONE and g.vtree_stamp[v] != stamp:
-            g.vtree_stamp[v] = stamp
-            v = g.vtree_parent[v]
-    return g.heap_edge[0] if n_tied == 1 else _first_in_depth_first_order(g, stamp)
+        v = g.node["vtree"][g.edge["parent"][e]]
+        while v != NONE and g.vtree["stamp"][v] != stamp:
+            g.vtree["stamp"][v] = stamp
+            v = g.vtree["parent"][v]
+    return g.heap["edge"][0] if n_tied == 1 else _first_in_depth_first_order(g, stamp)
 
 
 @kernel
 def _is_stale(g: Growth, i: int) -> bool:
     """Whether the edge of a heap entry died or changed its count since."""
-    e = g.heap_edge[i]
-    return g.edge_death[e] != ALIVE or g.edge_train[e] != g.heap_key[i]
+    e = g.heap["edge"][i]
+    return g.edge["death"][e] != ALIVE or g.edge["train"][e] != g.heap["key"][i]
 
 
 @kernel
 def _first_in_depth_first_order(g: Growth, stamp: int) -> int:
     """The first stamped edge in post-order, looking only below stamped vtree nodes."""
     nodes = [int(g.size[ROOT])]
-    edges = [int(g.node_first[g.size[ROOT]])]  # next edge to descend into
+    edges = [int(g.node["first"][g.size[ROOT]])]  # next edge to descend into
     sides = [0]
-    g.node_stamp[g.size[ROOT]] = stamp
+    g.node["stamp"][g.size[ROOT]] = stamp
     while len(nodes) > 0:
         e = edges[-1]
         if e == NONE:
             n = nodes.pop()
             edges.pop()
             sides.pop()
-            e = g.node_first[n]
+            e = g.node["first"][n]
             while e != NONE:
-                if g.edge_stamp[e] == stamp:
+                if g.edge["stamp"][e] == stamp:
                     return e
-                e = g.edge_next[e]
+                e = g.edge["next"][e]
             continue
-        child = g.edge_left[e] if sides[-1] == 0 else g.edge_right[e]
+        child = g.edge["left"][e] if sides[-1] == 0 else g.edge["right"][e]
         if sides[-1] == 0:
             sides[-1] = 1
         else:
             sides[-1] = 0
-            edges[-1] = g.edge_next[e]
-        if child == NONE or g.node_stamp[child] == stamp or g.node_first[child] == NONE:
+            edges[-1] = g.edge["next"][e]
+        if child == NONE or g.node["stamp"][child] == stamp or g.node["first"][child] == NONE:
             continue
-        if g.vtree_stamp[g.node_vtree[child]] != stamp:
+        if g.vtree["stamp"][g.node["vtree"][child]] != stamp:
             continue
-        g.node_stamp[child] = stamp
+        g.node["stamp"][child] = stamp
         nodes.append(int(child))
-        edges.append(int(g.node_first[child]))
+        edges.append(int(g.node["first"][child]))
         sides.append(0)
     return NONE
 
@@ -188,7 +188,7 @@ class VariablePicker:
 
 
 def _vtree_of(g: Growth, edge: int) -> int:
-    return int(g.node_vtree[g.edge_parent[edge]])
+    return int(g.node["vtree"][g.edge["parent"][edge]])
 
 
 @kernel
@@ -196,9 +196,9 @@ def undecided_places(g: Growth, edge: int, places: IntArray) -> int:
     """List the places of the variables with both literals below `edge`; returns how many."""
     n = 0
     for side in range(2):
-        child = g.edge_left[edge] if side == 0 else g.edge_right[edge]
-        v = g.node_vtree[child]
-        for w in range(g.vtree_first[v] // 64, (g.vtree_last[v] - 1) // 64 + 1):
+        child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
+        v = g.node["vtree"][child]
+        for w in range(g.vtree["first"][v] // 64, (g.vtree["last"][v] - 1) // 64 + 1):
             word = g.node_one[child, w] & g.node_zero[child, w]
             while word:
                 places[n] = w * 64 + lowest_bit(word)
