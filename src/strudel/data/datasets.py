@@ -193,7 +193,7 @@ def _download(name: str) -> dict[str, ByteArray]:
             try:
                 raw = Path(fetcher.fetch(file, downloader=downloader)).read_bytes()
             except OSError as error:  # every exception of requests is one
-                raise ConnectionError(_not_fetched(name, error)) from error
+                raise ConnectionError(_not_fetched(name, error)) from None
             except ValueError as error:
                 raise FileFormatError(
                     f"The download of {file} does not have the published checksum. Try again."
