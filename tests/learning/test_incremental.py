@@ -13,8 +13,8 @@ from strudel.circuits.properties import (
 )
 from strudel.data.bits import merge_equal_rows, pack_columns
 from strudel.learning.growing import GrowingCircuit
+from strudel.learning.growth import N_EDGES
 from strudel.learning.heuristics import VariablePicker, pick_edge
-from strudel.learning.split import N_EDGES
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
 

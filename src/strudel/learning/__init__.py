@@ -1,4 +1,5 @@
 """Step 4: rows -> a learned `Circuit`.
 
-Reading order: options, parameters, growing, heuristics, structure, history.
+Reading order: options, parameters, structure, heuristics (with information_scores), growing (with
+growth, split and deepen), history.
 """

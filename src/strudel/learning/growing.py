@@ -22,7 +22,8 @@ from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix, pack_rows
-from strudel.learning.split import (
+from strudel.learning.deepen import copy_below, n_copies_below
+from strudel.learning.growth import (
     ALIVE,
     EDGE,
     HEAP,
@@ -36,13 +37,11 @@ from strudel.learning.split import (
     ROOT,
     VTREE,
     Growth,
-    copy_below,
     link,
-    n_copies_below,
     push,
     refresh,
-    split,
 )
+from strudel.learning.split import split
 from strudel.trees.vtree import Vtree
 
 _GROWING = ("node", "node_one", "node_zero", "node_copy", "node_found", "edge", "edge_copy", "heap")
