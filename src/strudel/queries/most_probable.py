@@ -138,7 +138,6 @@ def _best_values(
     value: FloatArray,
 ) -> None:
     """Largest log-value of every node for a block of rows: additions and maxima only."""
-    best = np.empty(LANES)
     for v in range(len(p.vtree_var)):
         is_leaf = p.vtree_var[v] != NONE
         if is_leaf:
@@ -149,18 +148,18 @@ def _best_values(
                 value[2 * var + 1, b] = 0.0 if code != 0 else -np.inf
         for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
             n = p.sums[k]
+            mine = value[n]
             for b in range(LANES):
-                best[b] = -np.inf
+                mine[b] = -np.inf
             for e in range(p.node_edges[n], p.node_edges[n + 1]):
-                log_theta, l, r = edge_log_theta[e], p.edge_left[e], p.edge_right[e]
+                log_theta, left = edge_log_theta[e], value[p.edge_left[e]]
                 if is_leaf:
                     for b in range(LANES):
-                        best[b] = max(best[b], log_theta + value[l, b])
+                        mine[b] = max(mine[b], log_theta + left[b])
                 else:
+                    right = value[p.edge_right[e]]
                     for b in range(LANES):
-                        best[b] = max(best[b], log_theta + value[l, b] + value[r, b])
-            for b in range(LANES):
-                value[n, b] = best[b]
+                        mine[b] = max(mine[b], log_theta + left[b] + right[b])
 
 
 @kernel

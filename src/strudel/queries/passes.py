@@ -4,9 +4,9 @@ In:  a smooth, structured-decomposable `Circuit`; evidence as codes 0, 1 and UNK
 Out: log-probabilities, and the conditional probability of every literal.
 
 Eight rows go through the circuit side by side, in linear space. All nodes of one vtree node share
-one power of two per row as their scale, chosen so that the largest is near 1: no `exp` or `log` per
-edge, and nothing underflows unless two nodes over the same variables differ by a factor of 1e120.
-Such rows are found and evaluated again in logs.
+one power of two per row as their scale, taken out when the largest of them gets small: no `exp` or
+`log` per edge, and nothing underflows unless two nodes over the same variables differ by a factor
+of 1e90. Such rows are found and evaluated again in logs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from strudel.circuits.properties import check_decomposable, check_smooth
 
 LANES = 8  # rows side by side: one cache line of float64
 UNKNOWN = 2  # code of an unknown value
-SMALLEST_VALUE = 1e-120  # relative to the largest node of the same vtree node
+FAINT = 2.0**-100  # values are scaled up when the largest of a vtree node falls below this
+SMALLEST_VALUE = 1e-120  # what no value but zero may fall below, once scaled
 SMALLEST_LOG_THETA = -138.0  # 1e-60: two values and a parameter multiply to 1e-300 or more
 SMALLEST_POWER = -500  # a scale of 2**500 = 3e150, divided by a value, stays below 1e300
 
@@ -154,8 +155,8 @@ def pass_up(
     A sum's value before scaling is ``value / scale``. Returns a bit per lane that lost digits.
     """
     lost = 0
-    total = np.empty(LANES)
-    top = np.empty(LANES)
+    top = np.empty(LANES)  # largest value of the vtree node's sums
+    low = np.empty(LANES)  # smallest that is not zero
     for v in range(len(p.vtree_var)):
         first, last = p.vtree_first[v], p.vtree_first[v + 1]
         is_leaf = p.vtree_var[v] != NONE
@@ -171,43 +172,44 @@ def pass_up(
                 exponent[v, b] = exponent[p.vtree_left[v], b] + exponent[p.vtree_right[v], b]
         for b in range(LANES):
             top[b] = 0.0
+            low[b] = 1.0
+            scale[v, b] = 1.0
         for k in range(first, last):
             n = p.sums[k]
+            mine = value[n]
             for b in range(LANES):
-                total[b] = 0.0
-            if is_leaf:
-                for e in range(p.node_edges[n], p.node_edges[n + 1]):
-                    theta, l = p.edge_theta[e], p.edge_left[e]
+                mine[b] = 0.0
+            for e in range(p.node_edges[n], p.node_edges[n + 1]):
+                theta, left = p.edge_theta[e], value[p.edge_left[e]]
+                if is_leaf:
                     for b in range(LANES):
-                        total[b] += theta * value[l, b]
-            else:
-                for e in range(p.node_edges[n], p.node_edges[n + 1]):
-                    theta, l, r = p.edge_theta[e], p.edge_left[e], p.edge_right[e]
+                        mine[b] += theta * left[b]
+                else:
+                    right = value[p.edge_right[e]]
                     for b in range(LANES):
-                        total[b] += theta * value[l, b] * value[r, b]
+                        mine[b] += theta * left[b] * right[b]
             for b in range(LANES):
-                value[n, b] = total[b]
-                top[b] = max(top[b], total[b])
-        if is_leaf or first == last:  # literals stand beside the sums of a leaf, and keep scale 1
+                top[b] = max(top[b], mine[b])
+                low[b] = min(low[b], mine[b] if mine[b] > 0.0 else 1.0)
+        if is_leaf:  # literals stand beside the sums of a leaf, so these keep scale 1
             continue
+        is_faint = False
         for b in range(LANES):
-            scale[v, b] = 1.0
-            if top[b] > 0.0:
+            if 0.0 < top[b] < FAINT:
+                is_faint = True
                 _, power = math.frexp(top[b])
                 scale[v, b] = math.ldexp(1.0, -power)
                 exponent[v, b] += power
+                low[b] *= scale[v, b]
                 if power < SMALLEST_POWER:
                     lost |= 1 << b
-        for k in range(first, last):
-            n = p.sums[k]
-            small = 0
-            for b in range(LANES):
-                value[n, b] *= scale[v, b]
-                small |= (value[n, b] < SMALLEST_VALUE) & (value[n, b] > 0.0)
-            if small:
+            if low[b] < SMALLEST_VALUE:
+                lost |= 1 << b
+        if is_faint:
+            for k in range(first, last):
+                mine = value[p.sums[k]]
                 for b in range(LANES):
-                    if 0.0 < value[n, b] < SMALLEST_VALUE:
-                        lost |= 1 << b
+                    mine[b] *= scale[v, b]
     return lost
 
 
@@ -286,17 +288,19 @@ def _pass_down(p: Plan, root: int, value: FloatArray, scale: FloatArray, flow: F
                 some += flow[n, b]
             if some == 0.0:
                 continue
+            # value / scale is the sum over the edges, so their shares add up to the flow.
+            mine = flow[n]
             for b in range(LANES):
-                # value / scale is the sum over the edges, so the shares of the edges add up to the
-                # flow.
-                share[b] = flow[n, b] * scale[v, b] / value[n, b] if flow[n, b] > 0.0 else 0.0
+                share[b] = mine[b] * scale[v, b] / value[n, b] if mine[b] > 0.0 else 0.0
             for e in range(p.node_edges[n], p.node_edges[n + 1]):
                 theta, l, r = p.edge_theta[e], p.edge_left[e], p.edge_right[e]
+                left, to_left = value[l], flow[l]
                 if is_leaf:
                     for b in range(LANES):
-                        flow[l, b] += share[b] * theta * value[l, b]
+                        to_left[b] += share[b] * theta * left[b]
                 else:
+                    right, to_right = value[r], flow[r]
                     for b in range(LANES):
-                        through = share[b] * theta * value[l, b] * value[r, b]
-                        flow[l, b] += through
-                        flow[r, b] += through
+                        through = share[b] * theta * left[b] * right[b]
+                        to_left[b] += through
+                        to_right[b] += through
