@@ -45,9 +45,15 @@ _MODULE_OF = {
     "log_likelihood": "queries.likelihood",
     "log_marginal": "queries.marginal",
     "log_conditional": "queries.marginal",
+    "marginal_probabilities": "queries.moments",
+    "pair_probabilities": "queries.moments",
+    "covariance": "queries.moments",
     "most_probable_state": "queries.most_probable",
     "sample": "queries.sampling",
     "sample_conditional": "queries.sampling",
+    "entropy": "queries.information",
+    "mutual_information": "queries.information",
+    "count_distribution": "queries.counting",
     # models
     "Strudel": "models.density",
     # files
@@ -114,9 +120,15 @@ if TYPE_CHECKING:
     from strudel.plotting.drawing import plot_circuit as plot_circuit
     from strudel.plotting.drawing import plot_vtree as plot_vtree
     from strudel.plotting.learning_curve import plot_learning_curve as plot_learning_curve
+    from strudel.queries.counting import count_distribution as count_distribution
+    from strudel.queries.information import entropy as entropy
+    from strudel.queries.information import mutual_information as mutual_information
     from strudel.queries.likelihood import log_likelihood as log_likelihood
     from strudel.queries.marginal import log_conditional as log_conditional
     from strudel.queries.marginal import log_marginal as log_marginal
+    from strudel.queries.moments import covariance as covariance
+    from strudel.queries.moments import marginal_probabilities as marginal_probabilities
+    from strudel.queries.moments import pair_probabilities as pair_probabilities
     from strudel.queries.most_probable import most_probable_state as most_probable_state
     from strudel.queries.sampling import sample as sample
     from strudel.queries.sampling import sample_conditional as sample_conditional

@@ -20,6 +20,8 @@ from strudel.cli.datasets import datasets
 from strudel.cli.demo import demo
 from strudel.cli.fit import fit
 from strudel.cli.info import info
+from strudel.cli.query import query
+from strudel.cli.sample import sample
 from strudel.cli.score import score
 from strudel.errors import StrudelError
 
@@ -57,6 +59,10 @@ app.command(epilog="Example:  strudel datasets --json")(datasets)
 app.command(epilog="Example:  strudel fit nltcs -o nltcs.strudel")(fit)
 app.command(epilog="Example:  strudel score nltcs.strudel test.csv -o rows.csv")(score)
 app.command(epilog="Example:  strudel info nltcs.strudel")(info)
+app.command(epilog='Example:  strudel query nltcs.strudel marginal --given "x3=1,x7=0"')(query)
+app.command(epilog='Example:  strudel sample nltcs.strudel -n 1000 --given "x3=1" -o rows.csv')(
+    sample
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

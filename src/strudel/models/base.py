@@ -9,8 +9,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from strudel._types import ByteArray, FloatArray
 from strudel.data.validation import check_binary
+from strudel.queries.counting import count_distribution
+from strudel.queries.information import entropy, mutual_information
 from strudel.queries.likelihood import log_likelihood
 from strudel.queries.marginal import log_conditional, log_marginal
+from strudel.queries.moments import covariance, marginal_probabilities, pair_probabilities
 from strudel.queries.most_probable import most_probable_state
 from strudel.queries.sampling import sample, sample_conditional
 
@@ -41,6 +44,18 @@ class QueryMethods:
         """Log-probability of partly observed rows, given others."""
         return log_conditional(self._fitted(), X, given)
 
+    def marginal_probabilities(self, given: Any = None) -> FloatArray:
+        """Probability of every variable to be 1."""
+        return marginal_probabilities(self._fitted(), given)
+
+    def pair_probabilities(self, given: Any = None) -> FloatArray:
+        """Probability of every two variables to be 1 together."""
+        return pair_probabilities(self._fitted(), given)
+
+    def covariance(self, given: Any = None) -> FloatArray:
+        """Covariance of every two variables."""
+        return covariance(self._fitted(), given)
+
     def most_probable_state(self, given: Any = None, k: int = 1) -> tuple[ByteArray, FloatArray]:
         """The k most probable completions, and their joint log-probabilities with what is given."""
         return most_probable_state(self._fitted(), given, k)
@@ -52,6 +67,20 @@ class QueryMethods:
     def sample_conditional(self, given: Any, n: int = 1, rng: Any = None) -> ByteArray:
         """Draw completions of partly observed rows."""
         return sample_conditional(self._fitted(), given, n, rng)
+
+    def entropy(self, given: Any = None, **options: Any) -> float | FloatArray:
+        """Entropy of all variables, in nats."""
+        return entropy(self._fitted(), given, **options)
+
+    def mutual_information(
+        self, a: Any, b: Any, given: Any = None, **options: Any
+    ) -> float | FloatArray:
+        """How much two sets of variables tell about each other, in nats."""
+        return mutual_information(self._fitted(), a, b, given, **options)
+
+    def count_distribution(self, variables: Any = None, given: Any = None) -> FloatArray:
+        """Probability that exactly j of some variables are 1, for every j."""
+        return count_distribution(self._fitted(), variables, given)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)

@@ -1,19 +1,19 @@
 """Marginal MAP: the most probable state of some variables, the others summed out.
 
 In:  a `Circuit`, the variables in question, and what is given.
-Out: `MarginalMap`, a state with its probability, and a proven bound for all other states.
+Out: `MarginalMap`, a state, its probability, and a proven bound on that of every other state.
 
-A `Relaxation` bounds all states at once. Where open variables decide every choice above the others, its bound is
-the answer. Otherwise the search branches: always from the assignment with the largest bound, on whichever of four
-variables lowers the bounds most, eight assignments side by side. Before it starts, edges that no better state can
-use are cut out of the circuit, which lowers all bounds (Choi, Friedman and Van den Broeck 2022).
+A `Relaxation` bounds all states at once. Where the variables in question decide every choice above
+the others, its bound is the answer. Otherwise the search branches, always from the assignment with
+the largest bound, and on the variable that lowers it most: a few are tried, both values of each,
+side by side.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 import time
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,27 +21,34 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.properties import check_in_normal_form
-from strudel.circuits.scopes import BoolArray
-from strudel.data.validation import check_evidence
+from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import circuit_of
-from strudel.queries.passes import UNKNOWN, decode, encode, literal_probabilities, log_probabilities
-from strudel.queries.relaxation import RelaxationPass, find_decided, live_edges, relax
+from strudel.queries.passes import (
+    SMALLEST_LOG_THETA,
+    UNKNOWN,
+    decode,
+    encode,
+    log_probabilities,
+)
+from strudel.queries.relaxation import relax
+from strudel.queries.relaxation_pass import RelaxationPass
 
-GAP = 1e-11  # relative; bounds and probabilities differ that much by rounding
-N_TRIED = 4  # variables tried before branching on one: with two values each, one block of rows
-N_POPPED = 4  # assignments at a time
-IMPROVEMENT = 0.9  # cut edges again while that leaves less than this share of them
+ROUNDING = 1e-11  # what a bound and the probability it bounds may differ by when they are equal
+N_TAKEN = 4  # assignments looked at together
+N_TRIED = 4  # variables tried for each: eight rows, one block of a pass
+MOST_GAIN = 50.0  # nats; an impossible value counts as much
+MEMORY = 0.7  # of what a variable gained before, when it is tried again
 
 
 class MarginalMap(NamedTuple):
-    """The best state found, and how good any other could be."""
+    """The best state found, and how much better another one could be."""
 
-    state: dict[Any, int]  # the value of every query variable, under the name it was asked by
+    state: dict[Any, int]  # the query variables as they were named, and their values
     log_probability: float  # log p(state, given)
     upper_bound: float  # no state has a larger log-probability
     is_optimal: bool  # whether the two are equal
-    n_branches: int  # assignments that had to be split in two
+    n_nodes: int  # partial assignments the search had to look at; 0 if the first bound was reached
 
 
 def marginal_map(
@@ -52,225 +59,200 @@ def marginal_map(
     max_seconds: float | None = None,
     max_nodes: int | None = None,
 ) -> MarginalMap:
-    """The most probable state of some variables, with the rest summed out."""
+    """The most probable state of some variables, with the rest summed out.
+
+    Exact, by one pass where the vtree puts the query variables on top, else by branch and bound.
+    On a deterministic circuit and for all variables it is the most probable state.
+
+    Parameters
+    ----------
+    model : Circuit or fitted estimator
+        In normal form, and so smooth and structured-decomposable; deterministic or not.
+    query : name or number of a variable, or several
+        Those that are also given keep their value.
+    given : one row, or dict by feature name, optional
+        0, 1, or NaN where the value is unknown.
+    max_seconds, max_nodes : optional
+        Stop the search after so many seconds, or partial assignments. The result is then the best
+        state so far, with a bound on all others.
+
+    Returns
+    -------
+    MarginalMap
+        `state`, `log_probability` of the state and what is given, `upper_bound`, `is_optimal` and
+        `n_nodes`. Of several best states any one.
+
+    Raises
+    ------
+    ValueError
+        Where `given` has probability zero.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> best = marginal_map(figure_1_circuit(), ["X1", "X2"], given={"X4": 1})
+    >>> best.state, round(best.log_probability, 4), best.is_optimal
+    ({'X1': 1, 'X2': 1}, -1.9576, True)
+    """
     circuit = circuit_of(model)
-    check_in_normal_form(circuit, "marginal_map")
-    names, variables = _query_variables(circuit, query)
-    codes = encode(_one_row(circuit, given))
-    log_given = log_probabilities(circuit, decode(codes), "marginal_map")
-    raise_if_impossible(log_given)
-    open_vars = np.array([var for var in variables if codes[0, var] == UNKNOWN], dtype=np.int64)
-    search = _Search(circuit, open_vars, codes[0])
-    search.run(max_seconds, max_nodes)
-    state = search.best_state
-    return MarginalMap(
-        {name: int(state[var]) for name, var in zip(names, variables, strict=True)},
-        search.best,
-        search.upper_bound,
-        search.upper_bound <= search.best,
-        search.n_branches,
-    )
-
-
-def _query_variables(circuit, query):
+    if not circuit.is_in_normal_form:
+        check_in_normal_form(circuit, "marginal_map")
+    if circuit.edge_log_theta.max(initial=0.0) > -SMALLEST_LOG_THETA:
+        raise ValueError("marginal_map needs parameters below 1e60. Normalise the circuit first.")
+    _check_limits(max_seconds, max_nodes)
     names = [query] if isinstance(query, str | int | np.integer) else list(query)
-    fn = circuit.feature_names or tuple(f"x{v}" for v in range(circuit.n_vars))
-    return names, [fn.index(n) if isinstance(n, str) else int(n) for n in names]
-
-
-def _one_row(circuit, given):
-    if given is None:
-        return np.full((1, circuit.n_vars), np.nan)
-    return check_evidence(
-        given, n_vars=circuit.n_vars, feature_names=circuit.feature_names, name="given"
+    variables = variable_indices(circuit, names, "query")
+    rows, _ = given_rows(circuit, given)
+    if len(rows) != 1:
+        raise ValueError(f"given must be one row, but has {len(rows)}. Ask for one row at a time.")
+    raise_if_impossible(log_probabilities(circuit, rows, "marginal_map"))
+    search = _Search(circuit, encode(rows)[0], variables)
+    search.run(
+        math.inf if max_seconds is None else max_seconds,
+        math.inf if max_nodes is None else max_nodes,
     )
+    state = dict(zip(names, search.best_state[variables].tolist(), strict=True))
+    log_p = float(
+        log_probabilities(circuit, decode(search.best_state[np.newaxis]), "marginal_map")[0]
+    )
+    is_optimal = search.upper_bound <= search.enough
+    upper_bound = log_p if is_optimal else search.upper_bound
+    return MarginalMap(state, log_p, upper_bound, is_optimal, search.n_nodes)
+
+
+def _check_limits(max_seconds: float | None, max_nodes: int | None) -> None:
+    for name, limit in (("max_seconds", max_seconds), ("max_nodes", max_nodes)):
+        if limit is not None and not limit >= 0:
+            raise ValueError(f"{name} must be zero or more, or None, but is {limit!r}.")
 
 
 class _Search:
-    def __init__(self, circuit: Circuit, open_vars: AnyArray, codes: AnyArray) -> None:
+    """Best-first branch and bound over the open variables, the query less what is given."""
+
+    def __init__(self, circuit: Circuit, codes: AnyArray, variables: AnyArray) -> None:
         self.circuit = circuit
-        self.open_vars = open_vars
-        self.codes = codes.copy()
-        self.best = -np.inf
+        self.codes = codes
+        self.open_vars = variables[codes[variables] == UNKNOWN]
+        self.best = -math.inf  # log-probability
         self.best_state = codes
-        self.upper_bound = np.inf
-        self.n_branches = 0
-        self.edge_counts = np.ones(circuit.n_edges, dtype=np.bool_)
-        is_hidden = codes == UNKNOWN
-        is_hidden[open_vars] = False
-        self.is_decided = find_decided(circuit, np.flatnonzero(is_hidden))
-        self.log = {}
-
-    def rebuild(self):
-        t = time.perf_counter()
-        is_live, is_reached = live_edges(self.circuit, self.codes, self.edge_counts)
-        if not is_reached[self.circuit.root]:
-            return False
-        for var in self.open_vars[self.codes[self.open_vars] == UNKNOWN]:
-            if not is_reached[2 * var + 1]:
-                self.codes[var] = 0
-            elif not is_reached[2 * var]:
-                self.codes[var] = 1
-        self.open_vars = self.open_vars[self.codes[self.open_vars] == UNKNOWN]
-        self.n_live = int(is_live.sum())
-        self.relaxation = relax(self.circuit, self.open_vars, is_live, is_reached, self.is_decided)
-        self.passes = RelaxationPass(self.relaxation)
-        self.t_rebuild = time.perf_counter() - t
-        return True
-
-    def value(self, states):
-        log_p, _, is_rough = self.passes.bounds(states)
-        if is_rough.any():
-            log_p[is_rough] = log_probabilities(
-                self.circuit, decode(states[is_rough]), "marginal_map"
-            )
-        i = int(np.argmax(log_p))
-        if log_p[i] > self.best:
-            self.best, self.best_state = float(log_p[i]), states[i].copy()
-        return log_p
+        self.upper_bound = math.inf
+        self.n_nodes = 0
+        self._started = time.perf_counter()
+        self._pass = RelaxationPass(relax(circuit, codes, self.open_vars))
+        self._heap: list[tuple[float, int, AnyArray]] = []  # minus bound, number, codes
+        self._n_pushed = 0
+        self._var_gain = np.full(circuit.n_vars, np.inf)  # nats a variable took off bounds lately
+        self._seen: set[bytes] = set()  # states that were scored
 
     @property
-    def enough(self):
-        return self.best + GAP
+    def enough(self) -> float:
+        """No assignment with a bound up to this can be better than the best state."""
+        return self.best + ROUNDING
 
-    def run(self, max_seconds=None, max_nodes=None, verbose=False):
-        t0 = time.perf_counter()
-        self.rebuild()
-        log_bound, states, _ = self.passes.bounds(self.codes[None])
-        self.upper_bound = float(log_bound[0])
-        self.value(states)
-        if verbose:
-            print(
-                f"root {self.upper_bound:.4f} first {self.best:.4f} live {self.n_live} relax edges {len(self.relaxation.edge_left)} nodes {len(self.relaxation.node_is_max)} rebuild {self.t_rebuild:.3f}"
-            )
-        if self.upper_bound <= self.enough:
-            return self.finish()
-        self.improve()
-        if verbose:
-            print(f"  improved {self.best:.4f} {time.perf_counter() - t0:.3f}")
-        # cut
-        while True:
-            before = self.n_live
-            log_bound, edge_bound = self.passes.edge_bounds(self.codes)
-            r = self.relaxation
-            cut = r.edge_source[(edge_bound <= self.enough) & (r.edge_source != -1)]
-            self.edge_counts[cut] = False
-            if not self.rebuild():
-                self.upper_bound = self.best
-                return self.finish()
-            log_bound, states, _ = self.passes.bounds(self.codes[None])
-            self.upper_bound = max(self.best, float(log_bound[0]))
-            self.value(states)
-            if verbose:
-                print(
-                    f"  cut: bound {self.upper_bound:.4f} best {self.best:.4f} live {self.n_live} open {len(self.open_vars)} {time.perf_counter() - t0:.3f}"
-                )
-            if self.upper_bound <= self.enough:
-                return self.finish()
-            if self.n_live > IMPROVEMENT * before:
-                break
-        self.branch(t0, max_seconds, max_nodes, verbose)
-        self.finish()
-
-    def finish(self):
-        self.best = float(
-            log_probabilities(self.circuit, decode(self.best_state[None]), "marginal_map")[0]
-        )
-        if self.upper_bound <= self.enough:
-            self.upper_bound = self.best
-
-    def improve(self):
-        codes = self.codes.copy()
-        open_ = list(self.open_vars)
-        while open_:
-            _, ones = literal_probabilities(self.circuit, codes[None], "marginal_map")
-            p = ones[0, open_]
-            sure = np.abs(p - 0.5)
-            n = max(1, len(open_) // 8)
-            for i in np.argsort(-sure, kind="stable")[:n]:
-                codes[open_[i]] = int(p[i] >= 0.5)
-            open_ = [v for v in open_ if codes[v] == UNKNOWN]
-        self.value(codes[None])
-        while True:
-            rows = np.repeat(self.best_state[None], len(self.open_vars), axis=0)
-            rows[np.arange(len(rows)), self.open_vars] ^= 1
+    def run(self, max_seconds: float, max_nodes: float) -> None:
+        """Search until the bound is reached, or a limit."""
+        self.upper_bound = float(self._try(self.codes[np.newaxis])[0])
+        if self.upper_bound > self.enough:
+            self._improve()
+            self._push(self.codes, self.upper_bound)
+        while self._heap and -self._heap[0][0] > self.enough:
+            self.upper_bound = -self._heap[0][0]
+            is_late = time.perf_counter() - self._started >= max_seconds
+            if is_late or self.n_nodes >= max_nodes:
+                return
             before = self.best
-            self.value(rows)
-            if self.best <= before + GAP:
-                return
+            self._branch(min(N_TAKEN, max_nodes - self.n_nodes))
+            if self.best > before:
+                self._improve()
+        self.upper_bound = self.best
 
-    def branch(self, t0, max_seconds, max_nodes, verbose):
-        heap = [(-self.upper_bound, 0, self.codes)]
-        order = 1
-        impact = np.full(self.circuit.n_vars, np.inf)
-        seen = set()
-        last = time.perf_counter()
-        while heap and -heap[0][0] > self.enough:
-            self.upper_bound = -heap[0][0]
-            if (max_seconds is not None and time.perf_counter() - t0 > max_seconds) or (
-                max_nodes is not None and self.n_branches >= max_nodes
-            ):
-                return
-            if verbose and time.perf_counter() - last > 2:
-                last = time.perf_counter()
-                print(
-                    f"   {last - t0:.1f} s branches {self.n_branches} heap {len(heap)} ub {self.upper_bound:.4f} best {self.best:.4f}"
-                )
-            popped = []
-            while heap and len(popped) < N_POPPED and -heap[0][0] > self.enough:
-                popped.append(heapq.heappop(heap))
-            tried, rows, owner = [], [], []
-            for bound, _, codes in popped:
-                free = self.open_vars[codes[self.open_vars] == UNKNOWN]
-                n_tried = len(free) if np.isinf(impact[free]).any() else N_TRIED
-                vs = free[np.argsort(-impact[free], kind="stable")[:n_tried]]
-                tried.append(vs)
-                for v in vs:
-                    for x in (0, 1):
-                        row = codes.copy()
-                        row[v] = x
-                        rows.append(row)
-            rows = np.array(rows)
-            bounds, states, _ = self.passes.bounds(rows)
-            new = []
-            for s in states:
-                key = s.tobytes()
-                if key not in seen:
-                    seen.add(key)
-                    new.append(s)
-            if new:
-                self.value(np.array(new))
-            at = 0
-            for (bound, _, codes), vs in zip(popped, tried):
-                b = bounds[at : at + 2 * len(vs)].reshape(-1, 2)
-                row = rows[at : at + 2 * len(vs)].reshape(len(vs), 2, -1)
-                at += 2 * len(vs)
-                bound = -bound
-                b = np.minimum(b, bound)
-                drop = bound - np.maximum(b, bound - 50)
-                gain = drop.sum(axis=1) + 3 * drop.min(axis=1)
-                old = impact[vs]
-                impact[vs] = np.where(np.isinf(old), gain, 0.7 * old + 0.3 * gain)
-                dead = b <= self.enough
-                if dead.all(axis=1).any():
-                    self.n_branches += 1
-                    continue
-                forced = np.flatnonzero(dead.any(axis=1))
-                if len(forced):
-                    c = codes.copy()
-                    for i in forced:
-                        c[vs[i]] = 0 if dead[i, 1] else 1
-                    nb = min(bound, b[forced].max(axis=1).min())
-                    if not (c[self.open_vars] == UNKNOWN).any():
-                        self.value(c[None])
-                    else:
-                        heapq.heappush(heap, (-nb, order, c))
-                        order += 1
-                    continue
-                i = int(np.argmax(gain))
-                self.n_branches += 1
-                for x in (0, 1):
-                    if (row[i, x][self.open_vars] == UNKNOWN).any():
-                        heapq.heappush(heap, (-b[i, x], order, row[i, x].copy()))
-                        order += 1
-        self.upper_bound = max(self.best, -heap[0][0] if heap else self.best)
+    def _try(self, rows: AnyArray) -> FloatArray:
+        """Log upper bounds of partial assignments; scores the states they lead to."""
+        log_bound, states, _ = self._pass.bounds(rows)
+        self._score(states)
+        return log_bound
+
+    def _score(self, states: AnyArray) -> None:
+        """Remember the best state, if there is a better one among these."""
+        keys = [state[self.open_vars].tobytes() for state in states]
+        new = {key: row for row, key in enumerate(keys) if key not in self._seen}
+        if not new:
+            return
+        self._seen.update(new)
+        states = states[list(new.values())]
+        log_p, _, is_rough = self._pass.bounds(states)
+        if is_rough.any():
+            exact = log_probabilities(self.circuit, decode(states[is_rough]), "marginal_map")
+            log_p[is_rough] = exact
+        row = int(np.argmax(log_p))
+        if log_p[row] > self.best:
+            self.best, self.best_state = float(log_p[row]), states[row]
+
+    def _improve(self) -> None:
+        """Change single values of the best state for as long as that helps."""
+        before = -math.inf
+        while self.best > before:
+            before = self.best
+            changed = np.repeat(self.best_state[np.newaxis], len(self.open_vars), axis=0)
+            changed[np.arange(len(changed)), self.open_vars] ^= 1
+            self._score(changed)
+
+    def _push(self, codes: AnyArray, bound: float) -> None:
+        """Keep an assignment for later; a complete one is done with."""
+        if np.any(codes[self.open_vars] == UNKNOWN):
+            heapq.heappush(self._heap, (-bound, self._n_pushed, codes))
+            self._n_pushed += 1  # of equal bounds the first comes first
+        else:
+            self._score(codes[np.newaxis])
+
+    def _branch(self, n_taken: float) -> None:
+        """Take the assignments with the largest bounds and split each on its best variable."""
+        taken: list[tuple[float, int, AnyArray]] = []
+        while self._heap and len(taken) < n_taken and -self._heap[0][0] > self.enough:
+            taken.append(heapq.heappop(self._heap))
+        self.n_nodes += len(taken)
+        tried = [self._promising(codes) for _, _, codes in taken]
+        rows = [_children(codes, v) for (_, _, codes), v in zip(taken, tried, strict=True)]
+        bounds = self._try(np.concatenate(rows))
+        ends = np.cumsum([len(children) for children in rows])
+        for (minus_bound, _, codes), variables, child_bound in zip(
+            taken, tried, np.split(bounds, ends[:-1]), strict=True
+        ):
+            child_bound = np.minimum(child_bound, -minus_bound).reshape(-1, 2)
+            self._split(codes, -minus_bound, variables, child_bound)
+
+    def _promising(self, codes: AnyArray) -> AnyArray:
+        """The open variables that gained most when they were last tried; at first all of them."""
+        rest = self.open_vars[codes[self.open_vars] == UNKNOWN]
+        gain = self._var_gain[rest]
+        n_tried = len(rest) if np.any(gain == np.inf) else N_TRIED
+        return rest[np.argsort(-gain, kind="stable")[:n_tried]]
+
+    def _split(
+        self, codes: AnyArray, bound: float, variables: AnyArray, child_bound: FloatArray
+    ) -> None:
+        """Fix the variables that cannot have one of their values, or branch on the best one."""
+        drop = np.minimum(bound - child_bound, MOST_GAIN)
+        gain = drop.sum(axis=1) + 3.0 * drop.min(axis=1)  # better to lower both than one
+        before = self._var_gain[variables]
+        mean = MEMORY * before + (1.0 - MEMORY) * gain
+        self._var_gain[variables] = np.where(before == np.inf, gain, mean)
+        is_ruled_out = child_bound <= self.enough
+        is_fixed = is_ruled_out.any(axis=1)
+        if is_ruled_out.all(axis=1).any():
+            return
+        if is_fixed.any():
+            fixed = codes.copy()
+            fixed[variables[is_fixed]] = is_ruled_out[is_fixed, 0]
+            self._push(fixed, float(child_bound[is_fixed].max(axis=1).min()))
+            return
+        best = int(np.argmax(gain))
+        for value, child in enumerate(_children(codes, variables[best : best + 1])):
+            self._push(child, float(child_bound[best, value]))
+
+
+def _children(codes: AnyArray, variables: AnyArray) -> AnyArray:
+    """The codes with each of the variables set to 0, then to 1, in turn."""
+    rows = np.repeat(codes[np.newaxis], 2 * len(variables), axis=0)
+    rows[np.arange(len(rows)), np.repeat(variables, 2)] = np.arange(len(rows)) % 2
+    return rows

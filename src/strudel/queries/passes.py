@@ -27,7 +27,6 @@ UNKNOWN = 2  # code of an unknown value
 FAINT = 2.0**-100  # values are scaled up when the largest of a vtree node falls below this
 SMALLEST_VALUE = 1e-120  # what no value but zero may fall below, once scaled
 SMALLEST_LOG_THETA = -138.0  # 1e-60: two values and a parameter multiply to 1e-300 or more
-SMALLEST_POWER = -500  # a scale of 2**500 = 3e150, divided by a value, stays below 1e300
 
 
 class Plan(NamedTuple):
@@ -201,8 +200,6 @@ def pass_up(
                 scale[v, b] = math.ldexp(1.0, -power)
                 exponent[v, b] += power
                 low[b] *= scale[v, b]
-                if power < SMALLEST_POWER:
-                    lost |= 1 << b
             if low[b] < SMALLEST_VALUE:
                 lost |= 1 << b
         if is_faint:

@@ -1,0 +1,324 @@
+"""The answers of `strudel query`: how each is found, and how it is shown.
+
+In:  a `Question`.
+Out: `find_*` gives one dict per row of evidence, ready for JSON; `show_*` prints one as a table.
+
+Long tables start with what is most probable, what the evidence changed most, or what is least
+expected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from strudel.cli.console import note, say, show_facts, show_table
+from strudel.cli.evidence import variable_names
+
+if TYPE_CHECKING:
+    from strudel._types import FloatArray
+    from strudel.circuits.circuit import Circuit
+
+Answer: TypeAlias = dict[str, Any]
+Line: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What was asked, checked against the model."""
+
+    circuit: Circuit
+    rows: FloatArray  # (n_rows, n_vars) what is given
+    has_evidence: bool
+    k: int
+    max_seconds: float | None
+    of: FloatArray | None
+    variables: list[str] | None
+    a: list[str] | None
+    b: list[str] | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all variables."""
+        return variable_names(self.circuit)
+
+    @property
+    def columns(self) -> list[int]:
+        """The numbers of the variables in question, all by default."""
+        names = self.names
+        return [names.index(name) for name in self.variables or names]
+
+    def given(self, row: int) -> dict[str, int]:
+        """What is given in one row."""
+        known = np.flatnonzero(~np.isnan(self.rows[row]))
+        return self.by_name(known.tolist(), self.rows[row, known].astype(int))
+
+    def by_name(self, columns: Iterable[int], values: Any) -> dict[str, Any]:
+        """Values as a dict."""
+        names = self.names
+        return {names[i]: value for i, value in zip(columns, values.tolist(), strict=True)}
+
+
+# Marginals
+
+
+def find_marginals(question: Question) -> list[Answer]:
+    """How probable each variable is to be 1, and was before the evidence."""
+    from strudel.queries.moments import marginal_probabilities
+
+    columns = question.columns
+    ones = marginal_probabilities(question.circuit, question.rows)[:, columns]
+    answers = [{"probabilities": question.by_name(columns, row)} for row in ones]
+    if question.has_evidence:
+        before = question.by_name(columns, marginal_probabilities(question.circuit)[columns])
+        answers = [answer | {"without_evidence": before} for answer in answers]
+    return answers
+
+
+def show_marginals(question: Question, answer: Answer, n_lines: float) -> None:
+    """One line per variable that is not given; with evidence, the largest changes first."""
+    known = answer["given"]
+    lines: list[Line] = [
+        (name, one) for name, one in answer["probabilities"].items() if name not in known
+    ]
+    if not question.has_evidence:
+        _show_lines(("variable", "probability of 1"), lines, n_lines, lambda line: -line[1])
+        return
+    before = answer["without_evidence"]
+    lines = [(name, one, before[name], one - before[name]) for name, one in lines]
+    columns = ("variable", "probability of 1", "without evidence", "change")
+    _show_lines(columns, lines, n_lines, lambda line: -abs(line[3]))
+
+
+# Most probable states
+
+
+def find_states(question: Question) -> list[Answer]:
+    """The k most probable completions."""
+    from strudel.queries.marginal import log_marginal
+    from strudel.queries.most_probable import most_probable_state
+
+    circuit, rows, k = question.circuit, question.rows, question.k
+    states, log_p = most_probable_state(circuit, rows, k)
+    states, log_p = states.reshape(len(rows), k, -1), log_p.reshape(len(rows), k)
+    log_given = log_marginal(circuit, rows).tolist()
+    answers = []
+    for row, ones in enumerate(_unknown_ones(question)):
+        best = [
+            {
+                "state": question.by_name(range(circuit.n_vars), state),
+                "log_probability": value,
+                "probability_given_evidence": math.exp(value - log_given[row]),
+            }
+            for state, value in zip(states[row], log_p[row].tolist(), strict=True)
+            if value > -math.inf  # there may be fewer than k
+        ]
+        answers.append({"states": best, "marginals": ones})
+    return answers
+
+
+def show_states(question: Question, answer: Answer, n_lines: float) -> None:
+    """Probabilities of the states, then their values, the least expected first."""
+    states = answer["states"]
+    if len(states) == 1:
+        show_facts("", _state_facts(states[0]))
+    else:
+        columns = ("state", "log-probability", "probability given evidence")
+        show_table(columns, [(i + 1, *_state_facts(s).values()) for i, s in enumerate(states)])
+    say()
+    _show_values([state["state"] for state in states], answer["marginals"], n_lines)
+
+
+def find_marginal_map(question: Question) -> list[Answer]:
+    """The most probable values of some variables, with bounds."""
+    from strudel.queries.marginal import log_marginal
+    from strudel.queries.marginal_map import marginal_map
+
+    circuit, rows = question.circuit, question.rows
+    log_given = log_marginal(circuit, rows).tolist()
+    answers = []
+    for row, ones in enumerate(_unknown_ones(question)):
+        found = marginal_map(
+            circuit, question.variables, rows[row], max_seconds=question.max_seconds
+        )
+        share = math.exp(found.log_probability - log_given[row])
+        ones = {name: ones[name] for name in found.state if name in ones}
+        answers.append(found._asdict() | {"probability_given_evidence": share, "marginals": ones})
+    return answers
+
+
+def show_marginal_map(question: Question, answer: Answer, n_lines: float) -> None:
+    """The state's probability and whether it is proven to be the best, then its values."""
+    facts = _state_facts(answer) | {"proven to be the best": answer["is_optimal"]}
+    if not answer["is_optimal"]:
+        facts["no state is above"] = answer["upper_bound"]
+    show_facts("", facts)
+    say()
+    _show_values([answer["state"]], answer["marginals"], n_lines)
+
+
+def _unknown_ones(question: Question) -> list[dict[str, float]]:
+    """For every row, how probable each variable that is not given is to be 1."""
+    from strudel.queries.moments import marginal_probabilities
+
+    ones = marginal_probabilities(question.circuit, question.rows)
+    unknown = [np.flatnonzero(np.isnan(row)) for row in question.rows]
+    return [question.by_name(i.tolist(), row[i]) for i, row in zip(unknown, ones, strict=True)]
+
+
+def _state_facts(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "log-probability": state["log_probability"],
+        "probability given evidence": _short(state["probability_given_evidence"]),
+    }
+
+
+def _show_values(states: list[dict[str, int]], ones: dict[str, float], n_lines: float) -> None:
+    """One line per variable that is not given; the last column is about the first state."""
+    lines: list[Line] = []
+    for name, one in ones.items():
+        values = [state[name] for state in states]
+        lines.append((name, *values, one if values[0] else 1.0 - one))
+    titles = [f"state {i + 1}" for i in range(len(states))] if len(states) > 1 else ["value"]
+    if lines:
+        columns = ("variable", *titles, f"probability of {titles[0]} alone")
+        _show_lines(columns, lines, n_lines, lambda line: line[-1])
+
+
+# Single numbers
+
+
+def find_evidence(question: Question) -> list[Answer]:
+    """The probability of what is given."""
+    from strudel.queries.marginal import log_marginal
+
+    return _probabilities(log_marginal(question.circuit, question.rows))
+
+
+def find_conditional(question: Question) -> list[Answer]:
+    """The probability of some values, given others."""
+    from strudel.queries.marginal import log_conditional
+
+    assert question.of is not None
+    rows = np.repeat(question.of, len(question.rows), axis=0)
+    return _probabilities(log_conditional(question.circuit, rows, question.rows))
+
+
+def _probabilities(log_p: FloatArray) -> list[Answer]:
+    return [{"log_probability": value, "probability": math.exp(value)} for value in log_p.tolist()]
+
+
+def show_probability(question: Question, answer: Answer, n_lines: float) -> None:
+    """The probability and its logarithm."""
+    facts = {
+        "probability": _short(answer["probability"]),
+        "log-probability": answer["log_probability"],
+    }
+    show_facts("", facts)
+
+
+def find_entropy(question: Question) -> list[Answer]:
+    """The entropy of all variables."""
+    from strudel.queries.information import entropy
+
+    return _nats(entropy(question.circuit, question.rows))
+
+
+def find_information(question: Question) -> list[Answer]:
+    """The mutual information of two sets of variables."""
+    from strudel.queries.information import mutual_information
+
+    return _nats(mutual_information(question.circuit, question.a, question.b, question.rows))
+
+
+def _nats(values: Any) -> list[Answer]:
+    return [{"nats": value, "bits": value / math.log(2.0)} for value in values.tolist()]
+
+
+def show_nats(question: Question, answer: Answer, n_lines: float) -> None:
+    """The same number in nats and in bits."""
+    show_facts("", answer)
+
+
+# Counts and pairs
+
+
+def find_counts(question: Question) -> list[Answer]:
+    """How many of some variables are 1."""
+    from strudel.queries.counting import count_distribution
+
+    counts = count_distribution(question.circuit, question.variables, question.rows)
+    return [{"probabilities": p, "mean": float(p @ np.arange(len(p)))} for p in counts]
+
+
+def show_counts(question: Question, answer: Answer, n_lines: float) -> None:
+    """One line per number of ones; of many, the most probable."""
+    p = answer["probabilities"]
+    or_more = np.cumsum(p[::-1])[::-1]
+    show_facts("", {"mean": answer["mean"]})
+    say()
+    lines: list[Line] = [(j, float(p[j]), float(or_more[j])) for j in range(len(p))]
+    columns = ("ones", "probability", "so many or more")
+    _show_lines(columns, lines, n_lines, lambda line: -line[1], is_sorted=True)
+
+
+def find_pairs(question: Question) -> list[Answer]:
+    """All pairs of variables, those with the largest covariance first."""
+    from strudel.queries.moments import pair_probabilities
+
+    columns = question.columns
+    names = [question.names[column] for column in columns]
+    first, second = np.triu_indices(len(columns), k=1)
+    answers = []
+    for row in question.rows:
+        both = pair_probabilities(question.circuit, row)[np.ix_(columns, columns)]
+        one = both.diagonal()
+        covariance = both - np.outer(one, one)
+        deviation = np.sqrt(one * (1.0 - one))
+        with np.errstate(invalid="ignore", divide="ignore"):  # a variable that is known has none
+            correlation = covariance / np.outer(deviation, deviation)
+        order = np.argsort(-np.abs(covariance[first, second]), kind="stable")
+        pairs = [
+            {
+                "a": names[i],
+                "b": names[j],
+                "probability": float(both[i, j]),
+                "covariance": float(covariance[i, j]),
+                "correlation": float(correlation[i, j]),
+            }
+            for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)
+        ]
+        answers.append({"pairs": pairs})
+    return answers
+
+
+def show_pairs(question: Question, answer: Answer, n_lines: float) -> None:
+    """One line per pair."""
+    columns = ("a", "b", "probability of both", "covariance", "correlation")
+    lines: list[Line] = [tuple(pair.values()) for pair in answer["pairs"]]
+    _show_lines(columns, lines, n_lines, lambda line: -abs(line[3]))
+
+
+def _show_lines(
+    columns: tuple[str, ...],
+    lines: list[Line],
+    n_lines: float,
+    order: Callable[[Line], float],
+    is_sorted: bool = False,
+) -> None:
+    """All lines as they come if they are few, else the first by `order`."""
+    shown = lines
+    if len(lines) > n_lines:
+        shown = sorted(lines, key=order)[: int(n_lines)]
+    show_table(columns, sorted(shown) if is_sorted else shown)
+    if len(shown) < len(lines):
+        note(f"note: {len(shown)} of {len(lines):,} lines shown; --all or --json gives all")
+
+
+def _short(probability: float) -> str:
+    """Four digits, however small."""
+    return f"{probability:.4g}"

@@ -1,0 +1,101 @@
+"""What is given, and which variables are meant, as people type them.
+
+In:  ``x3=1,x7=0`` or a table with some of the model's columns; ``x1,x2``.
+Out: rows of 0, 1 and NaN, and names.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from strudel.cli.console import InputError
+from strudel.cli.sources import read_rows
+
+if TYPE_CHECKING:
+    from strudel._types import FloatArray
+    from strudel.circuits.circuit import Circuit
+
+GivenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--given",
+        metavar="X=1,Y=0|TABLE",
+        help="What is known: values by name, or a table with some of the columns.",
+    ),
+]
+WORDS = {"0": 0, "1": 1, "false": 0, "true": 1}
+
+
+def variable_names(circuit: Circuit) -> tuple[str, ...]:
+    """The feature names, or x0, x1, ... when the model has none."""
+    if circuit.feature_names is not None:
+        return circuit.feature_names
+    return tuple(f"x{var}" for var in range(circuit.n_vars))
+
+
+def read_given(circuit: Circuit, text: str | None) -> FloatArray:
+    """One row per line of a table, else one row; NaN where nothing is said."""
+    if text is None:
+        return np.full((1, circuit.n_vars), np.nan)
+    if "=" in text and not Path(text).exists():
+        return read_values(circuit, text, "--given")
+    return _read_table(circuit, text)
+
+
+def read_values(circuit: Circuit, text: str, option: str) -> FloatArray:
+    """One row from ``x3=1,x7=0``."""
+    row = np.full((1, circuit.n_vars), np.nan)
+    for part in filter(str.strip, text.split(",")):
+        name, sign, value = (piece.strip() for piece in part.rpartition("="))
+        if not sign or value.lower() not in WORDS:
+            raise InputError(f"{option} must give values like x3=1,x7=0, but has {part.strip()!r}.")
+        var = find_variable(circuit, name, option)
+        if not np.isnan(row[0, var]):
+            raise InputError(f"{option} names {name!r} twice.")
+        row[0, var] = WORDS[value.lower()]
+    return row
+
+
+def read_variables(circuit: Circuit, text: str | None, option: str) -> list[str] | None:
+    """Names from ``x1,x2``, each once and known to the model; None if the option was not used."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"{option} must name at least one variable.")
+    for name in names:
+        find_variable(circuit, name, option)
+        if names.count(name) > 1:
+            raise InputError(f"{option} names {name!r} twice.")
+    return names
+
+
+def find_variable(circuit: Circuit, name: str, option: str) -> int:
+    """The number of the variable with this name."""
+    names = variable_names(circuit)
+    if name in names:
+        return names.index(name)
+    close = difflib.get_close_matches(name, names, n=3)
+    hint = f"Did you mean {' or '.join(close)}?" if close else f"It has {names[0]} to {names[-1]}."
+    raise InputError(f"{option} names {name!r}, which the model does not have. {hint}")
+
+
+def _read_table(circuit: Circuit, source: str) -> FloatArray:
+    """The rows of a table; columns that it lacks are unknown."""
+    table = read_rows(source)
+    if table.feature_names is None:
+        if table.X.shape[1] != circuit.n_vars:
+            raise InputError(
+                f"{table.source} has {table.X.shape[1]} columns without names, "
+                f"but the model has {circuit.n_vars}."
+            )
+        return table.X.astype(np.float64)
+    columns = [find_variable(circuit, name, table.source) for name in table.feature_names]
+    rows = np.full((len(table.X), circuit.n_vars), np.nan)
+    rows[:, columns] = table.X
+    return rows

@@ -1,0 +1,148 @@
+"""`strudel query`: exact answers from a model, as tables for people or JSON for machines.
+
+In:  a question, and what is given, for one row or for every row of a table.
+Out: one answer per row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from strudel.cli import answers
+from strudel.cli.console import InputError, JsonOption, note, print_json, say
+from strudel.cli.evidence import GivenOption, read_given, read_values, read_variables
+from strudel.cli.models import ModelArgument, read_circuit
+
+SHOWN_LINES = 20  # of one answer
+SHOWN_ROWS = 5  # answers
+
+
+class What(StrEnum):
+    """The questions."""
+
+    MARGINAL = "marginal"
+    MAP = "map"
+    MMAP = "mmap"
+    EVIDENCE = "evidence"
+    CONDITIONAL = "conditional"
+    ENTROPY = "entropy"
+    INFORMATION = "information"
+    COUNT = "count"
+    PAIRS = "pairs"
+
+
+ANSWERS = {  # how to find each answer, and how to show it
+    What.MARGINAL: (answers.find_marginals, answers.show_marginals),
+    What.MAP: (answers.find_states, answers.show_states),
+    What.MMAP: (answers.find_marginal_map, answers.show_marginal_map),
+    What.EVIDENCE: (answers.find_evidence, answers.show_probability),
+    What.CONDITIONAL: (answers.find_conditional, answers.show_probability),
+    What.ENTROPY: (answers.find_entropy, answers.show_nats),
+    What.INFORMATION: (answers.find_information, answers.show_nats),
+    What.COUNT: (answers.find_counts, answers.show_counts),
+    What.PAIRS: (answers.find_pairs, answers.show_pairs),
+}
+OWNERS = {  # which questions an option belongs to
+    "-k": (What.MAP,),
+    "--variables": (What.MARGINAL, What.MMAP, What.COUNT, What.PAIRS),
+    "--of": (What.CONDITIONAL,),
+    "--a": (What.INFORMATION,),
+    "--b": (What.INFORMATION,),
+    "--max-seconds": (What.MMAP,),
+}
+NEEDS = {
+    What.MMAP: ("--variables",),
+    What.CONDITIONAL: ("--of",),
+    What.INFORMATION: ("--a", "--b"),
+}
+
+
+def query(
+    model: ModelArgument,
+    what: Annotated[What, typer.Argument(metavar="WHAT", help="One of the questions above.")],
+    given: GivenOption = None,
+    k: Annotated[int | None, typer.Option("-k", min=1, help="map: how many states.")] = None,
+    variables: Annotated[
+        str | None,
+        typer.Option(metavar="X,Y", help="marginal, mmap, count, pairs: of these variables."),
+    ] = None,
+    of: Annotated[
+        str | None, typer.Option(metavar="X=1,Y=0", help="conditional: the values in question.")
+    ] = None,
+    a: Annotated[str | None, typer.Option(metavar="X,Y", help="information: one set.")] = None,
+    b: Annotated[str | None, typer.Option(metavar="X,Y", help="information: the other.")] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(min=0.0, help="mmap: stop after so long, with bounds.")
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, help=f"Show so many lines; {SHOWN_LINES} by default.")
+    ] = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Show all lines and rows.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a question exactly.
+
+    \b
+    marginal      how probable each variable is to be 1
+    map           the most probable values of all that is not given
+    mmap          the most probable values of --variables, the rest summed out
+    evidence      the probability of what is given
+    conditional   the probability of --of
+    entropy       how uncertain all variables are together
+    information   how much --a and --b tell about each other
+    count         how many of --variables, or of all, are 1
+    pairs         which variables go together
+
+    Everything is meant given what --given says; a table asks once for each of its rows. Of long
+    answers you see first what is most probable, most changed or least expected.
+    """  # noqa: D301
+    asked = {
+        "-k": k,
+        "--variables": variables,
+        "--of": of,
+        "--a": a,
+        "--b": b,
+        "--max-seconds": max_seconds,
+    }
+    _check_options(what, asked)
+    circuit = read_circuit(model)
+    question = answers.Question(
+        circuit=circuit,
+        rows=read_given(circuit, given),
+        has_evidence=given is not None,
+        k=k or 1,
+        max_seconds=max_seconds,
+        of=None if of is None else read_values(circuit, of, "--of"),
+        variables=read_variables(circuit, variables, "--variables"),
+        a=read_variables(circuit, a, "--a"),
+        b=read_variables(circuit, b, "--b"),
+    )
+    find, show = ANSWERS[what]
+    found = [{"given": question.given(row)} | facts for row, facts in enumerate(find(question))]
+    if as_json:
+        print_json({"query": what.value, "model": model, "given": given, "answers": found})
+        return
+    n_shown = len(found) if show_all else min(len(found), SHOWN_ROWS)
+    for row in range(n_shown):
+        if row > 0:
+            say()
+        if len(found) > 1:
+            say(f"Row {row}")
+        show(question, found[row], math.inf if show_all else top or SHOWN_LINES)
+    if n_shown < len(found):
+        note(f"note: {n_shown} of {len(found):,} rows shown; --all or --json gives all")
+
+
+def _check_options(what: What, asked: Mapping[str, Any]) -> None:
+    """Refuse options that would be ignored, and questions that lack one."""
+    for option, value in asked.items():
+        if value is not None and what not in OWNERS[option]:
+            raise InputError(f"{option} goes with {', '.join(OWNERS[option])}, not with {what}.")
+    missing = [option for option in NEEDS.get(what, ()) if asked[option] is None]
+    if missing:
+        raise InputError(f"{what} needs {' and '.join(missing)}. See strudel query --help.")

@@ -1,0 +1,264 @@
+"""Entropy, and mutual information between sets of variables: exact, in nats, or refused.
+
+One pass answers where the circuit's choices show in the variables asked about. Few variables are
+answered from the table of their states, and otherwise `SubsetEntropy` looks at as few states as the
+hidden choices allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from strudel._types import AnyArray, FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import check_decomposable, check_smooth, why_not_deterministic
+from strudel.data.containers import quote
+from strudel.errors import CircuitPropertyError
+from strudel.queries.arguments import given_rows, variable_indices
+from strudel.queries.conditional import conditional_parameters
+from strudel.queries.distributions import NodeDistributions
+from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.model import circuit_of
+from strudel.queries.passes import (
+    LANES,
+    UNKNOWN,
+    decode,
+    distinct_rows,
+    encode,
+    log_probabilities,
+)
+from strudel.queries.subset_entropy import SubsetEntropy
+
+MAX_STATES = 2**20
+SMALL_TABLE = 16  # variables whose states are tabulated rather than searched for hidden choices
+BLOCK_STATES = 2**14  # states evaluated at a time
+BLOCK_BYTES = 2**28  # of tables, as long as that leaves one state of the variables that are set
+STATES_PER_STEP = 64  # states that a table evaluates while `SubsetEntropy` looks at one
+
+
+def entropy(
+    model: Circuit, given: Any = None, *, max_states: int = MAX_STATES
+) -> float | FloatArray:
+    """Entropy of all variables, given what is known.
+
+    Parameters
+    ----------
+    model : Circuit or fitted estimator
+        Smooth and decomposable. A deterministic circuit takes one pass.
+    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
+        0, 1, or NaN where the value is unknown; nothing is known by default.
+    max_states : int
+        On a circuit that is not deterministic, the most states that may be looked at.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_rows,) if `given` has an axis of rows
+        In nats.
+
+    Raises
+    ------
+    CircuitPropertyError
+        If the circuit is not deterministic and has too many states.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> round(entropy(figure_1_circuit()), 4)
+    2.3381
+    """
+    circuit = circuit_of(model)
+    everything = np.arange(circuit.n_vars)
+    return _for_each_row(circuit, given, "entropy", lambda row: row.entropy(everything, max_states))
+
+
+def mutual_information(
+    model: Circuit, a: Any, b: Any, given: Any = None, *, max_states: int = MAX_STATES
+) -> float | FloatArray:
+    """How much two sets of variables tell about each other, given what is known.
+
+    This is ``H(a) + H(b) - H(a, b)``; it is exact, also where other variables are summed out.
+
+    Parameters
+    ----------
+    model : Circuit or fitted estimator
+        Smooth and decomposable.
+    a, b : names or numbers of variables
+        Two sets without a variable in common.
+    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
+        0, 1, or NaN where the value is unknown; nothing is known by default.
+    max_states : int
+        The most states of the two sets that may be looked at. All of them are at worst, when
+        summing out the other variables hides the choices that the circuit makes.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_rows,) if `given` has an axis of rows
+        In nats, zero or more.
+
+    Raises
+    ------
+    CircuitPropertyError
+        If more states would be needed. There is no approximation.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> round(mutual_information(figure_1_circuit(), "X3", "X4"), 4)
+    0.1284
+    >>> round(mutual_information(figure_1_circuit(), ["X1", "X2"], "X4", given={"X3": 1}), 4)
+    0.0
+    """
+    circuit = circuit_of(model)
+    first, second = variable_indices(circuit, a, "a"), variable_indices(circuit, b, "b")
+    both = np.intersect1d(first, second)
+    if len(both):
+        name = f"x{both[0]}" if circuit.feature_names is None else circuit.feature_names[both[0]]
+        raise ValueError(f"a and b must have no variable in common, but both have {name!r}.")
+    return _for_each_row(
+        circuit,
+        given,
+        "mutual_information",
+        lambda row: row.mutual_information(first, second, max_states),
+    )
+
+
+def _for_each_row(
+    circuit: Circuit, given: Any, query: str, answer: Callable[[_Given], float]
+) -> float | FloatArray:
+    """`answer(row)` for every distinct row of evidence: a float for one row, else an array."""
+    if not (circuit.is_smooth and circuit.is_decomposable):
+        check_smooth(circuit, query)
+        check_decomposable(circuit, query)
+    rows, is_single = given_rows(circuit, given)
+    codes, place = distinct_rows(encode(rows))
+    log_p = log_probabilities(circuit, decode(codes), query)
+    raise_if_impossible(log_p[place])
+    answers = np.empty(len(codes))
+    for index in range(len(codes)):
+        answers[index] = answer(_Given(circuit, codes[index], float(log_p[index]), query))
+    return float(answers[0]) if is_single else answers[place]
+
+
+class _Given:
+    """A circuit and one row of evidence."""
+
+    def __init__(self, circuit: Circuit, codes: AnyArray, log_p: float, query: str) -> None:
+        self.circuit, self.codes, self.log_p, self.query = circuit, codes, log_p, query
+        self._theta: FloatArray | None = None
+
+    def mutual_information(self, a: AnyArray, b: AnyArray, max_states: int) -> float:
+        a, b = self._unknown(a), self._unknown(b)
+        if len(a) == 0 or len(b) == 0:
+            return 0.0
+        if len(a) + len(b) <= SMALL_TABLE and 2 ** (len(a) + len(b)) <= max_states:
+            joint = self._table(np.concatenate([a, b])).reshape(2 ** len(a), 2 ** len(b))
+            return _table_information(joint)
+        parts = [self.entropy(part, max_states) for part in (a, b, np.concatenate([a, b]))]
+        return max(0.0, parts[0] + parts[1] - parts[2])  # rounding may leave -1e-16
+
+    def entropy(self, variables: AnyArray, max_states: int) -> float:
+        variables = self._unknown(variables)
+        if len(variables) == 0:
+            return 0.0
+        may_tabulate = 2.0 ** len(variables) <= max_states
+        if self.circuit.is_in_normal_form:
+            is_kept = np.zeros(self.circuit.n_vars, dtype=np.bool_)
+            is_kept[variables] = True
+            search = SubsetEntropy(self.circuit, self._parameters(), is_kept, self.codes != UNKNOWN)
+            if search.is_one_pass or len(variables) > SMALL_TABLE or not may_tabulate:
+                limit = min(max_states, 2 ** len(variables) if may_tabulate else max_states)
+                found = search.of_root(max(1, limit // STATES_PER_STEP))
+                if found is not None:
+                    return found
+        if not may_tabulate:
+            self._refuse(variables, max_states)
+        table = self._table(variables)
+        table = table[table > 0.0]
+        return float(-(table * np.log(table)).sum())
+
+    def _unknown(self, variables: AnyArray) -> AnyArray:
+        """What is known has no entropy."""
+        return variables[self.codes[variables] == UNKNOWN]
+
+    def _parameters(self) -> FloatArray:
+        if self._theta is None:
+            self._theta = conditional_parameters(self.circuit, self.codes[np.newaxis], self.query)[
+                :, 0
+            ].copy()
+        return self._theta
+
+    def _table(self, variables: AnyArray) -> FloatArray:
+        """The probability of every state of some variables, the last one changing fastest.
+
+        The first few are set one state after another if the tables of the nodes need the room.
+        """
+        circuit, n_set = self.circuit, 0
+        if not circuit.is_in_normal_form:
+            return self._probabilities(variables)
+        while True:
+            is_asked = np.zeros(circuit.n_vars, dtype=np.bool_)
+            is_asked[variables[n_set:]] = True
+            tables = NodeDistributions(circuit, is_asked, of="states")
+            if tables.peak <= BLOCK_BYTES or n_set == len(variables):
+                break
+            n_set += 1
+        p_set = self._probabilities(variables[:n_set])
+        out = np.empty((len(p_set), 2 ** (len(variables) - n_set)))
+        n_together = max(1, min(LANES, BLOCK_BYTES // tables.peak))
+        for start in range(0, len(p_set), n_together):
+            state = np.arange(start, min(start + n_together, len(p_set)))
+            codes = self._with_states(variables[:n_set], state)
+            theta = conditional_parameters(circuit, codes, self.query)
+            out[state] = p_set[state, np.newaxis] * tables.of_root(theta)
+        # From the order of the vtree's leaves to the order asked for.
+        leaves = circuit.vtree.node_span[0][circuit.vtree.var_leaf[variables[n_set:]]]
+        axes = np.argsort(np.argsort(leaves)) + 1
+        cube = out.reshape(-1, *(2,) * (len(variables) - n_set))
+        return cube.transpose(0, *axes).ravel()
+
+    def _probabilities(self, variables: AnyArray) -> FloatArray:
+        """The probability of every state of some variables, by evaluating each."""
+        p = np.empty(2 ** len(variables))
+        for start in range(0, len(p), BLOCK_STATES):
+            state = np.arange(start, min(start + BLOCK_STATES, len(p)))
+            rows = decode(self._with_states(variables, state))
+            p[state] = np.exp(log_probabilities(self.circuit, rows, self.query) - self.log_p)
+        return p
+
+    def _with_states(self, variables: AnyArray, state: AnyArray) -> AnyArray:
+        """The evidence with some variables set to states given by number."""
+        rows = np.repeat(self.codes[np.newaxis], len(state), axis=0)
+        rows[:, variables] = state[:, np.newaxis] >> np.arange(len(variables))[::-1] & 1
+        return rows
+
+    def _refuse(self, variables: AnyArray, max_states: int) -> NoReturn:
+        """Say why the entropy of these variables is out of reach."""
+        circuit = self.circuit
+        names = circuit.feature_names or tuple(f"x{var}" for var in range(circuit.n_vars))
+        n_summed = int((self.codes == UNKNOWN).sum()) - len(variables)
+        reason = None if n_summed else why_not_deterministic(circuit)
+        if reason is not None:
+            raise CircuitPropertyError(
+                f"{self.query} needs a deterministic circuit, but {reason}, and there are more "
+                f"than max_states = {max_states} states to look at one by one. "
+                "Allow more with max_states, or ask given more."
+            )
+        raise CircuitPropertyError(
+            f"{self.query} needs the entropy of {len(variables)} variables "
+            f"({quote([names[var] for var in variables])}), but summing out the other {n_summed} "
+            "hides choices of the circuit, too many to follow one by one within "
+            f"max_states = {max_states} states. Ask about fewer variables, allow more with "
+            "max_states, or ask given more."
+        )
+
+
+def _table_information(joint: FloatArray) -> float:
+    """Mutual information of the row and the column of a table of probabilities."""
+    independent = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    is_there = joint > 0.0
+    p, q = joint[is_there], independent[is_there]
+    # p log(p / q) - p + q is never negative, and the sums of p and of q are equal.
+    return max(0.0, float((p * np.log(p / q) - p + q).sum() + independent[~is_there].sum()))

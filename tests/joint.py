@@ -1,0 +1,168 @@
+"""The table of all states of a small circuit, by enumeration, and what can be read off it.
+
+Also the circuits that the tests of every query share: special ones, and one that loses digits.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import strategies as st
+
+import oracle
+from strategies import circuits, partly_observed_rows, split_circuit, sum_circuit
+from strudel.circuits.builder import CircuitBuilder
+from strudel.circuits.compile import compile_factorized
+from strudel.circuits.examples import figure_1_circuit
+from strudel.learning.options import SearchOptions
+from strudel.learning.structure import learn_structure
+from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
+
+NAN = math.nan
+REL = 1e-10  # what every query promises
+
+
+class Joint:
+    """Probabilities of all states, as plain sums over a table."""
+
+    def __init__(self, circuit):
+        self.states = np.array(oracle.all_rows(circuit.n_vars))
+        self.p = np.array(oracle.probabilities(circuit))
+
+    def given(self, row):
+        """The probability of every state given a row; None if the row is impossible."""
+        row = np.array(row, dtype=float)
+        p = self.p * np.all(np.isnan(row) | (self.states == row), axis=1)
+        total = math.fsum(p)
+        return p / total if total > 0 else None
+
+    def possible(self, rows):
+        return [row for row in rows if self.given(row) is not None]
+
+    def pairs(self, row):
+        return np.einsum("s,si,sj->ij", self.given(row), self.states, self.states)
+
+    def counts(self, row, variables):
+        n_ones = self.states[:, variables].sum(axis=1)
+        return np.bincount(n_ones, self.given(row), minlength=len(variables) + 1)
+
+    def entropy(self, row, variables):
+        number = self.states[:, variables] @ (1 << np.arange(len(variables)))
+        p = np.bincount(number, self.given(row))
+        return -math.fsum(x * math.log(x) for x in p if x > 0)
+
+    def information(self, row, a, b):
+        parts = self.entropy(row, a), self.entropy(row, b), self.entropy(row, [*a, *b])
+        return parts[0] + parts[1] - parts[2]
+
+    def best(self, row, k):
+        """The k best states that agree with a row and are possible, ties in the order of states."""
+        p = self.p * (self.given(row) > 0)
+        order = sorted(np.flatnonzero(p > 0), key=lambda s: (-round(math.log(p[s]), 9), s))
+        return self.states[order[:k]], np.log(p[order[:k]])
+
+
+def models(max_vars=7):
+    """Deterministic and other circuits, of random shape."""
+    return st.one_of(circuits(max_vars), circuits(max_vars, deterministic=False))
+
+
+@st.composite
+def models_with_rows(draw, max_vars=7, max_rows=5, model=models):
+    """A circuit, its table, and one or more partly observed rows that are possible."""
+    circuit = draw(model(max_vars))
+    rows = draw(st.lists(partly_observed_rows(circuit.n_vars), min_size=1, max_size=max_rows))
+    joint = Joint(circuit)
+    return circuit, joint, [*joint.possible(rows), [NAN] * circuit.n_vars]
+
+
+@functools.cache
+def special_circuits():
+    """By name: learned, hand-built, one variable, zero parameters, all parameters equal."""
+    fixed = CircuitBuilder(Vtree.from_nested(0))
+    found = {
+        "figure 1": figure_1_circuit(),
+        "one variable": compile_factorized(Vtree.from_nested(0), [0.3]),
+        "a literal": fixed.build(fixed.literal(0, 1)),
+        "zeros": compile_factorized(balanced_vtree(5), [0.0, 1.0, 0.5, 0.0, 0.25]),
+        "fair coins": compile_factorized(linear_vtree(6)),
+    }
+    for seed in range(4):
+        found[f"learned {seed}"] = learned_circuit(seed)
+    return found
+
+
+def learned_circuit(seed, n_vars=8, n_rows=120, n_splits=12):
+    """A circuit learned from rows of two kinds."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 2, n_rows)
+    X = (rng.random((n_rows, n_vars)) < rng.random((2, n_vars))[kind]).astype(np.uint8)
+    circuit, _ = learn_structure(X, search=SearchOptions(max_splits=n_splits))
+    return circuit
+
+
+def large_circuits(n_vars=10):
+    """A deterministic and another circuit of more variables than Hypothesis is given."""
+    return [
+        make(random_vtree(n_vars, seed), random.Random(seed), size=4)
+        for seed, make in enumerate([split_circuit, sum_circuit])
+    ]
+
+
+def some_rows(joint, rng, n_rows=8, known=0.4):
+    """Random partly observed rows that are possible."""
+    states = joint.states[rng.choice(len(joint.p), size=n_rows, p=joint.p / joint.p.sum())]
+    return np.where(rng.random(states.shape) < known, states, NAN)
+
+
+def swapped_circuit():
+    """Figure 1 with the children of every product swapped: no normal form, but the same numbers."""
+    circuit = figure_1_circuit()
+    is_product = circuit.edge_right != -1
+    left = np.where(is_product, circuit.edge_right, circuit.edge_left)
+    right = np.where(is_product, circuit.edge_left, circuit.edge_right)
+    return replace(circuit, edge_left=left, edge_right=right)
+
+
+def steep_circuit(n_steep=60, theta=1e-3):
+    """Two nodes over the same variables whose values are far apart when all of those are 1.
+
+    Variables: `n_steep` steep ones, two mild ones with P(1) = 0.3 and 0.9, then the switch and one
+    more that depends on it. With the switch at 1 the steep variables are 1 with probability theta.
+    """
+    below = list(range(n_steep + 2))
+    while len(below) > 1:
+        below = [
+            tuple(below[i : i + 2]) if i + 1 < len(below) else below[i]
+            for i in range(0, len(below), 2)
+        ]
+    vtree = Vtree.from_nested((below[0], (n_steep + 2, n_steep + 3)))
+    builder = CircuitBuilder(vtree)
+
+    def product(thetas):
+        made = {}
+        for v in range(vtree.node_left[vtree.root] + 1):
+            var = int(vtree.node_var[v])
+            if var == -1:
+                pair = made[int(vtree.node_left[v])], made[int(vtree.node_right[v])]
+                made[v] = builder.add_sum([(*pair, 1.0)])
+            elif var in thetas:
+                made[v] = builder.add_leaf_sum(var, thetas[var])
+        return made[int(vtree.node_left[vtree.root])]
+
+    mild = {n_steep: 0.3, n_steep + 1: 0.9}
+    steep = product(dict.fromkeys(range(n_steep), theta) | mild)
+    flat = product(dict.fromkeys(range(n_steep), 0.5) | mild)
+    switch, last = n_steep + 2, n_steep + 3
+    on = builder.add_sum([(builder.literal(switch, 1), builder.add_leaf_sum(last, 0.2), 1.0)])
+    off = builder.add_sum([(builder.literal(switch, 0), builder.add_leaf_sum(last, 0.6), 1.0)])
+    return builder.build(builder.add_sum([(steep, on, 0.25), (flat, off, 0.75)]))
+
+
+def steep_row(n_steep=60):
+    """Evidence under which the two nodes of `steep_circuit` differ, and only the lesser counts."""
+    return np.array([1.0] * n_steep + [NAN, NAN, 1.0, NAN])

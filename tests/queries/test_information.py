@@ -1,0 +1,333 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from joint import (
+    NAN,
+    REL,
+    Joint,
+    large_circuits,
+    models_with_rows,
+    some_rows,
+    special_circuits,
+    steep_circuit,
+    steep_row,
+    swapped_circuit,
+)
+from strategies import circuits
+from strudel import (
+    CircuitPropertyError,
+    Strudel,
+    compile_chow_liu,
+    compile_factorized,
+    entropy,
+    figure_1_circuit,
+    learn_chow_liu_tree,
+    log_likelihood,
+    marginal_probabilities,
+    mutual_information,
+    sample,
+    vtree_from_chow_liu,
+)
+from strudel.circuits.builder import CircuitBuilder
+from strudel.data.datasets import load_dataset
+from strudel.queries import information
+from strudel.queries.conditional import conditional_parameters
+from strudel.queries.passes import encode
+from strudel.queries.subset_entropy import SubsetEntropy
+from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
+
+TINY = 1e-13  # the entropies that are subtracted are of the size of 1, so rounding leaves this
+
+
+def binary_entropy(p):
+    return -sum(x * math.log(x) for x in (p, 1 - p) if x > 0)
+
+
+@st.composite
+def splits(draw, n_vars, whole=False):
+    """Two sets of variables without one in common; of all variables, if asked."""
+    order = draw(st.permutations(range(n_vars)))
+    first = draw(st.integers(1, n_vars - 1))
+    second = n_vars if whole else draw(st.integers(first + 1, n_vars))
+    return list(order[:first]), list(order[first:second])
+
+
+@settings(max_examples=200)
+@given(models_with_rows(7))
+def test_entropy_is_that_of_the_table(case):
+    circuit, joint, rows = case
+    expected = [joint.entropy(row, range(circuit.n_vars)) for row in rows]
+    np.testing.assert_allclose(entropy(circuit, rows), expected, rtol=REL, atol=TINY)
+
+
+@settings(max_examples=200)
+@given(models_with_rows(7), st.data())
+def test_information_is_that_of_the_table(case, data):
+    circuit, joint, rows = case
+    if circuit.n_vars == 1:
+        return
+    a, b = data.draw(splits(circuit.n_vars))
+    expected = [joint.information(row, a, b) for row in rows]
+    found = mutual_information(circuit, a, b, rows)
+    np.testing.assert_allclose(found, expected, rtol=REL, atol=TINY)
+    assert np.all(found >= 0.0)
+
+
+@settings(max_examples=300)
+@given(models_with_rows(7, max_rows=2), st.data())
+def test_hidden_choices_are_followed_exactly(case, data):
+    circuit, joint, rows = case
+    kept = data.draw(st.lists(st.booleans(), min_size=circuit.n_vars, max_size=circuit.n_vars))
+    row = np.array(rows[0])
+    is_kept = np.array(kept) & np.isnan(row)
+    theta = conditional_parameters(circuit, encode(row[np.newaxis]), "entropy")[:, 0].copy()
+    found = SubsetEntropy(circuit, theta, is_kept, ~np.isnan(row)).of_root(10**6)
+    expected = joint.entropy(row, np.flatnonzero(is_kept))
+    assert found == pytest.approx(expected, rel=REL, abs=TINY)
+
+
+@pytest.mark.parametrize("name", special_circuits())
+def test_special_circuits(name, rng):
+    circuit = special_circuits()[name]
+    joint = Joint(circuit)
+    rows = some_rows(joint, rng)
+    expected = [joint.entropy(row, range(circuit.n_vars)) for row in rows]
+    np.testing.assert_allclose(entropy(circuit, rows), expected, rtol=REL, atol=TINY)
+    if circuit.n_vars > 1:
+        a, b = [0], list(range(1, circuit.n_vars))
+        expected = [joint.information(row, a, b) for row in rows]
+        found = mutual_information(circuit, a, b, rows)
+        np.testing.assert_allclose(found, expected, rtol=REL, atol=TINY)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("small", [0, 16])
+def test_twelve_variables(small, rng, monkeypatch):
+    monkeypatch.setattr(information, "SMALL_TABLE", small)
+    for circuit in [*large_circuits(12), special_circuits()["learned 2"]]:
+        joint = Joint(circuit)
+        for row in some_rows(joint, rng, known=0.1):
+            order = rng.permutation(circuit.n_vars).tolist()
+            a, b = order[:3], order[3:10]
+            expected = joint.information(row, a, b)
+            assert mutual_information(circuit, a, b, row) == pytest.approx(expected, rel=1e-9)
+            expected = joint.entropy(row, order)
+            assert entropy(circuit, row) == pytest.approx(expected, rel=REL)
+
+
+def test_figure_1():
+    h = binary_entropy
+    expected = h(0.4) + (0.4 * h(0.3) + 0.6 * h(0.8))
+    expected += 0.6 * (h(0.4) + h(0.9)) + 0.4 * (h(0.7) + h(0.5))
+    assert entropy(figure_1_circuit()) == pytest.approx(expected, rel=1e-14)
+    tells = h(0.6) - (0.4 * h(0.3) + 0.6 * h(0.8))
+    assert mutual_information(figure_1_circuit(), "X3", "X4") == pytest.approx(tells)
+    assert mutual_information(figure_1_circuit(), 2, [3]) == pytest.approx(tells)
+
+
+def test_entropy_of_independent_variables_is_the_sum(rng):
+    p = rng.random(200)
+    for vtree in (balanced_vtree(200), linear_vtree(200), random_vtree(200, rng)):
+        found = entropy(compile_factorized(vtree, p))
+        assert found == pytest.approx(sum(map(binary_entropy, p)), rel=1e-13)
+
+
+def test_independent_variables_tell_nothing(rng):
+    circuit = compile_factorized(random_vtree(40, rng), rng.random(40))
+    assert mutual_information(circuit, range(5), range(5, 9)) < 1e-15
+    assert mutual_information(circuit, range(20), range(20, 40)) < 1e-13
+
+
+@given(circuits(6, min_vars=3), st.data())
+def test_chain_rule(circuit, data):
+    order = data.draw(st.permutations(range(circuit.n_vars)))
+    a, b, c = list(order[:1]), list(order[1:2]), list(order[2:])
+    p = marginal_probabilities(circuit)[b[0]]
+    given_b = sum(
+        weight * mutual_information(circuit, a, c, {b[0]: x})
+        for x, weight in ((1, p), (0, 1 - p))
+        if weight > 1e-12
+    )
+    both = mutual_information(circuit, a, b) + given_b
+    assert mutual_information(circuit, a, b + c) == pytest.approx(both, rel=1e-9, abs=1e-10)
+
+
+@given(circuits(6, min_vars=2), st.data())
+def test_information_is_symmetric_and_at_most_the_entropy(circuit, data):
+    a, b = data.draw(splits(circuit.n_vars, whole=True))
+    found = mutual_information(circuit, a, b)
+    assert found == pytest.approx(mutual_information(circuit, b, a), rel=1e-9, abs=TINY)
+    assert found <= entropy(circuit) + TINY
+
+
+def test_what_is_known_tells_nothing():
+    circuit = figure_1_circuit()
+    assert mutual_information(circuit, "X3", "X4", {"X3": 1}) == 0.0
+    assert mutual_information(circuit, ["X1", "X2"], ["X4"], {"X3": 1}) == pytest.approx(
+        0, abs=TINY
+    )
+    assert entropy(circuit, [1, 0, 1, 0]) == 0.0
+
+
+def test_many_rows_give_many_answers():
+    rows = [{"X3": 1}, {"X4": 0}, {"X3": 1}]
+    found = entropy(figure_1_circuit(), rows)
+    assert found.shape == (3,)
+    assert found[0] == found[2] == entropy(figure_1_circuit(), {"X3": 1})
+    assert mutual_information(figure_1_circuit(), 0, 1, rows).shape == (3,)
+
+
+def compiled_tree(rng, n_vars, n_rows=200):
+    data = rng.random((n_rows, 1)) < 0.5
+    columns = [data[:, 0]]
+    for var in range(1, n_vars):
+        parent = columns[int(rng.integers(max(0, var - 3), var))]
+        columns.append(parent ^ (rng.random(n_rows) < 0.2))
+    tree = learn_chow_liu_tree(np.stack(columns, axis=1).astype(np.uint8), alpha=1.0)
+    return tree, compile_chow_liu(tree, vtree_from_chow_liu(tree))
+
+
+@pytest.mark.compiled
+def test_a_variable_of_a_tree_is_told_everything_by_its_neighbours(rng):
+    tree, circuit = compiled_tree(rng, 300)
+    for var in (0, 17, 150, 299):
+        near = set(np.flatnonzero(tree.var_parent == var).tolist()) | {int(tree.var_parent[var])}
+        near = sorted(near - {-1})
+        rest = [other for other in range(300) if other != var]
+        expected = mutual_information(circuit, var, near)
+        assert mutual_information(circuit, var, rest) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.compiled
+def test_half_of_a_chain_tells_the_other_half_what_the_middle_does(rng):
+    n_vars = 200
+    builder = CircuitBuilder(linear_vtree(n_vars))
+    below = [builder.add_leaf_sum(n_vars - 1, 0.9), builder.add_leaf_sum(n_vars - 1, 0.2)]
+    for var in range(n_vars - 2, -1, -1):
+        on, off = builder.literal(var, 1), builder.literal(var, 0)
+        p = (0.5, 0.5) if var == 0 else rng.uniform(0.1, 0.9, 2)
+        below = [builder.add_sum([(on, below[0], x), (off, below[1], 1 - x)]) for x in p]
+    circuit = builder.build(below[0])
+    found = mutual_information(circuit, range(100), range(100, 200))
+    assert found == pytest.approx(mutual_information(circuit, 99, 100), rel=1e-9)
+
+
+@pytest.mark.compiled
+def test_entropy_agrees_with_samples(rng):
+    _, circuit = compiled_tree(rng, 100)
+    surprise = -log_likelihood(circuit, sample(circuit, 20000, rng=0))
+    error = surprise.std() / math.sqrt(len(surprise))
+    assert abs(entropy(circuit) - surprise.mean()) < 4 * error
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["nltcs", "plants"])
+def test_entropy_of_learned_circuits_agrees_with_samples(name, data_folder):
+    data = load_dataset(name)
+    model = Strudel(random_state=0).fit(data.train, X_valid=data.valid)
+    surprise = -model.log_likelihood(model.sample(200000, rng=0))
+    error = surprise.std() / math.sqrt(len(surprise))
+    assert abs(model.entropy() - surprise.mean()) < 4 * error
+
+
+def test_nodes_far_apart_lose_nothing():
+    h = binary_entropy
+    found = entropy(steep_circuit(150), steep_row(150))
+    assert found == pytest.approx(h(0.3) + h(0.9) + h(0.2), rel=REL)
+
+
+@pytest.mark.parametrize("n_bytes", [1, 200, 2000])
+def test_tables_may_be_made_in_parts(n_bytes, monkeypatch, rng):
+    circuit = special_circuits()["learned 3"]
+    expected = Joint(circuit).information([NAN] * 8, [3, 0, 6], [7, 2, 1, 5])
+    monkeypatch.setattr(information, "BLOCK_BYTES", n_bytes)
+    monkeypatch.setattr(information, "BLOCK_STATES", 3)
+    assert mutual_information(circuit, [3, 0, 6], [7, 2, 1, 5]) == pytest.approx(expected, rel=REL)
+
+
+def test_a_circuit_in_no_normal_form_is_tabulated():
+    found = mutual_information(swapped_circuit(), "X1", ["X3", "X4"], {"X2": 1})
+    expected = mutual_information(figure_1_circuit(), "X1", ["X3", "X4"], {"X2": 1})
+    assert found == pytest.approx(expected, rel=REL)
+    assert entropy(swapped_circuit()) == pytest.approx(entropy(figure_1_circuit()), rel=REL)
+    with pytest.raises(CircuitPropertyError, match="max_states = 3"):
+        entropy(swapped_circuit(), max_states=3)
+
+
+def overlapping_circuit(n_vars):
+    """A mixture of two independent models."""
+    builder = CircuitBuilder(balanced_vtree(n_vars))
+    nodes = {}
+    for kind, theta in enumerate((0.2, 0.7)):
+        for v in range(builder.vtree.n_nodes - 1):
+            var = int(builder.vtree.node_var[v])
+            below = builder.vtree.node_left[v], builder.vtree.node_right[v]
+            if var >= 0:
+                nodes[kind, v] = builder.add_leaf_sum(var, theta)
+            else:
+                pair = tuple(nodes[kind, int(child)] for child in below)
+                nodes[kind, v] = builder.add_sum([(*pair, 1.0)])
+    left, right = builder.vtree.node_left[-1], builder.vtree.node_right[-1]
+    edges = [(nodes[kind, int(left)], nodes[kind, int(right)], 0.5) for kind in (0, 1)]
+    return builder.build(builder.add_sum(edges))
+
+
+@pytest.mark.compiled
+def test_too_many_states_are_refused_in_words():
+    circuit = overlapping_circuit(40)
+    with pytest.raises(
+        CircuitPropertyError,
+        match=r"entropy needs a deterministic circuit, but edges .* max_states = 1000 states",
+    ):
+        entropy(circuit, max_states=1000)
+    with pytest.raises(
+        CircuitPropertyError,
+        match=r"mutual_information needs the entropy of 30 variables \('x0', .*\), but summing out "
+        r"the other 10 hides choices .* within max_states = 1000 states. Ask about fewer",
+    ):
+        mutual_information(circuit, range(30), range(30, 35), max_states=1000)
+
+
+def test_a_small_circuit_that_is_not_deterministic_is_enumerated():
+    circuit = overlapping_circuit(8)
+    assert not circuit.is_deterministic
+    assert entropy(circuit) == pytest.approx(Joint(circuit).entropy([NAN] * 8, range(8)), rel=REL)
+
+
+def test_impossible_evidence_is_refused():
+    for ask in (entropy, lambda *args: mutual_information(args[0], 2, 4, args[1])):
+        with pytest.raises(ValueError, match="Row 0 of the evidence has probability zero"):
+            ask(special_circuits()["zeros"], {0: 1})
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        (["X1"], [], "b must name at least one variable"),
+        (["X1"], "Y", "b names 'Y', which is not a feature"),
+        (["X1", "X2"], ["X3", 1], "a and b must have no variable in common, but both have 'X2'"),
+        ([0, 0], ["X3"], "a must name each variable once, but 0 and 0 are the same variable"),
+    ],
+)
+def test_bad_sets_are_refused(a, b, message):
+    with pytest.raises(ValueError, match=message):
+        mutual_information(figure_1_circuit(), a, b)
+
+
+def test_a_circuit_that_is_not_smooth_is_refused():
+    builder = CircuitBuilder(Vtree.from_nested((0, 1)))
+    circuit = builder.build(builder._add(2, [(1, 3, 0.5), (0, -1, 0.5)]))
+    with pytest.raises(CircuitPropertyError, match="entropy needs a smooth circuit"):
+        entropy(circuit)
+
+
+def test_a_model_has_them_as_methods(rng):
+    model = Strudel(max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
+    assert model.entropy({0: 1}) == entropy(model.circuit_, {0: 1})
+    assert model.mutual_information(0, [1, 2]) == mutual_information(model.circuit_, 0, [1, 2])

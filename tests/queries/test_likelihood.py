@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+
+import oracle
+from joint import REL, Joint, large_circuits, models, special_circuits
+from strudel import CircuitPropertyError, Strudel, figure_1_circuit, log_likelihood
+from strudel.circuits.builder import CircuitBuilder
+from strudel.queries import likelihood
+from strudel.trees.vtree import Vtree
+
+
+@settings(max_examples=200)
+@given(models(7))
+def test_it_is_the_log_of_the_enumerated_probability(circuit):
+    joint = Joint(circuit)
+    found = log_likelihood(circuit, joint.states)
+    np.testing.assert_allclose(np.exp(found), joint.p, rtol=REL)
+    np.testing.assert_array_equal(np.isneginf(found), joint.p == 0.0)
+
+
+@pytest.mark.parametrize("name", special_circuits())
+def test_special_circuits(name):
+    joint = Joint(special_circuits()[name])
+    found = log_likelihood(special_circuits()[name], joint.states)
+    np.testing.assert_allclose(np.exp(found), joint.p, rtol=REL)
+
+
+@pytest.mark.compiled
+def test_twelve_variables():
+    for circuit in large_circuits(12):
+        joint = Joint(circuit)
+        np.testing.assert_allclose(np.exp(log_likelihood(circuit, joint.states)), joint.p, rtol=REL)
+
+
+def test_a_row_that_takes_two_edges_is_evaluated():
+    builder = CircuitBuilder(Vtree.from_nested((0, 1)))
+    mild, steep = builder.add_leaf_sum(0, 0.5), builder.add_leaf_sum(0, 0.9)
+    other = builder.add_leaf_sum(1, 0.3)
+    circuit = builder.build(builder.add_sum([(mild, other, 0.4), (steep, other, 0.6)]))
+    assert not circuit.is_deterministic
+    p = math.exp(log_likelihood(circuit, [[1, 0]])[0])
+    assert p == pytest.approx((0.4 * 0.5 + 0.6 * 0.9) * 0.7, rel=REL)
+
+
+def test_blocks_do_not_change_the_result(monkeypatch, rng):
+    circuit = special_circuits()["learned 0"]
+    X = rng.integers(0, 2, (1300, circuit.n_vars))
+    expected = log_likelihood(circuit, X)
+    monkeypatch.setattr(likelihood, "BLOCK_CELLS", 1)  # 512 rows
+    np.testing.assert_array_equal(log_likelihood(circuit, X), expected)
+
+
+def test_columns_of_a_frame_are_put_in_order():
+    frame = pd.DataFrame({"X4": [0], "X3": [1], "X2": [0], "X1": [1]})
+    assert np.exp(log_likelihood(figure_1_circuit(), frame))[0] == pytest.approx(0.0192)
+
+
+def test_a_model_has_it_as_a_method(rng):
+    X = rng.integers(0, 2, (50, 3))
+    model = Strudel(max_splits=2, random_state=0).fit(X)
+    expected = [oracle.log_likelihood(model.circuit_, row) for row in X[:5]]
+    assert model.log_likelihood(X[:5]) == pytest.approx(expected)
+
+
+def test_unknown_values_are_refused():
+    with pytest.raises(ValueError, match="must hold only 0 and 1"):
+        log_likelihood(figure_1_circuit(), [[1, np.nan, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("edges", "word"), [([(1, 3), (0, -1)], "smooth"), ([(1, 3), (0, 0)], "smooth")]
+)
+def test_a_circuit_without_the_property_is_refused(edges, word):
+    builder = CircuitBuilder(Vtree.from_nested((0, 1)))
+    root = builder._add(2, [(left, right, 0.5) for left, right in edges])
+    with pytest.raises(CircuitPropertyError, match=f"log_likelihood needs a {word} circuit"):
+        log_likelihood(builder.build(root), [[0, 1]])
+
+
+def test_a_product_that_repeats_a_variable_is_refused():
+    builder = CircuitBuilder(Vtree.from_nested((0, 1)))
+    twice = builder._add(2, [(1, 3, 1.0)])
+    root = builder._add(2, [(1, twice, 1.0)])
+    with pytest.raises(CircuitPropertyError, match="log_likelihood needs a decomposable circuit"):
+        log_likelihood(builder.build(root), [[1, 1]])

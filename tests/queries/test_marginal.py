@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+from joint import (
+    NAN,
+    REL,
+    Joint,
+    large_circuits,
+    models,
+    some_rows,
+    special_circuits,
+    steep_circuit,
+    steep_row,
+    swapped_circuit,
+)
+from strategies import any_circuits, partly_observed_rows
+from strudel import (
+    CircuitPropertyError,
+    Strudel,
+    compile_chow_liu,
+    compile_factorized,
+    figure_1_circuit,
+    learn_chow_liu_tree,
+    log_conditional,
+    log_marginal,
+    vtree_from_chow_liu,
+)
+from strudel.circuits.builder import CircuitBuilder
+from strudel.circuits.evaluate import evaluate_log
+from strudel.queries.passes import is_fit_for_passes, log_probabilities
+from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
+
+
+@settings(max_examples=300)
+@given(models(7), st.data())
+def test_unknown_values_are_summed_out(circuit, data):
+    rows = data.draw(st.lists(partly_observed_rows(circuit.n_vars), min_size=1, max_size=12))
+    expected = [oracle.log_marginal(circuit, row) for row in rows]
+    np.testing.assert_allclose(np.exp(log_marginal(circuit, rows)), np.exp(expected), rtol=REL)
+
+
+@pytest.mark.parametrize("name", special_circuits())
+def test_special_circuits(name, rng):
+    circuit = special_circuits()[name]
+    rows = np.where(rng.random((20, circuit.n_vars)) < 0.5, NAN, rng.integers(0, 2, circuit.n_vars))
+    expected = [oracle.log_marginal(circuit, row) for row in rows.tolist()]
+    np.testing.assert_allclose(np.exp(log_marginal(circuit, rows)), np.exp(expected), rtol=REL)
+
+
+@pytest.mark.compiled
+def test_twelve_variables(rng):
+    for circuit in large_circuits(12):
+        joint = Joint(circuit)
+        for row in some_rows(joint, rng):
+            p = joint.p[np.all(np.isnan(row) | (joint.states == row), axis=1)].sum()
+            assert math.exp(log_marginal(circuit, [row])[0]) == pytest.approx(p, rel=REL)
+
+
+@given(any_circuits(5), st.data())
+def test_circuits_of_any_form_are_right_or_refused(circuit, data):
+    row = data.draw(partly_observed_rows(circuit.n_vars))
+    try:
+        found = log_marginal(circuit, [row])[0]
+    except CircuitPropertyError:
+        assert not (oracle.is_smooth(circuit) and oracle.is_decomposable(circuit))
+    else:
+        expected = oracle.log_marginal(circuit, row)
+        assert math.exp(found) == pytest.approx(math.exp(expected), rel=REL)
+
+
+def test_a_circuit_in_no_normal_form_is_evaluated():
+    circuit = swapped_circuit()
+    assert not is_fit_for_passes(circuit)
+    row = [1, NAN, 0, NAN]
+    expected = oracle.log_marginal(figure_1_circuit(), row)
+    assert log_marginal(circuit, row)[0] == pytest.approx(expected)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("n_vars", [1000, 2000])
+def test_wide_circuits_agree_with_the_evaluation_in_logs(n_vars, rng):
+    data = (rng.random((300, n_vars)) < rng.random(n_vars)) ^ (rng.random((300, 1)) < 0.5)
+    tree = learn_chow_liu_tree(data.astype(np.uint8), alpha=1.0)
+    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    rows = rng.integers(0, 2, (30, n_vars)).astype(float)
+    rows[rng.random(rows.shape) < np.linspace(0, 1, 30)[:, None]] = NAN
+    found, expected = log_marginal(circuit, rows), evaluate_log(circuit, rows)
+    assert found.min() < -500  # far below the smallest float
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.compiled
+def test_thousands_of_independent_variables(rng):
+    p = rng.random(2000)
+    circuit = compile_factorized(balanced_vtree(2000), p)
+    row = rng.integers(0, 2, 2000).astype(float)
+    row[::3] = NAN
+    log_p = np.where(row == 1, np.log(p), np.log1p(-p))[~np.isnan(row)]
+    assert log_marginal(circuit, row)[0] == pytest.approx(math.fsum(log_p), rel=1e-13)
+
+
+@pytest.mark.parametrize("n_steep", [45, 60, 150])  # with 150 the lesser node underflows
+def test_nodes_far_apart_lose_nothing(n_steep):
+    circuit, row = steep_circuit(n_steep), steep_row(n_steep)
+    assert is_fit_for_passes(circuit)
+    expected = math.log(0.25) + n_steep * math.log(1e-3)
+    assert log_marginal(circuit, row)[0] == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("theta", [1e-70, 1e-300])
+def test_very_small_parameters_lose_nothing(theta):
+    circuit = steep_circuit(9, theta)
+    assert not is_fit_for_passes(circuit)
+    expected = math.log(0.25) + 9 * math.log(theta)
+    assert log_marginal(circuit, steep_row(9))[0] == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30, 1e90])
+def test_parameters_need_not_add_up_to_one(scale):
+    builder = CircuitBuilder(Vtree.from_nested(((0, 1), (2, 3))))
+    leaf = [builder.add_leaf_sum(var, 0.25) for var in range(4)]
+    left = builder.add_sum([(leaf[0], leaf[1], scale)])
+    right = builder.add_sum([(leaf[2], leaf[3], scale)])
+    circuit = builder.build(builder.add_sum([(left, right, scale)]))
+    expected = 3 * math.log(scale) + 2 * math.log(0.25)
+    assert log_marginal(circuit, [1, NAN, 1, NAN])[0] == pytest.approx(expected, rel=1e-13)
+
+
+def test_equal_rows_share_work_and_get_equal_answers():
+    rows = [[1, NAN, 0, 1], [NAN] * 4, [1, NAN, 0, 1], [NAN] * 4]
+    found = log_marginal(figure_1_circuit(), rows)
+    assert found[0] == found[2]
+    assert found[1] == found[3]
+    assert found[0] == pytest.approx(oracle.log_marginal(figure_1_circuit(), rows[0]))
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        [[NAN, 1, NAN, 0]],
+        [NAN, 1, NAN, 0],
+        [None, 1, None, 0],
+        {"X2": 1, "X4": 0},
+        {1: 1, 3: 0},
+        [{"X4": 0, "X2": 1}],
+        np.array([NAN, 1, NAN, 0]),
+        pd.DataFrame({"X4": [0], "X1": [NAN], "X2": [1], "X3": [NAN]}),
+        pd.DataFrame({"X1": [None], "X2": [1], "X3": [None], "X4": [0]}),
+        pd.Series({"X2": 1.0, "X4": 0.0}),
+        pl.DataFrame({"X1": [None], "X2": [1], "X3": [None], "X4": [0]}),
+    ],
+    ids=lambda evidence: type(evidence).__name__,
+)
+def test_evidence_in_any_container(evidence):
+    expected = oracle.log_marginal(figure_1_circuit(), [NAN, 1.0, NAN, 0.0])
+    assert log_marginal(figure_1_circuit(), evidence) == pytest.approx([expected])
+
+
+def test_impossible_evidence_is_minus_infinity():
+    circuit = special_circuits()["zeros"]
+    rows = [[1, NAN, NAN, NAN, NAN], [NAN, 0, 1, NAN, 1], [0, 1, NAN, 0, NAN]]
+    assert log_marginal(circuit, rows).tolist() == [-math.inf, -math.inf, 0.0]
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python has one thread")
+def test_threads_do_not_change_the_result(rng):
+    circuit = special_circuits()["learned 1"]
+    rows = np.where(rng.random((400, circuit.n_vars)) < 0.5, NAN, 1.0)
+    expected = log_marginal(circuit, rows)
+    n_threads = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        np.testing.assert_array_equal(log_marginal(circuit, rows), expected)
+    finally:
+        numba.set_num_threads(n_threads)
+
+
+@given(models(6), st.data())
+def test_conditional_is_a_ratio_of_marginals(circuit, data):
+    x, known = (data.draw(partly_observed_rows(circuit.n_vars)) for _ in range(2))
+    log_known = oracle.log_marginal(circuit, known)
+    if log_known == -math.inf:
+        with pytest.raises(ValueError, match="Row 0 of the evidence has probability zero"):
+            log_conditional(circuit, x, known)
+        return
+    clash = any(abs(a - b) == 1 for a, b in zip(x, known, strict=True))
+    both = [b if math.isnan(a) else a for a, b in zip(x, known, strict=True)]
+    p = 0.0 if clash else math.exp(oracle.log_marginal(circuit, both) - log_known)
+    assert math.exp(log_conditional(circuit, x, known)[0]) == pytest.approx(p, rel=REL)
+
+
+def test_one_row_of_given_serves_all_rows():
+    circuit = figure_1_circuit()
+    found = log_conditional(circuit, [[1, NAN, NAN, NAN], [0, NAN, NAN, NAN]], given={"X3": 1})
+    assert np.exp(found) == pytest.approx([0.4, 0.6])
+
+
+def test_rows_of_given_must_match():
+    with pytest.raises(ValueError, match=r"as many as X \(1\), but has 2"):
+        log_conditional(figure_1_circuit(), {"X1": 1}, given=[[NAN] * 4] * 2)
+
+
+def test_a_model_has_them_as_methods(rng):
+    model = Strudel(max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
+    row = [NAN, 1.0, NAN]
+    expected = oracle.log_marginal(model.circuit_, row)
+    assert model.log_marginal(row)[0] == pytest.approx(expected)
+    both = oracle.log_marginal(model.circuit_, [0.0, 1.0, NAN])
+    assert model.log_conditional([0.0, NAN, NAN], row)[0] == pytest.approx(both - expected)
+
+
+def test_the_query_names_itself_when_it_refuses():
+    builder = CircuitBuilder(Vtree.from_nested((0, 1)))
+    circuit = builder.build(builder._add(2, [(1, 3, 0.5), (0, -1, 0.5)]))
+    with pytest.raises(CircuitPropertyError, match="log_marginal needs a smooth circuit"):
+        log_marginal(circuit, [[0, NAN]])
+    with pytest.raises(CircuitPropertyError, match="someone needs a smooth circuit"):
+        log_probabilities(circuit, np.full((1, 2), NAN), "someone")
+
+
+def test_rows_of_another_width_are_refused():
+    with pytest.raises(ValueError, match="X has 3 features"):
+        log_marginal(figure_1_circuit(), [[0, 0, 0]])
+
+
+def test_random_vtrees_of_many_variables(rng):
+    p = rng.random(40)
+    circuit = compile_factorized(random_vtree(40, rng), p)
+    found = log_marginal(circuit, [1.0] * 20 + [NAN] * 20)
+    assert found[0] == pytest.approx(np.log(p[:20]).sum(), rel=1e-13)

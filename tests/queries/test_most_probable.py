@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+from joint import (
+    NAN,
+    REL,
+    Joint,
+    large_circuits,
+    models_with_rows,
+    some_rows,
+    special_circuits,
+    steep_circuit,
+    steep_row,
+    swapped_circuit,
+)
+from strategies import circuits
+from strudel import (
+    CircuitPropertyError,
+    Strudel,
+    compile_chow_liu,
+    compile_factorized,
+    figure_1_circuit,
+    learn_chow_liu_tree,
+    log_likelihood,
+    most_probable_state,
+    vtree_from_chow_liu,
+)
+from strudel.queries import most_probable
+from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
+
+
+@settings(max_examples=200)
+@given(models_with_rows(7, model=circuits))
+def test_the_best_completion_is_that_of_the_table(case):
+    circuit, joint, rows = case
+    states, log_p = most_probable_state(circuit, rows)
+    for row, state, found in zip(rows, states, log_p, strict=True):
+        expected_state, expected = joint.best(row, 1)
+        assert found == pytest.approx(expected[0], rel=REL, abs=1e-12)
+        assert state.tolist() == expected_state[0].tolist()
+
+
+@settings(max_examples=200)
+@given(models_with_rows(6, max_rows=3, model=circuits), st.integers(2, 20))
+def test_the_k_best_completions_are_those_of_the_table(case, k):
+    circuit, joint, rows = case
+    states, log_p = most_probable_state(circuit, rows, k=k)
+    assert states.shape == (len(rows), k, circuit.n_vars)
+    for row, state, found in zip(rows, states, log_p, strict=True):
+        expected_state, expected = joint.best(row, k)
+        n_found = len(expected)
+        assert found[:n_found] == pytest.approx(expected, rel=REL, abs=1e-12)
+        assert state[:n_found].tolist() == expected_state.tolist()
+        assert np.all(found[n_found:] == -math.inf)
+
+
+@pytest.mark.parametrize("name", special_circuits())
+def test_special_circuits(name, rng):
+    circuit = special_circuits()[name]
+    joint = Joint(circuit)
+    for row in some_rows(joint, rng):
+        for k in (1, 5):
+            states, log_p = most_probable_state(circuit, row, k=k)
+            expected_state, expected = joint.best(row, k)
+            found = np.atleast_2d(states)[: len(expected)]
+            assert found.tolist() == expected_state.tolist()
+            assert np.atleast_1d(log_p)[: len(expected)] == pytest.approx(expected, rel=REL)
+
+
+@pytest.mark.compiled
+def test_twelve_variables(rng):
+    circuit = large_circuits(12)[0]
+    joint = Joint(circuit)
+    for row in some_rows(joint, rng, known=0.2):
+        states, log_p = most_probable_state(circuit, row, k=100)
+        expected_state, expected = joint.best(row, 100)
+        np.testing.assert_allclose(log_p[: len(expected)], expected, rtol=REL)
+        assert states[: len(expected)].tolist() == expected_state.tolist()
+
+
+@pytest.mark.parametrize("make", [balanced_vtree, linear_vtree, lambda n: random_vtree(n, 3)])
+def test_ties_are_in_the_order_of_states(make):
+    circuit = compile_factorized(make(5))
+    states, log_p = most_probable_state(circuit, k=32)
+    assert states.tolist() == [list(state) for state in oracle.all_rows(5)]
+    assert log_p == pytest.approx(np.full(32, -5 * math.log(2)))
+    assert most_probable_state(circuit)[0].tolist() == [0, 0, 0, 0, 0]
+    state, _ = most_probable_state(circuit, {1: 1, 3: 1})
+    assert state.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_ties_of_many_variables_are_in_the_order_of_states():
+    # More than one word of 64 variables, and variables in another order than the leaves.
+    circuit = compile_factorized(random_vtree(130, 0))
+    states, _ = most_probable_state(circuit, k=5)
+    expected = np.zeros((5, 130), dtype=np.uint8)
+    expected[:, -3:] = oracle.all_rows(3)[:5]
+    np.testing.assert_array_equal(states, expected)
+
+
+def test_more_than_there_are():
+    circuit = compile_factorized(balanced_vtree(3), [0.5, 1.0, 0.25])
+    states, log_p = most_probable_state(circuit, {0: 1}, k=6)
+    assert states[:2].tolist() == [[1, 1, 0], [1, 1, 1]]
+    assert np.exp(log_p).tolist() == pytest.approx([0.375, 0.125, 0, 0, 0, 0])
+    assert np.all(np.isneginf(log_p[2:]))
+
+
+@given(circuits(6), st.integers(1, 9))
+def test_states_are_distinct_best_first_and_have_their_probability(circuit, k):
+    states, log_p = most_probable_state(circuit, k=k)
+    states, log_p = np.atleast_2d(states), np.atleast_1d(log_p)
+    is_found = log_p > -math.inf
+    assert len({tuple(state) for state in states[is_found]}) == is_found.sum()
+    assert np.all(np.diff(log_p[is_found]) <= 1e-11)
+    np.testing.assert_allclose(
+        log_likelihood(circuit, states[is_found]), log_p[is_found], rtol=REL, atol=1e-12
+    )
+
+
+def test_figure_1():
+    state, log_p = most_probable_state(figure_1_circuit())
+    assert math.exp(log_p) == pytest.approx(0.6 * 0.8 * 0.6 * 0.9)
+    assert state.tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.compiled
+def test_independent_variables_choose_for_themselves(rng):
+    p = rng.random(1500)
+    row = np.where(rng.random(1500) < 0.5, NAN, rng.integers(0, 2, 1500))
+    state, log_p = most_probable_state(compile_factorized(random_vtree(1500, rng), p), row)
+    expected = np.where(np.isnan(row), p > 0.5, row)
+    np.testing.assert_array_equal(state, expected)
+    assert log_p == pytest.approx(np.log(np.where(expected == 1, p, 1 - p)).sum(), rel=1e-12)
+
+
+@pytest.mark.compiled
+def test_a_wide_tree_is_maximal_under_flips(rng):
+    data = (rng.random((300, 1000)) < rng.random(1000)) ^ (rng.random((300, 1)) < 0.5)
+    tree = learn_chow_liu_tree(data.astype(np.uint8), alpha=1.0)
+    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    states, log_p = most_probable_state(circuit, k=4)
+    np.testing.assert_allclose(log_likelihood(circuit, states), log_p, rtol=1e-12)
+    flips = np.repeat(states[:1], 1000, axis=0)
+    flips[np.arange(1000), np.arange(1000)] ^= 1
+    assert log_likelihood(circuit, flips).max() <= log_p[0] + 1e-9
+
+
+def test_nodes_far_apart_lose_nothing():
+    state, log_p = most_probable_state(steep_circuit(150), steep_row(150))
+    assert state[150:].tolist() == [0, 1, 1, 0]
+    expected = math.log(0.25 * 0.7 * 0.9 * 0.8) + 150 * math.log(1e-3)
+    assert log_p == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize(
+    ("known", "shape"),
+    [
+        (None, ()),
+        ({"X3": 1}, ()),
+        ([NAN, NAN, 1, NAN], ()),
+        (pd.Series({"X3": 1.0}), ()),
+        ([[NAN, NAN, 1, NAN]], (1,)),
+        ([{"X3": 1}, {"X4": 0}, {"X3": 1}], (3,)),
+        (pd.DataFrame({"X1": [NAN], "X2": [NAN], "X4": [NAN], "X3": [1]}), (1,)),
+        (pl.DataFrame({"X1": [None], "X2": [None], "X3": [1], "X4": [None]}), (1,)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_evidence_in_any_container(known, shape, k):
+    states, log_p = most_probable_state(figure_1_circuit(), known, k=k)
+    axis = () if k == 1 else (k,)
+    assert states.shape == (*shape, *axis, 4)
+    assert np.shape(log_p) == (*shape, *axis)
+    if known is not None:
+        expected, _ = most_probable_state(figure_1_circuit(), [NAN, NAN, 1.0, NAN], k=k)
+        assert states.reshape(-1, *axis, 4)[0].tolist() == expected.tolist()
+
+
+def test_impossible_evidence_is_refused():
+    for k in (1, 3):
+        rows = [[NAN] * 5, [1, NAN, NAN, NAN, NAN]]
+        with pytest.raises(ValueError, match="Row 1 of the evidence has probability zero"):
+            most_probable_state(special_circuits()["zeros"], rows, k=k)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, "2"])
+def test_a_bad_k_is_refused(k):
+    with pytest.raises(ValueError, match="k must be a whole number, one or more"):
+        most_probable_state(figure_1_circuit(), k=k)
+
+
+def test_too_much_memory_is_refused():
+    with pytest.raises(ValueError, match=r"need .* GiB of working memory .* Ask for fewer"):
+        most_probable_state(compile_factorized(balanced_vtree(40)), k=10**9)
+
+
+@given(circuits(5, deterministic=False))
+def test_a_circuit_that_is_not_deterministic_is_refused(circuit):
+    if oracle.is_deterministic(circuit):
+        assert most_probable_state(circuit)[0].shape == (circuit.n_vars,)
+        return
+    with pytest.raises(CircuitPropertyError, match="needs a deterministic circuit, but edges"):
+        most_probable_state(circuit)
+
+
+def test_a_circuit_in_no_normal_form_is_refused():
+    with pytest.raises(CircuitPropertyError, match="most_probable_state needs a normalised"):
+        most_probable_state(swapped_circuit())
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python has one thread")
+def test_threads_do_not_change_the_result(rng):
+    circuit = special_circuits()["learned 1"]
+    rows = some_rows(Joint(circuit), rng, n_rows=300)
+    expected = most_probable_state(circuit, rows)
+    n_threads = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        found = most_probable_state(circuit, rows)
+    finally:
+        numba.set_num_threads(n_threads)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_a_model_has_it_as_a_method(rng):
+    model = Strudel(max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
+    states, log_p = model.most_probable_state({1: 1}, k=2)
+    expected = most_probable.most_probable_state(model.circuit_, {1: 1}, k=2)
+    np.testing.assert_array_equal(states, expected[0])
+    np.testing.assert_array_equal(log_p, expected[1])
