@@ -8,6 +8,7 @@ plain twin.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -29,12 +30,27 @@ prange = numba.prange
 
 def kernel(function: F) -> F:
     """Compile a loop over arrays, on first use."""
-    return cast(F, numba.njit(**_OPTIONS)(function))
+    return _compiled(function, parallel=False)
 
 
 def parallel_kernel(function: F) -> F:
     """Compile a loop over arrays whose `prange` iterations are independent."""
-    return cast(F, numba.njit(parallel=True, **_OPTIONS)(function))
+    return _compiled(function, parallel=True)
+
+
+def _compiled(function: F, parallel: bool) -> F:
+    try:
+        return cast(F, numba.njit(parallel=parallel, **_OPTIONS)(function))
+    except RuntimeError:  # no folder to keep compiled code in
+        if not _OPTIONS["cache"]:
+            raise
+        _OPTIONS["cache"] = False
+        warnings.warn(
+            "No folder is writable for compiled code, so it is compiled anew in every process. "
+            "Set NUMBA_CACHE_DIR to a writable folder to keep it.",
+            stacklevel=4,
+        )
+        return _compiled(function, parallel)
 
 
 if config.DISABLE_JIT:  # type: ignore[attr-defined]

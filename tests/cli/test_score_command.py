@@ -4,11 +4,13 @@ import csv
 import itertools
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from strudel.circuits.builder import CircuitBuilder
+from strudel.cli.main import main
 from strudel.io.model_file import load, save
 from strudel.queries.likelihood import log_likelihood
 from strudel.trees.vtree import balanced_vtree
@@ -126,3 +128,19 @@ def test_model_and_data_are_never_overwritten(run, model, unseen):
     code, out, err = run("score", model, unseen, "-o", unseen)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert unseen.read_bytes() == before
+
+
+def test_values_never_overwrite_an_input_however_it_is_written(tmp_path, monkeypatch, capsys):
+    from strudel import figure_1_circuit, save
+
+    monkeypatch.chdir(tmp_path)
+    save(figure_1_circuit(), "model.strudel")
+    Path("rows.csv").write_text("X1,X2,X3,X4\n1,0,1,0\n")
+    Path("link.csv").symlink_to("rows.csv")
+    for output in ("rows.csv", str(tmp_path / "rows.csv"), "link.csv"):
+        assert main(["score", "model.strudel", "rows.csv", "-o", output]) == 2
+        assert "overwrite an input" in capsys.readouterr().err
+    assert Path("rows.csv").read_text().startswith("X1,X2")
+    Path("notes.txt").write_text("mine")
+    assert main(["score", "model.strudel", "rows.csv", "-o", "notes.txt"]) == 2
+    assert Path("notes.txt").read_text() == "mine"

@@ -291,3 +291,51 @@ def test_every_public_name_exists():
     assert set(strudel.__all__) <= set(dir(strudel))
     with pytest.raises(AttributeError, match="nonsense"):
         strudel.nonsense  # noqa: B018
+
+
+def test_a_refused_table_leaves_a_fitted_model_as_it_was(model):
+    again = Strudel(random_state=0, max_splits=3).fit(clusters(0))
+    before = again.score(clusters(1))
+    with pytest.raises(ValueError, match="only 0 and 1"):
+        again.fit([[0, 2]])
+    assert again.score(clusters(1)) == before
+
+
+def test_errors_name_the_argument(model):
+    with pytest.raises(ValueError, match=r"^X_valid must"):
+        Strudel().fit(clusters(0), X_valid=[[2] * 8])
+    with pytest.raises(ValueError, match="given"):
+        model.most_probable_state([1, 0])
+    with pytest.raises(ValueError, match="holds"):
+        model.log_marginal({"x0": [1, 0]})
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"patience": 1.5}, {"max_splits": "3"}, {"pseudocount": np.inf}, {"validation_fraction": "a"}],
+)
+def test_options_of_the_wrong_kind_are_refused_by_name(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Strudel(**bad).fit(clusters(0))
+
+
+def test_a_copy_depth_beyond_the_vtree_is_the_whole_vtree():
+    X = clusters(0, 60, 5)
+    deep = Strudel(random_state=0, copy_depth=10**9, max_splits=4).fit(X)
+    deeper = Strudel(random_state=0, copy_depth=10**6, max_splits=4).fit(X)
+    assert deep.history_.n_edges.tolist() == deeper.history_.n_edges.tolist()
+
+
+def test_kernels_work_where_compiled_code_cannot_be_kept(tmp_path):
+    code = (
+        "import numba, warnings; warnings.simplefilter('ignore'); real = numba.njit\n"
+        "def njit(*args, cache=False, **options):\n"
+        "    if cache: raise RuntimeError('cannot cache function: no locator available')\n"
+        "    return real(*args, **options)\n"
+        "numba.njit = njit\n"
+        "from strudel.data.bits import pack_columns, list_ones\n"
+        "import numpy as np\n"
+        "print(list_ones(pack_columns([[1], [1]]).words[0], np.empty(2, np.int32)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "2"

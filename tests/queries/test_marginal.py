@@ -37,6 +37,7 @@ from strudel import (
 )
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.evaluate import evaluate_log
+from strudel.data.datasets import load_dataset
 from strudel.queries.passes import is_fit_for_passes, log_probabilities
 from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
 
@@ -97,6 +98,18 @@ def test_wide_circuits_agree_with_the_evaluation_in_logs(n_vars, rng):
     found, expected = log_marginal(circuit, rows), evaluate_log(circuit, rows)
     assert found.min() < -500  # far below the smallest float
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["nltcs", "plants"])
+def test_learned_circuits_agree_with_the_evaluation_in_logs(name, data_folder, rng):
+    data = load_dataset(name)
+    model = Strudel(random_state=0).fit(data.train, X_valid=data.valid)
+    n_vars = model.circuit_.n_vars
+    rows = data.test[rng.integers(len(data.test), size=1000)].astype(float)
+    rows[rng.random((1000, n_vars)) < rng.random((1000, 1))] = NAN
+    expected = evaluate_log(model.circuit_, rows)
+    np.testing.assert_allclose(model.log_marginal(rows), expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.compiled

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from strudel.cli.console import (
-    InputError,
     JsonOption,
     bits_per_dimension,
     note,
@@ -20,6 +19,7 @@ from strudel.cli.console import (
     show_table,
     warnings_as_notes,
 )
+from strudel.cli.outputs import check_output
 from strudel.cli.progress import FitProgress
 from strudel.cli.sources import check_known, match_columns, read_parts, read_rows
 
@@ -104,7 +104,8 @@ def fit(
     A dataset brings its own validation and test rows. Ctrl-C stops the search and keeps the best
     circuit so far.
     """
-    path = check_output(output or default_output(data), data, valid, test)
+    path = output or default_output(data)
+    check_output(path, "the model", (data, valid, test), ".strudel")
     started = time.perf_counter()
     parts = _read_all(data, valid, test)
     reading = time.perf_counter() - started
@@ -154,22 +155,6 @@ def default_output(data: str) -> Path:
     name = Path(data).name.removesuffix(".gz")
     stem = Path(name).stem if Path(data).is_file() else name
     return Path(f"{stem}.strudel")
-
-
-def check_output(path: Path, *sources: str | None) -> Path:
-    """The path, if writing a model there destroys nothing but an older model."""
-    if path.is_dir():
-        raise InputError(f"cannot write the model to {str(path)!r}: it is a folder.")
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write the model to {str(path)!r}: its folder does not exist.")
-    if any(source and Path(source) == path for source in sources):
-        raise InputError(f"the model would overwrite its own data {str(path)!r}.")
-    if path.exists() and path.suffix != ".strudel":
-        raise InputError(
-            f"{str(path)!r} exists and is not a .strudel file. "
-            "Give -o another name, or remove it first."
-        )
-    return path
 
 
 def _read_all(data: str, valid: str | None, test: str | None) -> dict[str, Table]:

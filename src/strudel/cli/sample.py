@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from strudel.cli.console import InputError, JsonOption, note, print_json
+from strudel.cli.console import JsonOption, note, print_json
 from strudel.cli.evidence import GivenOption, read_given, variable_names
 from strudel.cli.models import ModelArgument, read_circuit
+from strudel.cli.outputs import check_output, write_text
 
 if TYPE_CHECKING:
     from strudel._types import ByteArray
@@ -46,10 +45,10 @@ def sample(
     names = variable_names(circuit)
     known = read_given(circuit, given)
     if output is not None:
-        _check_output(output, {str(model), given})
+        check_output(output, "the rows", {str(model), given}, ".csv")
     rows = sample_conditional(circuit, known, n, rng=seed).reshape(-1, circuit.n_vars)
     if output is not None:
-        _write(output, _csv(names, rows))
+        write_text(output, _csv(names, rows))
     report = {"n_rows": len(rows), "seed": seed, "output": output}
     if as_json:
         print_json(report | ({"names": names, "rows": rows} if output is None else {}))
@@ -70,26 +69,3 @@ def _csv(names: tuple[str, ...], rows: ByteArray) -> Iterator[str]:
         text[::2] = (block + ord("0")).tobytes()
         text[2 * block.shape[1] - 1 :: 2 * block.shape[1]] = b"\n" * len(block)
         yield text.decode("ascii")
-
-
-def _check_output(path: Path, inputs: set[str | None]) -> None:
-    """Refuse a place where nothing can be written, or where an input lies."""
-    if path.is_dir():
-        raise InputError(f"cannot write the rows to {str(path)!r}: it is a folder.")
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write the rows to {str(path)!r}: its folder does not exist.")
-    if any(source and Path(source) == path for source in inputs):
-        raise InputError(f"the rows would overwrite an input, {str(path)!r}.")
-
-
-def _write(path: Path, pieces: Iterator[str]) -> None:
-    """Write beside the path and move there when complete, so that no half file is left."""
-    final = Path(os.path.realpath(path))
-    unfinished = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with unfinished.open("x", encoding="utf-8", newline="") as file:
-            file.writelines(pieces)
-        unfinished.replace(final)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,13 +10,13 @@ import numpy as np
 import typer
 
 from strudel.cli.console import (
-    InputError,
     JsonOption,
     bits_per_dimension,
     print_json,
     show_facts,
 )
 from strudel.cli.models import ModelArgument, read_circuit
+from strudel.cli.outputs import check_output, write_text
 from strudel.cli.sources import match_columns, read_rows
 
 if TYPE_CHECKING:
@@ -45,11 +46,13 @@ def score(
     Unknown values (empty, ?, NA) are summed out exactly. Columns are matched by name when both the
     model and the table have names.
     """
+    if output is not None:
+        check_output(output, "the values", {str(model), data}, ".csv")
     circuit = read_circuit(model)
     table = match_columns(read_rows(data), circuit.n_vars, circuit.feature_names, "the model")
     values = _log_probabilities(circuit, table)
     if output is not None:
-        _write_rows(output, values, {str(model), data})
+        write_text(output, _lines(values))
     report = _report(circuit, table, values)
     if as_json:
         print_json(report | {"model": model, "data": data, "output": output})
@@ -96,9 +99,8 @@ def _report(circuit: Circuit, table: Table, values: FloatArray) -> dict[str, Any
     }
 
 
-def _write_rows(path: Path, values: FloatArray, inputs: set[str]) -> None:
+def _lines(values: FloatArray) -> Iterator[str]:
     """One line per row: its number and its log-likelihood, with all digits."""
-    if any(Path(source) == path for source in inputs):
-        raise InputError(f"the values would overwrite an input, {str(path)!r}.")
-    lines = [f"{row},{value!r}" for row, value in enumerate(values.tolist())]
-    path.write_text("\n".join(["row,log_likelihood", *lines, ""]), encoding="utf-8")
+    yield "row,log_likelihood\n"
+    for row, value in enumerate(values.tolist()):
+        yield f"{row},{value!r}\n"

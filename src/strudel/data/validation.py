@@ -275,7 +275,7 @@ def _as_numbers(values: AnyArray, names: tuple[str, ...] | None, rule: str) -> A
 
 def _is_number(value: Any) -> bool:
     """Whether one object is a number, or None, which stands for an unknown one."""
-    if isinstance(value, str | bytes):
+    if isinstance(value, str | bytes) or np.ndim(value) != 0:
         return False
     try:
         np.array(value, dtype=object).astype(np.float64)

@@ -61,7 +61,8 @@ class GrowingCircuit:
     ) -> None:
         self.vtree: Vtree = circuit.vtree
         self.pseudocount = float(pseudocount)
-        self.copied_levels = copy_depth // 2  # sums below the split edge; products need no copy
+        # Sums below the split edge; products need no copy, and there are no sums below the leaves.
+        self.copied_levels = min(copy_depth // 2, circuit.vtree.depth)
         self.train_total = train.total_weight
         self.valid_total = valid.total_weight
         self.rows_moved = 0

@@ -24,23 +24,24 @@ class History:
     """
 
     def __init__(self, started: float | None = None) -> None:
-        self._columns: dict[str, list[float]] = {name: [] for name in COLUMNS}
+        self._rows: list[tuple[float, ...]] = []  # whole rows, so that an interrupt cannot tear one
         self._started = time.perf_counter() if started is None else started
         self.best = 0
         self.stopped_because = ""
 
     def __len__(self) -> int:
-        return len(self._columns["n_splits"])
+        return len(self._rows)
 
     def __getattr__(self, name: str) -> AnyArray:
         if name in COLUMNS:
             dtype = np.int64 if name in ("n_splits", "n_edges", "rows_moved") else np.float64
-            return np.array(self.__dict__["_columns"][name], dtype=dtype)
+            place = COLUMNS.index(name)
+            return np.array([row[place] for row in self.__dict__["_rows"]], dtype=dtype)
         raise AttributeError(f"History has no attribute {name!r}")
 
     def add(self, growing: GrowingCircuit) -> None:
         """Write down the circuit as it is now."""
-        values = (
+        row = (
             growing.n_splits,
             growing.train_log_likelihood,
             growing.valid_log_likelihood,
@@ -48,11 +49,10 @@ class History:
             growing.rows_moved,
             time.perf_counter() - self._started,
         )
-        for column, value in zip(self._columns.values(), values, strict=True):
-            column.append(value)
         # Without validation rows (nan) the latest circuit is the best one.
-        valid = self._columns["valid"]
-        if not valid[-1] <= valid[self.best]:
+        is_best = not self._rows or not row[2] <= self._rows[self.best][2]
+        self._rows.append(row)
+        if is_best:
             self.best = len(self) - 1
 
     def is_finished(self, search: SearchOptions) -> bool:
@@ -62,7 +62,7 @@ class History:
             self.stopped_because = "patience"
         elif search.max_splits is not None and last >= search.max_splits:
             self.stopped_because = "max_splits"
-        elif search.max_edges is not None and self._columns["n_edges"][-1] >= search.max_edges:
+        elif search.max_edges is not None and self._rows[-1][3] >= search.max_edges:
             self.stopped_because = "max_edges"
         elif (
             search.max_seconds is not None
@@ -84,7 +84,8 @@ class History:
         if len(lengths) != 1 or not 0 <= best < max(lengths.pop(), 1):
             raise ValueError("The columns of a history must be equally long and hold the best row.")
         history = cls()
-        history._columns = {name: np.asarray(columns[name]).tolist() for name in COLUMNS}
+        table = [np.asarray(columns[name]).tolist() for name in COLUMNS]
+        history._rows = list(zip(*table, strict=True))
         history.best = int(best)
         history.stopped_because = str(stopped_because)
         return history
@@ -109,6 +110,6 @@ class History:
             return "History(empty)"
         return (
             f"History(splits={len(self) - 1}, best={self.best}, "
-            f"valid={self._columns['valid'][self.best]:.4f}, "
+            f"valid={self._rows[self.best][2]:.4f}, "
             f"stopped_because={self.stopped_because!r})"
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
 
 EdgeScore = Literal["flow", "random"]
 VariableScore = Literal["mutual_information", "random"]
@@ -66,11 +67,16 @@ class SearchOptions:
             ("patience", 1),
             ("max_splits", 0),
             ("max_edges", 1),
-            ("max_seconds", 0),
-            ("pseudocount", 0),
             ("copy_depth", 0),
-            ("alpha", 0),
         ):
-            value = getattr(self, name)
-            if value is not None and not value >= lowest:
-                raise ValueError(f"{name} must be at least {lowest}, but is {value!r}.")
+            _check_number(name, getattr(self, name), lowest, Integral, "a whole number")
+        for name in ("max_seconds", "pseudocount", "alpha"):
+            _check_number(name, getattr(self, name), 0, Real, "a finite number")
+
+
+def _check_number(name: str, value: Any, lowest: int, kind: type, words: str) -> None:
+    """Refuse what is not such a number, or too small; None stands for no limit."""
+    if value is None and name.startswith("max_"):
+        return
+    if not isinstance(value, kind) or not lowest <= value < float("inf"):  # type: ignore[operator]
+        raise ValueError(f"{name} must be {words} of at least {lowest}, but is {value!r}.")

@@ -131,6 +131,6 @@ def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
     limits = (search.max_splits, search.max_edges, search.max_seconds)
     if valid.n_rows == 0 and all(limit is None for limit in limits):
         raise ValueError(
-            "Without validation rows the search would never stop: give valid, or one of "
+            "Without validation rows the search would never stop: give some, or one of "
             "max_splits, max_edges and max_seconds."
         )

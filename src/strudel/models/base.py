@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from strudel._types import ByteArray, FloatArray
@@ -18,12 +17,12 @@ from strudel.queries.most_probable import most_probable_state
 from strudel.queries.sampling import sample, sample_conditional
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool) -> ByteArray:
+def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> ByteArray:
     """A clean 0/1 matrix; keeps (or compares) the number and names of the features."""
-    X = X if hasattr(X, "shape") or hasattr(X, "__dataframe__") else np.asarray(X)
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
-    n_vars = None if reset else estimator.n_features_in_
-    table, _ = check_binary(X, n_vars=n_vars)
+    # The cells come first, so that a table that is refused leaves a fitted model as it was.
+    table, _ = check_binary(X, n_vars=None, name=name)
+    features = X if hasattr(X, "columns") else table
+    validate_data(estimator, features, reset=reset, skip_check_array=True)
     return table
 
 

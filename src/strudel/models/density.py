@@ -150,7 +150,7 @@ class Strudel(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
         """`fit` with a callback for progress."""
         search = self._options()
         train = check_rows(self, X, reset=True)
-        valid = None if X_valid is None else check_rows(self, X_valid, reset=False)
+        valid = None if X_valid is None else check_rows(self, X_valid, reset=False, name="X_valid")
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(train))
         random_state = check_random_state(self.random_state)
         self.data_ = _describe(train)
@@ -181,7 +181,8 @@ class Strudel(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
         if self.search != "greedy":
             raise ValueError(f"search must be 'greedy', but is {self.search!r}.")
         fraction = self.validation_fraction
-        if fraction is not None and not 0.0 < fraction < 1.0:
+        is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
+        if fraction is not None and not is_share:
             raise ValueError(
                 f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
             )

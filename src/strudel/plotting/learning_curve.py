@@ -37,10 +37,13 @@ def plot_learning_curve(history: History, ax: Axes | None = None) -> Axes:
     --------
     >>> ax = plot_learning_curve(model.history_)  # doctest: +SKIP
     """
+    from matplotlib.ticker import EngFormatter
+
     ax = axes_or_current(ax)
     size = ax.twinx()
     size.fill_between(history.n_splits, history.n_edges, color=FAINT, alpha=0.35, linewidth=0)
     size.set_ylabel("edges", color="#7b838c")
+    size.yaxis.set_major_formatter(EngFormatter(sep=""))  # 10k: short enough for a default figure
     size.tick_params(axis="y", colors="#7b838c")
     size.set_ylim(0, max(1.0, 1.6 * float(history.n_edges.max())))  # leaves room for the curves
     size.spines[:].set_visible(False)

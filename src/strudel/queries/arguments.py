@@ -7,6 +7,7 @@ Out: clean rows, and whether the answer needs an axis for them; numbers of varia
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.containers import quote
 from strudel.data.validation import check_evidence
-from strudel.queries.sampling import is_single_row
 
 
 def given_rows(circuit: Circuit, given: Any) -> tuple[FloatArray, bool]:
@@ -33,6 +33,15 @@ def given_rows(circuit: Circuit, given: Any) -> tuple[FloatArray, bool]:
         given, n_vars=circuit.n_vars, feature_names=circuit.feature_names, name="given"
     )
     return rows, is_single_row(given)
+
+
+def is_single_row(given: Any) -> bool:
+    """Whether evidence is one row without an axis of rows: nothing, a dict or a flat list."""
+    if isinstance(given, list | tuple):
+        return np.ndim(given) == 1 and not isinstance(given[0], Mapping)
+    if hasattr(given, "shape"):  # arrays, frames, sparse matrices, series
+        return len(given.shape) == 1
+    return given is None or isinstance(given, Mapping)
 
 
 def variable_indices(circuit: Circuit, variables: Any, name: str) -> AnyArray:

@@ -9,6 +9,7 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.validation import check_evidence
+from strudel.queries.arguments import given_rows
 from strudel.queries.model import circuit_of
 from strudel.queries.passes import log_probabilities
 
@@ -67,7 +68,7 @@ def log_conditional(model: Circuit, X: Any, given: Any) -> FloatArray:
     """
     circuit = circuit_of(model)
     rows = check_evidence(X, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
-    known = check_evidence(given, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
+    known, _ = given_rows(circuit, given)
     if len(known) not in (1, len(rows)):
         raise ValueError(
             f"given must have one row or as many as X ({len(rows)}), but has {len(known)}."

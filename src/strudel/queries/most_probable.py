@@ -19,7 +19,7 @@ from strudel.circuits.properties import (
     check_in_normal_form,
     check_smooth,
 )
-from strudel.data.validation import check_evidence
+from strudel.queries.arguments import given_rows
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import circuit_of
 from strudel.queries.passes import (
@@ -31,7 +31,6 @@ from strudel.queries.passes import (
     plan,
     working_memory,
 )
-from strudel.queries.sampling import is_single_row
 
 
 def most_probable_state(
@@ -72,12 +71,7 @@ def most_probable_state(
         check_smooth(circuit, "most_probable_state")
         check_in_normal_form(circuit, "most_probable_state")
         check_deterministic(circuit, "most_probable_state")
-    nothing = np.full((1, circuit.n_vars), np.nan)
-    evidence = (
-        nothing
-        if given is None
-        else check_evidence(given, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
-    )
+    evidence, is_single = given_rows(circuit, given)
     codes, place = distinct_rows(encode(evidence))
     if k == 1:
         states, log_p, is_tied = best_states(circuit, codes)
@@ -89,7 +83,7 @@ def most_probable_state(
         states, log_p = k_best_states(circuit, codes, int(k))
         first = log_p[:, 0]
     raise_if_impossible(first[place])
-    return (states[0], log_p[0]) if is_single_row(given) else (states[place], log_p[place])
+    return (states[0], log_p[0]) if is_single else (states[place], log_p[place])
 
 
 def best_states(circuit: Circuit, codes: AnyArray) -> tuple[ByteArray, FloatArray, AnyArray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from strudel._numba import kernel, parallel_kernel, prange
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.properties import check_in_normal_form, check_smooth
-from strudel.data.validation import check_evidence
+from strudel.queries.arguments import given_rows
 from strudel.queries.conditional import conditional_parameters
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import circuit_of
@@ -86,18 +85,9 @@ def sample_conditional(
            [1, 0, 1, 0]], dtype=uint8)
     """
     circuit = circuit_of(model)
-    evidence = check_evidence(given, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
+    evidence, is_single = given_rows(circuit, given)
     rows = _draw(circuit, evidence, n, rng, "sample_conditional")
-    return rows[0] if is_single_row(given) else rows
-
-
-def is_single_row(given: Any) -> bool:
-    """Whether evidence is one row without an axis of rows: nothing, a dict or a flat list."""
-    if isinstance(given, list | tuple):
-        return np.ndim(given) == 1 and not isinstance(given[0], Mapping)
-    if hasattr(given, "shape"):  # arrays, frames, sparse matrices, series
-        return len(given.shape) == 1
-    return given is None or isinstance(given, Mapping)
+    return rows[0] if is_single else rows
 
 
 def _draw(
