@@ -39,7 +39,7 @@ from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.evaluate import evaluate_log
 from strudel.data.datasets import load_dataset
 from strudel.queries.passes import is_fit_for_passes, log_probabilities
-from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
+from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
 
 
 @settings(max_examples=300)
@@ -147,6 +147,16 @@ def test_parameters_need_not_add_up_to_one(scale):
     circuit = builder.build(builder.add_sum([(left, right, scale)]))
     expected = 3 * math.log(scale) + 2 * math.log(0.25)
     assert log_marginal(circuit, [1, NAN, 1, NAN])[0] == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1e-50, 1e50])
+def test_large_and_small_factors_may_pile_up(scale):
+    builder = CircuitBuilder(linear_vtree(30))
+    node = builder.add_leaf_sum(29, 0.25)
+    for var in range(28, -1, -1):
+        node = builder.add_sum([(builder.add_leaf_sum(var, 0.25), node, scale)])
+    found = log_marginal(builder.build(node), [1.0] + [NAN] * 29)
+    assert found[0] == pytest.approx(29 * math.log(scale) + math.log(0.25), rel=1e-13)
 
 
 def test_equal_rows_share_work_and_get_equal_answers():

@@ -4,7 +4,7 @@ In:  a smooth, structured-decomposable `Circuit`; evidence as codes 0, 1 and UNK
 Out: log-probabilities, and the conditional probability of every literal.
 
 Eight rows go through the circuit side by side, in linear space. All nodes of one vtree node share
-one power of two per row as their scale, taken out when the largest of them gets small: no `exp` or
+one power of two per row as their scale, taken out when the largest gets small or large: no `exp` or
 `log` per edge, and nothing underflows unless two nodes over the same variables differ by a factor
 of 1e90. Such rows are found and evaluated again in logs.
 """
@@ -24,7 +24,7 @@ from strudel.circuits.properties import check_decomposable, check_smooth
 
 LANES = 8  # rows side by side: one cache line of float64
 UNKNOWN = 2  # code of an unknown value
-FAINT = 2.0**-100  # values are scaled up when the largest of a vtree node falls below this
+FAINT = 2.0**-100  # values are scaled when the largest of a vtree node leaves FAINT..1/FAINT
 SMALLEST_VALUE = 1e-120  # what no value but zero may fall below, once scaled
 SMALLEST_LOG_THETA = -138.0  # 1e-60: two values and a parameter multiply to 1e-300 or more
 
@@ -171,7 +171,7 @@ def pass_up(
                 exponent[v, b] = exponent[p.vtree_left[v], b] + exponent[p.vtree_right[v], b]
         for b in range(LANES):
             top[b] = 0.0
-            low[b] = 1.0
+            low[b] = np.inf
             scale[v, b] = 1.0
         for k in range(first, last):
             n = p.sums[k]
@@ -189,20 +189,20 @@ def pass_up(
                         mine[b] += theta * left[b] * right[b]
             for b in range(LANES):
                 top[b] = max(top[b], mine[b])
-                low[b] = min(low[b], mine[b] if mine[b] > 0.0 else 1.0)
+                low[b] = min(low[b], mine[b] if mine[b] > 0.0 else np.inf)
         if is_leaf:  # literals stand beside the sums of a leaf, so these keep scale 1
             continue
-        is_faint = False
+        is_scaled = False
         for b in range(LANES):
-            if 0.0 < top[b] < FAINT:
-                is_faint = True
+            if top[b] > 0.0 and not FAINT <= top[b] <= 1.0 / FAINT:
+                is_scaled = True
                 _, power = math.frexp(top[b])
                 scale[v, b] = math.ldexp(1.0, -power)
                 exponent[v, b] += power
                 low[b] *= scale[v, b]
             if low[b] < SMALLEST_VALUE:
                 lost |= 1 << b
-        if is_faint:
+        if is_scaled:
             for k in range(first, last):
                 mine = value[p.sums[k]]
                 for b in range(LANES):
