@@ -59,8 +59,7 @@ def compute_flows(
     --------
     >>> from strudel import figure_1_circuit
     >>> flows = compute_flows(figure_1_circuit(), [[1, 0, 1, 0]])
-    # the red edges of Figure 1, and the product without a choice
-    >>> int((flows.active_edge >= 0).sum())
+    >>> int((flows.active_edge >= 0).sum())  # four choices in red, and a product without one
     5
     """
     bits = _bits_for(circuit, X, sample_weight)
