@@ -55,12 +55,38 @@ def test_every_split_equals_the_plain_learner(scores, copy_depth, init, weights,
         train, _ = merge_equal_rows(train)
     X, weight = train.unpack(), train.weights  # weights rounded so that every sum is exact
     circuit = first_circuit(init, X, weight, rng)
+    follow(circuit, train, valid, scores, copy_depth, tie_rule, N_SPLITS)
+
+
+@pytest.mark.parametrize("copy_depth", [1, 3])
+@pytest.mark.parametrize("init", ["chow_liu", "independent"])
+def test_more_variables_than_bits_in_a_word(init, copy_depth):
+    rng = np.random.default_rng(1)
+    X, V = table(rng, 40, 70), table(rng, 10, 70)
+    circuit = first_circuit(init, X, None, rng)
+    follow(circuit, pack_columns(X), pack_columns(V), "informed", copy_depth, "root_first", 4)
+
+
+@pytest.mark.parametrize("tie_rule", ["root_first", "depth_first"])
+@pytest.mark.parametrize("seed", range(4))
+def test_to_the_end_when_edges_without_rows_are_split(seed, tie_rule):
+    rng = np.random.default_rng(seed)
+    X = table(rng, 4, 5)
+    circuit = first_circuit("chow_liu", X, None, rng)
+    end = follow(circuit, pack_columns(X), pack_columns(X), "informed", 1, tie_rule, 10**6)
+    assert not end.growth.edge["train"][end.candidates()].any()
+
+
+def follow(circuit, train, valid, scores, copy_depth, tie_rule, n_splits):
+    """Split both learners side by side, comparing everything after every split."""
+    X, weight, V = train.unpack(), train.weights, valid.unpack()
+    rng = np.random.default_rng(0)
     depth = circuit.vtree.node_depth
 
-    growing = GrowingCircuit(circuit, train, valid, pseudocount=1.0, copy_depth=copy_depth)
+    growing = GrowingCircuit(circuit, train, valid, pseudocount=1.0, copy_depth=copy_depth, room=1)
     picker = VariablePicker(growing, "mutual_information" if scores == "informed" else "random")
     root = plain.from_circuit(circuit)[-1]
-    for _ in range(N_SPLITS):
+    for _ in range(n_splits):
         found = plain.candidates(root, X, weight)
         edge = pick_edge(growing, "flow" if scores == "informed" else "random", rng, tie_rule)
         if edge is None:
@@ -93,6 +119,7 @@ def test_every_split_equals_the_plain_learner(scores, copy_depth, init, weights,
         assert growing.train_log_likelihood == pytest.approx(expected[0], rel=1e-12)
         assert growing.valid_log_likelihood == pytest.approx(expected[1], rel=1e-12)
         assert_flows_and_properties(growing, train, valid)
+    return growing
 
 
 def edges_of_snapshot(growing):

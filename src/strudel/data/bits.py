@@ -88,7 +88,8 @@ def _pack(table: ByteArray) -> WordArray:
 def exact_weights(sample_weight: ArrayLike) -> FloatArray:
     """Round weights to multiples of a power of two, so that all their sums are exact in `float64`.
 
-    The change is below 5e-16 of the total for each row; whole numbers do not change.
+    The change is below 5e-16 of the total for each row; whole numbers do not change while their
+    total is below 2**51.
 
     Examples
     --------

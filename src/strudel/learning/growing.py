@@ -38,8 +38,8 @@ from strudel.learning.growth import (
     VTREE,
     Growth,
     link,
-    push,
-    refresh,
+    push_all,
+    refresh_all,
 )
 from strudel.learning.split import split
 from strudel.trees.vtree import Vtree
@@ -58,6 +58,7 @@ class GrowingCircuit:
         *,
         pseudocount: float = 1.0,
         copy_depth: int = 1,
+        room: int = 1024,
     ) -> None:
         self.vtree: Vtree = circuit.vtree
         self.pseudocount = float(pseudocount)
@@ -66,10 +67,9 @@ class GrowingCircuit:
         self.train_total = train.total_weight
         self.valid_total = valid.total_weight
         self.rows_moved = 0
-        self.growth = _start(circuit, train, valid)
-        for node in range(2 * circuit.n_vars, circuit.n_nodes):
-            self._ensure_room(0, 0, int(np.diff(circuit.node_edges)[node]))
-            refresh(self.growth, node, self.pseudocount)
+        self.growth = _start(circuit, train, valid, room)
+        self._ensure_room(0, 0, circuit.n_edges)
+        refresh_all(self.growth, self.pseudocount)
 
     @property
     def n_splits(self) -> int:
@@ -116,11 +116,12 @@ class GrowingCircuit:
         alive = g.edge["is_candidate"][used] & (g.edge["death"][used] == ALIVE)
         return np.flatnonzero(alive).astype(np.int32)
 
-    def queue(self, edges: IntArray) -> None:
-        """Enter edges into the heap of counts."""
-        self._ensure_room(0, 0, len(edges))
-        for edge in edges:
-            push(self.growth, edge)
+    def queue_all(self) -> None:
+        """Fill the heap anew with every edge that can be split, also those without rows."""
+        self.growth.size[N_HEAP] = 0
+        candidates = self.candidates()
+        self._ensure_room(0, 0, len(candidates))
+        push_all(self.growth, candidates)
 
     def snapshot(self, n_splits: int | None = None) -> Circuit:
         """The circuit after the first `n_splits` splits, all by default; parameters uniform."""
@@ -157,14 +158,16 @@ class GrowingCircuit:
         arrays = self.growth._asdict()
         for name in _GROWING:
             old = arrays[name]
-            arrays[name] = np.concatenate([old, np.zeros_like(old)])
+            new = np.zeros((2 * len(old), *old.shape[1:]), dtype=old.dtype)  # memory when written
+            new[: len(old)] = old
+            arrays[name] = new
         self.growth = Growth(**arrays)
 
 
-def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix) -> Growth:
-    """The arrays before the first split."""
+def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix, room: int) -> Growth:
+    """The arrays before the first split, with room for so many nodes and twice as many edges."""
     n_words = -(-circuit.n_vars // 64)
-    room = max(1024, 4 * circuit.n_nodes)
+    room = max(room, circuit.n_nodes, circuit.n_edges // 2 + 1)
     train_active, train_words, train_count = _rows(circuit, train)
     valid_active, valid_words, valid_count = _rows(circuit, valid)
     growth = Growth(

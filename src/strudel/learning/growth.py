@@ -270,6 +270,20 @@ def refresh(g: Growth, n: int, pseudocount: float) -> None:
 
 
 @kernel
+def refresh_all(g: Growth, pseudocount: float) -> None:
+    """Fill likelihoods and heap for the first circuit."""
+    for n in range(2 * len(g.place_var), g.size[N_NODES]):
+        refresh(g, n, pseudocount)
+
+
+@kernel
+def push_all(g: Growth, edges: IntArray) -> None:
+    """Add many edges to the heap."""
+    for e in edges:
+        push(g, e)
+
+
+@kernel
 def push(g: Growth, edge: int) -> None:
     """Add an edge to the heap under its present count."""
     key = g.edge["train"][edge]

@@ -33,8 +33,9 @@ def pick_edge(
         candidates = growing.candidates()
         return int(rng.choice(candidates)) if len(candidates) else None
     edge = _largest_flow(growing.growth)
-    if edge == NONE:  # only edges without rows are left
-        growing.queue(growing.candidates())
+    if edge == NONE or growing.growth.edge["train"][edge] == 0.0:
+        # Only edges without rows are left, and those of the last split are not in the heap yet.
+        growing.queue_all()
         edge = _largest_flow(growing.growth)
     if edge == NONE:
         return None
@@ -118,6 +119,9 @@ def _first_in_depth_first_order(g: Growth, stamp: int) -> int:
     return NONE
 
 
+LARGEST_TABLE = 2**22  # entries, 32 MiB; larger totals are counted as real weights
+
+
 class VariablePicker:
     """Chooses a variable below an edge; keeps its working memory from one split to the next."""
 
@@ -128,8 +132,10 @@ class VariablePicker:
         self.growing = growing
         n_vars = len(g.place_var)
         weight = g.train_weight
+        if score == "random":  # needs no memory
+            return
         self.is_unit = bool(np.all(weight == 1.0))
-        is_whole = bool(np.all(weight == np.round(weight))) and weight.sum() < 2**26
+        is_whole = bool(np.all(weight == np.round(weight))) and weight.sum() < LARGEST_TABLE
         total = int(weight.sum()) if is_whole else 0
         # x ln x for x = alpha + count; counts are whole numbers unless the rows have real weights.
         smoothed = np.arange(total + 1) + self.alpha

@@ -20,7 +20,7 @@ class History:
     """One row per circuit of the search, the first circuit included.
 
     Columns are attributes: `n_splits`, `train` and `valid` (mean log-likelihoods), `n_edges`,
-    `rows_moved` (training rows through the split edge) and `seconds` since the start.
+    `rows_moved` (distinct training rows through the split edge) and `seconds` since the start.
     """
 
     def __init__(self, started: float | None = None) -> None:

@@ -95,8 +95,17 @@ def learn_structure(
     except KeyboardInterrupt:
         history.stopped_because = "interrupted"
 
-    best = growing.snapshot(history.best)
-    return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
+    try:
+        best = growing.snapshot(history.best)
+    except KeyboardInterrupt:  # the search is over: finish what it found
+        history.stopped_because = "interrupted"
+        best = growing.snapshot(history.best)
+    del growing, variables  # their flows are as large as those to come
+    try:
+        return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
+    except KeyboardInterrupt:
+        history.stopped_because = "interrupted"
+        return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
 
 
 def first_circuit(train: BitMatrix, search: SearchOptions) -> Circuit:
@@ -121,15 +130,15 @@ def _empty_like(bits: BitMatrix) -> BitMatrix:
 
 
 def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
-    if train.n_rows == 0 or train.n_vars == 0:
-        raise ValueError("Learning needs at least one row and one column.")
+    if train.total_weight == 0.0 or train.n_vars == 0:
+        raise ValueError("Learning needs a column, and at least one row that counts.")
     if valid.n_vars != train.n_vars:
         raise ValueError(
             f"The validation rows have {valid.n_vars} columns, "
             f"but the training rows have {train.n_vars}."
         )
     limits = (search.max_splits, search.max_edges, search.max_seconds)
-    if valid.n_rows == 0 and all(limit is None for limit in limits):
+    if valid.total_weight == 0.0 and all(limit is None for limit in limits):
         raise ValueError(
             "Without validation rows the search would never stop: give some, or one of "
             "max_splits, max_edges and max_seconds."

@@ -18,7 +18,7 @@ from strudel._numba import use_threads
 from strudel._types import ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import pack_columns
-from strudel.data.validation import check_sample_weight
+from strudel.data.validation import check_binary, check_sample_weight
 from strudel.learning.history import History
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import learn_structure
@@ -149,9 +149,13 @@ class Strudel(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Strudel:
         """`fit` with a callback for progress."""
         search = self._options()
+        # All is checked before anything is kept: a refused table leaves a fitted model alone.
+        train, _ = check_binary(X)
+        if X_valid is not None:
+            check_binary(X_valid, n_vars=train.shape[1], name="X_valid")
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(train))
         train = check_rows(self, X, reset=True)
         valid = None if X_valid is None else check_rows(self, X_valid, reset=False, name="X_valid")
-        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(train))
         random_state = check_random_state(self.random_state)
         self.data_ = _describe(train)
         valid_weight = None
