@@ -49,6 +49,8 @@ _MODULE_OF = {
     "pair_probabilities": "queries.moments",
     "covariance": "queries.moments",
     "most_probable_state": "queries.most_probable",
+    "marginal_map": "queries.marginal_map",
+    "MarginalMap": "queries.marginal_map",
     "sample": "queries.sampling",
     "sample_conditional": "queries.sampling",
     "entropy": "queries.information",
@@ -126,6 +128,8 @@ if TYPE_CHECKING:
     from strudel.queries.likelihood import log_likelihood as log_likelihood
     from strudel.queries.marginal import log_conditional as log_conditional
     from strudel.queries.marginal import log_marginal as log_marginal
+    from strudel.queries.marginal_map import MarginalMap as MarginalMap
+    from strudel.queries.marginal_map import marginal_map as marginal_map
     from strudel.queries.moments import covariance as covariance
     from strudel.queries.moments import marginal_probabilities as marginal_probabilities
     from strudel.queries.moments import pair_probabilities as pair_probabilities

@@ -12,6 +12,7 @@ from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
 from strudel.queries.likelihood import log_likelihood
 from strudel.queries.marginal import log_conditional, log_marginal
+from strudel.queries.marginal_map import MarginalMap, marginal_map
 from strudel.queries.moments import covariance, marginal_probabilities, pair_probabilities
 from strudel.queries.most_probable import most_probable_state
 from strudel.queries.sampling import sample, sample_conditional
@@ -58,6 +59,10 @@ class QueryMethods:
     def most_probable_state(self, given: Any = None, k: int = 1) -> tuple[ByteArray, FloatArray]:
         """The k most probable completions, and their joint log-probabilities with what is given."""
         return most_probable_state(self._fitted(), given, k)
+
+    def marginal_map(self, query: Any, given: Any = None, **limits: Any) -> MarginalMap:
+        """The most probable state of some variables, with the rest summed out."""
+        return marginal_map(self._fitted(), query, given, **limits)
 
     def sample(self, n: int = 1, rng: Any = None) -> ByteArray:
         """Draw rows from the model."""

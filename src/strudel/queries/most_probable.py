@@ -15,10 +15,11 @@ from strudel._numba import kernel, parallel_kernel, prange
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.properties import (
-    check_deterministic,
     check_in_normal_form,
     check_smooth,
+    why_not_deterministic,
 )
+from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import circuit_of
@@ -70,7 +71,11 @@ def most_probable_state(
     if not (circuit.is_in_normal_form and circuit.is_smooth and circuit.is_deterministic):
         check_smooth(circuit, "most_probable_state")
         check_in_normal_form(circuit, "most_probable_state")
-        check_deterministic(circuit, "most_probable_state")
+        why = why_not_deterministic(circuit)
+        raise CircuitPropertyError(
+            f"most_probable_state needs a deterministic circuit, but {why}. marginal_map over all "
+            "variables finds the best state of any circuit, by branch and bound."
+        )
     evidence, is_single = given_rows(circuit, given)
     codes, place = distinct_rows(encode(evidence))
     if k == 1:
