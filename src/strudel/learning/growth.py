@@ -237,7 +237,7 @@ def refresh(g: Growth, n: int, pseudocount: float) -> None:
     while e != NONE:
         count, passed = g.edge["train"][e], g.edge["valid"][e]
         if count > 0.0 or passed > 0.0:
-            log_above = np.log(count + share)
+            log_above = np.log(count + share) if count + share > 0.0 else -np.inf
             train += count
             valid += passed
             if count > 0.0:
@@ -251,11 +251,10 @@ def refresh(g: Growth, n: int, pseudocount: float) -> None:
     if g.node["width"][n] == 1:
         new_train, new_valid = 0.0, 0.0
     else:
-        log_below = np.log(train + pseudocount)
         if train > 0.0:
-            new_train -= train * log_below
+            new_train -= train * np.log(train + pseudocount)
         if valid > 0.0 and new_valid > -np.inf:
-            new_valid -= valid * log_below
+            new_valid -= valid * np.log(train + pseudocount)
     g.total[0] += new_train - g.node["train"][n]
     g.node["train"][n] = new_train
     for sign in range(
