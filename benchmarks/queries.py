@@ -25,8 +25,7 @@ import machine
 import numpy as np
 
 import strudel
-from strudel import Strudel, load_dataset
-from strudel import marginal_map
+from strudel import Strudel, load_dataset, marginal_map
 
 NUMPY_ROUNDS = 3
 NUMPY_BLOCK = 1024  # rows; all 3,482 at once are no faster and need 3 GB
