@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as npst
 
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
 from strudel.trees.vtree import Vtree
 
 NONE = -1
@@ -64,6 +65,25 @@ def any_circuits(draw, max_vars=6):
     for _ in range(draw(st.integers(0, 4))):
         circuit = spoil(circuit, rng)
     return circuit
+
+
+@st.composite
+def mixtures(draw, max_vars=6, deterministic=True, min_vars=1):
+    """One to five components on one circuit."""
+    circuit = draw(circuits(max_vars, deterministic, min_vars))
+    return random_mixture(circuit, draw(st.integers(1, 5)), np.random.default_rng(draw(seeds)))
+
+
+def random_mixture(circuit, k, rng):
+    """`k` components with random parameters (a tenth of them zero) and random weights."""
+    theta = rng.gamma(1.0, size=(circuit.n_edges, k)) + 1e-3
+    is_first = np.diff(circuit.edge_parent, prepend=NONE) != 0
+    theta[(rng.random(theta.shape) < 0.1) & ~is_first[:, np.newaxis]] = 0.0
+    total = np.zeros((circuit.n_nodes, k))
+    np.add.at(total, circuit.edge_parent, theta)
+    with np.errstate(divide="ignore"):
+        log_theta = np.log(theta / total[circuit.edge_parent])
+    return Mixture(circuit, log_theta, np.log(rng.dirichlet(np.ones(k))))
 
 
 # Makers. Each takes a vtree and a random.Random; also used without Hypothesis, for large circuits.

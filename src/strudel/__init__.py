@@ -29,6 +29,7 @@ _MODULE_OF = {
     "CircuitBuilder": "circuits.builder",
     "compile_chow_liu": "circuits.compile",
     "compile_factorized": "circuits.compile",
+    "Mixture": "circuits.mixture",
     "figure_1_circuit": "circuits.examples",
     "Flows": "circuits.flows",
     "compute_flows": "circuits.flows",
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from strudel.circuits.examples import figure_1_circuit as figure_1_circuit
     from strudel.circuits.flows import Flows as Flows
     from strudel.circuits.flows import compute_flows as compute_flows
+    from strudel.circuits.mixture import Mixture as Mixture
     from strudel.circuits.properties import why_not_decomposable as why_not_decomposable
     from strudel.circuits.properties import why_not_deterministic as why_not_deterministic
     from strudel.circuits.properties import why_not_smooth as why_not_smooth

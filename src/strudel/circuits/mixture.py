@@ -1,0 +1,176 @@
+"""Mixtures: many circuits that share one structure, and so one flow per row.
+
+A `Mixture` is one `Circuit` for the structure, one column of log-parameters per component, and the
+components' weights. What a row passes does not depend on the parameters, so its flow is found once
+for all components (equation 1 of the paper).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from strudel._types import NONE, FloatArray
+from strudel.circuits.builder import assemble
+from strudel.circuits.circuit import Circuit
+from strudel.trees.vtree import Vtree
+
+WEIGHT_TOLERANCE = 1e-9  # how far the weights may be from adding up to one
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A weighted mixture of circuits with one structure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from strudel import figure_1_circuit
+    >>> circuit = figure_1_circuit()
+    >>> log_theta = np.column_stack([circuit.edge_log_theta, circuit.edge_log_theta])
+    >>> Mixture(circuit, log_theta, np.log([0.3, 0.7]))
+    Mixture(n_components=2, n_vars=4, n_nodes=17, n_edges=16)
+    """
+
+    structure: Circuit  # its own parameters do not matter
+    edge_log_theta: FloatArray  # (n_edges, n_components) natural log of the parameters
+    log_weight: FloatArray  # (n_components,) natural log of the weights
+
+    def __post_init__(self) -> None:
+        problem = _why_not_a_mixture(self)
+        if problem is not None:
+            raise ValueError(f"These arrays are not a mixture: {problem}.")
+        self.edge_log_theta.flags.writeable = False
+        self.log_weight.flags.writeable = False
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return len(self.log_weight)
+
+    @property
+    def vtree(self) -> Vtree:
+        """The vtree all components share."""
+        return self.structure.vtree
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """One name per variable, if they have names."""
+        return self.structure.feature_names
+
+    @property
+    def n_vars(self) -> int:
+        """Number of variables."""
+        return self.structure.n_vars
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of the structure."""
+        return self.structure.n_nodes
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges of the structure."""
+        return self.structure.n_edges
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters of all components, and their weights if there are several."""
+        k = self.n_components
+        return k * self.structure.n_parameters + (k if k > 1 else 0)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights themselves, not their logs."""
+        return np.exp(self.log_weight)
+
+    def component(self, c: int) -> Circuit:
+        """Component number `c` as a circuit of its own."""
+        return self.structure.with_parameters(self.edge_log_theta[:, c])
+
+    def components(self) -> list[Circuit]:
+        """All components as circuits, on the same vtree."""
+        return [self.component(c) for c in range(self.n_components)]
+
+    def to_circuit(self) -> Circuit:
+        """The mixture as one circuit: its root chooses a component; it is not deterministic.
+
+        It has as many edges as all components together.
+        """
+        return self._as_circuit
+
+    @cached_property
+    def _as_circuit(self) -> Circuit:
+        circuit, k = self.structure, self.n_components
+        n_literals = 2 * circuit.n_vars
+        if circuit.root < n_literals:  # a single variable that is known: nothing to choose
+            return circuit
+        n_sums = circuit.n_nodes - n_literals
+        # Copy c of sum n has number n + c * n_sums; literals, NONE and the root are shared.
+        shift = np.arange(k, dtype=np.int32)[:, np.newaxis] * n_sums
+
+        def copies(nodes: Any) -> Any:
+            is_own = (nodes >= n_literals) & (nodes != circuit.root)
+            return np.where(is_own, nodes + shift, nodes).ravel()
+
+        is_root = circuit.edge_parent == circuit.root
+        log_theta = np.where(
+            is_root, self.edge_log_theta.T + self.log_weight[:, np.newaxis], self.edge_log_theta.T
+        )
+        return assemble(
+            circuit.vtree,
+            np.concatenate(
+                [circuit.node_vtree[:n_literals], np.tile(circuit.node_vtree[n_literals:], k)]
+            ),
+            copies(circuit.edge_parent),
+            copies(circuit.edge_left),
+            np.where(np.tile(circuit.edge_right == NONE, k), NONE, copies(circuit.edge_right)),
+            log_theta.ravel(),
+            root=circuit.root,
+            feature_names=circuit.feature_names,
+        )
+
+    def with_names(self, feature_names: tuple[str, ...] | None) -> Mixture:
+        """The same mixture with other feature names."""
+        return replace(self, structure=self.structure.with_names(feature_names))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by making the mixture anew, so that its arrays are checked and stay read-only."""
+        return Mixture, tuple(getattr(self, field.name) for field in fields(self))
+
+    def __repr__(self) -> str:
+        return (
+            f"Mixture(n_components={self.n_components}, n_vars={self.n_vars}, "
+            f"n_nodes={self.n_nodes}, n_edges={self.n_edges})"
+        )
+
+
+def average(mixtures: list[Mixture]) -> Mixture:
+    """The even mixture of mixtures on one structure: all their components side by side."""
+    log_share = -np.log(len(mixtures))
+    return Mixture(
+        mixtures[0].structure,
+        np.concatenate([mixture.edge_log_theta for mixture in mixtures], axis=1),
+        np.concatenate([mixture.log_weight + log_share for mixture in mixtures]),
+    )
+
+
+def _why_not_a_mixture(mixture: Mixture) -> str | None:
+    log_theta, log_weight = mixture.edge_log_theta, mixture.log_weight
+    if log_weight.ndim != 1 or len(log_weight) == 0:
+        return "there must be one weight per component, and at least one component"
+    if log_theta.shape != (mixture.structure.n_edges, len(log_weight)):
+        return (
+            f"{mixture.structure.n_edges} edges and {len(log_weight)} components need parameters "
+            f"of that shape, but they have {log_theta.shape}"
+        )
+    for name, logs in (("parameters", log_theta), ("weights", log_weight)):
+        if np.any(np.isnan(logs)) or np.any(logs == np.inf):
+            return f"the logs of the {name} must be numbers or -inf"
+    total = float(np.exp(log_weight).sum())
+    if not abs(total - 1.0) <= WEIGHT_TOLERANCE * len(log_weight):
+        return f"the weights add up to {total:g} instead of 1"
+    return None
