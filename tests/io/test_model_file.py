@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import random
+import tracemalloc
 import zipfile
 from datetime import UTC, datetime, timedelta
 
@@ -12,31 +13,40 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 import strudel.io.model_file as model_file
-from strategies import any_circuits, circuits, split_circuit
+from strategies import any_circuits, circuits, mixtures, random_mixture, split_circuit
 from strudel._version import __version__
 from strudel.circuits.circuit import Circuit, why_not_well_formed
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.mixture import Mixture, average
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
 from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
 
 ARRAYS = ("node_vtree", "node_edges", "edge_left", "edge_right", "edge_log_theta")
 VTREE_ARRAYS = ("node_left", "node_right", "node_var")
+MIXTURE_ARRAYS = ("edge_log_theta", "log_weight")
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 often = settings(same_folder, max_examples=400)
 
 
 def assert_same(found, expected):
-    """Equal to the last bit, types included."""
-    assert isinstance(found, Circuit)
+    """Equal to the last bit, types and shapes included."""
+    assert type(found) is type(expected)
     assert found.feature_names == expected.feature_names
-    pairs = [(getattr(found, name), getattr(expected, name)) for name in ARRAYS]
-    pairs += [(getattr(found.vtree, n), getattr(expected.vtree, n)) for n in VTREE_ARRAYS]
+    if isinstance(found, Mixture):
+        assert_same(found.structure, expected.structure)
+        pairs = [(getattr(found, name), getattr(expected, name)) for name in MIXTURE_ARRAYS]
+    else:
+        pairs = [(getattr(found, name), getattr(expected, name)) for name in ARRAYS]
+        pairs += [(getattr(found.vtree, n), getattr(expected.vtree, n)) for n in VTREE_ARRAYS]
     for one, other in pairs:
         assert one.dtype == other.dtype
+        assert one.shape == other.shape
         assert one.tobytes() == other.tobytes()
 
 
@@ -62,11 +72,25 @@ def npy(array, **options):
     return buffer.getvalue()
 
 
+def figure_1_mixture():
+    return random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
+
+
+def saved(model, folder):
+    """The bytes of a saved model."""
+    save(model, folder / "good.strudel")
+    return (folder / "good.strudel").read_bytes()
+
+
+@pytest.fixture(params=[figure_1_circuit, figure_1_mixture])
+def good(tmp_path, request):
+    """The bytes of a circuit and of a mixture: a mixture's file has all that a circuit's has."""
+    return saved(request.param(), tmp_path)
+
+
 @pytest.fixture
-def good(tmp_path):
-    """The bytes of a saved circuit."""
-    save(figure_1_circuit(), tmp_path / "good.strudel")
-    return (tmp_path / "good.strudel").read_bytes()
+def good_mixture(tmp_path):
+    return saved(figure_1_mixture(), tmp_path)
 
 
 @pytest.fixture
@@ -96,6 +120,13 @@ def refused(tmp_path):
 def test_a_circuit_comes_back_bit_for_bit(tmp_path, circuit):
     save(circuit, tmp_path / "c.strudel")
     assert_same(load(tmp_path / "c.strudel"), circuit)
+
+
+@same_folder
+@given(mixtures(5))
+def test_a_mixture_comes_back_bit_for_bit(tmp_path, mixture):
+    save(mixture, tmp_path / "m.strudel")
+    assert_same(load(tmp_path / "m.strudel"), mixture)
 
 
 @same_folder
@@ -131,18 +162,88 @@ def test_a_large_circuit(tmp_path):
     assert_same(load(tmp_path / "c.strudel"), circuit)
 
 
+def test_a_mixture_of_many_components(tmp_path):
+    circuit = split_circuit(random_vtree(30, 0), random.Random(0), size=20)
+    parts = [random_mixture(circuit, 40, np.random.default_rng(seed)) for seed in range(3)]
+    mixture = average(parts).with_names(tuple(f"word {v}" for v in range(30)))
+    save(mixture, tmp_path / "m.strudel")
+    assert_same(load(tmp_path / "m.strudel"), mixture)
+
+
+def test_a_mixture_without_edges(tmp_path):
+    leaf = np.zeros(1, dtype=np.int32)
+    none = np.zeros(0, dtype=np.int32)
+    vtree = Vtree.from_nested(0)
+    literal = Circuit(vtree, leaf.repeat(2), leaf.repeat(3), none, none, np.zeros(0))
+    mixture = Mixture(literal, np.zeros((0, 3)), np.log([0.5, 0.25, 0.25]))
+    save(mixture, tmp_path / "m.strudel")
+    assert_same(load(tmp_path / "m.strudel"), mixture)
+
+
+def test_the_order_in_memory_does_not_matter(tmp_path):
+    mixture = figure_1_mixture()
+    turned = Mixture(
+        mixture.structure, np.asfortranarray(mixture.edge_log_theta), mixture.log_weight
+    )
+    content = members(saved(turned, tmp_path))
+    content["meta.json"] = members(saved(mixture, tmp_path))["meta.json"]
+    assert content == members(saved(mixture, tmp_path))
+    content["mixture.edge_log_theta.npy"] = npy(np.asfortranarray(mixture.edge_log_theta))
+    (tmp_path / "m.strudel").write_bytes(archive_of(content))
+    again = load(tmp_path / "m.strudel")
+    assert again.edge_log_theta.flags.c_contiguous
+    assert_same(again, mixture)
+
+
 def test_loaded_arrays_are_read_only(tmp_path):
-    save(figure_1_circuit(), tmp_path / "c.strudel")
-    assert not load(tmp_path / "c.strudel").edge_log_theta.flags.writeable
+    save(figure_1_mixture(), tmp_path / "m.strudel")
+    again = load(tmp_path / "m.strudel")
+    for array in (again.structure.edge_log_theta, again.edge_log_theta, again.log_weight):
+        assert not array.flags.writeable
 
 
-def test_the_file_is_a_plain_zip_of_npy_members(good):
-    found = members(good)
+@pytest.mark.parametrize(
+    ("model", "kind", "version"),
+    [(figure_1_circuit(), "circuit", 1), (figure_1_mixture(), "mixture", 2)],
+)
+def test_the_file_is_a_plain_zip_of_npy_members(tmp_path, model, kind, version):
+    found = members(saved(model, tmp_path))
     meta = json.loads(found.pop("meta.json"))
-    assert (meta["format"], meta["version"], meta["kind"]) == ("strudel", 1, "circuit")
+    assert (meta["format"], meta["version"], meta["kind"]) == ("strudel", version, kind)
     for name, content in found.items():
         array = np.load(io.BytesIO(content), allow_pickle=False)
-        assert array.ndim == 1, name
+        assert array.shape[1:] == ((3,) if name == "mixture.edge_log_theta.npy" else ())
+
+
+def test_a_file_of_version_1_is_still_read(tmp_path):
+    arrays = {
+        "vtree_left": [-1],
+        "vtree_right": [-1],
+        "vtree_var": [0],
+        "node_vtree": [0, 0, 0],
+        "node_edges": [0, 0, 0, 2],
+        "edge_left": [1, 0],
+        "edge_right": [-1, -1],
+    }
+    contents = {
+        f"circuit.{name}.npy": npy(np.array(array, dtype="<i4")) for name, array in arrays.items()
+    }
+    contents["circuit.edge_log_theta.npy"] = npy(np.log([0.25, 0.75]))
+    contents["meta.json"] = json.dumps(
+        {
+            "format": "strudel",
+            "version": 1,
+            "feature_names": ["rain"],
+            "kind": "circuit",
+            "provenance": {"strudel": "0.1.0"},
+        }
+    )
+    path = tmp_path / "old.strudel"
+    path.write_bytes(archive_of(contents))
+    circuit = load(path)
+    assert circuit.feature_names == ("rain",)
+    np.testing.assert_allclose(circuit.theta, [0.25, 0.75])
+    assert read_provenance(path) == {"kind": "circuit", "strudel": "0.1.0"}
 
 
 # Provenance
@@ -176,7 +277,9 @@ def test_provenance_must_be_plain_values(tmp_path):
 
 
 def test_only_models_can_be_saved(tmp_path):
-    with pytest.raises(TypeError, match="save takes a Circuit or a fitted Strudel, but got list"):
+    with pytest.raises(
+        TypeError, match=r"save takes a Circuit, a Mixture or a fitted .* but got list"
+    ):
         save([1, 2], tmp_path / "c.strudel")
 
 
@@ -261,7 +364,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path, good):
 
 @often
 @given(st.data())
-def test_flipped_bytes_give_a_sound_circuit_or_one_error(tmp_path, good, data):
+def test_flipped_bytes_give_a_sound_model_or_one_error(tmp_path, good, data):
     content = bytearray(good)
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -288,12 +391,17 @@ def test_random_bytes_are_refused(tmp_path, content):
 def load_or_refuse(path, content):
     path.write_bytes(content)
     try:
-        circuit = load(path)
+        model = load(path)
     except FileFormatError as error:
         message = str(error)
         assert str(path) in message
-    else:
-        assert why_not_well_formed(circuit) is None
+        return
+    if isinstance(model, Mixture):
+        assert model.edge_log_theta.shape == (model.n_edges, model.n_components)
+        assert not np.isnan(model.edge_log_theta).any()
+        assert model.weights.sum() == pytest.approx(1.0)
+        model = model.structure
+    assert why_not_well_formed(model) is None
 
 
 # Foreign and hostile files
@@ -372,10 +480,12 @@ def test_an_encrypted_member(good, refused):
     refused(bytes(content), "meta: encrypted")
 
 
-def header(shape, descr="<f8"):
+def header(shape, descr="<f8", fortran_order=False, n_bytes=8):
     """An npy member that claims a shape and type, with 8 bytes of data."""
-    text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape!r}, }}".ljust(117) + "\n"
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(8)
+    claims = {"descr": descr, "fortran_order": fortran_order, "shape": shape}
+    text = repr(claims).ljust(117) + "\n"
+    start = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little")
+    return start + text.encode() + bytes(n_bytes)
 
 
 @pytest.mark.parametrize(
@@ -404,11 +514,62 @@ def test_arrays_that_lie_about_themselves(good, refused, content, words):
     refused(archive_of(members(good) | {"circuit.edge_log_theta.npy": content}), words)
 
 
-def change(good, name, index, value):
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (header((48,), n_bytes=384), "should have two axes and type <f8, but has shape (48,)"),
+        (header((16, 3, 1), n_bytes=384), "should have two axes"),
+        (header((16, 3), "<f4", n_bytes=192), "should have two axes and type <f8"),
+        (header((16, 3), "|O", n_bytes=384), "should have two axes and type <f8"),
+        (header((16, 3), n_bytes=376), "is not as long as it says"),
+        (header((16, 3), n_bytes=392), "is not as long as it says"),
+        (header((-16, -3), n_bytes=384), "is not as long as it says"),
+        (header((2**32, 2**32), n_bytes=0), "is not as long as it says"),  # 0 in 64 bits
+        (header((2**31, 2**30), n_bytes=0), "is not as long as it says"),
+        (header((10**15, 10**15), fortran_order=True), "is not as long as it says"),
+        (header((0, 10**15), n_bytes=0), "need parameters of that shape"),
+        (header((10**15, 0), fortran_order=True, n_bytes=0), "need parameters of that shape"),
+        (header((0, 10**40), n_bytes=0), ""),
+        (header((3, 16), n_bytes=384), "need parameters of that shape, but they have (3, 16)"),
+        (header((24, 2), n_bytes=384), "need parameters of that shape, but they have (24, 2)"),
+        (header((1.5, 32), n_bytes=384), "shape"),
+        (header((16, 3), fortran_order="yes", n_bytes=384), "fortran_order"),
+    ],
+)
+def test_tables_that_lie_about_themselves(good_mixture, refused, content, words):
+    contents = members(good_mixture)
+    refused(archive_of(contents | {"mixture.edge_log_theta.npy": content}), words)
+
+
+@same_folder
+@given(
+    st.lists(st.integers(-(2**70), 2**70) | st.integers(-50, 50), max_size=4).map(tuple),
+    st.booleans(),
+)
+def test_any_shape_gives_a_sound_model_or_one_error(tmp_path, good_mixture, shape, fortran_order):
+    content = header(shape, fortran_order=fortran_order, n_bytes=384)
+    contents = members(good_mixture) | {"mixture.edge_log_theta.npy": content}
+    load_or_refuse(tmp_path / "shape.strudel", archive_of(contents))
+
+
+def test_no_more_memory_is_taken_than_a_few_times_the_file(tmp_path):
+    circuit = figure_1_circuit()
+    k = 20_000
+    log_theta = np.repeat(circuit.edge_log_theta[:, np.newaxis], k, axis=1)
+    mixture = Mixture(circuit, log_theta, np.full(k, -np.log(k)))
+    n_bytes = len(saved(mixture, tmp_path))
+    tracemalloc.start()
+    load(tmp_path / "good.strudel")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * n_bytes
+
+
+def change(good, name, index, value, part="circuit"):
     contents = members(good)
-    array = np.load(io.BytesIO(contents[f"circuit.{name}.npy"])).copy()
+    array = np.load(io.BytesIO(contents[f"{part}.{name}.npy"])).copy()
     array[index] = value
-    return archive_of(contents | {f"circuit.{name}.npy": npy(array)})
+    return archive_of(contents | {f"{part}.{name}.npy": npy(array)})
 
 
 @pytest.mark.parametrize(
@@ -430,6 +591,20 @@ def test_numbers_that_break_the_rules(good, refused, name, index, value, words):
     refused(change(good, name, index, value), words)
 
 
+@pytest.mark.parametrize(
+    ("name", "index", "value", "words"),
+    [
+        ("edge_log_theta", (0, 0), np.nan, "the logs of the parameters must be numbers or -inf"),
+        ("edge_log_theta", (15, 2), np.inf, "the logs of the parameters must be numbers or -inf"),
+        ("log_weight", 0, np.nan, "the logs of the weights must be numbers or -inf"),
+        ("log_weight", slice(None), -np.inf, "the weights add up to 0 instead of 1"),
+        ("log_weight", slice(None), 0.0, "the weights add up to 3 instead of 1"),
+    ],
+)
+def test_numbers_that_are_no_mixture(good_mixture, refused, name, index, value, words):
+    refused(change(good_mixture, name, index, value, part="mixture"), words)
+
+
 def with_meta(good, **changes):
     contents = members(good)
     meta = json.loads(contents["meta.json"]) | changes
@@ -439,13 +614,13 @@ def with_meta(good, **changes):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"version": 2}, "meta: it has format version 2, and Strudel"),
+        ({"version": 3}, "meta: it has format version 3, and Strudel"),
         ({"version": 10**30}, "meta: upgrade with pip install --upgrade strudel-pc"),
         ({"version": 0}, "meta: unknown kind of model"),
         ({"version": "1"}, "meta: the version should be int, but is str"),
         ({"version": True}, "meta: the version should be int, but is bool"),
         ({"format": "other"}, "meta: does not say that it is a Strudel model"),
-        ({"kind": "mixture"}, "meta: it holds an unknown kind of model, 'mixture'"),
+        ({"kind": "tensor"}, "meta: it holds an unknown kind of model, 'tensor'"),
         ({"kind": ["circuit"]}, "meta: it holds an unknown kind of model"),
         ({"provenance": None}, "meta: the provenance should be dict, but is NoneType"),
         ({"feature_names": ["a"]}, "there are 1 feature names for 4 variables"),
@@ -467,6 +642,11 @@ def test_a_member_that_is_missing(good, refused, name):
     contents = members(good)
     del contents[f"circuit.{name}.npy"]
     refused(archive_of(contents), f"it has no member circuit.{name}.npy")
+
+
+def test_a_circuit_is_no_mixture(tmp_path, refused):
+    content = with_meta(saved(figure_1_circuit(), tmp_path), kind="mixture")
+    refused(content, "it has no member mixture.edge_log_theta.npy")
 
 
 # Estimators
@@ -520,8 +700,6 @@ def test_options_that_are_not_plain_are_named(tmp_path, fitted):
 
 def test_an_estimator_must_be_fitted(tmp_path):
     density = pytest.importorskip("strudel.models.density")
-    from sklearn.exceptions import NotFittedError
-
     with pytest.raises(NotFittedError):
         save(density.Strudel(), tmp_path / "m.strudel")
 
@@ -536,7 +714,7 @@ def test_an_estimator_must_be_fitted(tmp_path):
             "it holds options that this version does not know: ['shell']",
         ),
         ({"params": []}, "the options should be dict, but is list"),
-        ({"n_features_in": 9}, "the number of features is not that of the circuit's variables"),
+        ({"n_features_in": 9}, "the number of features is not that of the model's variables"),
         ({"feature_names_in": ["a"]}, "the number of feature names is not that of the features"),
         ({"data": 3}, "the facts about the data should be dict, but is int"),
         ({"history": {"columns": ["train"], "best": 0}}, "train"),
@@ -560,5 +738,72 @@ def test_a_history_that_breaks_its_rules(tmp_path, fitted, refused):
     refused(archive_of(broken), "NaN")
 
 
+class SmallHistory:
+    """Like the history of a mixture: other columns than those of a search."""
+
+    def __init__(self, n_iterations, train):
+        self.n_iterations, self.train = n_iterations, train
+
+    def columns(self):
+        return {"n_iterations": self.n_iterations, "train": self.train}
+
+    @classmethod
+    def from_columns(cls, columns, best, stopped_because):
+        history = cls(**columns)
+        history.best, history.stopped_because = best, stopped_because
+        return history
+
+
+class SmallEstimator(BaseEstimator):
+    """Holds a mixture once it is fitted."""
+
+    def __init__(self, n_components=3):
+        self.n_components = n_components
+
+    def fit(self):
+        self.mixture_ = figure_1_mixture()
+        self.n_features_in_ = 4
+        columns = {"n_iterations": np.arange(3), "train": np.array([-3.0, -2.5, np.nan])}
+        self.history_ = SmallHistory.from_columns(columns, 1, "patience")
+        return self
+
+
+@pytest.fixture
+def fitted_mixture(monkeypatch):
+    place = model_file.Estimator(__name__, "mixture", __name__, "SmallHistory")
+    monkeypatch.setitem(model_file.ESTIMATORS, "SmallEstimator", place)
+    return SmallEstimator(n_components=3).fit()
+
+
+def test_an_estimator_that_holds_a_mixture_comes_back(tmp_path, fitted_mixture):
+    save(fitted_mixture, tmp_path / "m.strudel")
+    again = load(tmp_path / "m.strudel")
+    assert type(again) is SmallEstimator
+    assert_same(again.mixture_, fitted_mixture.mixture_)
+    assert not hasattr(again, "circuit_")
+    for name, column in fitted_mixture.history_.columns().items():
+        assert again.history_.columns()[name].dtype == column.dtype
+        np.testing.assert_array_equal(again.history_.columns()[name], column)
+    assert (again.history_.best, again.history_.stopped_because) == (1, "patience")
+    assert read_provenance(tmp_path / "m.strudel")["options"] == {"n_components": 3}
+
+
+def test_an_estimator_must_hold_its_mixture(tmp_path, fitted_mixture, refused):
+    contents = members(saved(fitted_mixture, tmp_path))
+    assert json.loads(contents["meta.json"])["version"] == 2
+    del contents["mixture.log_weight.npy"]
+    refused(archive_of(contents), "it has no member mixture.log_weight.npy")
+    with pytest.raises(NotFittedError):
+        save(SmallEstimator(), tmp_path / "m.strudel")
+
+
 def test_only_listed_classes_are_imported():
-    assert set(model_file.ESTIMATORS.values()) == {"strudel.models.density"}
+    places = model_file.ESTIMATORS.values()
+    assert {place.module for place in places} == {
+        "strudel.models.density",
+        "strudel.models.mixture",
+    }
+    assert {place.history_module for place in places} == {
+        "strudel.learning.history",
+        "strudel.learning.mixture_history",
+    }

@@ -1,1 +1,1 @@
-"""Step 7a: files. `model_file` keeps models, `tables` reads data."""
+"""Step 7a: files. `model_file` keeps models in an `archive`, `tables` reads data."""

@@ -1,0 +1,164 @@
+"""The container of a model file: a zip of `meta.json` and one `.npy` member per array.
+
+In:  plain values and arrays, and a path.
+Out: the file; and an `Archive` of its contents, with names, sizes, types and shapes checked.
+
+Nothing in a file is ever executed. Members are stored without compression, so that no file can ask
+for more memory than its own size.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+import secrets
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import numpy as np
+
+from strudel._types import AnyArray
+from strudel.errors import FileFormatError
+
+MAX_MEMBERS = 100
+MEMBER_NAME = re.compile(r"meta\.json|[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*\.npy")
+AXES = {1: "one axis", 2: "two axes"}
+
+T = TypeVar("T")
+
+
+def write_archive(
+    path: str | os.PathLike[str], meta: dict[str, Any], arrays: dict[str, AnyArray]
+) -> None:
+    """Write all members beside `path`, then move the file there; all arrays in C order."""
+    final = Path(os.path.realpath(path))  # through a link, so that the link stays one
+    if final.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
+    if not final.parent.is_dir():
+        raise FileNotFoundError(f"The folder {final.parent} does not exist: make it first.")
+    text = as_json(meta)
+    if text is None:
+        raise TypeError("provenance must hold plain values only: text, numbers, lists and dicts.")
+    unfinished = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(unfinished, "xb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                archive.writestr(zipfile.ZipInfo("meta.json"), text)
+                for name, array in arrays.items():
+                    content = io.BytesIO()
+                    np.lib.format.write_array(
+                        content, np.ascontiguousarray(array), (1, 0), allow_pickle=False
+                    )
+                    archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, final)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def as_json(value: Any) -> str | None:
+    """The value as JSON text, or None if it is not made of plain values."""
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, np.generic | np.ndarray):
+            return item.tolist()
+        if isinstance(item, os.PathLike):
+            return os.fspath(item)
+        raise TypeError
+
+    try:
+        return json.dumps(value, default=plain, indent=1)
+    except (TypeError, ValueError):
+        return None
+
+
+def read_archive(path: str | os.PathLike[str], use: Callable[[Archive], T]) -> T:
+    """Open a file and hand its contents to `use`, turning every failure into one kind of error."""
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return use(Archive(archive, os.fstat(file.fileno()).st_size))
+        except ImportError:
+            raise
+        except FileFormatError as error:
+            reason, cause = str(error), error.__cause__
+        except Exception as error:  # zipfile meets damage with a dozen kinds of exception
+            detail = str(error) or type(error).__name__
+            reason, cause = f"it is cut short, damaged or of another kind ({detail})", error
+    reason = " ".join(reason.split()).rstrip(".")  # some libraries explain themselves at length
+    raise FileFormatError(f"Cannot read a Strudel model from {path}: {reason}.") from cause
+
+
+class Archive:
+    """An open file whose list of members is sound."""
+
+    def __init__(self, archive: zipfile.ZipFile, n_bytes: int) -> None:
+        self._archive = archive
+        self._members = _sound_members(archive, n_bytes)
+        self.meta = expect(json.loads(self._read("meta.json")), dict, "meta.json")
+
+    def read_array(self, name: str, dtypes: tuple[str, ...], n_axes: int = 1) -> AnyArray:
+        """One array of one of the given types, its last axis contiguous."""
+        data = self._read(f"{name}.npy")
+        content = io.BytesIO(data)
+        if np.lib.format.read_magic(content) != (1, 0):
+            raise FileFormatError(f"array {name} is not in version 1.0 of the npy format")
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(content)
+        if dtype.str not in dtypes or len(shape) != n_axes:
+            raise FileFormatError(
+                f"array {name} should have {AXES[n_axes]} and type {' or '.join(dtypes)}, "
+                f"but has shape {shape} and type {dtype}"
+            )
+        start = content.tell()
+        # Two negative lengths have a positive product.
+        if min(shape) < 0 or math.prod(shape) * dtype.itemsize != len(data) - start:
+            raise FileFormatError(f"array {name} is not as long as it says")
+        array: AnyArray = np.ndarray(shape, dtype, data, start, order="F" if is_fortran else "C")
+        return array.astype(dtype.newbyteorder("="), order="C")
+
+    def _read(self, name: str) -> bytes:
+        if name not in self._members:
+            raise FileFormatError(f"it has no member {name}")
+        with self._archive.open(self._members[name]) as member:
+            return _read_exactly(member, self._members[name].file_size)
+
+
+def _sound_members(archive: zipfile.ZipFile, n_bytes: int) -> dict[str, zipfile.ZipInfo]:
+    """The members by name, if names and sizes are what `save` writes."""
+    infos = archive.infolist()
+    members = {info.filename: info for info in infos}
+    if "meta.json" not in members:
+        raise FileFormatError("it is a zip file, but not a Strudel model: it has no meta.json")
+    if len(infos) > MAX_MEMBERS or len(members) < len(infos):
+        raise FileFormatError("it has too many members, or two with one name")
+    for info in infos:
+        if not MEMBER_NAME.fullmatch(info.filename):
+            raise FileFormatError(f"its member {info.filename!r} does not belong in a model")
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+            raise FileFormatError(f"its member {info.filename} is compressed")
+    if sum(info.file_size for info in infos) > n_bytes:
+        raise FileFormatError("its members claim to be larger than the file")
+    return members
+
+
+def _read_exactly(member: IO[bytes], n_bytes: int) -> bytes:
+    content = member.read(n_bytes + 1)  # one more, so that the checksum is compared
+    if len(content) != n_bytes:
+        raise FileFormatError("a member is not as long as it says")
+    return content
+
+
+def expect(value: Any, kind: type[T], what: str) -> T:
+    """The value, if it is of this kind."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise FileFormatError(f"{what} should be {kind.__name__}, but is {type(value).__name__}")
+    return value
