@@ -141,6 +141,12 @@ class Mixture:
         """Pickle by making the mixture anew, so that its arrays are checked and stay read-only."""
         return Mixture, tuple(getattr(self, field.name) for field in fields(self))
 
+    def _repr_html_(self) -> str:
+        """A summary for notebooks, with a bar for each weight."""
+        from strudel.circuits.notebook import mixture_html  # late: it is written for `Mixture`
+
+        return mixture_html(self)
+
     def __repr__(self) -> str:
         return (
             f"Mixture(n_components={self.n_components}, n_vars={self.n_vars}, "

@@ -1,7 +1,8 @@
-"""What a circuit looks like in a notebook, as plain strings.
+"""What a circuit or mixture looks like in a notebook, as plain strings.
 
-In:  a `Circuit`.
-Out: an HTML table of its sizes; an SVG drawing where it is small enough to read.
+In:  a `Circuit` or `Mixture`.
+Out: an HTML table of its sizes; an SVG drawing of a circuit that is small enough to read, or of the
+     weights of a mixture.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import numpy as np
 
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.layout import CircuitLayout, layout_circuit
+from strudel.circuits.mixture import Mixture
 
 MAX_SVG_EDGES = 60
+MAX_SVG_WEIGHTS = 100
 STEP_X, STEP_Y, MARGIN = 76, 34, 22  # pixels
 
 
@@ -26,7 +29,11 @@ def circuit_html(circuit: Circuit) -> str:
     >>> circuit_html(figure_1_circuit()).count("<tr>")
     6
     """
-    facts = {
+    return f"<div>{_table('Circuit', _sizes(circuit))}{circuit_svg(circuit) or ''}</div>"
+
+
+def _sizes(circuit: Circuit) -> dict[str, int]:
+    return {
         "variables": circuit.n_vars,
         "nodes": circuit.n_nodes,
         "edges": circuit.n_edges,
@@ -34,13 +41,64 @@ def circuit_html(circuit: Circuit) -> str:
         "depth": circuit.depth,
         "vtree depth": circuit.vtree.depth,
     }
+
+
+def _table(caption: str, facts: dict[str, int]) -> str:
     rows = "".join(
         f'<tr><th style="text-align:left">{escape(name)}</th>'
         f'<td style="text-align:right">{value:,}</td></tr>'
         for name, value in facts.items()
     )
-    table = f"<table><caption>Circuit</caption><tbody>{rows}</tbody></table>"
-    return f"<div>{table}{circuit_svg(circuit) or ''}</div>"
+    return f"<table><caption>{caption}</caption><tbody>{rows}</tbody></table>"
+
+
+def mixture_html(mixture: Mixture) -> str:
+    """The sizes of a mixture as a table, with one bar per weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from strudel import figure_1_circuit
+    >>> circuit = figure_1_circuit()
+    >>> log_theta = np.column_stack([circuit.edge_log_theta, circuit.edge_log_theta])
+    >>> mixture_html(Mixture(circuit, log_theta, np.log([0.3, 0.7]))).count("<tr>")
+    7
+    """
+    facts = {"components": mixture.n_components} | _sizes(mixture.structure)
+    facts["parameters"] = mixture.n_parameters
+    return f"<div>{_table('Mixture', facts)}{weights_svg(mixture)}</div>"
+
+
+def weights_svg(mixture: Mixture) -> str:
+    """One bar per component, the largest weight first; of more than 100, the 100 largest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from strudel import figure_1_circuit
+    >>> circuit = figure_1_circuit()
+    >>> log_theta = np.column_stack([circuit.edge_log_theta, circuit.edge_log_theta])
+    >>> weights_svg(Mixture(circuit, log_theta, np.log([0.3, 0.7]))).count("<rect")
+    3
+    """
+    weights = np.sort(mixture.weights)[::-1][:MAX_SVG_WEIGHTS]
+    step = min(16.0, 400.0 / len(weights))
+    width, height, top = max(220.0, step * len(weights)), 80.0, 18.0
+    high = weights / weights[0] * (height - top)
+    title = f"weights: {weights[0]:.3g} to {weights[-1]:.3g}"
+    if len(weights) < mixture.n_components:
+        title = f"{len(weights)} largest {title}"
+    bars = "".join(
+        f'<rect x="{i * step:.1f}" y="{height - bar:.1f}" width="{0.8 * step:.1f}" '
+        f'height="{bar:.1f}" fill="#8a9199"/>'
+        for i, bar in enumerate(high.tolist())
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif">'
+        f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>'
+        f'<text x="0" y="12" font-size="12">{title}</text>{bars}</svg>'
+    )
 
 
 def circuit_svg(circuit: Circuit) -> str | None:
