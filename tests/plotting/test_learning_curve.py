@@ -1,5 +1,7 @@
 """Facts about the artists of `plotting/learning_curve.py`."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -61,6 +63,21 @@ def test_a_history_of_one_row_can_be_drawn(ax):
     plot_learning_curve(make_history([-3.0], best=0), ax=ax)
     ax.figure.canvas.draw()
     assert "kept: split 0, -3.000" in lines(ax)
+
+
+def test_iterations_of_a_mixture_have_no_size(ax):
+    columns = {
+        "n_iterations": np.array([0, 10, 20]),
+        "train": np.array([-3.0, -2.0, -1.5]),
+        "valid": np.array([-3.1, -2.4, -2.6]),
+        "seconds": np.linspace(0, 1, 3),
+    }
+    plot_learning_curve(SimpleNamespace(columns=lambda: columns, best=1), ax=ax)
+    assert ax.get_xlabel() == "iterations"
+    assert lines(ax)["train"].get_xdata().tolist() == [0, 10, 20]
+    kept = lines(ax)["kept: iteration 10, -2.400"]
+    assert (kept.get_xdata()[0], kept.get_ydata()[0]) == (10, -2.4)
+    assert ax.figure.axes == [ax]
 
 
 def test_history_plots_itself(ax):

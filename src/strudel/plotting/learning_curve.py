@@ -1,30 +1,39 @@
-"""Likelihood and size against the number of splits.
+"""Likelihood against the number of splits or of iterations, and size against splits.
 
-In:  a `History`.
-Out: the axes, with train and validation on the left scale and the size of the circuit on the right.
+In:  the history of a search or of a mixture.
+Out: the axes, with train and validation on the left scale and the size of a growing circuit on the
+     right.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from strudel._types import AnyArray
 from strudel.plotting.canvas import BLUE, FAINT, INK, ORANGE, RED, axes_or_current
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from strudel.learning.history import History
+
+class AnyHistory(Protocol):
+    """Columns `train` and `valid` against `n_splits` (with `n_edges`) or `n_iterations`."""
+
+    best: int
+
+    def columns(self) -> dict[str, AnyArray]:
+        """The columns by name."""
 
 
-def plot_learning_curve(history: History, ax: Axes | None = None) -> Axes:
-    """Draw mean log-likelihoods and size against splits, and mark the circuit that was kept.
+def plot_learning_curve(history: AnyHistory, ax: Axes | None = None) -> Axes:
+    """Draw mean log-likelihoods against splits or iterations, and mark the model that was kept.
 
     Parameters
     ----------
-    history : History
-        As in `Strudel.history_`.
+    history : History or MixtureHistory
+        As in `Strudel.history_`, with the size of the circuit, or in `StrudelMixture.history_`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
 
@@ -37,31 +46,39 @@ def plot_learning_curve(history: History, ax: Axes | None = None) -> Axes:
     --------
     >>> ax = plot_learning_curve(model.history_)  # doctest: +SKIP
     """
-    from matplotlib.ticker import EngFormatter
-
+    columns = history.columns()
+    step = "split" if "n_splits" in columns else "iteration"
+    n_steps, train, valid = columns[f"n_{step}s"], columns["train"], columns["valid"]
     ax = axes_or_current(ax)
-    size = ax.twinx()
-    size.fill_between(history.n_splits, history.n_edges, color=FAINT, alpha=0.35, linewidth=0)
-    size.set_ylabel("edges", color="#7b838c")
-    size.yaxis.set_major_formatter(EngFormatter(sep=""))  # 10k: short enough for a default figure
-    size.tick_params(axis="y", colors="#7b838c")
-    size.set_ylim(0, max(1.0, 1.6 * float(history.n_edges.max())))  # leaves room for the curves
-    size.spines[:].set_visible(False)
-    ax.set_zorder(size.get_zorder() + 1)  # the curves lie over the area of the size
-    ax.patch.set_visible(False)
-
-    marker = "o" if len(history.n_splits) == 1 else None
-    ax.plot(history.n_splits, history.train, color=ORANGE, marker=marker, label="train")
-    if not np.isnan(history.valid).all():
-        ax.plot(history.n_splits, history.valid, color=BLUE, marker=marker, label="validation")
-    split, value = int(history.n_splits[history.best]), float(history.valid[history.best])
-    if np.isnan(value):  # no validation rows: the last circuit was kept
-        value = float(history.train[history.best])
-    ax.axvline(split, color=RED, linewidth=0.8, linestyle=":")
-    ax.plot([split], [value], "o", color=RED, label=f"kept: split {split}, {value:.3f}")
-    ax.set(xlabel="splits", ylabel="mean log-likelihood (nats)")
+    if "n_edges" in columns:
+        _draw_size(ax, n_steps, columns["n_edges"])
+    marker = "o" if len(n_steps) == 1 else None
+    ax.plot(n_steps, train, color=ORANGE, marker=marker, label="train")
+    if not np.isnan(valid).all():
+        ax.plot(n_steps, valid, color=BLUE, marker=marker, label="validation")
+    best, value = int(n_steps[history.best]), float(valid[history.best])
+    if np.isnan(value):  # no validation rows: the last model was kept
+        value = float(train[history.best])
+    ax.axvline(best, color=RED, linewidth=0.8, linestyle=":")
+    ax.plot([best], [value], "o", color=RED, label=f"kept: {step} {best}, {value:.3f}")
+    ax.set(xlabel=f"{step}s", ylabel="mean log-likelihood (nats)")
     ax.spines["top"].set_visible(False)
     ax.tick_params(colors=INK)
     ax.margins(x=0.02)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, borderaxespad=0.2)
     return ax
+
+
+def _draw_size(ax: Axes, n_splits: AnyArray, n_edges: AnyArray) -> None:
+    """The size as a pale area behind the curves, on a scale of its own."""
+    from matplotlib.ticker import EngFormatter
+
+    size = ax.twinx()
+    size.fill_between(n_splits, n_edges, color=FAINT, alpha=0.35, linewidth=0)
+    size.set_ylabel("edges", color="#7b838c")
+    size.yaxis.set_major_formatter(EngFormatter(sep=""))  # 10k: short enough for a default figure
+    size.tick_params(axis="y", colors="#7b838c")
+    size.set_ylim(0, max(1.0, 1.6 * float(n_edges.max())))  # leaves room for the curves
+    size.spines[:].set_visible(False)
+    ax.set_zorder(size.get_zorder() + 1)  # the curves lie over the area of the size
+    ax.patch.set_visible(False)
