@@ -21,7 +21,7 @@ from strudel.cli.evidence import variable_names
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
-    from strudel.circuits.circuit import Circuit
+    from strudel.cli.models import Model
 
 Answer: TypeAlias = dict[str, Any]
 Line: TypeAlias = tuple[Any, ...]
@@ -31,7 +31,7 @@ Line: TypeAlias = tuple[Any, ...]
 class Question:
     """What was asked, checked against the model."""
 
-    circuit: Circuit
+    model: Model
     rows: FloatArray  # (n_rows, n_vars) what is given
     has_evidence: bool
     k: int
@@ -44,7 +44,7 @@ class Question:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all variables."""
-        return variable_names(self.circuit)
+        return variable_names(self.model)
 
     @property
     def columns(self) -> list[int]:
@@ -71,10 +71,10 @@ def find_marginals(question: Question) -> list[Answer]:
     from strudel.queries.moments import marginal_probabilities
 
     columns = question.columns
-    ones = marginal_probabilities(question.circuit, question.rows)[:, columns]
+    ones = marginal_probabilities(question.model, question.rows)[:, columns]
     answers = [{"probabilities": question.by_name(columns, row)} for row in ones]
     if question.has_evidence:
-        before = question.by_name(columns, marginal_probabilities(question.circuit)[columns])
+        before = question.by_name(columns, marginal_probabilities(question.model)[columns])
         answers = [answer | {"without_evidence": before} for answer in answers]
     return answers
 
@@ -102,15 +102,15 @@ def find_states(question: Question) -> list[Answer]:
     from strudel.queries.marginal import log_marginal
     from strudel.queries.most_probable import most_probable_state
 
-    circuit, rows, k = question.circuit, question.rows, question.k
-    states, log_p = most_probable_state(circuit, rows, k)
+    model, rows, k = question.model, question.rows, question.k
+    states, log_p = most_probable_state(model, rows, k)
     states, log_p = states.reshape(len(rows), k, -1), log_p.reshape(len(rows), k)
-    log_given = log_marginal(circuit, rows).tolist()
+    log_given = log_marginal(model, rows).tolist()
     answers = []
     for row, ones in enumerate(_unknown_ones(question)):
         best = [
             {
-                "state": question.by_name(range(circuit.n_vars), state),
+                "state": question.by_name(range(model.n_vars), state),
                 "log_probability": value,
                 "probability_given_evidence": math.exp(value - log_given[row]),
             }
@@ -138,13 +138,11 @@ def find_marginal_map(question: Question) -> list[Answer]:
     from strudel.queries.marginal import log_marginal
     from strudel.queries.marginal_map import marginal_map
 
-    circuit, rows = question.circuit, question.rows
-    log_given = log_marginal(circuit, rows).tolist()
+    model, rows = question.model, question.rows
+    log_given = log_marginal(model, rows).tolist()
     answers = []
     for row, ones in enumerate(_unknown_ones(question)):
-        found = marginal_map(
-            circuit, question.variables, rows[row], max_seconds=question.max_seconds
-        )
+        found = marginal_map(model, question.variables, rows[row], max_seconds=question.max_seconds)
         share = math.exp(found.log_probability - log_given[row])
         ones = {name: ones[name] for name in found.state if name in ones}
         answers.append(found._asdict() | {"probability_given_evidence": share, "marginals": ones})
@@ -165,7 +163,7 @@ def _unknown_ones(question: Question) -> list[dict[str, float]]:
     """For every row, how probable each variable that is not given is to be 1."""
     from strudel.queries.moments import marginal_probabilities
 
-    ones = marginal_probabilities(question.circuit, question.rows)
+    ones = marginal_probabilities(question.model, question.rows)
     unknown = [np.flatnonzero(np.isnan(row)) for row in question.rows]
     return [question.by_name(i.tolist(), row[i]) for i, row in zip(unknown, ones, strict=True)]
 
@@ -196,7 +194,7 @@ def find_evidence(question: Question) -> list[Answer]:
     """The probability of what is given."""
     from strudel.queries.marginal import log_marginal
 
-    return _probabilities(log_marginal(question.circuit, question.rows))
+    return _probabilities(log_marginal(question.model, question.rows))
 
 
 def find_conditional(question: Question) -> list[Answer]:
@@ -205,7 +203,7 @@ def find_conditional(question: Question) -> list[Answer]:
 
     assert question.of is not None
     rows = np.repeat(question.of, len(question.rows), axis=0)
-    return _probabilities(log_conditional(question.circuit, rows, question.rows))
+    return _probabilities(log_conditional(question.model, rows, question.rows))
 
 
 def _probabilities(log_p: FloatArray) -> list[Answer]:
@@ -225,14 +223,14 @@ def find_entropy(question: Question) -> list[Answer]:
     """The entropy of all variables."""
     from strudel.queries.information import entropy
 
-    return _nats(entropy(question.circuit, question.rows))
+    return _nats(entropy(question.model, question.rows))
 
 
 def find_information(question: Question) -> list[Answer]:
     """The mutual information of two sets of variables."""
     from strudel.queries.information import mutual_information
 
-    return _nats(mutual_information(question.circuit, question.a, question.b, question.rows))
+    return _nats(mutual_information(question.model, question.a, question.b, question.rows))
 
 
 def _nats(values: Any) -> list[Answer]:
@@ -251,7 +249,7 @@ def find_counts(question: Question) -> list[Answer]:
     """How many of some variables are 1."""
     from strudel.queries.counting import count_distribution
 
-    counts = count_distribution(question.circuit, question.variables, question.rows)
+    counts = count_distribution(question.model, question.variables, question.rows)
     return [{"probabilities": p, "mean": float(p @ np.arange(len(p)))} for p in counts]
 
 
@@ -275,7 +273,7 @@ def find_pairs(question: Question) -> list[Answer]:
     first, second = np.triu_indices(len(columns), k=1)
     answers = []
     for row in question.rows:
-        both = pair_probabilities(question.circuit, row)[np.ix_(columns, columns)]
+        both = pair_probabilities(question.model, row)[np.ix_(columns, columns)]
         one = both.diagonal()
         covariance = both - np.outer(one, one)
         deviation = np.sqrt(one * (1.0 - one))

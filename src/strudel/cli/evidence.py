@@ -18,7 +18,7 @@ from strudel.cli.sources import read_rows
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
-    from strudel.circuits.circuit import Circuit
+    from strudel.cli.models import Model
 
 GivenOption = Annotated[
     str | None,
@@ -31,37 +31,37 @@ GivenOption = Annotated[
 WORDS = {"0": 0, "1": 1, "false": 0, "true": 1}
 
 
-def variable_names(circuit: Circuit) -> tuple[str, ...]:
+def variable_names(model: Model) -> tuple[str, ...]:
     """The feature names, or x0, x1, ... when the model has none."""
-    if circuit.feature_names is not None:
-        return circuit.feature_names
-    return tuple(f"x{var}" for var in range(circuit.n_vars))
+    if model.feature_names is not None:
+        return model.feature_names
+    return tuple(f"x{var}" for var in range(model.n_vars))
 
 
-def read_given(circuit: Circuit, text: str | None) -> FloatArray:
+def read_given(model: Model, text: str | None) -> FloatArray:
     """One row per line of a table, else one row; NaN where nothing is said."""
     if text is None:
-        return np.full((1, circuit.n_vars), np.nan)
+        return np.full((1, model.n_vars), np.nan)
     if "=" in text and not Path(text).exists():
-        return read_values(circuit, text, "--given")
-    return _read_table(circuit, text)
+        return read_values(model, text, "--given")
+    return _read_table(model, text)
 
 
-def read_values(circuit: Circuit, text: str, option: str) -> FloatArray:
+def read_values(model: Model, text: str, option: str) -> FloatArray:
     """One row from ``x3=1,x7=0``."""
-    row = np.full((1, circuit.n_vars), np.nan)
+    row = np.full((1, model.n_vars), np.nan)
     for part in filter(str.strip, text.split(",")):
         name, sign, value = (piece.strip() for piece in part.rpartition("="))
         if not sign or value.lower() not in WORDS:
             raise InputError(f"{option} must give values like x3=1,x7=0, but has {part.strip()!r}.")
-        var = find_variable(circuit, name, option)
+        var = find_variable(model, name, option)
         if not np.isnan(row[0, var]):
             raise InputError(f"{option} names {name!r} twice.")
         row[0, var] = WORDS[value.lower()]
     return row
 
 
-def read_variables(circuit: Circuit, text: str | None, option: str) -> list[str] | None:
+def read_variables(model: Model, text: str | None, option: str) -> list[str] | None:
     """Names from ``x1,x2``, each once and known to the model; None if the option was not used."""
     if text is None:
         return None
@@ -69,15 +69,15 @@ def read_variables(circuit: Circuit, text: str | None, option: str) -> list[str]
     if not names:
         raise InputError(f"{option} must name at least one variable.")
     for name in names:
-        find_variable(circuit, name, option)
+        find_variable(model, name, option)
         if names.count(name) > 1:
             raise InputError(f"{option} names {name!r} twice.")
     return names
 
 
-def find_variable(circuit: Circuit, name: str, option: str) -> int:
+def find_variable(model: Model, name: str, option: str) -> int:
     """The number of the variable with this name."""
-    names = variable_names(circuit)
+    names = variable_names(model)
     if name in names:
         return names.index(name)
     close = difflib.get_close_matches(name, names, n=3)
@@ -85,17 +85,17 @@ def find_variable(circuit: Circuit, name: str, option: str) -> int:
     raise InputError(f"{option} names {name!r}, which the model does not have. {hint}")
 
 
-def _read_table(circuit: Circuit, source: str) -> FloatArray:
+def _read_table(model: Model, source: str) -> FloatArray:
     """The rows of a table; columns that it lacks are unknown."""
     table = read_rows(source)
     if table.feature_names is None:
-        if table.X.shape[1] != circuit.n_vars:
+        if table.X.shape[1] != model.n_vars:
             raise InputError(
                 f"{table.source} has {table.X.shape[1]} columns without names, "
-                f"but the model has {circuit.n_vars}."
+                f"but the model has {model.n_vars}."
             )
         return table.X.astype(np.float64)
-    columns = [find_variable(circuit, name, table.source) for name in table.feature_names]
-    rows = np.full((len(table.X), circuit.n_vars), np.nan)
+    columns = [find_variable(model, name, table.source) for name in table.feature_names]
+    rows = np.full((len(table.X), model.n_vars), np.nan)
     rows[:, columns] = table.X
     return rows

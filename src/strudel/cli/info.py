@@ -5,36 +5,46 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from strudel.cli.console import JsonOption, print_json, say, show_facts
-from strudel.cli.models import ModelArgument, read_model
+from strudel.cli.models import ModelArgument, model_of, read_file
 
 if TYPE_CHECKING:
     from strudel.circuits.circuit import Circuit
-    from strudel.learning.history import History
+    from strudel.circuits.mixture import Mixture
 
 
 def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Show what a model is and how it was learned.
 
     The four properties are checked on the circuit itself, not read from the file; where one does
-    not hold, the reason is given.
+    not hold, the reason is given. For a mixture they are those of the structure that its components
+    share.
     """
+    from strudel.circuits.mixture import Mixture
     from strudel.io.model_file import read_provenance
-    from strudel.queries.model import circuit_of
 
-    held = read_model(model)
-    circuit = circuit_of(held)
+    held = read_file(model)
+    found = model_of(held)
+    is_mixture = isinstance(found, Mixture)
+    circuit = found.structure if is_mixture else found
     report: dict[str, Any] = {
         "model": model,
         "kind": type(held).__name__,
         "size": _size(circuit),
+        "mixture": _mixture(found) if is_mixture else {},
         "properties": _properties(circuit),
         "learning": _learning(getattr(held, "history_", None)),
         "provenance": read_provenance(model),
     }
+    if is_mixture and found.n_components > 1:
+        reason = f"a row can come from any of the {found.n_components} components"
+        report["properties"]["deterministic as a whole"] = reason
     if as_json:
         print_json(report)
         return
     show_facts(str(model), report["size"])
+    if is_mixture:
+        say()
+        show_facts("Mixture, all components on this structure", report["mixture"])
     say()
     show_facts(
         "Structural properties, certified",
@@ -61,6 +71,20 @@ def _size(circuit: Circuit) -> dict[str, int]:
     }
 
 
+def _mixture(mixture: Mixture) -> dict[str, Any]:
+    import numpy as np
+    from scipy.special import entr
+
+    weights = mixture.weights
+    return {
+        "components": mixture.n_components,
+        "effective components": float(np.exp(entr(weights).sum())),  # all, if they weigh the same
+        "largest weight": float(weights.max()),
+        "smallest weight": float(weights.min()),
+        "parameters of all": mixture.n_parameters,
+    }
+
+
 def _properties(circuit: Circuit) -> dict[str, str | None]:
     """For each property the reason why it does not hold, or None."""
     from strudel.circuits import properties
@@ -73,20 +97,26 @@ def _properties(circuit: Circuit) -> dict[str, str | None]:
     }
 
 
-def _learning(history: History | None) -> dict[str, Any]:
-    """The end of the search in a few numbers."""
-    if history is None or len(history) == 0:
+def _learning(history: Any) -> dict[str, Any]:
+    """The end of the learning in a few numbers."""
+    if history is None:
         return {}
-    best = history.best
-    return {
-        "splits": int(history.n_splits[-1]),
-        "best after splits": int(history.n_splits[best]),
-        "train log-likelihood": float(history.train[best]),
-        "valid log-likelihood": float(history.valid[best]),
-        "valid before the first split": float(history.valid[0]),
+    columns = history.columns()
+    step = "split" if "n_splits" in columns else "iteration"
+    n_steps, best = columns[f"n_{step}s"], history.best
+    if len(n_steps) == 0:
+        return {}
+    facts = {
+        f"{step}s": int(n_steps[-1]),
+        f"best after {step}s": int(n_steps[best]),
+        "train log-likelihood": float(columns["train"][best]),
+        "valid log-likelihood": float(columns["valid"][best]),
         "stopped because": history.stopped_because,
-        "seconds": float(history.seconds[-1]),
+        "seconds": float(columns["seconds"][-1]),
     }
+    if n_steps[0] == 0:
+        facts[f"valid before the first {step}"] = float(columns["valid"][0])
+    return facts
 
 
 def _flat(facts: dict[str, Any]) -> dict[str, Any]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from strudel.cli.console import InputError
 
-if TYPE_CHECKING:
-    from strudel.circuits.circuit import Circuit
+Model: TypeAlias = Any  # a Circuit or a Mixture
 
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A .strudel file, as `strudel fit` writes it.")
 ]
 
 
-def read_model(path: Path) -> Any:
-    """The circuit or estimator in a file."""
+def read_file(path: Path) -> Any:
+    """The circuit, mixture or fitted estimator in a file."""
     from strudel.io.model_file import load
 
     if not path.exists():
@@ -28,8 +27,14 @@ def read_model(path: Path) -> Any:
     return load(path)
 
 
-def read_circuit(path: Path) -> Circuit:
-    """The circuit in a file."""
-    from strudel.queries.model import circuit_of
+def read_model(path: Path) -> Model:
+    """The circuit or mixture in a file, without the estimator around it."""
+    return model_of(read_file(path))
 
-    return circuit_of(read_model(path))
+
+def model_of(held: Any) -> Model:
+    """What a fitted estimator holds; a circuit or mixture is itself."""
+    for name in ("circuit_", "mixture_"):
+        if hasattr(held, name):
+            return getattr(held, name)
+    return held

@@ -16,7 +16,7 @@ import typer
 from strudel.cli import answers
 from strudel.cli.console import InputError, JsonOption, note, print_json, say
 from strudel.cli.evidence import GivenOption, read_given, read_values, read_variables
-from strudel.cli.models import ModelArgument, read_circuit
+from strudel.cli.models import ModelArgument, read_model
 
 SHOWN_LINES = 20  # of one answer
 SHOWN_ROWS = 5  # answers
@@ -110,17 +110,17 @@ def query(
         "--max-seconds": max_seconds,
     }
     _check_options(what, asked)
-    circuit = read_circuit(model)
+    held = read_model(model)
     question = answers.Question(
-        circuit=circuit,
-        rows=read_given(circuit, given),
+        model=held,
+        rows=read_given(held, given),
         has_evidence=given is not None,
         k=k or 1,
         max_seconds=max_seconds,
-        of=None if of is None else read_values(circuit, of, "--of"),
-        variables=read_variables(circuit, variables, "--variables"),
-        a=read_variables(circuit, a, "--a"),
-        b=read_variables(circuit, b, "--b"),
+        of=None if of is None else read_values(held, of, "--of"),
+        variables=read_variables(held, variables, "--variables"),
+        a=read_variables(held, a, "--a"),
+        b=read_variables(held, b, "--b"),
     )
     find, show = ANSWERS[what]
     found = [{"given": question.given(row)} | facts for row, facts in enumerate(find(question))]

@@ -13,7 +13,7 @@ import typer
 
 from strudel.cli.console import JsonOption, note, print_json
 from strudel.cli.evidence import GivenOption, read_given, variable_names
-from strudel.cli.models import ModelArgument, read_circuit
+from strudel.cli.models import ModelArgument, read_model
 from strudel.cli.outputs import check_output, write_text
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ def sample(
     """
     from strudel.queries.sampling import sample_conditional
 
-    circuit = read_circuit(model)
-    names = variable_names(circuit)
-    known = read_given(circuit, given)
+    held = read_model(model)
+    names = variable_names(held)
+    known = read_given(held, given)
     if output is not None:
         check_output(output, "the rows", {str(model), given}, ".csv")
-    rows = sample_conditional(circuit, known, n, rng=seed).reshape(-1, circuit.n_vars)
+    rows = sample_conditional(held, known, n, rng=seed).reshape(-1, held.n_vars)
     if output is not None:
         write_text(output, _csv(names, rows))
     report = {"n_rows": len(rows), "seed": seed, "output": output}

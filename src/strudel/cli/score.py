@@ -15,13 +15,12 @@ from strudel.cli.console import (
     print_json,
     show_facts,
 )
-from strudel.cli.models import ModelArgument, read_circuit
+from strudel.cli.models import Model, ModelArgument, read_model
 from strudel.cli.outputs import check_output, write_text
 from strudel.cli.sources import match_columns, read_rows
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
-    from strudel.circuits.circuit import Circuit
     from strudel.io.tables import Table
 
 
@@ -48,12 +47,12 @@ def score(
     """
     if output is not None:
         check_output(output, "the values", {str(model), data}, ".csv")
-    circuit = read_circuit(model)
-    table = match_columns(read_rows(data), circuit.n_vars, circuit.feature_names, "the model")
-    values = _log_probabilities(circuit, table)
+    held = read_model(model)
+    table = match_columns(read_rows(data), held.n_vars, held.feature_names, "the model")
+    values = _log_probabilities(held, table)
     if output is not None:
         write_text(output, _lines(values))
-    report = _report(circuit, table, values)
+    report = _report(held, table, values)
     if as_json:
         print_json(report | {"model": model, "data": data, "output": output})
         return
@@ -67,18 +66,18 @@ def score(
     show_facts("", facts if output is None else facts | {"values per row": output})
 
 
-def _log_probabilities(circuit: Circuit, table: Table) -> FloatArray:
+def _log_probabilities(model: Model, table: Table) -> FloatArray:
     """Complete rows through flows, the others with their unknown values summed out."""
     from strudel.queries.likelihood import log_likelihood
     from strudel.queries.marginal import log_marginal
 
     is_incomplete = _is_incomplete(table)
     if not is_incomplete.any():
-        return log_likelihood(circuit, table.X)
+        return log_likelihood(model, table.X)
     values = np.empty(len(table.X))
-    values[is_incomplete] = log_marginal(circuit, table.X[is_incomplete])
+    values[is_incomplete] = log_marginal(model, table.X[is_incomplete])
     if not is_incomplete.all():
-        values[~is_incomplete] = log_likelihood(circuit, table.X[~is_incomplete].astype(np.uint8))
+        values[~is_incomplete] = log_likelihood(model, table.X[~is_incomplete].astype(np.uint8))
     return values
 
 
@@ -88,11 +87,11 @@ def _is_incomplete(table: Table) -> np.ndarray:
     return np.asarray(np.isnan(table.X).any(axis=1))
 
 
-def _report(circuit: Circuit, table: Table, values: FloatArray) -> dict[str, Any]:
+def _report(model: Model, table: Table, values: FloatArray) -> dict[str, Any]:
     mean = float(values.mean())
     return {
         "log_likelihood": mean,
-        "bits_per_dimension": bits_per_dimension(mean, circuit.n_vars),
+        "bits_per_dimension": bits_per_dimension(mean, model.n_vars),
         "n_rows": len(values),
         "n_impossible": int(np.isneginf(values).sum()),
         "n_incomplete": int(_is_incomplete(table).sum()),
