@@ -39,9 +39,12 @@ _MODULE_OF = {
     "why_not_deterministic": "circuits.properties",
     # learning
     "SearchOptions": "learning.options",
+    "MixtureOptions": "learning.options",
     "History": "learning.history",
+    "MixtureHistory": "learning.mixture_history",
     "fit_parameters": "learning.parameters",
     "learn_structure": "learning.structure",
+    "fit_mixture": "learning.em",
     # queries
     "log_likelihood": "queries.likelihood",
     "log_marginal": "queries.marginal",
@@ -114,7 +117,10 @@ if TYPE_CHECKING:
     from strudel.errors import MissingDependencyError as MissingDependencyError
     from strudel.io.model_file import load as load
     from strudel.io.model_file import save as save
+    from strudel.learning.em import fit_mixture as fit_mixture
     from strudel.learning.history import History as History
+    from strudel.learning.mixture_history import MixtureHistory as MixtureHistory
+    from strudel.learning.options import MixtureOptions as MixtureOptions
     from strudel.learning.options import SearchOptions as SearchOptions
     from strudel.learning.parameters import fit_parameters as fit_parameters
     from strudel.learning.structure import learn_structure as learn_structure

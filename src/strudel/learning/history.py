@@ -1,10 +1,10 @@
-"""What happened during a search: one row per split, the best of them, and when to stop."""
+"""What happened while learning: one row per step, the best of them, and when to stop."""
 
 from __future__ import annotations
 
 import time
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,15 +13,13 @@ from strudel.errors import MissingDependencyError
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.options import SearchOptions
 
-COLUMNS = ("n_splits", "train", "valid", "n_edges", "rows_moved", "seconds")
 
+class Record:
+    """A table that grows by whole rows; columns are attributes."""
 
-class History:
-    """One row per circuit of the search, the first circuit included.
-
-    Columns are attributes: `n_splits`, `train` and `valid` (mean log-likelihoods), `n_edges`,
-    `rows_moved` (distinct training rows through the split edge) and `seconds` since the start.
-    """
+    COLUMNS: ClassVar[tuple[str, ...]]
+    WHOLE: ClassVar[tuple[str, ...]]  # columns of whole numbers
+    STEP: ClassVar[str]  # what one row is
 
     def __init__(self, started: float | None = None) -> None:
         self._rows: list[tuple[float, ...]] = []  # whole rows, so that an interrupt cannot tear one
@@ -33,58 +31,37 @@ class History:
         return len(self._rows)
 
     def __getattr__(self, name: str) -> AnyArray:
-        if name in COLUMNS:
-            dtype = np.int64 if name in ("n_splits", "n_edges", "rows_moved") else np.float64
-            place = COLUMNS.index(name)
+        if name in self.COLUMNS:
+            dtype = np.int64 if name in self.WHOLE else np.float64
+            place = self.COLUMNS.index(name)
             return np.array([row[place] for row in self.__dict__["_rows"]], dtype=dtype)
-        raise AttributeError(f"History has no attribute {name!r}")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
-    def add(self, growing: GrowingCircuit) -> None:
-        """Write down the circuit as it is now."""
-        row = (
-            growing.n_splits,
-            growing.train_log_likelihood,
-            growing.valid_log_likelihood,
-            growing.n_edges,
-            growing.rows_moved,
-            time.perf_counter() - self._started,
-        )
-        # Without validation rows (nan) the latest circuit is the best one.
-        is_best = not self._rows or not row[2] <= self._rows[self.best][2]
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._started
+
+    def _append(self, row: tuple[float, ...], is_best: bool) -> None:
+        is_first = not self._rows
         self._rows.append(row)
-        if is_best:
+        if is_first or is_best:
             self.best = len(self) - 1
-
-    def is_finished(self, search: SearchOptions) -> bool:
-        """Whether to stop; keeps the reason in `stopped_because`."""
-        last = len(self) - 1
-        if last - self.best >= search.patience:
-            self.stopped_because = "patience"
-        elif search.max_splits is not None and last >= search.max_splits:
-            self.stopped_because = "max_splits"
-        elif search.max_edges is not None and self._rows[-1][3] >= search.max_edges:
-            self.stopped_because = "max_edges"
-        elif (
-            search.max_seconds is not None
-            and time.perf_counter() - self._started >= search.max_seconds
-        ):
-            self.stopped_because = "max_seconds"
-        return self.stopped_because != ""
 
     def columns(self) -> dict[str, AnyArray]:
         """The columns by name."""
-        return {name: getattr(self, name) for name in COLUMNS}
+        return {name: getattr(self, name) for name in self.COLUMNS}
 
     @classmethod
     def from_columns(
         cls, columns: dict[str, AnyArray], best: int = 0, stopped_because: str = ""
-    ) -> History:
+    ) -> Self:
         """The history with these columns."""
-        lengths = {len(columns[name]) for name in COLUMNS}
+        lengths = {len(columns[name]) for name in cls.COLUMNS}
         if len(lengths) != 1 or not 0 <= best < max(lengths.pop(), 1):
             raise ValueError("The columns of a history must be equally long and hold the best row.")
         history = cls()
-        table = [np.asarray(columns[name]).tolist() for name in COLUMNS]
+        table = [np.asarray(columns[name]).tolist() for name in cls.COLUMNS]
         history._rows = list(zip(*table, strict=True))
         history.best = int(best)
         history.stopped_because = str(stopped_because)
@@ -101,15 +78,54 @@ class History:
         return pandas.DataFrame(self.columns())
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the likelihoods against the number of splits; returns the matplotlib axes."""
+        """Draw the likelihoods step by step; returns the matplotlib axes."""
         module = import_module("strudel.plotting.learning_curve")  # a later step than learning
         return module.plot_learning_curve(self, ax=ax)
 
     def __repr__(self) -> str:
+        name = type(self).__name__
         if not len(self):
-            return "History(empty)"
+            return f"{name}(empty)"
         return (
-            f"History(splits={len(self) - 1}, best={self.best}, "
-            f"valid={self._rows[self.best][2]:.4f}, "
-            f"stopped_because={self.stopped_because!r})"
+            f"{name}({self.STEP}={len(self) - 1}, best={self.best}, "
+            f"valid={self.valid[self.best]:.4f}, stopped_because={self.stopped_because!r})"
         )
+
+
+class History(Record):
+    """One row per circuit of the search, the first circuit included.
+
+    Columns are attributes: `n_splits`, `train` and `valid` (mean log-likelihoods), `n_edges`,
+    `rows_moved` (distinct training rows through the split edge) and `seconds` since the start.
+    """
+
+    COLUMNS = ("n_splits", "train", "valid", "n_edges", "rows_moved", "seconds")
+    WHOLE = ("n_splits", "n_edges", "rows_moved")
+    STEP = "splits"
+
+    def add(self, growing: GrowingCircuit) -> None:
+        """Write down the circuit as it is now."""
+        valid = growing.valid_log_likelihood
+        row = (
+            growing.n_splits,
+            growing.train_log_likelihood,
+            valid,
+            growing.n_edges,
+            growing.rows_moved,
+            self.elapsed,
+        )
+        # Without validation rows (nan) the latest circuit is the best one.
+        self._append(row, is_best=not self._rows or not valid <= self._rows[self.best][2])
+
+    def is_finished(self, search: SearchOptions) -> bool:
+        """Whether to stop; keeps the reason in `stopped_because`."""
+        last = len(self) - 1
+        if last - self.best >= search.patience:
+            self.stopped_because = "patience"
+        elif search.max_splits is not None and last >= search.max_splits:
+            self.stopped_because = "max_splits"
+        elif search.max_edges is not None and self._rows[-1][3] >= search.max_edges:
+            self.stopped_because = "max_edges"
+        elif search.max_seconds is not None and self.elapsed >= search.max_seconds:
+            self.stopped_because = "max_seconds"
+        return self.stopped_because != ""

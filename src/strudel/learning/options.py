@@ -10,6 +10,8 @@ EdgeScore = Literal["flow", "random"]
 VariableScore = Literal["mutual_information", "random"]
 Init = Literal["chow_liu", "independent"]
 TieRule = Literal["root_first", "depth_first"]
+Start = Literal["k-means", "k-means++", "random"]
+Smoothing = Literal["uniform", "single"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,59 @@ class SearchOptions:
         ):
             _check_number(name, getattr(self, name), lowest, Integral, "a whole number")
         for name in ("max_seconds", "pseudocount", "alpha"):
+            _check_number(name, getattr(self, name), 0, Real, "a finite number")
+
+
+@dataclass(frozen=True)
+class MixtureOptions:
+    """Options of EM for a mixture on one structure.
+
+    Parameters
+    ----------
+    n_components : int
+        Components of one run.
+    n_runs : int
+        Runs from different starts whose mixtures are averaged; the result has
+        `n_runs * n_components` components. Often worth more than a larger `n_components`.
+    n_restarts : int
+        Starts of every run, of which the best one is kept.
+    start : {"k-means", "k-means++", "random"}
+        First responsibilities: clusters of similar rows, from random centres or from centres far
+        apart, or random shares.
+    smoothing : {"uniform", "single"}
+        What parameters are drawn to: all edges of a sum alike, or the parameters of the single
+        circuit on the same rows.
+    pseudocount : float
+        How strongly, in virtual rows per sum node and component.
+    max_iterations : int
+        Stop after so many EM steps.
+    patience : int
+        Stop after so many steps without a better validation likelihood.
+    tolerance : float
+        What counts as better, in nats per row; without validation rows, of the training rows.
+    max_seconds : float, optional
+        Stop after so many seconds, too.
+    """
+
+    n_components: int = 10
+    n_runs: int = 1
+    n_restarts: int = 1
+    start: Start = "k-means"
+    smoothing: Smoothing = "uniform"
+    pseudocount: float = 1.0
+    max_iterations: int = 500
+    patience: int = 10
+    tolerance: float = 1e-5
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("start", get_args(Start)), ("smoothing", get_args(Smoothing))):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {value!r}.")
+        for name in ("n_components", "n_runs", "n_restarts", "max_iterations", "patience"):
+            _check_number(name, getattr(self, name), 1, Integral, "a whole number")
+        for name in ("pseudocount", "tolerance", "max_seconds"):
             _check_number(name, getattr(self, name), 0, Real, "a finite number")
 
 

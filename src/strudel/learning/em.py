@@ -1,0 +1,231 @@
+"""Fit a mixture of circuits with one structure by EM (section 5 of the paper).
+
+In:  a deterministic `Circuit` for the structure, and fully observed rows.
+Out: `Mixture`, the best one on the validation rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from strudel._types import FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture, average
+from strudel.data.bits import BitMatrix, merge_equal_rows
+from strudel.data.validation import as_bits
+from strudel.learning.em_steps import Ensemble, Prior, log_mean, uniform_prior
+from strudel.learning.mixture_history import MixtureHistory
+from strudel.learning.options import MixtureOptions
+from strudel.learning.parameters import fit_parameters
+from strudel.learning.shared_flows import Bag, Choices, share_flows
+from strudel.learning.starts import responsibilities
+
+
+def fit_mixture(
+    circuit: Circuit,
+    X: BitMatrix | ArrayLike,
+    n_components: int = 10,
+    *,
+    X_valid: BitMatrix | ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    options: MixtureOptions | None = None,
+    rng: np.random.Generator | int | None = None,
+    on_iteration: Callable[[MixtureHistory], None] | None = None,
+) -> Mixture:
+    """Fit a mixture whose components share the structure of a circuit.
+
+    The flow of every row is found once; an EM step is then a few additions per row and component.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Deterministic; its own parameters do not matter.
+    X : BitMatrix or array-like of shape (n_rows, n_vars)
+        Fully observed rows.
+    n_components : int
+        How many components one run has; that of `options` does not count.
+    X_valid : BitMatrix or array-like, optional
+        Rows that decide when to stop and which step to keep. Without them EM goes on until the
+        training likelihood hardly grows.
+    sample_weight : array-like of shape (n_rows,), optional
+        How often each row counts.
+    options : MixtureOptions, optional
+        Starts, smoothing, averaging and limits.
+    rng : numpy Generator or seed
+        For the starts.
+    on_iteration : callable, optional
+        Called with the history after every step, for progress.
+
+    Returns
+    -------
+    Mixture
+        A keyboard interrupt ends EM, not the call: the best mixture so far is returned.
+
+    Examples
+    --------
+    >>> from strudel import compile_chow_liu, learn_chow_liu_tree, log_likelihood
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, size=(300, 1)).repeat(5, axis=1) ^ (rng.random((300, 5)) < 0.1)
+    >>> mixture = fit_mixture(compile_chow_liu(learn_chow_liu_tree(X)), X, n_components=3, rng=0)
+    >>> mixture.n_components
+    3
+    """
+    options = replace(options or MixtureOptions(), n_components=n_components)
+    data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
+    trained = train_runs(data, options, np.random.default_rng(rng), on_iteration)
+    return average(trained.mixtures).with_names(circuit.feature_names)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureData:
+    """The rows as EM sees them: flows through one structure."""
+
+    rows: BitMatrix  # distinct training rows
+    single: Circuit  # the structure with its closed-form parameters
+    choices: Choices
+    train: list[Bag]
+    valid: list[Bag]
+
+    @classmethod
+    def of(
+        cls,
+        circuit: Circuit,
+        train: BitMatrix,
+        valid: BitMatrix | ArrayLike | None,
+        options: MixtureOptions,
+    ) -> MixtureData:
+        """Merge equal rows and find all flows."""
+        rows, _ = merge_equal_rows(train)
+        if rows.total_weight == 0.0:
+            raise ValueError("Learning needs at least one row that counts.")
+        tables = [rows] if valid is None else [rows, merge_equal_rows(as_bits(valid))[0]]
+        # Without smoothing a parameter may be zero; its log then allows no differences.
+        choices, bags = share_flows(circuit, *tables, has_defaults=options.pseudocount > 0.0)
+        single = fit_parameters(circuit, rows, pseudocount=1.0)
+        return cls(rows, single, choices, bags[0], [] if valid is None else bags[1])
+
+    @property
+    def train_total(self) -> float:
+        """Weight of all training rows."""
+        return self.rows.total_weight
+
+    @property
+    def valid_weight(self) -> FloatArray:
+        """Weight of every validation row."""
+        return np.concatenate([bag.weight for bag in self.valid]) if self.valid else np.empty(0)
+
+    def prior(self, options: MixtureOptions) -> Prior:
+        """What parameters are drawn to."""
+        if options.smoothing == "single":
+            return Prior(float(options.pseudocount), self.single.theta)
+        return uniform_prior(self.single, options.pseudocount)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedRuns:
+    """Mixtures of several runs, to be averaged."""
+
+    mixtures: list[Mixture]
+    valid_log_p: FloatArray  # (n_valid, n_runs)
+    history: MixtureHistory
+
+
+def train_runs(
+    data: MixtureData,
+    options: MixtureOptions,
+    rng: np.random.Generator,
+    on_iteration: Callable[[MixtureHistory], None] | None = None,
+    row_weight: FloatArray | None = None,
+) -> TrainedRuns:
+    """Train `n_runs` mixtures side by side, each from `n_restarts` starts of which one is kept.
+
+    `row_weight` of shape `(n_runs, n_rows)` gives every run its own weights.
+    """
+    n_groups = options.n_runs * options.n_restarts
+    if row_weight is None:
+        weights = [bag.weight[np.newaxis] for bag in data.train]
+    else:
+        per_group = np.repeat(row_weight, options.n_restarts, axis=0)
+        stops = np.cumsum([bag.n_rows for bag in data.train])
+        weights = np.split(per_group, stops[:-1], axis=1)
+    ensemble = Ensemble(data.choices, data.prior(options), n_groups, options.n_components)
+    history = MixtureHistory()
+    _start(ensemble, data, weights, options, rng)
+    best = _climb(ensemble, data, weights, options, history, on_iteration)
+    mixtures = ensemble.mixtures(best.count, best.total)
+    kept = [
+        first + int(np.argmax(best.score[first : first + options.n_restarts]))
+        for first in range(0, n_groups, options.n_restarts)
+    ]
+    return TrainedRuns([mixtures[g] for g in kept], best.valid_log_p[:, kept], history)
+
+
+def _start(
+    ensemble: Ensemble,
+    data: MixtureData,
+    weights: list[FloatArray],
+    options: MixtureOptions,
+    rng: np.random.Generator,
+) -> None:
+    """The counts of the first responsibilities."""
+    starts = [
+        responsibilities(data.rows, options.n_components, options.start, rng)
+        for _ in range(ensemble.n_groups)
+    ]
+    first = 0
+    for bag, weight in zip(data.train, weights, strict=True):
+        rows = slice(first, first + bag.n_rows)
+        share = np.concatenate([start(rows) for start in starts], axis=1)
+        ensemble.add(bag, share.astype(np.float32), weight)
+        first += bag.n_rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The counts behind the best parameters."""
+
+    count: FloatArray
+    total: FloatArray
+    valid_log_p: FloatArray  # (n_valid, n_groups)
+    score: FloatArray  # (n_groups,) log-likelihood by which restarts are compared
+
+
+def _climb(
+    ensemble: Ensemble,
+    data: MixtureData,
+    weights: list[FloatArray],
+    options: MixtureOptions,
+    history: MixtureHistory,
+    on_iteration: Callable[[MixtureHistory], None] | None,
+) -> _Best:
+    """EM steps until validation says stop."""
+    best: Any = None
+    valid_weight = data.valid_weight
+    has_valid = valid_weight.sum() > 0.0
+    valid_log_p = np.empty((0, ensemble.n_groups))
+    valid = np.nan
+    try:
+        while not history.stopped_because:
+            ensemble.maximise()
+            if has_valid:
+                valid_log_p = ensemble.log_likelihoods(data.valid)
+                valid = float(valid_weight @ log_mean(valid_log_p) / valid_weight.sum())
+            count, total = ensemble.count.copy(), ensemble.total.copy()
+            by_group, train = ensemble.expect(data.train, weights)
+            score = valid_weight @ valid_log_p if has_valid else by_group
+            candidate = _Best(count, total, valid_log_p, score)
+            if history.add(train / data.train_total, valid, options.tolerance) or best is None:
+                best = candidate
+            history.is_finished(options)
+            if on_iteration is not None:
+                on_iteration(history)
+    except KeyboardInterrupt:
+        history.stopped_because = "interrupted"
+        if best is None:
+            raise
+    return best

@@ -1,0 +1,44 @@
+"""What happened during EM: one row per step, the best of them, and when to stop."""
+
+from __future__ import annotations
+
+from strudel.learning.history import Record
+from strudel.learning.options import MixtureOptions
+
+
+class MixtureHistory(Record):
+    """One row per EM step, the start included.
+
+    Columns are attributes: `n_iterations`, `train` and `valid` (mean log-likelihoods of the
+    mixture) and `seconds` since the start.
+    """
+
+    COLUMNS = ("n_iterations", "train", "valid", "seconds")
+    WHOLE = ("n_iterations",)
+    STEP = "iterations"
+
+    def __init__(self, started: float | None = None) -> None:
+        super().__init__(started)
+        self._last_gain = 0  # the last step that was better by more than the tolerance
+        self._gained = -float("inf")
+
+    def add(self, train: float, valid: float, tolerance: float) -> bool:
+        """Write down the mixture after another step; returns whether it is the best so far."""
+        judge = train if valid != valid else valid  # without validation rows (nan) the training
+        best = self._rows[self.best] if self._rows else None
+        is_best = best is None or judge > (best[1] if best[2] != best[2] else best[2])
+        self._append((len(self), train, valid, self.elapsed), is_best)
+        if judge > self._gained + tolerance:
+            self._gained, self._last_gain = judge, len(self) - 1
+        return is_best
+
+    def is_finished(self, options: MixtureOptions) -> bool:
+        """Whether to stop; keeps the reason in `stopped_because`."""
+        last = len(self) - 1
+        if last - self._last_gain >= options.patience:
+            self.stopped_because = "patience"
+        elif last >= options.max_iterations:
+            self.stopped_because = "max_iterations"
+        elif options.max_seconds is not None and self.elapsed >= options.max_seconds:
+            self.stopped_because = "max_seconds"
+        return self.stopped_because != ""

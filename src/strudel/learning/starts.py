@@ -1,0 +1,65 @@
+"""Where EM begins: first responsibilities of the components for the rows.
+
+In:  the rows and the number of components.
+Out: for any block of rows, one share per row and component.
+
+Components that begin alike stay alike for ever, so a start has to tell them apart: by clusters of
+similar rows, or by chance.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from strudel._types import FloatArray
+from strudel.data.bits import BitMatrix
+from strudel.learning.options import Start
+
+Responsibilities = Callable[[slice], FloatArray]  # rows -> (n_rows, n_components)
+
+CLUSTERED_ROWS = 2**15  # rows that k-means looks at; the others go to the nearest centre
+UNEVEN = 0.1  # shape of the gamma variates of a random start: most of a row goes to few components
+
+
+def responsibilities(
+    bits: BitMatrix, n_components: int, start: Start, rng: np.random.Generator
+) -> Responsibilities:
+    """First responsibilities of one mixture."""
+    if start == "random":
+        seed = int(rng.integers(2**63))
+        return lambda rows: _random_shares(rows, n_components, seed)
+    from sklearn.cluster import MiniBatchKMeans  # late: the rest of learning needs neither
+    from threadpoolctl import threadpool_limits
+
+    table = bits.unpack()
+    chosen = np.arange(bits.n_rows)
+    if bits.n_rows > CLUSTERED_ROWS:
+        chosen = np.sort(rng.choice(bits.n_rows, CLUSTERED_ROWS, replace=False))
+    sample = table[chosen].astype(np.float32)
+    clusters = MiniBatchKMeans(
+        min(n_components, len(sample)),
+        init="random" if start == "k-means" else "k-means++",
+        max_iter=5,
+        n_init=1,
+        random_state=int(rng.integers(2**31)),
+    )
+    # One thread: the work is small, and pools of several libraries would wait for one another.
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fewer distinct rows than clusters: some stay empty
+        clusters.fit(sample, sample_weight=bits.weights[chosen])
+        label = np.concatenate(
+            [
+                clusters.predict(table[first : first + CLUSTERED_ROWS].astype(np.float32))
+                for first in range(0, bits.n_rows, CLUSTERED_ROWS)
+            ]
+        )
+    return lambda rows: (label[rows, np.newaxis] == np.arange(n_components)).astype(np.float64)
+
+
+def _random_shares(rows: slice, n_components: int, seed: int) -> FloatArray:
+    rng = np.random.default_rng([seed, rows.start])
+    share = rng.gamma(UNEVEN, size=(rows.stop - rows.start, n_components)) + 1e-300
+    return share / share.sum(axis=1, keepdims=True)
