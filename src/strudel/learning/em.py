@@ -7,12 +7,15 @@ Out: `Mixture`, the best one on the validation rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from strudel._numba import use_threads
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
@@ -24,6 +27,10 @@ from strudel.learning.options import MixtureOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.shared_flows import Bag, Choices, share_flows
 from strudel.learning.starts import responsibilities
+
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # what pseudocount="auto" tries
+FEW_ADDITIONS = 2**22  # what one thread does in a millisecond or two
+TRAINING_STRENGTH = 2.0  # pseudocount during EM when it is chosen afterwards
 
 
 def fit_mixture(
@@ -77,8 +84,9 @@ def fit_mixture(
     """
     options = replace(options or MixtureOptions(), n_components=n_components)
     data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
-    trained = train_runs(data, options, np.random.default_rng(rng), on_iteration)
-    return average(trained.mixtures).with_names(circuit.feature_names)
+    runs = train_runs(data, options, np.random.default_rng(rng), on_iteration)
+    mixtures = runs.mixtures(best_prior(data, runs, options))
+    return average(mixtures).with_names(circuit.feature_names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +112,10 @@ class MixtureData:
         if rows.total_weight == 0.0:
             raise ValueError("Learning needs at least one row that counts.")
         tables = [rows] if valid is None else [rows, merge_equal_rows(as_bits(valid))[0]]
+        if valid is None and options.pseudocount == "auto":
+            raise ValueError("pseudocount='auto' is chosen on validation rows, but there are none.")
         # Without smoothing a parameter may be zero; its log then allows no differences.
-        choices, bags = share_flows(circuit, *tables, has_defaults=options.pseudocount > 0.0)
+        choices, bags = share_flows(circuit, *tables, has_defaults=options.pseudocount != 0.0)
         single = fit_parameters(circuit, rows, pseudocount=1.0)
         return cls(rows, single, choices, bags[0], [] if valid is None else bags[1])
 
@@ -114,25 +124,71 @@ class MixtureData:
         """Weight of all training rows."""
         return self.rows.total_weight
 
-    @property
+    def valid_score(self, log_p: FloatArray) -> float:
+        """Mean log-likelihood of the validation rows under the average of some groups."""
+        weight = self.valid_weight
+        return float(weight @ log_mean(log_p) / weight.sum())
+
+    @cached_property
     def valid_weight(self) -> FloatArray:
         """Weight of every validation row."""
         return np.concatenate([bag.weight for bag in self.valid]) if self.valid else np.empty(0)
 
-    def prior(self, options: MixtureOptions) -> Prior:
-        """What parameters are drawn to."""
+    def prior(self, options: MixtureOptions, strength: float | None = None) -> Prior:
+        """What parameters are drawn to, with another strength than that of the options if given."""
+        if strength is None:
+            strength = TRAINING_STRENGTH if options.pseudocount == "auto" else options.pseudocount
         if options.smoothing == "single":
-            return Prior(float(options.pseudocount), self.single.theta)
-        return uniform_prior(self.single, options.pseudocount)
+            return Prior(float(strength), self.single.theta)
+        return uniform_prior(self.single, strength)
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedRuns:
-    """Mixtures of several runs, to be averaged."""
+class Runs:
+    """Trained mixtures of equal size, as the counts from which any smoothing can be read off."""
 
-    mixtures: list[Mixture]
-    valid_log_p: FloatArray  # (n_valid, n_runs)
+    choices: Choices
+    n_runs: int
+    count: FloatArray  # (n_states, n_runs * n_components)
+    total: FloatArray  # (n_runs * n_components,)
     history: MixtureHistory
+
+    def _with(self, prior: Prior) -> Ensemble:
+        size = len(self.total) // self.n_runs
+        return Ensemble(self.choices, prior, self.n_runs, size, self.count, self.total)
+
+    def mixtures(self, prior: Prior) -> list[Mixture]:
+        """The mixture of every run."""
+        return self._with(prior).mixtures()
+
+    def log_likelihoods(self, prior: Prior, bags: list[Bag]) -> FloatArray:
+        """Log-likelihood of each row under each run."""
+        ensemble = self._with(prior)
+        with _threads_for(bags, ensemble):
+            ensemble.maximise()
+            return ensemble.log_likelihoods(bags)
+
+
+def priors(data: MixtureData, options: MixtureOptions) -> list[Prior]:
+    """What the strength of smoothing is chosen from."""
+    if options.pseudocount != "auto":
+        return [data.prior(options)]
+    return [data.prior(options, strength) for strength in STRENGTHS]
+
+
+def best_prior(data: MixtureData, runs: Runs, options: MixtureOptions) -> Prior:
+    """The prior that is best for the average of the runs on the validation rows."""
+    choice = priors(data, options)
+    if len(choice) == 1:
+        return choice[0]
+    scores = [data.valid_score(runs.log_likelihoods(prior, data.valid)) for prior in choice]
+    return choice[int(np.argmax(scores))]
+
+
+def _threads_for(bags: list[Bag], ensemble: Ensemble) -> AbstractContextManager[None]:
+    """One thread where a step ends sooner than a second one would begin."""
+    n_additions = sum(len(bag.row_state) for bag in bags) * len(ensemble.total)
+    return use_threads(1) if n_additions < FEW_ADDITIONS else nullcontext()
 
 
 def train_runs(
@@ -141,7 +197,7 @@ def train_runs(
     rng: np.random.Generator,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
     row_weight: FloatArray | None = None,
-) -> TrainedRuns:
+) -> Runs:
     """Train `n_runs` mixtures side by side, each from `n_restarts` starts of which one is kept.
 
     `row_weight` of shape `(n_runs, n_rows)` gives every run its own weights.
@@ -156,13 +212,14 @@ def train_runs(
     ensemble = Ensemble(data.choices, data.prior(options), n_groups, options.n_components)
     history = MixtureHistory()
     _start(ensemble, data, weights, options, rng)
-    best = _climb(ensemble, data, weights, options, history, on_iteration)
-    mixtures = ensemble.mixtures(best.count, best.total)
+    with _threads_for(data.train, ensemble):
+        best = _climb(ensemble, data, weights, options, history, on_iteration)
     kept = [
         first + int(np.argmax(best.score[first : first + options.n_restarts]))
         for first in range(0, n_groups, options.n_restarts)
     ]
-    return TrainedRuns([mixtures[g] for g in kept], best.valid_log_p[:, kept], history)
+    columns = (np.array(kept)[:, np.newaxis] * ensemble.size + np.arange(ensemble.size)).ravel()
+    return Runs(data.choices, options.n_runs, best.count[:, columns], best.total[columns], history)
 
 
 def _start(
@@ -191,7 +248,6 @@ class _Best:
 
     count: FloatArray
     total: FloatArray
-    valid_log_p: FloatArray  # (n_valid, n_groups)
     score: FloatArray  # (n_groups,) log-likelihood by which restarts are compared
 
 
@@ -205,20 +261,18 @@ def _climb(
 ) -> _Best:
     """EM steps until validation says stop."""
     best: Any = None
-    valid_weight = data.valid_weight
-    has_valid = valid_weight.sum() > 0.0
-    valid_log_p = np.empty((0, ensemble.n_groups))
+    has_valid = data.valid_weight.sum() > 0.0
     valid = np.nan
     try:
         while not history.stopped_because:
             ensemble.maximise()
             if has_valid:
                 valid_log_p = ensemble.log_likelihoods(data.valid)
-                valid = float(valid_weight @ log_mean(valid_log_p) / valid_weight.sum())
+                valid = data.valid_score(valid_log_p)
             count, total = ensemble.count.copy(), ensemble.total.copy()
             by_group, train = ensemble.expect(data.train, weights)
-            score = valid_weight @ valid_log_p if has_valid else by_group
-            candidate = _Best(count, total, valid_log_p, score)
+            score = data.valid_weight @ valid_log_p if has_valid else by_group
+            candidate = _Best(count, total, score)
             if history.add(train / data.train_total, valid, options.tolerance) or best is None:
                 best = candidate
             history.is_finished(options)

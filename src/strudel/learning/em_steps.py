@@ -58,14 +58,22 @@ class Ensemble:
     they determine the parameters.
     """
 
-    def __init__(self, choices: Choices, prior: Prior, n_groups: int, size: int) -> None:
+    def __init__(
+        self,
+        choices: Choices,
+        prior: Prior,
+        n_groups: int,
+        size: int,
+        count: FloatArray | None = None,
+        total: FloatArray | None = None,
+    ) -> None:
         self.choices = choices
         self.prior = prior
         self.n_groups = n_groups
         self.size = size
         shape = (choices.n_states, n_groups * size)
-        self.count: FloatArray = np.zeros(shape)
-        self.total: FloatArray = np.zeros(shape[1])
+        self.count: FloatArray = np.zeros(shape) if count is None else count.copy()
+        self.total: FloatArray = np.zeros(shape[1]) if total is None else total.copy()
         self._log_theta: FloatArray = np.zeros(shape)  # stays 0 for "no choice here"
         self._delta: AnyArray = np.zeros(shape, dtype=np.float32)  # to the default of the place
         self._base: AnyArray = np.zeros(shape[1], dtype=np.float32)  # all defaults, and the weight
@@ -82,7 +90,7 @@ class Ensemble:
             self._log_theta,
         )
         usual = choices.default[choices.default != NONE]
-        self._base[:] = self._log_theta[usual].sum(axis=0) + self._log_weight(self.total)
+        self._base[:] = self._log_theta[usual].sum(axis=0) + self._log_weight()
         _differences(
             self._log_theta, choices.place_first, choices.place_state, choices.default, self._delta
         )
@@ -124,17 +132,17 @@ class Ensemble:
         _expect(bag.row_first, bag.row_state, self._base, self._delta, share, log_p)
         return share, log_p
 
-    def _log_weight(self, total: FloatArray) -> FloatArray:
-        mass = total.reshape(-1, self.size)
+    def _log_weight(self) -> FloatArray:
+        mass = self.total.reshape(-1, self.size)
         # One virtual row per group keeps every weight above zero.
         weight = (mass + 1.0 / self.size) / (mass.sum(axis=1, keepdims=True) + 1.0)
         return np.log(weight).ravel()
 
-    def mixtures(self, count: FloatArray, total: FloatArray) -> list[Mixture]:
-        """Every group as a mixture, for the counts after some M-step."""
+    def mixtures(self) -> list[Mixture]:
+        """Every group as a mixture, for the counts that some M-step completed."""
         circuit, edge = self.choices.circuit, self.choices.edge
-        edge_count = np.zeros((circuit.n_edges, count.shape[1]))
-        edge_count[edge] = count[: len(edge)]
+        edge_count = np.zeros((circuit.n_edges, len(self.total)))
+        edge_count[edge] = self.count[: len(edge)]
         log_theta = np.empty_like(edge_count)
         _log_parameters(
             edge_count,
@@ -143,7 +151,7 @@ class Ensemble:
             self.prior.strength,
             log_theta,
         )
-        log_weight = self._log_weight(total)
+        log_weight = self._log_weight()
         columns = [slice(g * self.size, (g + 1) * self.size) for g in range(self.n_groups)]
         return [
             Mixture(circuit, np.ascontiguousarray(log_theta[:, own]), log_weight[own])
@@ -245,7 +253,7 @@ def _part_start(first: IntArray, part: int) -> int:
     return int(np.searchsorted(first[:n_lines], np.int64(first[n_lines]) * part // N_PARTS))
 
 
-@parallel_kernel
+@kernel
 def _complete(
     total: FloatArray,
     place_first: IntArray,
@@ -254,7 +262,7 @@ def _complete(
     count: FloatArray,
 ) -> None:
     """The default of a place gets what its other states leave over."""
-    for p in prange(len(default)):
+    for p in range(len(default)):
         usual = default[p]
         if usual == NONE:
             continue
@@ -290,7 +298,7 @@ def _log_parameters(
                 log_theta[s, j] = np.log(theta) if theta > 0.0 else -np.inf
 
 
-@parallel_kernel
+@kernel
 def _differences(
     log_theta: FloatArray,
     place_first: IntArray,
@@ -299,7 +307,7 @@ def _differences(
     delta: AnyArray,
 ) -> None:
     """Log-parameters less that of the place's default, where it has one."""
-    for p in prange(len(default)):
+    for p in range(len(default)):
         usual = default[p]
         for i in range(place_first[p], place_first[p + 1]):
             s = place_state[i]

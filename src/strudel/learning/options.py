@@ -95,8 +95,9 @@ class MixtureOptions:
     smoothing : {"uniform", "single"}
         What parameters are drawn to: all edges of a sum alike, or the parameters of the single
         circuit on the same rows.
-    pseudocount : float
-        How strongly, in virtual rows per sum node and component.
+    pseudocount : float or "auto"
+        How strongly, in virtual rows per sum node and component; "auto" chooses on the validation
+        rows once EM has ended.
     max_iterations : int
         Stop after so many EM steps.
     patience : int
@@ -112,7 +113,7 @@ class MixtureOptions:
     n_restarts: int = 1
     start: Start = "k-means"
     smoothing: Smoothing = "uniform"
-    pseudocount: float = 1.0
+    pseudocount: float | Literal["auto"] = 1.0
     max_iterations: int = 500
     patience: int = 10
     tolerance: float = 1e-5
@@ -126,7 +127,8 @@ class MixtureOptions:
         for name in ("n_components", "n_runs", "n_restarts", "max_iterations", "patience"):
             _check_number(name, getattr(self, name), 1, Integral, "a whole number")
         for name in ("pseudocount", "tolerance", "max_seconds"):
-            _check_number(name, getattr(self, name), 0, Real, "a finite number")
+            if getattr(self, name) != "auto" or name != "pseudocount":
+                _check_number(name, getattr(self, name), 0, Real, "a finite number")
 
 
 def _check_number(name: str, value: Any, lowest: int, kind: type, words: str) -> None:

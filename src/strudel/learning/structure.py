@@ -66,6 +66,29 @@ def learn_structure(
     True
     """
     search = search or SearchOptions()
+    train_bits, growing, history = grow(train, valid, search=search, rng=rng, on_split=on_split)
+    try:
+        best = growing.snapshot(history.best)
+    except KeyboardInterrupt:  # the search is over: finish what it found
+        history.stopped_because = "interrupted"
+        best = growing.snapshot(history.best)
+    del growing  # its flows are as large as those to come
+    try:
+        return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
+    except KeyboardInterrupt:
+        history.stopped_because = "interrupted"
+        return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
+
+
+def grow(
+    train: BitMatrix | ArrayLike,
+    valid: BitMatrix | ArrayLike | None,
+    *,
+    search: SearchOptions,
+    rng: np.random.Generator | int | None = None,
+    on_split: Callable[[History], None] | None = None,
+) -> tuple[BitMatrix, GrowingCircuit, History]:
+    """The search itself: the training rows as it saw them, and every circuit it passed."""
     rng = np.random.default_rng(rng)
     history = History()
     train_bits = _merged(as_bits(train))
@@ -94,18 +117,7 @@ def learn_structure(
                 on_split(history)
     except KeyboardInterrupt:
         history.stopped_because = "interrupted"
-
-    try:
-        best = growing.snapshot(history.best)
-    except KeyboardInterrupt:  # the search is over: finish what it found
-        history.stopped_because = "interrupted"
-        best = growing.snapshot(history.best)
-    del growing, variables  # their flows are as large as those to come
-    try:
-        return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
-    except KeyboardInterrupt:
-        history.stopped_because = "interrupted"
-        return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
+    return train_bits, growing, history
 
 
 def first_circuit(train: BitMatrix, search: SearchOptions) -> Circuit:

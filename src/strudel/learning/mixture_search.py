@@ -1,0 +1,208 @@
+"""Choose a mixture on validation rows: how many splits, how many components, how many runs.
+
+In:  the circuits a structure search passes, and training and validation rows.
+Out: the winning `Mixture`, and every trial.
+
+Successive halving: all settings get one short run; the best third gets more runs, longer ones, and
+so on, until one setting is left that is filled up with runs to the largest size allowed. Runs of a
+setting are averaged, so none is lost from one round to the next. Smoothing is chosen last, for the
+average: the more runs, the less of it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from strudel._types import FloatArray
+from strudel.circuits.mixture import Mixture, average
+from strudel.data.bits import BitMatrix
+from strudel.learning.em import MixtureData, Runs, priors, train_runs
+from strudel.learning.em_steps import Prior
+from strudel.learning.growing import GrowingCircuit
+from strudel.learning.mixture_history import MixtureHistory
+from strudel.learning.options import MixtureOptions
+
+SPLITS = (0, 30, 100, 300, 1000)  # lengths of prefixes, besides the circuit that won the search
+COMPONENTS = (25, 75, 225)  # of one run
+MOST_RUNS = 64  # more hardly help
+MOST_NUMBERS = 2**24  # parameters of all components, those that carry no choice included: 128 MiB
+COLUMNS = 1024  # components that learn side by side
+
+
+class Round(NamedTuple):
+    """One round of successive halving."""
+
+    n_kept: int  # settings that enter it
+    n_runs: int  # that each of them has after it
+    max_iterations: int
+    patience: int
+
+
+ROUNDS = (Round(10**9, 1, 8, 3), Round(6, 4, 40, 4), Round(2, 16, 100, 5), Round(1, 64, 100, 5))
+
+
+class Trial(NamedTuple):
+    """What one setting reached in one round."""
+
+    n_splits: int
+    n_components: int  # of one run
+    n_runs: int
+    pseudocount: float
+    valid: float  # mean log-likelihood of the average of its runs
+    seconds: float  # since the search began
+
+
+@dataclass(eq=False)
+class _Setting:
+    """A structure, a number of components, and what it has been trained to so far."""
+
+    n_splits: int
+    data: MixtureData
+    n_components: int
+    most_runs: int
+    priors: list[Prior]
+    parts: list[Runs] = field(default_factory=list)
+    log_p: list[FloatArray] = field(default_factory=list)  # (n_valid, n_runs) for each prior
+    best: int = 0  # the prior that suits the average best
+    valid: float = -math.inf  # and what it reaches
+
+    @property
+    def n_runs(self) -> int:
+        return sum(runs.n_runs for runs in self.parts)
+
+    @property
+    def prior(self) -> Prior:
+        return self.priors[self.best]
+
+    def add(self, runs: Runs) -> None:
+        """Average with more runs, and smooth anew."""
+        more = [runs.log_likelihoods(prior, self.data.valid) for prior in self.priors]
+        if self.parts:
+            more = [np.hstack(pair) for pair in zip(self.log_p, more, strict=True)]
+        scores = [self.data.valid_score(log_p) for log_p in more]
+        self.parts.append(runs)
+        self.log_p = more
+        self.best = int(np.argmax(scores))
+        self.valid = scores[self.best]
+
+
+class MixtureSearch:
+    """A search over settings.
+
+    Parameters
+    ----------
+    options : MixtureOptions
+        How every run starts and is smoothed.
+    n_components : sequence of int
+        Components of one run, to be tried.
+    n_runs : int, optional
+        How many runs to average in the end; as many as `max_components` allows when not given.
+    max_components : int
+        Components of the whole mixture.
+    max_seconds : float, optional
+        Stop after so many seconds, with the best so far. Without it the result depends on the seed
+        alone.
+    """
+
+    def __init__(
+        self,
+        options: MixtureOptions,
+        *,
+        n_components: Sequence[int] = COMPONENTS,
+        n_runs: int | None = None,
+        max_components: int = 3200,
+        max_seconds: float | None = None,
+        rng: np.random.Generator | int | None = None,
+        on_trial: Callable[[Trial, str], None] | None = None,
+    ) -> None:
+        self.options = options
+        self.n_components = n_components
+        self.n_runs = n_runs
+        self.max_components = max_components
+        self.deadline = math.inf if max_seconds is None else time.perf_counter() + max_seconds
+        self.rng = np.random.default_rng(rng)
+        self.on_trial = on_trial
+        self.trials: list[Trial] = []
+        self.stopped_because = ""
+        self._started = time.perf_counter()
+
+    def run(
+        self, growing: GrowingCircuit, prefixes: Sequence[int], train: BitMatrix, valid: BitMatrix
+    ) -> tuple[Mixture, Trial, MixtureHistory]:
+        """Search over prefixes of a structure search; returns the winner and how it ended."""
+        settings = self._settings(growing, prefixes, train, valid)
+        for number, round_ in enumerate(ROUNDS, 1):
+            settings = sorted(settings, key=lambda setting: -setting.valid)[: round_.n_kept]
+            for setting in settings:
+                if not self.stopped_because:
+                    self._train(setting, round_, f"round {number} of {len(ROUNDS)}")
+            if self.stopped_because:
+                break
+        best = max(settings, key=lambda setting: setting.valid)
+        mixtures = [mixture for runs in best.parts for mixture in runs.mixtures(best.prior)]
+        return average(mixtures), self._trial(best), best.parts[-1].history
+
+    def _settings(
+        self, growing: GrowingCircuit, prefixes: Sequence[int], train: BitMatrix, valid: BitMatrix
+    ) -> list[_Setting]:
+        """All that fit into memory, and at least the smallest."""
+        settings: list[_Setting] = []
+        for n_splits in prefixes:
+            circuit = growing.snapshot(n_splits)
+            most = min(self.max_components, MOST_NUMBERS // circuit.n_edges)
+            sizes = [k for k in self.n_components if k <= most]
+            if not settings and not sizes:
+                sizes = [min(self.n_components)]
+            if not sizes:
+                continue
+            data = MixtureData.of(circuit, train, valid, self.options)
+            for k in sizes:
+                most_runs = self.n_runs or max(1, min(MOST_RUNS, most // k))
+                settings.append(_Setting(n_splits, data, k, most_runs, priors(data, self.options)))
+        return settings
+
+    def _train(self, setting: _Setting, round_: Round, words: str) -> None:
+        """Give a setting the runs of a round."""
+        wanted = min(round_.n_runs, setting.most_runs)
+        while setting.n_runs < wanted and not self.stopped_because:
+            left = self.deadline - time.perf_counter()
+            if left <= 0.0 and self.trials:
+                self.stopped_because = "max_seconds"
+                return
+            options = replace(
+                self.options,
+                n_components=setting.n_components,
+                n_runs=min(wanted - setting.n_runs, max(1, COLUMNS // setting.n_components)),
+                max_iterations=round_.max_iterations,
+                patience=round_.patience,
+                max_seconds=None if math.isinf(left) else max(left, 0.0),
+            )
+            runs = train_runs(setting.data, options, self.rng)
+            if runs.history.stopped_because == "interrupted":
+                self.stopped_because = "interrupted"
+            setting.add(runs)
+            self.trials.append(self._trial(setting))
+            if self.on_trial is not None:
+                self.on_trial(self.trials[-1], words)
+
+    def _trial(self, setting: _Setting) -> Trial:
+        return Trial(
+            setting.n_splits,
+            setting.n_components,
+            setting.n_runs,
+            setting.prior.strength,
+            setting.valid,
+            time.perf_counter() - self._started,
+        )
+
+
+def prefixes_of(best: int) -> list[int]:
+    """The prefixes of a search to be tried, up to the circuit that won it."""
+    shorter = [n for n in SPLITS if n < best / 1.5]
+    return [*shorter, best]
