@@ -39,7 +39,8 @@ from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.structure import learn_structure
 from strudel.queries import mixture_search
-from strudel.queries.mixture_bounds import MixtureBounds, RelaxedBounds, best_values
+from strudel.queries.completions import best_values
+from strudel.queries.mixture_bounds import MixtureBounds, RelaxedBounds
 from strudel.queries.passes import encode
 from strudel.trees.vtree import linear_vtree
 

@@ -93,8 +93,8 @@ class Mixture:
         """The parameters, not their logs, for passes that take LANES components side by side.
 
         Of shape `(n_blocks, n_edges, LANES)`; component c is lane ``c % LANES`` of block
-        ``c // LANES``, and lanes without a component are zero. If half as many components or fewer
-        would do, they come several times, so that a pass can take several rows.
+        ``c // LANES``, and lanes without a component are zero. LANES / 2 components or fewer come
+        several times, one copy after another, so that a pass can take several rows.
         """
         k, n_edges = self.n_components, self.n_edges
         n_blocks, n_copies = -(-k // LANES), max(1, LANES // k)

@@ -81,11 +81,11 @@ def log_conditional(model: Model, X: Any, given: Any) -> FloatArray:
     return np.where(contradicts, -np.inf, log_both - log_given)
 
 
-def raise_if_impossible(log_given: FloatArray) -> None:
-    """Refuse to condition on evidence of probability zero."""
+def raise_if_impossible(log_given: FloatArray, first_row: int = 0) -> None:
+    """Refuse to condition on evidence of probability zero; rows count from `first_row`."""
     impossible = np.flatnonzero(log_given == -np.inf)
     if len(impossible):
         raise ValueError(
-            f"Row {impossible[0]} of the evidence has probability zero under the model, so nothing "
-            "can be said given it. Set some of its values to NaN."
+            f"Row {first_row + impossible[0]} of the evidence has probability zero under the "
+            "model, so nothing can be said given it. Set some of its values to NaN."
         )

@@ -22,12 +22,8 @@ from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.scopes import BoolArray
 from strudel.queries.best_states import k_best_states
-from strudel.queries.mixture_bounds import (
-    MixtureBounds,
-    RelaxedBounds,
-    best_of_components,
-    best_values,
-)
+from strudel.queries.completions import best_of_components, best_values
+from strudel.queries.mixture_bounds import MixtureBounds, RelaxedBounds
 from strudel.queries.mixture_likelihood import SharedFlows
 from strudel.queries.passes import UNKNOWN
 from strudel.queries.probabilities import log_probabilities
@@ -81,7 +77,7 @@ class MixtureSearch:
         values = np.full((1, len(self._open_vars)), UNKNOWN, dtype=np.uint8)
         ruled_out = np.zeros((1, self._bounds.n_edges), dtype=np.bool_)
         log_bound, _, _ = self._bounds.log_bounds(values, ruled_out)
-        self._push(values[0], float(log_bound[0]), ruled_out[0])
+        self._push(values[0], float(log_bound[0]), np.packbits(ruled_out[0]))
 
     @property
     def enough(self) -> float:
@@ -137,13 +133,12 @@ class MixtureSearch:
             changed[np.arange(len(changed)), self._open_vars] ^= 1
             self.score(changed)
 
-    def _push(self, values: ByteArray, log_bound: float, is_ruled_out: BoolArray) -> None:
+    def _push(self, values: ByteArray, log_bound: float, ruled_out: ByteArray) -> None:
         """Keep an assignment for later; one with few open variables is done with at once."""
         is_open = values == UNKNOWN
         n_open = int(is_open.sum())
         if n_open > N_LISTED:
-            packed = np.packbits(is_ruled_out)
-            heapq.heappush(self._heap, Assignment(-log_bound, self._n_pushed, values, packed))
+            heapq.heappush(self._heap, Assignment(-log_bound, self._n_pushed, values, ruled_out))
             self._n_pushed += 1
             return
         rows = np.repeat(values[np.newaxis], 2**n_open, axis=0)
@@ -194,10 +189,11 @@ class MixtureSearch:
         is_fixed = is_low.any(axis=1)
         ruled_out = was_ruled_out | (log_edge <= self.enough)
         n_new = int(ruled_out.sum()) - int(was_ruled_out.sum())
+        packed = np.packbits(ruled_out)  # both children share it
         if is_fixed.any() or n_new > MANY_EDGES * len(ruled_out):
             fixed = values.copy()
             fixed[is_fixed] = is_low[is_fixed, 0]
-            self._push(fixed, log_bound, ruled_out)
+            self._push(fixed, log_bound, packed)
             return
         drop = np.minimum(log_bound - log_literal[is_open], MOST_GAIN)
         gain = drop.sum(axis=1) + 3.0 * drop.min(axis=1)  # better to lower both than one
@@ -205,4 +201,4 @@ class MixtureSearch:
         for value in (0, 1):
             child = values.copy()
             child[var] = value
-            self._push(child, min(log_bound, float(log_literal[var, value])), ruled_out)
+            self._push(child, min(log_bound, float(log_literal[var, value])), packed)

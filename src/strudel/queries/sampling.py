@@ -16,7 +16,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_in_normal_form, check_smooth
 from strudel.queries.arguments import given_rows
-from strudel.queries.components import component_log_probabilities, posterior
+from strudel.queries.components import component_log_probabilities, log_mean, posterior
 from strudel.queries.conditional import conditional_parameters, parameters_in_logs
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
@@ -111,12 +111,12 @@ def _draw(
     if not (structure.is_smooth and structure.is_in_normal_form):
         check_smooth(structure, query)
         check_in_normal_form(structure, query)
-    raise_if_impossible(log_probabilities(model, evidence, query))
     codes, rng = encode(evidence), np.random.default_rng(rng)
-    if isinstance(model, Mixture):
+    if isinstance(model, Mixture) and n > 0:
         rows = _draw_of_mixture(model, codes, int(n), rng, query)
     else:
-        rows = _draw_of_circuit(model, codes, int(n), rng, query)
+        raise_if_impossible(log_probabilities(model, evidence, query))
+        rows = _draw_of_circuit(structure, codes, int(n), rng, query)
     return rows.reshape(len(evidence), n, model.n_vars)
 
 
@@ -282,6 +282,7 @@ def _draw_of_mixture(
         numbers = rng.random((stop - start, n_vtree + 1))
         row = np.arange(start, stop) // n
         log_p = component_log_probabilities(mixture, codes[row[0] : row[-1] + 1], query)
+        raise_if_impossible(log_mean(mixture, log_p), first_row=int(row[0]))
         weight = posterior(mixture, log_p)
         component = _choose(weight, row - row[0], numbers[:, -1])
         order = np.lexsort((row, component))
