@@ -1,0 +1,240 @@
+"""Circuits with some variables summed out, over the others.
+
+In:  a circuit in normal form, and the variables to keep.
+Out: a `Circuit` over these, on the vtree without the leaves of the others.
+
+A vtree node that keeps variables on one side only goes away. Its sums become sums of nodes of the
+side that stays, and so of the products there: weights of edges, as sparse matrices, are multiplied
+down to the next vtree node with variables on both sides, or to a leaf.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.algebra.operands import one_circuit
+from strudel.algebra.settle import Weighted, local_parameters, settle, zero
+from strudel.circuits.circuit import Circuit
+from strudel.queries.arguments import variable_indices
+from strudel.trees.vtree import Vtree
+
+MAX_EDGES = 2**25
+
+
+def marginalize(
+    p: Any, keep: Any, *, normalize: bool = False, max_edges: int = MAX_EDGES
+) -> Circuit:
+    """The distribution of some variables, the others summed out, as a circuit.
+
+    Parameters
+    ----------
+    p : Circuit or fitted estimator
+        In normal form.
+    keep : names or numbers of variables
+        They are the variables of the result, in this order.
+    normalize : bool
+        Whether the result adds up to 1. If not, it adds up to what `p` does.
+    max_edges : int
+        The most edges that the result, or a step on the way to it, may have.
+
+    Returns
+    -------
+    Circuit
+        In normal form, on the vtree of `p` without the other variables. In general it is not
+        deterministic: summing out a variable hides the choices that only it tells apart.
+
+    Raises
+    ------
+    ValueError
+        If more edges would be needed. A sum of the result may need all products at its vtree node:
+        at worst the result has as many edges as there are pairs of a node and an edge of `p`.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit, log_likelihood
+    >>> p = marginalize(figure_1_circuit(), ["X3", "X4"])
+    >>> p.feature_names
+    ('X3', 'X4')
+    >>> np.exp(log_likelihood(p, [[0, 0], [1, 0], [0, 1], [1, 1]])).round(4)
+    array([0.12, 0.48, 0.28, 0.12])
+    """
+    circuit = one_circuit(p, "marginalize")
+    kept = variable_indices(circuit, keep, "keep")
+    log_theta, log_total = local_parameters(circuit)
+    smaller = _smaller_vtree(circuit.vtree, kept)
+    all_names = circuit.feature_names
+    names = None if all_names is None else tuple(all_names[var] for var in kept)
+    if_zero = "p is zero everywhere, so its marginal cannot be normalised."
+    if log_total == -np.inf:
+        return zero(smaller.vtree, names, normalize=normalize, if_zero=if_zero)
+    edges = _edges(circuit, np.exp(log_theta), smaller, max_edges)
+    parent, left, right, weight = (np.concatenate(column) for column in zip(*edges, strict=True))
+    # Nodes keep their order, so children stay before parents.
+    sums = np.unique(parent)
+    number = np.full(circuit.n_nodes + 1, NONE, dtype=np.int32)  # number[NONE] stays NONE
+    number[2 * kept], number[2 * kept + 1] = np.arange(2 * len(kept)).reshape(-1, 2).T
+    number[sums] = np.arange(2 * len(kept), 2 * len(kept) + len(sums))
+    order = np.argsort(parent, kind="stable")
+    node_vtree = np.concatenate(
+        [np.repeat(smaller.vtree.var_leaf, 2), smaller.number[circuit.node_vtree[sums]]]
+    )
+    n_before = np.cumsum(np.bincount(number[parent], minlength=len(node_vtree)))
+    log_weight = np.log(weight[order])
+    log_weight[parent[order] == circuit.root] += log_total
+    return settle(
+        Weighted(
+            smaller.vtree,
+            node_vtree.astype(np.int32),
+            np.concatenate([[0], n_before]).astype(np.int32),
+            number[left[order]],
+            number[right[order]],
+            log_weight,
+            names,
+        ),
+        normalize=normalize,
+        if_zero=if_zero,
+    )
+
+
+class _Smaller(NamedTuple):
+    """The vtree over some of the variables, and where the nodes of the larger one went."""
+
+    vtree: Vtree
+    number: IntArray  # (n_nodes,) the smaller vtree's node that takes its place; NONE without one
+    target: IntArray  # (n_nodes,) the node below, or itself, that stays; NONE without one
+    tops: list[int]  # the nodes just below one that stays, and the root
+
+
+def _smaller_vtree(vtree: Vtree, kept: AnyArray) -> _Smaller:
+    """Cut off the leaves of all variables but those kept, which get the numbers 0, 1, ..."""
+    var_number = np.full(vtree.n_vars, NONE, dtype=np.int32)
+    var_number[kept] = np.arange(len(kept))
+    number = np.full(vtree.n_nodes, NONE, dtype=np.int32)
+    target = np.full(vtree.n_nodes, NONE, dtype=np.int32)
+    tops = [vtree.root]
+    rows: list[tuple[int, int, int]] = []  # left, right, variable
+    for v in range(vtree.n_nodes):
+        left, right, var = int(vtree.node_left[v]), int(vtree.node_right[v]), vtree.node_var[v]
+        if var != NONE:
+            stays = var_number[var] != NONE
+            row = (NONE, NONE, int(var_number[var]))
+        else:
+            stays = target[left] != NONE and target[right] != NONE
+            row = (int(number[left]), int(number[right]), NONE)
+        if stays:
+            number[v], target[v] = len(rows), v
+            rows.append(row)
+            tops += [left, right] if var == NONE else []
+        elif var == NONE:
+            below = left if target[left] != NONE else right
+            number[v], target[v] = number[below], target[below]
+    left_right_var = np.array(rows, dtype=np.int32).T
+    return _Smaller(Vtree(*np.ascontiguousarray(left_right_var)), number, target, tops)
+
+
+def _edges(circuit: Circuit, theta: FloatArray, smaller: _Smaller, max_edges: int) -> list[_Edges]:
+    """The edges at every vtree node that stays, in the numbers of `circuit`.
+
+    The parents are the nodes at the vtree node's top, each standing for what it becomes.
+    """
+    nodes = _Nodes(circuit, theta)
+    found = []
+    n_edges = 0
+    for top in smaller.tops:
+        stays = int(smaller.target[top])
+        if top == stays:
+            edges = nodes.edges(stays)
+        else:
+            mix = sparse.eye_array(len(nodes.at(top)), format="csr")
+            v = top
+            while v != stays:
+                left, right = int(circuit.vtree.node_left[v]), int(circuit.vtree.node_right[v])
+                below = left if smaller.target[left] != NONE else right
+                mix = _product(mix, nodes.step(v, below), max_edges)
+                v = below
+            edges = nodes.mixed_edges(top, stays, mix, max_edges)
+        n_edges += len(edges.weight)
+        _check_size(n_edges, max_edges)
+        found.append(edges)
+    return found
+
+
+class _Edges(NamedTuple):
+    """Edges as in a circuit, with weights that are not logs."""
+
+    parent: IntArray
+    left: IntArray
+    right: IntArray
+    weight: FloatArray
+
+
+class _Nodes:
+    """The nodes and edges of a circuit by vtree node."""
+
+    def __init__(self, circuit: Circuit, theta: FloatArray) -> None:
+        self.circuit, self.theta = circuit, theta
+        self.place = np.zeros(circuit.n_nodes, dtype=np.int64)  # among those of its vtree node
+        for v in range(circuit.vtree.n_nodes):
+            nodes = self.at(v)
+            self.place[nodes] = np.arange(len(nodes))
+
+    def at(self, v: int) -> IntArray:
+        """Its nodes; at a leaf the literals come first."""
+        first, sums = self.circuit.sums_by_vtree
+        var = self.circuit.vtree.node_var[v]
+        literals = np.array([2 * var, 2 * var + 1] if var != NONE else [], dtype=np.int32)
+        return np.concatenate([literals, sums[first[v] : first[v + 1]]])
+
+    def edges(self, v: int) -> _Edges:
+        """Its edges with positive weight."""
+        circuit = self.circuit
+        edges = circuit.vtree_edges(v)
+        edges = edges[self.theta[edges] > 0.0]
+        parent = circuit.edge_parent[edges]
+        return _Edges(
+            parent, circuit.edge_left[edges], circuit.edge_right[edges], self.theta[edges]
+        )
+
+    def step(self, v: int, below: int) -> sparse.csr_array:
+        """How much every node at `v` weighs every node at a child of `v`, the other one being 1."""
+        edges = self.edges(v)
+        child = edges.left if below == self.circuit.vtree.node_left[v] else edges.right
+        shape = len(self.at(v)), len(self.at(below))
+        return sparse.csr_array(
+            (edges.weight, (self.place[edges.parent], self.place[child])), shape=shape
+        )
+
+    def mixed_edges(self, top: int, stays: int, mix: sparse.csr_array, max_edges: int) -> _Edges:
+        """The edges of mixtures of the nodes at `stays`, as edges of the nodes at `top`."""
+        parent, left, right, weight = self.edges(stays)
+        if self.circuit.vtree.node_var[stays] != NONE:  # a literal is a sum of one literal
+            literals = self.at(stays)[:2]
+            parent, left = np.concatenate([literals, parent]), np.concatenate([literals, left])
+            right, weight = np.append([NONE, NONE], right), np.append([1.0, 1.0], weight)
+        pairs, product = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
+        shape = mix.shape[1], pairs.shape[1]
+        share = sparse.csr_array((weight, (self.place[parent], product)), shape=shape)
+        mixed = _product(mix, share, max_edges).tocoo()
+        row, column = mixed.coords
+        return _Edges(self.at(top)[row], pairs[0][column], pairs[1][column], mixed.data)
+
+
+def _product(a: sparse.csr_array, b: sparse.csr_array, max_edges: int) -> sparse.csr_array:
+    """The product of two matrices, unless it may have too many entries."""
+    n_terms = int(np.diff(b.indptr).astype(np.int64)[a.indices].sum())
+    _check_size(min(n_terms, a.shape[0] * b.shape[1]), max_edges)
+    product = a @ b
+    product.eliminate_zeros()
+    return product
+
+
+def _check_size(n_edges: int, max_edges: int) -> None:
+    if n_edges > max_edges:
+        raise ValueError(
+            f"marginalize may need {n_edges} edges, more than max_edges = {max_edges}. Allow more "
+            "with max_edges, or ask log_marginal, which needs no circuit."
+        )
