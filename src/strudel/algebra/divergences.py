@@ -36,7 +36,7 @@ def inner_product(p: Any, q: Any, *, log: bool = False, max_pairs: int = MAX_PAI
     log : bool
         Whether to give its natural log, which many variables call for.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 40 bytes each.
+        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def mean_squared_distance(
     log : bool
         Whether to give its natural log, which many variables call for.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 40 bytes each.
+        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def cauchy_schwarz_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> 
     p, q : Circuit or fitted estimator
         In normal form on one vtree. They need not be deterministic.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 40 bytes each.
+        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def cross_entropy(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     p, q : Circuit or fitted estimator
         In normal form on one vtree; `q` deterministic.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 40 bytes each.
+        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
 
     Returns
     -------
@@ -170,7 +170,7 @@ def kl_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     p, q : Circuit or fitted estimator
         Deterministic, in normal form on one vtree.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 40 bytes each.
+        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
         Zero or more. The limit at 1 is the Kullback-Leibler divergence; 0 gives minus the log of
         what `q` gives to the rows possible under `p`.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 40 bytes each.
+        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
 
     Returns
     -------
@@ -260,7 +260,8 @@ def _expectation(
 ) -> float:
     """The mean, over rows drawn from p, of the weights of the edges a row takes, added up."""
     theta = np.append(np.exp(p_log_theta), 1.0)[pairs.edge_p]  # 1 at a bare literal
-    return _mean_weight(pairs.node_edges, pairs.edge_left, pairs.edge_right, theta, edge_weight)
+    mean = _mean_weight(pairs.node_edges, pairs.edge_left, pairs.edge_right, theta, edge_weight)
+    return float(mean)
 
 
 @kernel

@@ -26,9 +26,8 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.determinism import find_needs
 from strudel.circuits.scopes import BoolArray
 
-MAX_PAIRS = 2**25  # about 1 GB
+MAX_PAIRS = 2**24  # about 1 GB
 DEAD = -2  # of a pair of nodes: no row satisfies both
-START = 2**12  # pairs there is room for at first
 
 
 class Pairs(NamedTuple):
@@ -54,10 +53,10 @@ class _Side(NamedTuple):
     edge_left: IntArray
     edge_right: IntArray
     edge_is_possible: BoolArray  # (n_edges,)
-    node_one: WordArray  # see `determinism`
-    node_zero: WordArray
-    node_from: IntArray
-    node_to: IntArray
+    edge_one: WordArray  # (n_edges, n_words) variables that must be 1 for its product to hold
+    edge_zero: WordArray  # (n_edges, n_words) variables that must be 0
+    node_from: IntArray  # (n_nodes,) first word with a variable of the node
+    node_to: IntArray  # (n_nodes,) last such word, plus one
 
 
 def find_pairs(p: Circuit, q: Circuit, query: str, max_pairs: int = MAX_PAIRS) -> Pairs:
@@ -70,202 +69,154 @@ def find_pairs(p: Circuit, q: Circuit, query: str, max_pairs: int = MAX_PAIRS) -
     >>> len(pairs.pair_p)  # 9 sums and 4 bare literals, each with itself only
     13
     """
-    pair_p, pair_q, last_edge, edges, is_complete = _find_pairs(
-        _side(p), _side(q), 2 * p.n_vars, p.vtree.depth, max_pairs
-    )
-    if not is_complete:
-        raise ValueError(
-            f"{query} meets more than max_pairs = {max_pairs} pairs, of nodes or of edges, of "
-            f"circuits with {p.n_edges} and {q.n_edges} edges. Allow more with max_pairs; a pair "
-            "takes about 40 bytes."
+    sides = _side(p), _side(q)
+    frames = np.empty((p.vtree.depth + 1, 5), dtype=np.int64)
+    room = min(p.n_edges + q.n_edges + 2, max_pairs)  # enough for learned circuits
+    while True:
+        keys = np.zeros(2 ** (3 * room // 2).bit_length(), dtype=np.int64)
+        numbers = np.empty(len(keys), dtype=np.int32)
+        pairs = np.empty((3, room), dtype=np.int32)
+        edges, open_edges = np.empty((2, 4, room), dtype=np.int32)
+        n_pairs, n_edges = _find_pairs(
+            *sides, 2 * p.n_vars, frames, keys, numbers, open_edges, pairs, edges
         )
+        if n_pairs != NONE:
+            break
+        if room == max_pairs:
+            raise ValueError(
+                f"{query} meets more than max_pairs = {max_pairs} pairs, of nodes or of edges, of "
+                f"circuits with {p.n_edges} and {q.n_edges} edges. Allow more with max_pairs; a "
+                "pair takes about 60 bytes."
+            )
+        room = min(4 * room, max_pairs)  # starting again costs a third more, growing twice as much
+    pair_p, pair_q, last_edge = pairs[:, :n_pairs]
     node_edges = np.concatenate([np.zeros(2 * p.n_vars + 1, dtype=np.int32), last_edge])
-    return Pairs(pair_p, pair_q, node_edges, *np.ascontiguousarray(edges.T))
+    return Pairs(pair_p, pair_q, node_edges, *edges[:, :n_edges])
 
 
 def _side(circuit: Circuit) -> _Side:
     follows = np.ones(circuit.n_nodes, dtype=np.bool_)  # in normal form all products do
+    needs = find_needs(circuit, circuit.node_vtree, follows)
+    left, right = circuit.edge_left, circuit.edge_right  # NONE, at a leaf, is not asked about
     return _Side(
         circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
+        left,
+        right,
         circuit.edge_log_theta > -np.inf,
-        *find_needs(circuit, circuit.node_vtree, follows),
+        needs.node_one[left] | needs.node_one[right],
+        needs.node_zero[left] | needs.node_zero[right],
+        needs.node_from,
+        needs.node_to,
     )
 
 
 @kernel
 def _find_pairs(
-    p: _Side, q: _Side, n_literals: int, vtree_depth: int, max_pairs: int
-) -> tuple[IntArray, IntArray, IntArray, IntArray, bool]:
-    """The nodes of the pairs, where the edges of each end, the edges, and whether that is all.
+    p: _Side,
+    q: _Side,
+    n_literals: int,
+    frames: AnyArray,
+    keys: AnyArray,
+    numbers: IntArray,
+    open_edges: IntArray,
+    pairs: IntArray,
+    edges: IntArray,
+) -> tuple[int, int]:
+    """Fill `pairs` and `edges`; returns how many there are, or NONE twice without enough room.
 
     A frame is a pair whose edges are being found: its two nodes, the two edges it has come to, and
     where its own edges start among those of all open frames. Frames are closed from the top, so
-    the edges of a pair end up side by side, after those of all pairs below it.
+    the edges of a pair end up side by side, after those of all pairs below it. `keys` and `numbers`
+    are a table of the pairs met: zero is a free place.
+
+    One function, and no list that grows, because the compiler counts references to arrays that are
+    handed on or replaced within a loop: nltcs and its 200-split prefix took four times as long.
     """
-    keys = np.zeros(4 * START, dtype=np.int64)  # the pairs met; zero is a free place
-    numbers = np.empty(4 * START, dtype=np.int32)  # of each, its node in the product, or DEAD
-    n_keys = 0
-    pairs = np.empty((START, 3), dtype=np.int32)  # node of p, node of q, end of the edges
-    n_pairs = 0
-    edges = np.empty((START, 4), dtype=np.int32)  # left, right, edge of p, edge of q
-    n_edges = 0
-    open_edges = np.empty((START, 4), dtype=np.int32)
-    n_open = 0
-    frames = np.empty((vtree_depth + 1, 5), dtype=np.int64)
-    _open_frame(frames[0], len(p.node_edges) - 2, len(q.node_edges) - 2, p, q, 0)
-    depth = 0
+    p_edges, p_left, p_right, p_is_possible, p_one, p_zero, node_from, node_to = p
+    q_edges, q_left, q_right, q_is_possible, q_one, q_zero, _, _ = q
+    room = pairs.shape[1]
+    n_keys = n_pairs = n_edges = n_open = 0
+    below_n, below_m = len(p_edges) - 2, len(q_edges) - 2  # the pair to open next
+    depth = -1
     number = DEAD
-    while depth >= 0:
-        if max(n_open + n_edges, n_keys) > max_pairs:
-            return pairs[:0, 0], pairs[:0, 1], pairs[:0, 2], edges[:0], False
-        frame = frames[depth]
-        n, m, start = frame[0], frame[1], frame[4]
-        if _is_leaf(n, p, n_literals):
-            open_edges, n_open = _join_leaves(n, m, p, q, n_literals, open_edges, n_open)
+    while depth >= 0 or below_n != NONE:
+        if below_n != NONE:
+            depth += 1
+            frames[depth, 0], frames[depth, 1] = below_n, below_m
+            frames[depth, 2], frames[depth, 3] = p_edges[below_n], q_edges[below_m]
+            frames[depth, 4] = n_open
+            below_n = NONE
+        n, m, e, f = frames[depth, 0], frames[depth, 1], frames[depth, 2], frames[depth, 3]
+        last_e, last_f = p_edges[n + 1], q_edges[m + 1]
+
+        if n < n_literals or p_right[e] == NONE:  # at a vtree leaf: join equal literals
+            for i in range(max(last_e - e, 1)):
+                for j in range(max(last_f - f, 1)):
+                    # A bare literal is its own and only edge.
+                    e_here = e + i if n >= n_literals else len(p_left)
+                    f_here = f + j if m >= n_literals else len(q_left)
+                    literal = p_left[e_here] if n >= n_literals else n
+                    other = q_left[f_here] if m >= n_literals else m
+                    if (
+                        literal == other
+                        and (n < n_literals or p_is_possible[e_here])
+                        and (m < n_literals or q_is_possible[f_here])
+                    ):
+                        if n_open + n_edges == room:
+                            return NONE, NONE
+                        open_edges[0, n_open], open_edges[1, n_open] = literal, NONE
+                        open_edges[2, n_open], open_edges[3, n_open] = e_here, f_here
+                        n_open += 1
         else:
-            open_edges, n_open, below_n, below_m = _join_edges(
-                frame, p, q, keys, numbers, open_edges, n_open
-            )
-            if below_n != NONE:
-                depth += 1
-                _open_frame(frames[depth], below_n, below_m, p, q, n_open)
+            while e < last_e and below_n == NONE:
+                while f < last_f and p_is_possible[e]:
+                    is_excluded = not q_is_possible[f]
+                    for w in range(node_from[n], node_to[n]):
+                        if (p_one[e, w] & q_zero[f, w]) | (p_zero[e, w] & q_one[f, w]):
+                            is_excluded = True
+                            break
+                    if not is_excluded:
+                        left = _number(p_left[e], q_left[f], keys, numbers)
+                        if left == NONE:
+                            below_n, below_m = p_left[e], q_left[f]
+                            break
+                        if left != DEAD:
+                            right = _number(p_right[e], q_right[f], keys, numbers)
+                            if right == NONE:
+                                below_n, below_m = p_right[e], q_right[f]
+                                break
+                            if right != DEAD:
+                                if n_open + n_edges == room:
+                                    return NONE, NONE
+                                open_edges[0, n_open], open_edges[1, n_open] = left, right
+                                open_edges[2, n_open], open_edges[3, n_open] = e, f
+                                n_open += 1
+                    f += 1
+                if below_n == NONE:
+                    e += 1
+                    f = np.int64(q_edges[m])
+            if below_n != NONE:  # come back to these two edges once it is known
+                frames[depth, 2], frames[depth, 3] = e, f
                 continue
 
         number = DEAD
+        start = frames[depth, 4]
+        if n_keys == room:
+            return NONE, NONE
         if n_open > start:
-            number = n_literals + n_pairs
-            if n_edges + n_open - start > len(edges):
-                edges = _longer(edges, n_edges + n_open - start)
-            edges[n_edges : n_edges + n_open - start] = open_edges[start:n_open]
-            n_edges += n_open - start
+            for g in range(start, n_open):
+                for column in range(4):
+                    edges[column, n_edges] = open_edges[column, g]
+                n_edges += 1
             n_open = start
-            if n_pairs == len(pairs):
-                pairs = _longer(pairs, n_pairs + 1)
-            pairs[n_pairs, 0], pairs[n_pairs, 1], pairs[n_pairs, 2] = n, m, n_edges
+            pairs[0, n_pairs], pairs[1, n_pairs], pairs[2, n_pairs] = n, m, n_edges
+            number = n_literals + n_pairs
             n_pairs += 1
-        if 2 * n_keys >= len(keys):
-            keys, numbers = _rehash(keys, numbers)
         slot = _slot(n, m, keys)
         keys[slot], numbers[slot] = _key(n, m), number
         n_keys += 1
         depth -= 1
-    if number == DEAD:  # the pair of the roots, which comes last
-        n_pairs = n_edges = 0
-    return pairs[:n_pairs, 0], pairs[:n_pairs, 1], pairs[:n_pairs, 2], edges[:n_edges], True
-
-
-@kernel
-def _open_frame(frame: AnyArray, n: int, m: int, p: _Side, q: _Side, n_open: int) -> None:
-    """Start with the first edges of a pair of nodes."""
-    frame[0], frame[1] = n, m
-    frame[2], frame[3] = p.node_edges[n], q.node_edges[m]
-    frame[4] = n_open
-
-
-@kernel
-def _join_edges(
-    frame: AnyArray,
-    p: _Side,
-    q: _Side,
-    keys: AnyArray,
-    numbers: IntArray,
-    open_edges: IntArray,
-    n_open: int,
-) -> tuple[IntArray, int, int, int]:
-    """Go on with a frame until it is done, or until a pair of nodes below must be known first.
-
-    Returns the edges found, and that pair, or NONE twice.
-    """
-    n, m, e, f = frame[0], frame[1], frame[2], frame[3]
-    while e < p.node_edges[n + 1]:
-        l_n, r_n = p.edge_left[e], p.edge_right[e]
-        while p.edge_is_possible[e] and f < q.node_edges[m + 1]:
-            l_m, r_m = q.edge_left[f], q.edge_right[f]
-            if (
-                q.edge_is_possible[f]
-                and not _exclude(l_n, l_m, p, q)
-                and not _exclude(r_n, r_m, p, q)
-            ):
-                frame[2], frame[3] = e, f  # where to come back to
-                left = _number(l_n, l_m, keys, numbers)
-                if left == NONE:
-                    return open_edges, n_open, l_n, l_m
-                if left != DEAD:
-                    right = _number(r_n, r_m, keys, numbers)
-                    if right == NONE:
-                        return open_edges, n_open, r_n, r_m
-                    if right != DEAD:
-                        open_edges = _with_room(open_edges, n_open)
-                        _write(open_edges[n_open], left, right, e, f)
-                        n_open += 1
-            f += 1
-        e += 1
-        f = q.node_edges[m]
-    return open_edges, n_open, NONE, NONE
-
-
-@kernel
-def _join_leaves(
-    n: int, m: int, p: _Side, q: _Side, n_literals: int, open_edges: IntArray, n_open: int
-) -> tuple[IntArray, int]:
-    """Join the edges of two nodes at a vtree leaf that lead to the same literal."""
-    for i in range(max(p.node_edges[n + 1] - p.node_edges[n], 1)):
-        e, literal = _way(n, i, p, n_literals)
-        for j in range(max(q.node_edges[m + 1] - q.node_edges[m], 1)):
-            f, other = _way(m, j, q, n_literals)
-            if literal == other and literal != NONE:
-                open_edges = _with_room(open_edges, n_open)
-                _write(open_edges[n_open], literal, NONE, e, f)
-                n_open += 1
-    return open_edges, n_open
-
-
-@kernel
-def _way(n: int, i: int, side: _Side, n_literals: int) -> tuple[int, int]:
-    """Edge i of a node at a vtree leaf, and its literal, NONE if it has weight zero."""
-    if n < n_literals:
-        return len(side.edge_left), n
-    e = side.node_edges[n] + i
-    return e, side.edge_left[e] if side.edge_is_possible[e] else NONE
-
-
-@kernel
-def _is_leaf(n: int, side: _Side, n_literals: int) -> bool:
-    """Whether a node lies at a vtree leaf."""
-    return bool(n < n_literals or side.edge_right[side.node_edges[n]] == NONE)
-
-
-@kernel
-def _exclude(n: int, m: int, p: _Side, q: _Side) -> bool:
-    """Whether one node needs a variable to be 1 and the other needs it to be 0."""
-    for w in range(p.node_from[n], p.node_to[n]):
-        if (p.node_one[n, w] & q.node_zero[m, w]) | (p.node_zero[n, w] & q.node_one[m, w]):
-            return True
-    return False
-
-
-# Lists that grow
-
-
-@kernel
-def _write(row: IntArray, left: int, right: int, e: int, f: int) -> None:
-    row[0], row[1], row[2], row[3] = left, right, e, f
-
-
-@kernel
-def _with_room(rows: IntArray, n_used: int) -> IntArray:
-    """The same rows, or longer ones if all are used."""
-    return rows if n_used < len(rows) else _longer(rows, n_used + 1)
-
-
-@kernel
-def _longer(rows: IntArray, n_rows: int) -> IntArray:
-    """The same rows with room for at least `n_rows`."""
-    more = np.empty((max(n_rows, 2 * len(rows)), rows.shape[1]), dtype=np.int32)
-    more[: len(rows)] = rows
-    return more
+    return (n_pairs, n_edges) if number != DEAD else (0, 0)  # the pair of the roots comes last
 
 
 # A table from pairs of nodes to numbers
@@ -294,16 +245,3 @@ def _slot(n: int, m: int, keys: AnyArray) -> int:
     while keys[slot] != 0 and keys[slot] != key:
         slot = (slot + 1) & (len(keys) - 1)
     return int(slot)
-
-
-@kernel
-def _rehash(keys: AnyArray, numbers: IntArray) -> tuple[AnyArray, IntArray]:
-    """The same table with four times the room."""
-    more_keys = np.zeros(4 * len(keys), dtype=np.int64)
-    more_numbers = np.empty(4 * len(keys), dtype=np.int32)
-    for old in range(len(keys)):
-        if keys[old] != 0:
-            pair = keys[old] - 1
-            slot = _slot(pair >> 31, pair & (2**31 - 1), more_keys)
-            more_keys[slot], more_numbers[slot] = keys[old], numbers[old]
-    return more_keys, more_numbers

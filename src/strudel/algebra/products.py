@@ -30,7 +30,7 @@ def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PA
         Whether the result adds up to 1. If not, it adds up to `inner_product(p, q)`, which is what
         `log_marginal` of a row without a known value gives the log of.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 40 bytes each.
+        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIR
     normalize : bool
         Whether the result adds up to 1.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 40 bytes each.
+        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
 
     Returns
     -------
