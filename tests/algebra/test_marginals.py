@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from joint import NAN, REL, models, special_circuits
+from joint import NAN, REL, learned_circuit, models, special_circuits
+from strategies import sum_circuit
 from strudel import (
     compile_factorized,
     condition,
@@ -81,6 +83,32 @@ def test_the_total_stays_unless_normalised():
     assert oracle.probabilities(marginalize(none, [0, 1])) == [0.0] * 4
     with pytest.raises(ValueError, match="zero everywhere"):
         marginalize(none, [0, 1], normalize=True)
+
+
+def test_a_few_variables_of_a_large_circuit_are_a_table():
+    circuit = learned_circuit(0, n_splits=15)
+    found = marginalize(circuit, [1, 4, 6])
+    assert found.n_edges <= 8 + 4
+    assert found.is_deterministic
+    np.testing.assert_allclose(oracle.probabilities(found), table_of(circuit, [1, 4, 6]), rtol=REL)
+
+
+def test_a_table_keeps_a_total_that_is_no_number():
+    circuit = learned_circuit(0, n_splits=15)
+    is_top = circuit.edge_parent == circuit.root
+    faint = circuit.with_parameters(circuit.edge_log_theta - 1000.0 * is_top)
+    states = np.array(oracle.all_rows(3))
+    expected = log_likelihood(marginalize(circuit, [1, 4, 6]), states) - 1000.0
+    found = log_likelihood(marginalize(faint, [1, 4, 6]), states)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_one_variable_with_a_hidden_choice():
+    vtree = Vtree.from_nested(0)
+    for seed in range(20):
+        twice = sum_circuit(vtree, random.Random(seed), size=1)
+        found = oracle.probabilities(marginalize(twice, [0]))
+        np.testing.assert_allclose(found, oracle.probabilities(twice), rtol=REL)
 
 
 def test_too_many_edges_are_refused():

@@ -10,6 +10,7 @@ down to the next vtree node with variables on both sides, or to a leaf.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +19,14 @@ from scipy import sparse
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.algebra.operands import one_circuit
 from strudel.algebra.settle import Weighted, local_parameters, settle, zero
+from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.evaluate import evaluate_log
 from strudel.queries.arguments import variable_indices
 from strudel.trees.vtree import Vtree
 
-MAX_EDGES = 2**25
+MAX_EDGES = 2**24
+MAX_TABLE = 10  # variables
 
 
 def marginalize(
@@ -45,7 +49,8 @@ def marginalize(
     -------
     Circuit
         In normal form, on the vtree of `p` without the other variables. In general it is not
-        deterministic: summing out a variable hides the choices that only it tells apart.
+        deterministic: summing out a variable hides the choices that only it tells apart. Of at most
+        ten variables it is a table, one edge per state and so deterministic, where that is smaller.
 
     Raises
     ------
@@ -85,7 +90,7 @@ def marginalize(
     n_before = np.cumsum(np.bincount(number[parent], minlength=len(node_vtree)))
     log_weight = np.log(weight[order])
     log_weight[parent[order] == circuit.root] += log_total
-    return settle(
+    found = settle(
         Weighted(
             smaller.vtree,
             node_vtree.astype(np.int32),
@@ -98,6 +103,9 @@ def marginalize(
         normalize=normalize,
         if_zero=if_zero,
     )
+    if _table_size(found.vtree) <= found.n_edges and not found.is_deterministic:
+        return _as_table(found)
+    return found
 
 
 class _Smaller(NamedTuple):
@@ -215,9 +223,9 @@ class _Nodes:
             literals = self.at(stays)[:2]
             parent, left = np.concatenate([literals, parent]), np.concatenate([literals, left])
             right, weight = np.append([NONE, NONE], right), np.append([1.0, 1.0], weight)
-        pairs, product = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
+        pairs, which = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
         shape = mix.shape[1], pairs.shape[1]
-        share = sparse.csr_array((weight, (self.place[parent], product)), shape=shape)
+        share = sparse.csr_array((weight, (self.place[parent], which)), shape=shape)
         mixed = _product(mix, share, max_edges).tocoo()
         row, column = mixed.coords
         return _Edges(self.at(top)[row], pairs[0][column], pairs[1][column], mixed.data)
@@ -227,9 +235,9 @@ def _product(a: sparse.csr_array, b: sparse.csr_array, max_edges: int) -> sparse
     """The product of two matrices, unless it may have too many entries."""
     n_terms = int(np.diff(b.indptr).astype(np.int64)[a.indices].sum())
     _check_size(min(n_terms, a.shape[0] * b.shape[1]), max_edges)
-    product = a @ b
-    product.eliminate_zeros()
-    return product
+    both = a @ b
+    both.eliminate_zeros()
+    return both
 
 
 def _check_size(n_edges: int, max_edges: int) -> None:
@@ -238,3 +246,36 @@ def _check_size(n_edges: int, max_edges: int) -> None:
             f"marginalize may need {n_edges} edges, more than max_edges = {max_edges}. Allow more "
             "with max_edges, or ask log_marginal, which needs no circuit."
         )
+
+
+def _table_size(vtree: Vtree) -> float:
+    """How many edges a table of all states has; infinite with one variable, or with too many."""
+    if not 1 < vtree.n_vars <= MAX_TABLE:
+        return np.inf
+    first, last = vtree.node_span
+    return float((2.0 ** (last - first))[vtree.node_var == NONE].sum())
+
+
+def _as_table(circuit: Circuit) -> Circuit:
+    """The same distribution as a sum over all states."""
+    vtree, builder = circuit.vtree, CircuitBuilder(circuit.vtree, circuit.feature_names)
+    states: list[list[int]] = []  # per vtree node a node for every state, the last leaf fastest
+    for v in range(vtree.n_nodes):
+        var = int(vtree.node_var[v])
+        if var != NONE:
+            states.append([builder.literal(var, 0), builder.literal(var, 1)])
+            continue
+        pairs = list(product(states[vtree.node_left[v]], states[vtree.node_right[v]]))
+        if v != vtree.root:
+            states.append([builder.add_sum([(*pair, 1.0)]) for pair in pairs])
+    rows = np.empty((len(pairs), circuit.n_vars))
+    rows[:, vtree.order] = list(product((0.0, 1.0), repeat=circuit.n_vars))
+    log_p = evaluate_log(circuit, rows)
+    is_possible = log_p > -np.inf
+    root = builder.add_sum((*pairs[state], 1.0) for state in np.flatnonzero(is_possible))
+    table = builder.build(root)
+    log_theta = table.edge_log_theta.copy()
+    log_theta[table.node_edges[table.root] :] = log_p[
+        is_possible
+    ]  # logs, for totals beyond numbers
+    return table.with_parameters(log_theta)
