@@ -25,6 +25,8 @@ from strudel import (
     inner_product,
     kl_divergence,
     learn_chow_liu_tree,
+    load_dataset,
+    log_likelihood,
     mean_squared_distance,
     multiply,
     renyi_divergence,
@@ -139,6 +141,23 @@ def test_two_prefixes_of_one_search():
         assert kl_divergence(p, q) == close(tables.kl())
         assert kl_divergence(q, p) == close(Tables(q, p).kl())
         assert 0.0 < kl_divergence(p, q) < math.inf
+
+
+@pytest.mark.compiled
+def test_all_states_of_nltcs(data_folder):
+    data = load_dataset("nltcs")
+    p, q = (
+        Strudel(random_state=0, **limit).fit(data.train, X_valid=data.valid).circuit_
+        for limit in ({}, {"max_splits": 200})
+    )
+    states = np.array(oracle.all_rows(16), dtype=np.uint8)
+    log_p, log_q = log_likelihood(p, states), log_likelihood(q, states)
+    expected = np.sum(np.exp(log_p) * (log_p - log_q))
+    assert kl_divergence(p, q) == pytest.approx(expected, rel=REL)
+    assert inner_product(p, q) == pytest.approx(np.exp(log_p + log_q).sum(), rel=REL)
+    product = multiply(p, q)
+    np.testing.assert_allclose(log_likelihood(product, states), log_p + log_q, rtol=REL)
+    assert product.n_edges < 1.1 * p.n_edges
 
 
 def test_laws(rng):

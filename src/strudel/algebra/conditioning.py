@@ -60,7 +60,7 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
                 "An event must have parameters 0 and 1 only, so that it holds or not; use multiply "
                 "for any other circuit."
             )
-        need_deterministic(given, "condition", "for the event")
+        need_deterministic(given, "condition counts every row of an event once")
         return multiply(circuit, given, normalize=normalize, max_pairs=max_pairs)
     rows, _ = given_rows(circuit, given)
     if len(rows) != 1:

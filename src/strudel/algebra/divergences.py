@@ -153,7 +153,7 @@ def cross_entropy(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     2.7726
     """
     first, second = two_circuits(p, q, "cross_entropy")
-    need_deterministic(second, "cross_entropy", "to take the log of q,")
+    need_deterministic(second, "cross_entropy takes the log of q")
     pairs = find_pairs(first, second, "cross_entropy", max_pairs)
     p_log_theta, q_log_theta = _parameters(first, second)
     if not is_covered(first, pairs):
@@ -187,8 +187,8 @@ def kl_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     0.4345
     """
     first, second = two_circuits(p, q, "kl_divergence")
-    need_deterministic(first, "kl_divergence", "to take the log of p,")
-    need_deterministic(second, "kl_divergence", "to take the log of q,")
+    need_deterministic(first, "kl_divergence takes the log of p")
+    need_deterministic(second, "kl_divergence takes the log of q")
     pairs = find_pairs(first, second, "kl_divergence", max_pairs)
     p_log_theta, q_log_theta = _parameters(first, second)
     if not is_covered(first, pairs):
@@ -228,8 +228,8 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
     if alpha == 1.0:
         return kl_divergence(p, q, max_pairs=max_pairs)
     first, second = two_circuits(p, q, "renyi_divergence")
-    need_deterministic(first, "renyi_divergence", "to take a power of p,")
-    need_deterministic(second, "renyi_divergence", "to take a power of q,")
+    need_deterministic(first, "renyi_divergence takes a power of p")
+    need_deterministic(second, "renyi_divergence takes a power of q")
     pairs = find_pairs(first, second, "renyi_divergence", max_pairs)
     p_log_theta, q_log_theta = _parameters(first, second)
     if len(pairs.pair_p) == 0 or (alpha > 1.0 and not is_covered(first, pairs)):

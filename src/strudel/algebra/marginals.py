@@ -69,40 +69,17 @@ def marginalize(
     """
     circuit = one_circuit(p, "marginalize")
     kept = variable_indices(circuit, keep, "keep")
-    log_theta, log_total = local_parameters(circuit)
     smaller = _smaller_vtree(circuit.vtree, kept)
-    all_names = circuit.feature_names
-    names = None if all_names is None else tuple(all_names[var] for var in kept)
+    names = circuit.feature_names
+    names = None if names is None else tuple(names[var] for var in kept)
+    log_theta, log_total = local_parameters(circuit)
     if_zero = "p is zero everywhere, so its marginal cannot be normalised."
     if log_total == -np.inf:
         return zero(smaller.vtree, names, normalize=normalize, if_zero=if_zero)
-    edges = _edges(circuit, np.exp(log_theta), smaller, max_edges)
-    parent, left, right, weight = (np.concatenate(column) for column in zip(*edges, strict=True))
-    # Nodes keep their order, so children stay before parents.
-    sums = np.unique(parent)
-    number = np.full(circuit.n_nodes + 1, NONE, dtype=np.int32)  # number[NONE] stays NONE
-    number[2 * kept], number[2 * kept + 1] = np.arange(2 * len(kept)).reshape(-1, 2).T
-    number[sums] = np.arange(2 * len(kept), 2 * len(kept) + len(sums))
-    order = np.argsort(parent, kind="stable")
-    node_vtree = np.concatenate(
-        [np.repeat(smaller.vtree.var_leaf, 2), smaller.number[circuit.node_vtree[sums]]]
-    )
-    n_before = np.cumsum(np.bincount(number[parent], minlength=len(node_vtree)))
-    log_weight = np.log(weight[order])
-    log_weight[parent[order] == circuit.root] += log_total
-    found = settle(
-        Weighted(
-            smaller.vtree,
-            node_vtree.astype(np.int32),
-            np.concatenate([[0], n_before]).astype(np.int32),
-            number[left[order]],
-            number[right[order]],
-            log_weight,
-            names,
-        ),
-        normalize=normalize,
-        if_zero=if_zero,
-    )
+    edges = _edges(circuit, log_theta, smaller, max_edges)
+    edges.log_weight[edges.parent == circuit.root] += log_total
+    arrays = _arrays(circuit, edges, kept, smaller, names)
+    found = settle(arrays, normalize=normalize, if_zero=if_zero)
     if _table_size(found.vtree) <= found.n_edges and not found.is_deterministic:
         return _as_table(found)
     return found
@@ -144,13 +121,22 @@ def _smaller_vtree(vtree: Vtree, kept: AnyArray) -> _Smaller:
     return _Smaller(Vtree(*np.ascontiguousarray(left_right_var)), number, target, tops)
 
 
-def _edges(circuit: Circuit, theta: FloatArray, smaller: _Smaller, max_edges: int) -> list[_Edges]:
-    """The edges at every vtree node that stays, in the numbers of `circuit`.
+class _Edges(NamedTuple):
+    """Edges as in a circuit, in any order of parents."""
 
-    The parents are the nodes at the vtree node's top, each standing for what it becomes.
+    parent: IntArray
+    left: IntArray
+    right: IntArray
+    log_weight: FloatArray
+
+
+def _edges(circuit: Circuit, log_theta: FloatArray, smaller: _Smaller, max_edges: int) -> _Edges:
+    """The edges at the vtree nodes that stay, in the numbers of `circuit`.
+
+    Their parents are the nodes at the top above, each standing for what it becomes.
     """
-    nodes = _Nodes(circuit, theta)
-    found = []
+    vtree, nodes = circuit.vtree, _Nodes(circuit, log_theta)
+    found: list[_Edges] = []
     n_edges = 0
     for top in smaller.tops:
         stays = int(smaller.target[top])
@@ -160,31 +146,22 @@ def _edges(circuit: Circuit, theta: FloatArray, smaller: _Smaller, max_edges: in
             mix = sparse.eye_array(len(nodes.at(top)), format="csr")
             v = top
             while v != stays:
-                left, right = int(circuit.vtree.node_left[v]), int(circuit.vtree.node_right[v])
+                left, right = int(vtree.node_left[v]), int(vtree.node_right[v])
                 below = left if smaller.target[left] != NONE else right
                 mix = _product(mix, nodes.step(v, below), max_edges)
                 v = below
             edges = nodes.mixed_edges(top, stays, mix, max_edges)
-        n_edges += len(edges.weight)
+        n_edges += len(edges.parent)
         _check_size(n_edges, max_edges)
         found.append(edges)
-    return found
-
-
-class _Edges(NamedTuple):
-    """Edges as in a circuit, with weights that are not logs."""
-
-    parent: IntArray
-    left: IntArray
-    right: IntArray
-    weight: FloatArray
+    return _Edges(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
 class _Nodes:
     """The nodes and edges of a circuit by vtree node."""
 
-    def __init__(self, circuit: Circuit, theta: FloatArray) -> None:
-        self.circuit, self.theta = circuit, theta
+    def __init__(self, circuit: Circuit, log_theta: FloatArray) -> None:
+        self.circuit, self.log_theta = circuit, log_theta
         self.place = np.zeros(circuit.n_nodes, dtype=np.int64)  # among those of its vtree node
         for v in range(circuit.vtree.n_nodes):
             nodes = self.at(v)
@@ -201,34 +178,38 @@ class _Nodes:
         """Its edges with positive weight."""
         circuit = self.circuit
         edges = circuit.vtree_edges(v)
-        edges = edges[self.theta[edges] > 0.0]
-        parent = circuit.edge_parent[edges]
+        edges = edges[self.log_theta[edges] > -np.inf]
         return _Edges(
-            parent, circuit.edge_left[edges], circuit.edge_right[edges], self.theta[edges]
+            circuit.edge_parent[edges],
+            circuit.edge_left[edges],
+            circuit.edge_right[edges],
+            self.log_theta[edges],
         )
 
     def step(self, v: int, below: int) -> sparse.csr_array:
         """How much every node at `v` weighs every node at a child of `v`, the other one being 1."""
         edges = self.edges(v)
         child = edges.left if below == self.circuit.vtree.node_left[v] else edges.right
-        shape = len(self.at(v)), len(self.at(below))
         return sparse.csr_array(
-            (edges.weight, (self.place[edges.parent], self.place[child])), shape=shape
+            (np.exp(edges.log_weight), (self.place[edges.parent], self.place[child])),
+            shape=(len(self.at(v)), len(self.at(below))),
         )
 
     def mixed_edges(self, top: int, stays: int, mix: sparse.csr_array, max_edges: int) -> _Edges:
         """The edges of mixtures of the nodes at `stays`, as edges of the nodes at `top`."""
-        parent, left, right, weight = self.edges(stays)
+        parent, left, right, log_weight = self.edges(stays)
         if self.circuit.vtree.node_var[stays] != NONE:  # a literal is a sum of one literal
             literals = self.at(stays)[:2]
             parent, left = np.concatenate([literals, parent]), np.concatenate([literals, left])
-            right, weight = np.append([NONE, NONE], right), np.append([1.0, 1.0], weight)
+            right, log_weight = np.append([NONE, NONE], right), np.append([0.0, 0.0], log_weight)
         pairs, which = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
-        shape = mix.shape[1], pairs.shape[1]
-        share = sparse.csr_array((weight, (self.place[parent], which)), shape=shape)
+        share = sparse.csr_array(
+            (np.exp(log_weight), (self.place[parent], which)),
+            shape=(mix.shape[1], pairs.shape[1]),
+        )
         mixed = _product(mix, share, max_edges).tocoo()
         row, column = mixed.coords
-        return _Edges(self.at(top)[row], pairs[0][column], pairs[1][column], mixed.data)
+        return _Edges(self.at(top)[row], pairs[0][column], pairs[1][column], np.log(mixed.data))
 
 
 def _product(a: sparse.csr_array, b: sparse.csr_array, max_edges: int) -> sparse.csr_array:
@@ -246,6 +227,35 @@ def _check_size(n_edges: int, max_edges: int) -> None:
             f"marginalize may need {n_edges} edges, more than max_edges = {max_edges}. Allow more "
             "with max_edges, or ask log_marginal, which needs no circuit."
         )
+
+
+def _arrays(
+    circuit: Circuit,
+    edges: _Edges,
+    kept: AnyArray,
+    smaller: _Smaller,
+    names: tuple[str, ...] | None,
+) -> Weighted:
+    """Number the nodes anew, literals first; others keep their order, so children come first."""
+    n_literals = 2 * len(kept)
+    sums = np.unique(edges.parent)
+    number = np.full(circuit.n_nodes + 1, NONE, dtype=np.int32)  # number[NONE] stays NONE
+    number[2 * kept], number[2 * kept + 1] = np.arange(n_literals).reshape(-1, 2).T
+    number[sums] = np.arange(n_literals, n_literals + len(sums))
+    sum_vtree = smaller.number[circuit.node_vtree[sums]]
+    node_vtree = np.concatenate([np.repeat(smaller.vtree.var_leaf, 2), sum_vtree])
+    node_edges = np.zeros(len(node_vtree) + 1, dtype=np.int32)
+    np.cumsum(np.bincount(number[edges.parent], minlength=len(node_vtree)), out=node_edges[1:])
+    order = np.argsort(edges.parent, kind="stable")
+    return Weighted(
+        smaller.vtree,
+        node_vtree,
+        node_edges,
+        number[edges.left[order]],
+        number[edges.right[order]],
+        edges.log_weight[order],
+        names,
+    )
 
 
 def _table_size(vtree: Vtree) -> float:
@@ -275,7 +285,6 @@ def _as_table(circuit: Circuit) -> Circuit:
     root = builder.add_sum((*pairs[state], 1.0) for state in np.flatnonzero(is_possible))
     table = builder.build(root)
     log_theta = table.edge_log_theta.copy()
-    log_theta[table.node_edges[table.root] :] = log_p[
-        is_possible
-    ]  # logs, for totals beyond numbers
+    # Not by the builder, which takes numbers: the total may be too small or large for one.
+    log_theta[table.node_edges[table.root] :] = log_p[is_possible]
     return table.with_parameters(log_theta)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.properties import check_deterministic, check_in_normal_form
+from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
+from strudel.errors import CircuitPropertyError
 from strudel.queries.model import circuit_of
 
 
@@ -47,7 +48,10 @@ def two_circuits(p: Any, q: Any, query: str) -> tuple[Circuit, Circuit]:
     return first, second
 
 
-def need_deterministic(circuit: Circuit, query: str, why: str) -> None:
-    """Raise `CircuitPropertyError` unless the circuit, described by `why`, is deterministic."""
+def need_deterministic(circuit: Circuit, what: str, hint: str = "") -> None:
+    """Raise `CircuitPropertyError` if `what` is done to a circuit that is not deterministic."""
     if not circuit.is_deterministic:
-        check_deterministic(circuit, f"{query}, {why},")
+        reason = why_not_deterministic(circuit)
+        raise CircuitPropertyError(
+            f"{what}, which needs a deterministic circuit, but {reason}.{hint}"
+        )

@@ -94,7 +94,7 @@ def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIR
     array([0.3072])
     """
     first, second = two_circuits(p, q, "divide")
-    need_deterministic(second, "divide", "for q")
+    need_deterministic(second, "divide inverts q")
     pairs = find_pairs(first, second, "divide", max_pairs)
     if not is_covered(first, pairs):
         raise ValueError(
@@ -139,7 +139,9 @@ def power(p: Any, a: float, *, normalize: bool = False) -> Circuit:
     circuit = one_circuit(p, "power")
     if not np.isfinite(a):
         raise ValueError(f"a must be a finite number, but is {a}.")
-    need_deterministic(circuit, "power", "which multiplies with itself by multiply otherwise")
+    need_deterministic(
+        circuit, "power takes a power of p", " For whole exponents, multiply it with itself."
+    )
     log_theta = circuit.edge_log_theta
     is_possible = log_theta > -np.inf
     scaled = np.where(is_possible, a * np.where(is_possible, log_theta, 0.0), -np.inf)
