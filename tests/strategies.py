@@ -58,6 +58,32 @@ def circuits(draw, max_vars=6, deterministic=True, min_vars=1):
 
 
 @st.composite
+def circuit_pairs(draw, max_vars=6, p_deterministic=True, q_deterministic=True):
+    """Two circuits in normal form on one vtree; sometimes one, or one with other parameters."""
+    vtree = draw(vtrees(max_vars))
+    rng = random.Random(draw(seeds))
+
+    def make(deterministic):
+        kind = draw(st.sampled_from([split_circuit, partition_circuit]))
+        return (kind if deterministic else sum_circuit)(vtree, rng, draw(st.integers(1, 4)))
+
+    p = make(p_deterministic)
+    kind = draw(st.sampled_from(["other", "other", "other", "same", "parameters"]))
+    if kind == "other" or p_deterministic != q_deterministic:
+        return p, make(q_deterministic)
+    return p, p if kind == "same" else p.with_parameters(_other_parameters(p, rng))
+
+
+def _other_parameters(circuit, rng):
+    theta = np.array([rng.random() * (rng.random() > 0.1) for _ in range(circuit.n_edges)])
+    total = np.zeros(circuit.n_nodes)
+    np.add.at(total, circuit.edge_parent, theta)
+    total = total[circuit.edge_parent]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(np.where(total > 0.0, theta / total, 1.0))
+
+
+@st.composite
 def any_circuits(draw, max_vars=6):
     """Well-formed arrays that may break every other rule."""
     circuit = draw(st.one_of(circuits(max_vars, True), circuits(max_vars, False)))

@@ -62,6 +62,18 @@ _MODULE_OF = {
     "entropy": "queries.information",
     "mutual_information": "queries.information",
     "count_distribution": "queries.counting",
+    # two circuits on one vtree
+    "multiply": "algebra.products",
+    "power": "algebra.products",
+    "divide": "algebra.products",
+    "condition": "algebra.conditioning",
+    "marginalize": "algebra.marginals",
+    "inner_product": "algebra.divergences",
+    "kl_divergence": "algebra.divergences",
+    "cross_entropy": "algebra.divergences",
+    "renyi_divergence": "algebra.divergences",
+    "cauchy_schwarz_divergence": "algebra.divergences",
+    "mean_squared_distance": "algebra.divergences",
     # models
     "Strudel": "models.density",
     # files
@@ -95,6 +107,17 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from strudel.algebra.conditioning import condition as condition
+    from strudel.algebra.divergences import cauchy_schwarz_divergence as cauchy_schwarz_divergence
+    from strudel.algebra.divergences import cross_entropy as cross_entropy
+    from strudel.algebra.divergences import inner_product as inner_product
+    from strudel.algebra.divergences import kl_divergence as kl_divergence
+    from strudel.algebra.divergences import mean_squared_distance as mean_squared_distance
+    from strudel.algebra.divergences import renyi_divergence as renyi_divergence
+    from strudel.algebra.marginals import marginalize as marginalize
+    from strudel.algebra.products import divide as divide
+    from strudel.algebra.products import multiply as multiply
+    from strudel.algebra.products import power as power
     from strudel.circuits.builder import CircuitBuilder as CircuitBuilder
     from strudel.circuits.circuit import Circuit as Circuit
     from strudel.circuits.compile import compile_chow_liu as compile_chow_liu

@@ -49,7 +49,7 @@ class Overlap:
 def find_overlap(circuit: Circuit) -> Overlap | None:
     """Two edges that some row satisfies; failing that, two not proven to exclude each other."""
     tops = find_tops(circuit, circuit.vtree)
-    needs = _find_needs(circuit, tops)
+    needs = find_needs(circuit, tops.node_top, tops.node_follows)
     doubtful = _find_doubtful(circuit, tops, needs)
     is_doubtful = doubtful[:, 0] != NONE
     searched = np.flatnonzero(is_doubtful & tops.node_follows)
@@ -64,7 +64,7 @@ def find_overlap(circuit: Circuit) -> Overlap | None:
 # What a node needs
 
 
-class _Needs(NamedTuple):
+class Needs(NamedTuple):
     """The values without which a node cannot hold, as bit sets of variables in vtree order."""
 
     node_one: WordArray  # (n_nodes, n_words) variables that must be 1
@@ -73,7 +73,8 @@ class _Needs(NamedTuple):
     node_to: IntArray  # (n_nodes,) last such word, plus one
 
 
-def _find_needs(circuit: Circuit, tops: Tops) -> _Needs:
+def find_needs(circuit: Circuit, node_top: IntArray, node_follows: BoolArray) -> Needs:
+    """What every node needs, given where it lies in the vtree and whether products follow it."""
     vtree, n_vars = circuit.vtree, circuit.n_vars
     first, last = vtree.node_span
     one = np.zeros((circuit.n_nodes, -(-n_vars // 64)), dtype=np.uint64)
@@ -83,10 +84,8 @@ def _find_needs(circuit: Circuit, tops: Tops) -> _Needs:
     one[2 * np.arange(n_vars) + 1, place // 64] = bit
     zero[2 * np.arange(n_vars), place // 64] = bit
     # In vtree order the variables of a node are neighbours, so most nodes touch one word of many.
-    needs = _Needs(one, zero, first[tops.node_top] // 64, (last[tops.node_top] + 63) // 64)
-    _fill_needs(
-        circuit.node_edges, circuit.edge_left, circuit.edge_right, tops.node_follows, *needs
-    )
+    needs = Needs(one, zero, first[node_top] // 64, (last[node_top] + 63) // 64)
+    _fill_needs(circuit.node_edges, circuit.edge_left, circuit.edge_right, node_follows, *needs)
     return needs
 
 
@@ -128,7 +127,7 @@ def _fill_needs(
                     node_zero[n, w] &= node_zero[left, w] | node_zero[right, w]
 
 
-def _find_doubtful(circuit: Circuit, tops: Tops, needs: _Needs) -> IntArray:
+def _find_doubtful(circuit: Circuit, tops: Tops, needs: Needs) -> IntArray:
     """For every sum two edges whose needs do not exclude each other, `(n_nodes, 2)`, or NONE."""
     doubtful = np.full((circuit.n_nodes, 2), NONE, dtype=np.int32)
     width = int(np.diff(circuit.node_edges).max())

@@ -1,0 +1,178 @@
+"""Products, powers and quotients of circuits on one vtree, as circuits again.
+
+In:  circuits in normal form.
+Out: a `Circuit` in normal form on the same vtree. Its sums add up to 1, but for the root, which
+     holds the total unless it is asked to be normalised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from strudel._types import FloatArray
+from strudel.algebra.operands import need_deterministic, one_circuit, two_circuits
+from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
+from strudel.algebra.settle import Weighted, settle, weighted, zero
+from strudel.algebra.support import is_covered
+from strudel.circuits.circuit import Circuit
+
+
+def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> Circuit:
+    """The product ``p(x) q(x)`` as a circuit.
+
+    Parameters
+    ----------
+    p, q : Circuit or fitted estimator
+        In normal form on one vtree.
+    normalize : bool
+        Whether the result adds up to 1. If not, it adds up to `inner_product(p, q)`, which is what
+        `log_marginal` of a row without a known value gives the log of.
+    max_pairs : int
+        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
+
+    Returns
+    -------
+    Circuit
+        In normal form on the same vtree, with at most one edge per pair of edges; deterministic if
+        both are.
+
+    Raises
+    ------
+    ValueError
+        If it should be normalised and is zero everywhere.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit, log_likelihood
+    >>> p = figure_1_circuit()
+    >>> np.exp(log_likelihood(multiply(p, p), [[1, 0, 1, 0]]) / 2).round(4)
+    array([0.0192])
+    """
+    first, second = two_circuits(p, q, "multiply")
+    pairs = find_pairs(first, second, "multiply", max_pairs)
+    return _combine(
+        first,
+        pairs,
+        edge_weights(pairs, first.edge_log_theta, second.edge_log_theta),
+        normalize,
+        "The product of p and q is zero everywhere, so it cannot be normalised: no row is possible "
+        "under both.",
+    )
+
+
+def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> Circuit:
+    """The quotient ``p(x) / q(x)`` as a circuit, zero where `p` is zero.
+
+    Parameters
+    ----------
+    p, q : Circuit or fitted estimator
+        In normal form on one vtree; `q` deterministic.
+    normalize : bool
+        Whether the result adds up to 1.
+    max_pairs : int
+        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
+
+    Returns
+    -------
+    Circuit
+        In normal form on the same vtree; deterministic if `p` is. Where both are zero, 0 / 0, it is
+        zero.
+
+    Raises
+    ------
+    ValueError
+        If `q` is zero on a row where `p` is not.
+
+    Examples
+    --------
+    >>> from strudel import compile_factorized, figure_1_circuit, log_likelihood
+    >>> p = figure_1_circuit()
+    >>> coins = compile_factorized(p.vtree)
+    >>> np.exp(log_likelihood(divide(p, coins), [[1, 0, 1, 0]])).round(4)  # 16 times 0.0192
+    array([0.3072])
+    """
+    first, second = two_circuits(p, q, "divide")
+    need_deterministic(second, "divide inverts q")
+    pairs = find_pairs(first, second, "divide", max_pairs)
+    if not is_covered(first, pairs):
+        raise ValueError(
+            "p cannot be divided by q: q is zero on a row where p is not. Where both are zero the "
+            "quotient is zero; condition p on what is possible under q first."
+        )
+    return _combine(
+        first,
+        pairs,
+        edge_weights(pairs, first.edge_log_theta, -second.edge_log_theta),
+        normalize,
+        "The quotient is zero everywhere, as p is, so it cannot be normalised.",
+    )
+
+
+def power(p: Any, a: float, *, normalize: bool = False) -> Circuit:
+    """The power ``p(x) ** a`` as a circuit, zero where `p` is zero.
+
+    Parameters
+    ----------
+    p : Circuit or fitted estimator
+        Deterministic and in normal form.
+    a : float
+        Any finite number. Zero gives 1, and a negative one the inverse, where `p` is positive; all
+        leave zero zero.
+    normalize : bool
+        Whether the result adds up to 1.
+
+    Returns
+    -------
+    Circuit
+        With the structure of `p`, less what is impossible.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit, most_probable_state
+    >>> p = figure_1_circuit()
+    >>> cold = power(p, 8, normalize=True)  # nearly all on the most probable state
+    >>> [float(np.exp(most_probable_state(model)[1]).round(4)) for model in (p, cold)]
+    [0.2592, 0.9617]
+    """
+    circuit = one_circuit(p, "power")
+    if not np.isfinite(a):
+        raise ValueError(f"a must be a finite number, but is {a}.")
+    need_deterministic(
+        circuit, "power takes a power of p", " For whole exponents, multiply it with itself."
+    )
+    log_theta = circuit.edge_log_theta
+    is_possible = log_theta > -np.inf
+    scaled = np.where(is_possible, a * np.where(is_possible, log_theta, 0.0), -np.inf)
+    return settle(
+        weighted(circuit, scaled),
+        normalize=normalize,
+        if_zero="p is zero everywhere, and so is its power, which cannot be normalised.",
+    )
+
+
+def edge_weights(pairs: Pairs, p_log_weight: FloatArray, q_log_weight: FloatArray) -> FloatArray:
+    """Log-weights of the edges of a product, from those of either circuit."""
+    # A bare literal has weight 1; see `Pairs.edge_p`.
+    weight: FloatArray = np.append(p_log_weight, 0.0)[pairs.edge_p]
+    return weight + np.append(q_log_weight, 0.0)[pairs.edge_q]
+
+
+def _combine(
+    p: Circuit, pairs: Pairs, edge_log_weight: FloatArray, normalize: bool, if_zero: str
+) -> Circuit:
+    """The circuit over pairs with these weights."""
+    if len(pairs.pair_p) == 0:
+        return zero(p.vtree, p.feature_names, normalize=normalize, if_zero=if_zero)
+    literals = p.node_vtree[: 2 * p.n_vars]
+    arrays = Weighted(
+        p.vtree,
+        np.concatenate([literals, p.node_vtree[pairs.pair_p]]),
+        pairs.node_edges,
+        pairs.edge_left,
+        pairs.edge_right,
+        edge_log_weight,
+        p.feature_names,
+    )
+    return settle(arrays, normalize=normalize, if_zero=if_zero)

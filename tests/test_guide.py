@@ -1,0 +1,23 @@
+"""The examples in the pages of docs/guide run and give what they say."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+PAGES = sorted((Path(__file__).resolve().parents[1] / "docs" / "guide").glob("*.md"))
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def test_there_are_pages():
+    assert PAGES
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_python_example_gives_what_it_says(page):
+    found = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    test = doctest.DocTestParser().get_doctest("\n".join(found), {}, page.name, str(page), 0)
+    assert test.examples
+    assert doctest.DocTestRunner(optionflags=FLAGS).run(test).failed == 0
