@@ -1,18 +1,24 @@
-"""What all estimators share: input checks and the queries as methods, each one line."""
+"""What all estimators share: input checks, held-out rows, scores, and the queries as methods."""
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from typing import Any, NamedTuple
 
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from strudel._types import ByteArray, FloatArray
-from strudel.data.validation import check_binary
+from strudel.data.bits import BitMatrix, pack_columns
+from strudel.data.validation import check_binary, check_sample_weight
 from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
 from strudel.queries.likelihood import log_likelihood
 from strudel.queries.marginal import log_conditional, log_marginal
 from strudel.queries.marginal_map import MarginalMap, marginal_map
+from strudel.queries.model import model_of
 from strudel.queries.moments import covariance, marginal_probabilities, pair_probabilities
 from strudel.queries.most_probable import most_probable_state
 from strudel.queries.sampling import sample, sample_conditional
@@ -29,8 +35,6 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> ByteA
 
 class QueryMethods:
     """The queries of `strudel.queries` as methods of a fitted model."""
-
-    circuit_: Any
 
     def log_likelihood(self, X: Any) -> FloatArray:
         """Log-likelihood of fully observed rows."""
@@ -56,9 +60,11 @@ class QueryMethods:
         """Covariance of every two variables."""
         return covariance(self._fitted(), given)
 
-    def most_probable_state(self, given: Any = None, k: int = 1) -> tuple[ByteArray, FloatArray]:
+    def most_probable_state(
+        self, given: Any = None, k: int = 1, **limits: Any
+    ) -> tuple[ByteArray, FloatArray]:
         """The k most probable completions, and their joint log-probabilities with what is given."""
-        return most_probable_state(self._fitted(), given, k)
+        return most_probable_state(self._fitted(), given, k, **limits)
 
     def marginal_map(self, query: Any, given: Any = None, **limits: Any) -> MarginalMap:
         """The most probable state of some variables, with the rest summed out."""
@@ -88,4 +94,91 @@ class QueryMethods:
 
     def _fitted(self) -> Any:
         check_is_fitted(self)
-        return self.circuit_
+        return model_of(self)
+
+
+class InterruptedWarning(UserWarning):
+    """Learning was interrupted; the best model so far was kept."""
+
+
+class LearningRows(NamedTuple):
+    """Rows to learn from, and rows that decide when to stop."""
+
+    train: BitMatrix
+    valid: BitMatrix | None
+    rng: np.random.Generator
+
+
+class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """A model of the joint distribution of 0/1 columns."""
+
+    validation_fraction: float | None
+    random_state: Any
+
+    def _learning_rows(self, X: Any, X_valid: Any, sample_weight: Any) -> LearningRows:
+        """Check everything, then hold out validation rows if there are none."""
+        fraction = self.validation_fraction
+        is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
+        if fraction is not None and not is_share:
+            raise ValueError(
+                f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
+            )
+        # All is checked before anything is kept: a refused table leaves a fitted model alone.
+        train, _ = check_binary(X)
+        if X_valid is not None:
+            check_binary(X_valid, n_vars=train.shape[1], name="X_valid")
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(train))
+        train = check_rows(self, X, reset=True)
+        valid = None if X_valid is None else check_rows(self, X_valid, reset=False, name="X_valid")
+        random_state = check_random_state(self.random_state)
+        self.data_ = _describe(train)
+        valid_weight = None
+        if valid is None:
+            train, valid, weight, valid_weight = self._hold_out(train, weight, random_state)
+        return LearningRows(
+            pack_columns(train, weight),
+            None if valid is None else pack_columns(valid, valid_weight),
+            np.random.default_rng(random_state.randint(2**31)),
+        )
+
+    def _hold_out(
+        self, X: ByteArray, weight: FloatArray | None, random_state: np.random.RandomState
+    ) -> tuple[ByteArray, ByteArray | None, FloatArray | None, FloatArray | None]:
+        """Training rows, validation rows, and the weights of both."""
+        if self.validation_fraction is None:
+            return X, None, weight, None
+        if len(X) == 1:  # a single row can only be checked against itself
+            return X, X, weight, weight
+        n_valid = min(max(1, round(self.validation_fraction * len(X))), len(X) - 1)
+        order = random_state.permutation(len(X))
+        held, kept = np.sort(order[:n_valid]), np.sort(order[n_valid:])
+        if weight is None:
+            return X[kept], X[held], None, None
+        if not (weight[kept].sum() > 0 and weight[held].sum() > 0):
+            # All the weight is on one side: there are no other rows to check against.
+            return X, X, weight, weight
+        return X[kept], X[held], weight[kept], weight[held]
+
+    def _feature_names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(names)
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Log-likelihood of every row."""
+        model = self._fitted()
+        return log_likelihood(model, check_rows(self, X, reset=False))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood of the rows, in nats."""
+        return float(self.score_samples(X).mean())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _describe(X: ByteArray) -> dict[str, Any]:
+    """Shape and hash of the training table, for provenance."""
+    digest = hashlib.sha256(np.packbits(X, axis=1).tobytes()).hexdigest()
+    return {"rows": X.shape[0], "columns": X.shape[1], "sha256": digest}

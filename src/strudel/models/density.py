@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
-
 from strudel._numba import use_threads
-from strudel._types import ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.data.bits import pack_columns
-from strudel.data.validation import check_binary, check_sample_weight
 from strudel.learning.history import History
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import learn_structure
-from strudel.models.base import QueryMethods, check_rows
-from strudel.queries.likelihood import log_likelihood
+from strudel.models.base import DensityEstimator, InterruptedWarning
 
 
-class InterruptedWarning(UserWarning):
-    """Learning was interrupted; the best circuit so far was kept."""
-
-
-class Strudel(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class Strudel(DensityEstimator):
     """A structured-decomposable, deterministic circuit learned from 0/1 rows.
 
     Parameters
@@ -149,29 +135,16 @@ class Strudel(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Strudel:
         """`fit` with a callback for progress."""
         search = self._options()
-        # All is checked before anything is kept: a refused table leaves a fitted model alone.
-        train, _ = check_binary(X)
-        if X_valid is not None:
-            check_binary(X_valid, n_vars=train.shape[1], name="X_valid")
-        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(train))
-        train = check_rows(self, X, reset=True)
-        valid = None if X_valid is None else check_rows(self, X_valid, reset=False, name="X_valid")
-        random_state = check_random_state(self.random_state)
-        self.data_ = _describe(train)
-        valid_weight = None
-        if valid is None:
-            train, valid, weight, valid_weight = self._hold_out(train, weight, random_state)
-        rng = np.random.default_rng(random_state.randint(2**31))
+        rows = self._learning_rows(X, X_valid, sample_weight)
         with use_threads(self.n_jobs):
             circuit, self.history_ = learn_structure(
-                pack_columns(train, weight),
-                None if valid is None else pack_columns(valid, valid_weight),
+                rows.train,
+                rows.valid,
                 search=search,
-                rng=rng,
+                rng=rows.rng,
                 on_split=on_split or (_Reporter() if self.verbose else None),
             )
-        names = getattr(self, "feature_names_in_", None)
-        self.circuit_: Circuit = circuit.with_names(None if names is None else tuple(names))
+        self.circuit_: Circuit = circuit.with_names(self._feature_names())
         if self.history_.stopped_because == "interrupted":
             warnings.warn(
                 f"Learning was interrupted after {len(self.history_) - 1} splits; "
@@ -184,12 +157,6 @@ class Strudel(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _options(self) -> SearchOptions:
         if self.search != "greedy":
             raise ValueError(f"search must be 'greedy', but is {self.search!r}.")
-        fraction = self.validation_fraction
-        is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
-        if fraction is not None and not is_share:
-            raise ValueError(
-                f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
-            )
         return SearchOptions(
             edge_score=self.edge_score,  # type: ignore[arg-type]
             variable_score=self.variable_score,  # type: ignore[arg-type]
@@ -202,48 +169,6 @@ class Strudel(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
             copy_depth=self.copy_depth,
             tie_rule=self.tie_rule,  # type: ignore[arg-type]
         )
-
-    def _hold_out(
-        self, X: ByteArray, weight: FloatArray | None, random_state: np.random.RandomState
-    ) -> tuple[ByteArray, ByteArray | None, FloatArray | None, FloatArray | None]:
-        """Training rows, validation rows, and the weights of both."""
-        if self.validation_fraction is None:
-            return X, None, weight, None
-        if len(X) == 1:  # a single row can only be checked against itself
-            return X, X, weight, weight
-        n_valid = min(max(1, round(self.validation_fraction * len(X))), len(X) - 1)
-        order = random_state.permutation(len(X))
-        held, kept = np.sort(order[:n_valid]), np.sort(order[n_valid:])
-        if weight is None:
-            return X[kept], X[held], None, None
-        if not (weight[kept].sum() > 0 and weight[held].sum() > 0):
-            return (
-                X,
-                X,
-                weight,
-                weight,
-            )  # all the weight is on one side: no other rows to check against
-        return X[kept], X[held], weight[kept], weight[held]
-
-    def score_samples(self, X: Any) -> FloatArray:
-        """Log-likelihood of every row."""
-        check_is_fitted(self)
-        return log_likelihood(self.circuit_, check_rows(self, X, reset=False))
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of the rows, in nats."""
-        return float(self.score_samples(X).mean())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def _describe(X: ByteArray) -> dict[str, Any]:
-    """Shape and hash of the training table, for provenance."""
-    digest = hashlib.sha256(np.packbits(X, axis=1).tobytes()).hexdigest()
-    return {"rows": X.shape[0], "columns": X.shape[1], "sha256": digest}
 
 
 class _Reporter:
