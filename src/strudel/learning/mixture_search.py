@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from strudel._types import FloatArray
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix
 from strudel.learning.em import MixtureData, Runs, priors, train_runs
@@ -45,6 +46,7 @@ class Round(NamedTuple):
 
 
 ROUNDS = (Round(10**9, 1, 8, 3), Round(6, 4, 40, 4), Round(2, 16, 100, 5), Round(1, 64, 100, 5))
+FIRST_ROUNDS = ROUNDS[:2]  # enough to choose a structure and a number of components
 
 
 class Trial(NamedTuple):
@@ -56,6 +58,25 @@ class Trial(NamedTuple):
     pseudocount: float
     valid: float  # mean log-likelihood of the average of its runs
     seconds: float  # since the search began
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The setting that won, with all its runs."""
+
+    trial: Trial
+    structure: Circuit
+    prior: Prior
+    parts: list[Runs]
+
+    @property
+    def history(self) -> MixtureHistory:
+        """How EM went in the last runs."""
+        return self.parts[-1].history
+
+    def mixture(self) -> Mixture:
+        """The average of the runs."""
+        return average([one for runs in self.parts for one in runs.mixtures(self.prior)])
 
 
 @dataclass(eq=False)
@@ -101,8 +122,8 @@ class MixtureSearch:
         How every run starts and is smoothed.
     n_components : sequence of int
         Components of one run, to be tried.
-    n_runs : int, optional
-        How many runs to average in the end; as many as `max_components` allows when not given.
+    rounds : sequence of Round
+        How many runs the settings get, and how many settings are left.
     max_components : int
         Components of the whole mixture.
     max_seconds : float, optional
@@ -115,7 +136,7 @@ class MixtureSearch:
         options: MixtureOptions,
         *,
         n_components: Sequence[int] = COMPONENTS,
-        n_runs: int | None = None,
+        rounds: Sequence[Round] = ROUNDS,
         max_components: int = 3200,
         max_seconds: float | None = None,
         rng: np.random.Generator | int | None = None,
@@ -123,7 +144,7 @@ class MixtureSearch:
     ) -> None:
         self.options = options
         self.n_components = n_components
-        self.n_runs = n_runs
+        self.rounds = rounds
         self.max_components = max_components
         self.deadline = math.inf if max_seconds is None else time.perf_counter() + max_seconds
         self.rng = np.random.default_rng(rng)
@@ -134,19 +155,16 @@ class MixtureSearch:
 
     def run(
         self, growing: GrowingCircuit, prefixes: Sequence[int], train: BitMatrix, valid: BitMatrix
-    ) -> tuple[Mixture, Trial, MixtureHistory]:
-        """Search over prefixes of a structure search; returns the winner and how it ended."""
+    ) -> Choice:
+        """Search over prefixes of a structure search."""
         settings = self._settings(growing, prefixes, train, valid)
-        for number, round_ in enumerate(ROUNDS, 1):
+        for number, round_ in enumerate(self.rounds, 1):
             settings = sorted(settings, key=lambda setting: -setting.valid)[: round_.n_kept]
             for setting in settings:
                 if not self.stopped_because:
-                    self._train(setting, round_, f"round {number} of {len(ROUNDS)}")
-            if self.stopped_because:
-                break
+                    self._train(setting, round_, f"round {number} of {len(self.rounds)}")
         best = max(settings, key=lambda setting: setting.valid)
-        mixtures = [mixture for runs in best.parts for mixture in runs.mixtures(best.prior)]
-        return average(mixtures), self._trial(best), best.parts[-1].history
+        return Choice(self._trial(best), best.data.single, best.prior, best.parts)
 
     def _settings(
         self, growing: GrowingCircuit, prefixes: Sequence[int], train: BitMatrix, valid: BitMatrix
@@ -163,7 +181,7 @@ class MixtureSearch:
                 continue
             data = MixtureData.of(circuit, train, valid, self.options)
             for k in sizes:
-                most_runs = self.n_runs or max(1, min(MOST_RUNS, most // k))
+                most_runs = max(1, min(MOST_RUNS, most // k))
                 settings.append(_Setting(n_splits, data, k, most_runs, priors(data, self.options)))
         return settings
 

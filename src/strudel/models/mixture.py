@@ -1,0 +1,356 @@
+"""The estimator of a mixture of circuits that share one structure."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from strudel._numba import use_threads
+from strudel._types import FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
+from strudel.learning.bagging import fit_bagged_mixture
+from strudel.learning.boosting import fit_boosted_mixture
+from strudel.learning.em import fit_mixture
+from strudel.learning.mixture_history import MixtureHistory
+from strudel.learning.mixture_search import (
+    COMPONENTS,
+    FIRST_ROUNDS,
+    ROUNDS,
+    MixtureSearch,
+    Trial,
+    prefixes_of,
+)
+from strudel.learning.options import MixtureOptions, SearchOptions
+from strudel.learning.structure import grow
+from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
+from strudel.queries.mixture_likelihood import responsibilities
+
+METHODS = ("em", "bagged_em", "boosting")
+OnProgress = Callable[[str], None]
+
+
+class StrudelMixture(DensityEstimator):
+    """A mixture of deterministic circuits with one structure, learned from 0/1 rows.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default=10
+        Components of one run. "auto" chooses on the validation rows, together with the number of
+        runs to be averaged.
+    n_splits : int or "auto", default="auto"
+        How far the structure search goes before EM begins. "auto" chooses among the circuits the
+        search passes: with many components a short search is often best.
+    method : {"em", "bagged_em", "boosting"}, default="em"
+        EM on all rows; EM on bootstrap samples of the rows, averaged; or components added one after
+        another where the mixture so far fails.
+    n_runs : int, optional
+        EM runs from different starts whose mixtures are averaged: 1 by default, and as many as
+        `max_components` allows when `n_components` is "auto".
+    n_bags : int, default=10
+        Bootstrap samples of "bagged_em".
+    n_restarts : int, default=1
+        Starts of every run, of which the best is kept.
+    start : {"k-means", "k-means++", "random"}, default="k-means"
+        First responsibilities.
+    smoothing : {"single", "uniform"}, default="single"
+        What parameters are drawn to: those of the single circuit, or all alike.
+    pseudocount : float or "auto", default="auto"
+        How strongly, in virtual rows per sum node and component; chosen on the validation rows.
+    max_iterations, patience : int
+        Stop EM after so many steps, or so many without a better validation likelihood.
+    max_components : int, default=3200
+        Most components of the whole mixture when their number is chosen.
+    max_seconds : float, optional
+        Stop after about so many seconds with the best mixture so far. Without it the result depends
+        on the seed alone.
+    edge_score, variable_score, init, copy_depth, max_splits, max_edges
+        Options of the structure search, as in `Strudel`.
+    validation_fraction : float or None, default=0.1
+        Rows held out when `fit` gets no `X_valid`; None holds nothing out, and nothing can be
+        chosen then.
+    random_state : int, RandomState or None
+        For the held-out rows and the starts.
+    n_jobs : int or None
+        Threads; all cores by default. The result does not depend on it.
+    verbose : int, default=0
+        Print how the search goes to stderr.
+
+    Attributes
+    ----------
+    mixture_ : Mixture
+        The best mixture on the validation rows.
+    history_ : MixtureHistory
+        One row per EM step of the last runs, or per component in boosting.
+    chosen_ : dict
+        `n_splits`, `n_components` and `n_runs` of the mixture, and its `valid` log-likelihood.
+    trials_ : list of Trial
+        All settings that were tried, in order; empty if nothing had to be chosen.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from strudel import StrudelMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, size=(300, 1)).repeat(6, axis=1) ^ (rng.random((300, 6)) < 0.1)
+    >>> model = StrudelMixture(n_components=3, n_splits=0, random_state=0).fit(X)
+    >>> model.mixture_
+    Mixture(n_components=3, n_vars=6, ...)
+    """
+
+    def __init__(
+        self,
+        n_components: int | str = 10,
+        *,
+        n_splits: int | str = "auto",
+        method: str = "em",
+        n_runs: int | None = None,
+        n_bags: int = 10,
+        n_restarts: int = 1,
+        start: str = "k-means",
+        smoothing: str = "single",
+        pseudocount: float | str = "auto",
+        max_iterations: int = 500,
+        patience: int = 10,
+        max_components: int = 3200,
+        max_seconds: float | None = None,
+        edge_score: str = "flow",
+        variable_score: str = "mutual_information",
+        init: str = "chow_liu",
+        copy_depth: int = 1,
+        max_splits: int | None = None,
+        max_edges: int | None = None,
+        validation_fraction: float | None = 0.1,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_splits = n_splits
+        self.method = method
+        self.n_runs = n_runs
+        self.n_bags = n_bags
+        self.n_restarts = n_restarts
+        self.start = start
+        self.smoothing = smoothing
+        self.pseudocount = pseudocount
+        self.max_iterations = max_iterations
+        self.patience = patience
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.edge_score = edge_score
+        self.variable_score = variable_score
+        self.init = init
+        self.copy_depth = copy_depth
+        self.max_splits = max_splits
+        self.max_edges = max_edges
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
+    ) -> StrudelMixture:
+        """Learn a mixture from fully observed rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_vars)
+            0 and 1; numpy, lists, scipy sparse, pandas, polars.
+        y : ignored
+        X_valid : array-like of shape (n_valid, n_vars), optional
+            Rows by which everything is chosen; a part of `X` is held out when not given.
+        sample_weight : array-like of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        StrudelMixture
+            Itself. A keyboard interrupt keeps the best mixture so far and warns.
+        """
+        return self._fit(X, X_valid, sample_weight)
+
+    def _fit(
+        self,
+        X: Any,
+        X_valid: Any = None,
+        sample_weight: Any = None,
+        on_progress: OnProgress | None = None,
+    ) -> StrudelMixture:
+        """`fit` with a callback that gets a line about what goes on."""
+        search, options = self._search_options(), self._mixture_options()
+        rows = self._learning_rows(X, X_valid, sample_weight)
+        if rows.valid is None:
+            if "auto" in (self.n_components, self.n_splits):
+                raise ValueError(
+                    "n_components and n_splits are chosen on validation rows, but there are none: "
+                    "give numbers, X_valid or a validation_fraction."
+                )
+            if options.pseudocount == "auto":
+                options = replace(options, pseudocount=1.0)
+        tell = on_progress or (_print if self.verbose else _ignore)
+        with use_threads(self.n_jobs):
+            mixture = self._learn(rows, search, options, tell)
+        self.mixture_: Mixture = mixture.with_names(self._feature_names())
+        if self.history_.stopped_because == "interrupted":
+            warnings.warn(
+                "Learning was interrupted; the best mixture so far was kept.",
+                InterruptedWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _learn(
+        self, rows: LearningRows, search: SearchOptions, options: MixtureOptions, tell: OnProgress
+    ) -> Mixture:
+        """Grow a structure, choose what is to be chosen, and train."""
+        tell("growing the structure")
+        _, growing, splits = grow(rows.train, rows.valid, search=search, rng=rows.rng)
+        self.trials_: list[Trial] = []
+        if self.n_splits == "auto":
+            prefixes = prefixes_of(splits.best)
+        else:
+            prefixes = [len(splits) - 1]  # fewer than asked for if nothing was left to split
+        sizes = COMPONENTS if self.n_components == "auto" else (self.n_components,)
+        n_splits, n_components = prefixes[-1], sizes[0]
+        is_open = len(prefixes) > 1 or len(sizes) > 1
+        if is_open or self._averages_all_it_can():
+            assert rows.valid is not None
+            chooser = MixtureSearch(
+                replace(options, tolerance=1e-4),
+                n_components=[int(size) for size in sizes],
+                rounds=ROUNDS if self._averages_all_it_can() else FIRST_ROUNDS,
+                max_components=self.max_components,
+                max_seconds=self.max_seconds,
+                rng=rows.rng,
+                on_trial=lambda trial, words: tell(f"{words}: {describe(trial)}"),
+            )
+            choice = chooser.run(growing, prefixes, rows.train, rows.valid)
+            self.trials_ = chooser.trials
+            n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
+            if self._averages_all_it_can() or chooser.stopped_because:
+                self.history_: MixtureHistory = choice.history
+                self.history_.stopped_because = chooser.stopped_because or "all rounds are done"
+                self._remember(choice.trial.n_splits, n_components, choice.trial.n_runs)
+                self.chosen_["valid"] = choice.trial.valid
+                return choice.mixture()
+        self._remember(n_splits, int(n_components), self._n_parts())
+        structure = growing.snapshot(n_splits)
+        return self._train(structure, rows, options, int(n_components), tell)
+
+    def _train(
+        self,
+        structure: Circuit,
+        rows: LearningRows,
+        options: MixtureOptions,
+        n_components: int,
+        tell: OnProgress,
+    ) -> Mixture:
+        """One fit with everything decided."""
+
+        def on_iteration(history: MixtureHistory) -> None:
+            self.history_ = history
+            step = "component" if self.method == "boosting" else "iteration"
+            valid = "" if rows.valid is None else f", valid {history.valid[-1]:.4f}"
+            tell(f"{step} {len(history) - 1}: train {history.train[-1]:.4f}{valid}")
+
+        arguments: dict[str, Any] = {
+            "X_valid": rows.valid,
+            "options": options,
+            "rng": rows.rng,
+            "on_iteration": on_iteration,
+        }
+        if self.method == "bagged_em":
+            arguments["n_bags"] = self.n_bags
+        learn = {
+            "em": fit_mixture,
+            "bagged_em": fit_bagged_mixture,
+            "boosting": fit_boosted_mixture,
+        }[self.method]
+        mixture: Mixture = learn(structure, rows.train, n_components, **arguments)
+        self.chosen_["valid"] = float(self.history_.valid[self.history_.best])
+        return mixture
+
+    def _averages_all_it_can(self) -> bool:
+        """Whether the number of runs is chosen, too."""
+        return self.method == "em" and self.n_components == "auto" and self.n_runs is None
+
+    def _n_parts(self) -> int:
+        """Mixtures that are averaged."""
+        return {"em": self.n_runs or 1, "bagged_em": self.n_bags, "boosting": 1}[self.method]
+
+    def _remember(self, n_splits: int, n_components: int, n_runs: int) -> None:
+        self.chosen_: dict[str, Any] = {
+            "n_splits": n_splits,
+            "n_components": n_components,
+            "n_runs": n_runs,
+        }
+
+    def _search_options(self) -> SearchOptions:
+        max_splits = self.max_splits
+        if self.n_splits != "auto":
+            if not isinstance(self.n_splits, Integral) or int(self.n_splits) < 0:
+                raise ValueError(
+                    f"n_splits must be a whole number of at least 0 or 'auto', "
+                    f"but is {self.n_splits!r}."
+                )
+            max_splits = int(self.n_splits)
+        return SearchOptions(
+            edge_score=self.edge_score,  # type: ignore[arg-type]
+            variable_score=self.variable_score,  # type: ignore[arg-type]
+            init=self.init,  # type: ignore[arg-type]
+            patience=100 if self.n_splits == "auto" else max(1, max_splits or 1),
+            max_splits=max_splits,
+            max_edges=self.max_edges,
+            max_seconds=self.max_seconds,
+            copy_depth=self.copy_depth,
+        )
+
+    def _mixture_options(self) -> MixtureOptions:
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {self.method!r}.")
+        for name in ("n_bags", "max_components"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, but is {value!r}.")
+        return MixtureOptions(
+            n_components=1 if self.n_components == "auto" else self.n_components,  # type: ignore[arg-type]
+            n_runs=1 if self.n_runs is None else self.n_runs,
+            n_restarts=self.n_restarts,
+            start=self.start,  # type: ignore[arg-type]
+            smoothing=self.smoothing,  # type: ignore[arg-type]
+            pseudocount=self.pseudocount,  # type: ignore[arg-type]
+            max_iterations=self.max_iterations,
+            patience=self.patience,
+            max_seconds=self.max_seconds,
+        )
+
+    def responsibilities(self, X: Any) -> FloatArray:
+        """Probability of every component, given complete or partly observed rows."""
+        return responsibilities(self._fitted(), X)
+
+
+def describe(trial: Trial) -> str:
+    """A setting and what it reached, in words."""
+    runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} runs"
+    return (
+        f"{trial.n_components} components{runs} on a {trial.n_splits}-split structure: "
+        f"valid {trial.valid:.4f}"
+    )
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _ignore(line: str) -> None:
+    pass
