@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._types import FloatArray
+from strudel._types import FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
-from strudel.data.bits import BitMatrix, merge_equal_rows
+from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits
-from strudel.learning.em_steps import Ensemble, Prior, log_mean, uniform_prior
+from strudel.learning.em_steps import Ensemble, Prior, log_mean, uniform_prior, weighted_sums
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.shared_flows import Bag, Choices, share_flows
+from strudel.learning.shared_flows import Bag, Choices, ImpossibleRowError, share_flows
 from strudel.learning.starts import responsibilities
 
 
@@ -68,12 +68,10 @@ def fit_mixture(
 
     Examples
     --------
-    >>> from strudel import compile_chow_liu, learn_chow_liu_tree, log_likelihood
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.integers(0, 2, size=(300, 1)).repeat(5, axis=1) ^ (rng.random((300, 5)) < 0.1)
-    >>> mixture = fit_mixture(compile_chow_liu(learn_chow_liu_tree(X)), X, n_components=3, rng=0)
-    >>> mixture.n_components
-    3
+    >>> from strudel import figure_1_circuit, sample
+    >>> circuit = figure_1_circuit()
+    >>> fit_mixture(circuit, sample(circuit, 200, rng=0), n_components=3, rng=0)
+    Mixture(n_components=3, n_vars=4, n_nodes=17, n_edges=16)
     """
     options = replace(options or MixtureOptions(), n_components=n_components)
     data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
@@ -85,7 +83,7 @@ def fit_mixture(
 class MixtureData:
     """The rows as EM sees them: flows through one structure."""
 
-    rows: BitMatrix  # distinct training rows
+    rows: BitMatrix  # distinct training rows that count
     single: Circuit  # the structure with its closed-form parameters
     choices: Choices
     train: list[Bag]
@@ -100,12 +98,21 @@ class MixtureData:
         options: MixtureOptions,
     ) -> MixtureData:
         """Merge equal rows and find all flows."""
-        rows, _ = merge_equal_rows(train)
-        if rows.total_weight == 0.0:
+        rows, place = _distinct(train)
+        if rows.n_rows == 0:
             raise ValueError("Learning needs at least one row that counts.")
-        tables = [rows] if valid is None else [rows, merge_equal_rows(as_bits(valid))[0]]
-        # Without smoothing a parameter may be zero; its log then allows no differences.
-        choices, bags = share_flows(circuit, *tables, has_defaults=options.pseudocount > 0.0)
+        tables, places = [rows], [place]
+        if valid is not None:
+            valid_rows, valid_place = _distinct(as_bits(valid))
+            tables.append(valid_rows)
+            places.append(valid_place)
+        try:
+            # With hardly any smoothing a parameter may be zero, and the difference of two logs
+            # not a number.
+            choices, bags = share_flows(circuit, *tables, has_defaults=options.pseudocount > 1e-9)
+        except ImpossibleRowError as error:
+            name, row = ("X", "X_valid")[error.table], places[error.table][error.row]
+            raise ValueError(f"Row {row} of {name} is impossible under this structure.") from None
         single = fit_parameters(circuit, rows, pseudocount=1.0)
         return cls(rows, single, choices, bags[0], [] if valid is None else bags[1])
 
@@ -124,6 +131,19 @@ class MixtureData:
         if options.smoothing == "single":
             return Prior(float(options.pseudocount), self.single.theta)
         return uniform_prior(self.single, options.pseudocount)
+
+
+def _distinct(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:
+    """The distinct rows that count, and the place of each in the table."""
+    merged, place = merge_equal_rows(bits)
+    counts = merged.weights > 0.0
+    _, first = np.unique(place, return_index=True)
+    if counts.all():
+        return merged, first.astype(np.int32)
+    words = pack_columns(merged.unpack()[counts]).words
+    return BitMatrix(words, int(counts.sum()), merged.weights[counts]), first[counts].astype(
+        np.int32
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,17 +172,21 @@ def train_runs(
     else:
         per_group = np.repeat(row_weight, options.n_restarts, axis=0)
         stops = np.cumsum([bag.n_rows for bag in data.train])
-        weights = np.split(per_group, stops[:-1], axis=1)
+        parts = np.split(per_group, stops[:-1], axis=1)
+        weights = [np.ascontiguousarray(part) for part in parts]
     ensemble = Ensemble(data.choices, data.prior(options), n_groups, options.n_components)
     history = MixtureHistory()
     _start(ensemble, data, weights, options, rng)
     best = _climb(ensemble, data, weights, options, history, on_iteration)
     mixtures = ensemble.mixtures(best.count, best.total)
-    kept = [
-        first + int(np.argmax(best.score[first : first + options.n_restarts]))
-        for first in range(0, n_groups, options.n_restarts)
-    ]
+    kept = _best_restarts(best.score, options.n_restarts)
     return TrainedRuns([mixtures[g] for g in kept], best.valid_log_p[:, kept], history)
+
+
+def _best_restarts(score: FloatArray, n_restarts: int) -> IntArray:
+    """The group with the best score of every run."""
+    best = score.reshape(-1, n_restarts).argmax(axis=1)
+    return np.arange(0, len(score), n_restarts) + best
 
 
 def _start(
@@ -208,16 +232,18 @@ def _climb(
     valid_weight = data.valid_weight
     has_valid = valid_weight.sum() > 0.0
     valid_log_p = np.empty((0, ensemble.n_groups))
-    valid = np.nan
+    valid, valid_score = np.nan, np.empty(0)
     try:
         while not history.stopped_because:
             ensemble.maximise()
             if has_valid:
                 valid_log_p = ensemble.log_likelihoods(data.valid)
-                valid = float(valid_weight @ log_mean(valid_log_p) / valid_weight.sum())
+                valid_score = weighted_sums(valid_weight[np.newaxis], valid_log_p)
+                kept = _best_restarts(valid_score, options.n_restarts)  # judge what is returned
+                valid = float(valid_weight @ log_mean(valid_log_p[:, kept]) / valid_weight.sum())
             count, total = ensemble.count.copy(), ensemble.total.copy()
             by_group, train = ensemble.expect(data.train, weights)
-            score = valid_weight @ valid_log_p if has_valid else by_group
+            score = valid_score if has_valid else by_group
             candidate = _Best(count, total, valid_log_p, score)
             if history.add(train / data.train_total, valid, options.tolerance) or best is None:
                 best = candidate
