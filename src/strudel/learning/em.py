@@ -136,14 +136,12 @@ class MixtureData:
 def _distinct(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:
     """The distinct rows that count, and the place of each in the table."""
     merged, place = merge_equal_rows(bits)
+    first = np.unique(place, return_index=True)[1].astype(np.int32)
     counts = merged.weights > 0.0
-    _, first = np.unique(place, return_index=True)
     if counts.all():
-        return merged, first.astype(np.int32)
+        return merged, first
     words = pack_columns(merged.unpack()[counts]).words
-    return BitMatrix(words, int(counts.sum()), merged.weights[counts]), first[counts].astype(
-        np.int32
-    )
+    return BitMatrix(words, int(counts.sum()), merged.weights[counts]), first[counts]
 
 
 @dataclass(frozen=True, eq=False)
