@@ -76,6 +76,7 @@ _MODULE_OF = {
     "mean_squared_distance": "algebra.divergences",
     # models
     "Strudel": "models.density",
+    "StrudelMixture": "models.mixture",
     # files
     "save": "io.model_file",
     "load": "io.model_file",
@@ -150,6 +151,7 @@ if TYPE_CHECKING:
     from strudel.learning.parameters import fit_parameters as fit_parameters
     from strudel.learning.structure import learn_structure as learn_structure
     from strudel.models.density import Strudel as Strudel
+    from strudel.models.mixture import StrudelMixture as StrudelMixture
     from strudel.plotting.dot import to_dot as to_dot
     from strudel.plotting.drawing import plot_chow_liu_tree as plot_chow_liu_tree
     from strudel.plotting.drawing import plot_circuit as plot_circuit

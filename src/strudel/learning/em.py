@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._numba import use_threads
-from strudel._types import FloatArray
+from strudel._types import FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
-from strudel.data.bits import BitMatrix, merge_equal_rows
+from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits
-from strudel.learning.em_steps import Ensemble, Prior, log_mean, uniform_prior
+from strudel.learning.em_steps import Ensemble, Prior, log_mean, uniform_prior, weighted_sums
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.shared_flows import Bag, Choices, share_flows
+from strudel.learning.shared_flows import Bag, Choices, ImpossibleRowError, share_flows
 from strudel.learning.starts import responsibilities
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # what pseudocount="auto" tries
@@ -75,17 +75,15 @@ def fit_mixture(
 
     Examples
     --------
-    >>> from strudel import compile_chow_liu, learn_chow_liu_tree, log_likelihood
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.integers(0, 2, size=(300, 1)).repeat(5, axis=1) ^ (rng.random((300, 5)) < 0.1)
-    >>> mixture = fit_mixture(compile_chow_liu(learn_chow_liu_tree(X)), X, n_components=3, rng=0)
-    >>> mixture.n_components
-    3
+    >>> from strudel import figure_1_circuit, sample
+    >>> circuit = figure_1_circuit()
+    >>> fit_mixture(circuit, sample(circuit, 200, rng=0), n_components=3, rng=0)
+    Mixture(n_components=3, n_vars=4, n_nodes=17, n_edges=16)
     """
     options = replace(options or MixtureOptions(), n_components=n_components)
     data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
     runs = train_runs(data, options, np.random.default_rng(rng), on_iteration)
-    mixtures = runs.mixtures(best_prior(data, runs, options))
+    mixtures = runs.mixtures(best_prior(data, [runs], options))
     return average(mixtures).with_names(circuit.feature_names)
 
 
@@ -93,7 +91,7 @@ def fit_mixture(
 class MixtureData:
     """The rows as EM sees them: flows through one structure."""
 
-    rows: BitMatrix  # distinct training rows
+    rows: BitMatrix  # distinct training rows that count
     single: Circuit  # the structure with its closed-form parameters
     choices: Choices
     train: list[Bag]
@@ -108,14 +106,24 @@ class MixtureData:
         options: MixtureOptions,
     ) -> MixtureData:
         """Merge equal rows and find all flows."""
-        rows, _ = merge_equal_rows(train)
-        if rows.total_weight == 0.0:
+        rows, place = _distinct(train)
+        if rows.n_rows == 0:
             raise ValueError("Learning needs at least one row that counts.")
-        tables = [rows] if valid is None else [rows, merge_equal_rows(as_bits(valid))[0]]
         if valid is None and options.pseudocount == "auto":
             raise ValueError("pseudocount='auto' is chosen on validation rows, but there are none.")
-        # Without smoothing a parameter may be zero; its log then allows no differences.
-        choices, bags = share_flows(circuit, *tables, has_defaults=options.pseudocount != 0.0)
+        tables, places = [rows], [place]
+        if valid is not None:
+            valid_rows, valid_place = _distinct(as_bits(valid))
+            tables.append(valid_rows)
+            places.append(valid_place)
+        # With hardly any smoothing a parameter may be zero, and the difference of two logs not a
+        # number.
+        is_smoothed = options.pseudocount == "auto" or options.pseudocount > 1e-9
+        try:
+            choices, bags = share_flows(circuit, *tables, has_defaults=is_smoothed)
+        except ImpossibleRowError as error:
+            name, row = ("X", "X_valid")[error.table], places[error.table][error.row]
+            raise ValueError(f"Row {row} of {name} is impossible under this structure.") from None
         single = fit_parameters(circuit, rows, pseudocount=1.0)
         return cls(rows, single, choices, bags[0], [] if valid is None else bags[1])
 
@@ -141,6 +149,17 @@ class MixtureData:
         if options.smoothing == "single":
             return Prior(float(strength), self.single.theta)
         return uniform_prior(self.single, strength)
+
+
+def _distinct(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:
+    """The distinct rows that count, and the place of each in the table."""
+    merged, place = merge_equal_rows(bits)
+    first = np.unique(place, return_index=True)[1].astype(np.int32)
+    counts = merged.weights > 0.0
+    if counts.all():
+        return merged, first
+    words = pack_columns(merged.unpack()[counts]).words
+    return BitMatrix(words, int(counts.sum()), merged.weights[counts]), first[counts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,13 +195,13 @@ def priors(data: MixtureData, options: MixtureOptions) -> list[Prior]:
     return [data.prior(options, strength) for strength in STRENGTHS]
 
 
-def best_prior(data: MixtureData, runs: Runs, options: MixtureOptions) -> Prior:
-    """The prior that is best for the average of the runs on the validation rows."""
+def best_prior(data: MixtureData, parts: list[Runs], options: MixtureOptions) -> Prior:
+    """The prior that is best for the average of all runs on the validation rows."""
     choice = priors(data, options)
     if len(choice) == 1:
         return choice[0]
-    scores = [data.valid_score(runs.log_likelihoods(prior, data.valid)) for prior in choice]
-    return choice[int(np.argmax(scores))]
+    log_p = [[runs.log_likelihoods(prior, data.valid) for runs in parts] for prior in choice]
+    return choice[int(np.argmax([data.valid_score(np.hstack(one)) for one in log_p]))]
 
 
 def _threads_for(bags: list[Bag], ensemble: Ensemble) -> AbstractContextManager[None]:
@@ -208,18 +227,22 @@ def train_runs(
     else:
         per_group = np.repeat(row_weight, options.n_restarts, axis=0)
         stops = np.cumsum([bag.n_rows for bag in data.train])
-        weights = np.split(per_group, stops[:-1], axis=1)
+        parts = np.split(per_group, stops[:-1], axis=1)
+        weights = [np.ascontiguousarray(part) for part in parts]
     ensemble = Ensemble(data.choices, data.prior(options), n_groups, options.n_components)
     history = MixtureHistory()
     _start(ensemble, data, weights, options, rng)
     with _threads_for(data.train, ensemble):
         best = _climb(ensemble, data, weights, options, history, on_iteration)
-    kept = [
-        first + int(np.argmax(best.score[first : first + options.n_restarts]))
-        for first in range(0, n_groups, options.n_restarts)
-    ]
-    columns = (np.array(kept)[:, np.newaxis] * ensemble.size + np.arange(ensemble.size)).ravel()
+    kept = _best_restarts(best.score, options.n_restarts)
+    columns = (kept[:, np.newaxis] * ensemble.size + np.arange(ensemble.size)).ravel()
     return Runs(data.choices, options.n_runs, best.count[:, columns], best.total[columns], history)
+
+
+def _best_restarts(score: FloatArray, n_restarts: int) -> IntArray:
+    """The group with the best score of every run."""
+    best = score.reshape(-1, n_restarts).argmax(axis=1)
+    return np.arange(0, len(score), n_restarts) + best
 
 
 def _start(
@@ -262,17 +285,18 @@ def _climb(
     """EM steps until validation says stop."""
     best: Any = None
     has_valid = data.valid_weight.sum() > 0.0
-    valid = np.nan
+    valid, valid_score = np.nan, np.empty(0)
     try:
         while not history.stopped_because:
             ensemble.maximise()
             if has_valid:
                 valid_log_p = ensemble.log_likelihoods(data.valid)
-                valid = data.valid_score(valid_log_p)
+                valid_score = weighted_sums(data.valid_weight[np.newaxis], valid_log_p)
+                kept = _best_restarts(valid_score, options.n_restarts)  # judge what is returned
+                valid = data.valid_score(valid_log_p[:, kept])
             count, total = ensemble.count.copy(), ensemble.total.copy()
             by_group, train = ensemble.expect(data.train, weights)
-            score = data.valid_weight @ valid_log_p if has_valid else by_group
-            candidate = _Best(count, total, score)
+            candidate = _Best(count, total, valid_score if has_valid else by_group)
             if history.add(train / data.train_total, valid, options.tolerance) or best is None:
                 best = candidate
             history.is_finished(options)

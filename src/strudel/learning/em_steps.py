@@ -107,7 +107,7 @@ class Ensemble:
         by_group, of_average = np.zeros(self.n_groups), 0.0
         for bag, weight in zip(bags, weights, strict=True):
             share, log_p = self._shares(bag)
-            by_group += (weight.T * log_p).sum(axis=0)
+            by_group += weighted_sums(weight, log_p)
             of_average += float(bag.weight @ log_mean(log_p))
             self.add(bag, share, weight)
         return by_group, of_average
@@ -168,6 +168,13 @@ def log_mean(log_p: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
         logs: FloatArray = shift + np.log(np.exp(log_p - shift[:, np.newaxis]).mean(axis=1))
     return logs
+
+
+def weighted_sums(weight: FloatArray, log_p: FloatArray) -> FloatArray:
+    """Log-likelihood of every group; a row of weight zero may be impossible."""
+    with np.errstate(invalid="ignore"):  # 0 * -inf
+        sums: FloatArray = np.where(weight.T > 0.0, weight.T * log_p, 0.0).sum(axis=0)
+    return sums
 
 
 @parallel_kernel

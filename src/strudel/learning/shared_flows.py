@@ -66,6 +66,15 @@ class Bag:
         return len(self.weight)
 
 
+class ImpossibleRowError(ValueError):
+    """A row that reaches no edge of the root, whatever the parameters."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(f"Row {row} is impossible under this structure.")
+        self.row = row
+        self.table = 0
+
+
 def share_flows(
     circuit: Circuit, *tables: BitMatrix, has_defaults: bool = True
 ) -> tuple[Choices, list[list[Bag]]]:
@@ -75,9 +84,13 @@ def share_flows(
     are not numbers.
     """
     count = np.zeros(circuit.n_edges + circuit.vtree.n_nodes)
-    for bits in tables:
-        for _, states in _state_blocks(circuit, bits):
-            count += np.bincount(states.ravel(), minlength=len(count))
+    for t, bits in enumerate(tables):
+        try:
+            for _, states in _state_blocks(circuit, bits):
+                count += np.bincount(states.ravel(), minlength=len(count))
+        except ImpossibleRowError as error:
+            error.table = t
+            raise
     choices = _choices(circuit, count, has_defaults)
     is_listed = np.ones(choices.n_states, dtype=np.bool_)
     is_listed[choices.default[choices.default != NONE]] = False
@@ -104,8 +117,7 @@ def _state_blocks(circuit: Circuit, bits: BitMatrix) -> Iterator[tuple[FloatArra
         block = BitMatrix(np.ascontiguousarray(words), stop - start)
         flows = compute_flows(circuit, block)
         if not flows.is_possible.all():
-            row = start + int(np.argmin(flows.is_possible))
-            raise ValueError(f"Row {row} is impossible under this structure.")
+            raise ImpossibleRowError(start + int(np.argmin(flows.is_possible)))
         active = flows.active_edge
         yield bits.weights[start:stop], np.where(has_choice[active], active, none)
 

@@ -9,8 +9,6 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-
 from strudel._numba import use_threads
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
@@ -216,10 +214,8 @@ class StrudelMixture(DensityEstimator):
         tell("growing the structure")
         _, growing, splits = grow(rows.train, rows.valid, search=search, rng=rows.rng)
         self.trials_: list[Trial] = []
-        if self.n_splits == "auto":
-            prefixes = prefixes_of(splits.best)
-        else:
-            prefixes = [len(splits) - 1]  # fewer than asked for if nothing was left to split
+        last = len(splits) - 1  # fewer than asked for if nothing was left to split
+        prefixes = prefixes_of(splits.best) if self.n_splits == "auto" else [last]
         sizes = COMPONENTS if self.n_components == "auto" else (self.n_components,)
         n_splits, n_components = prefixes[-1], sizes[0]
         is_open = len(prefixes) > 1 or len(sizes) > 1
@@ -296,19 +292,17 @@ class StrudelMixture(DensityEstimator):
         }
 
     def _search_options(self) -> SearchOptions:
-        max_splits = self.max_splits
-        if self.n_splits != "auto":
-            if not isinstance(self.n_splits, Integral) or int(self.n_splits) < 0:
-                raise ValueError(
-                    f"n_splits must be a whole number of at least 0 or 'auto', "
-                    f"but is {self.n_splits!r}."
-                )
-            max_splits = int(self.n_splits)
+        n_splits: Any = self.n_splits
+        if n_splits != "auto" and not (isinstance(n_splits, Integral) and n_splits >= 0):
+            raise ValueError(
+                f"n_splits must be a whole number of at least 0 or 'auto', but is {n_splits!r}."
+            )
+        max_splits = self.max_splits if n_splits == "auto" else int(n_splits)
         return SearchOptions(
             edge_score=self.edge_score,  # type: ignore[arg-type]
             variable_score=self.variable_score,  # type: ignore[arg-type]
             init=self.init,  # type: ignore[arg-type]
-            patience=100 if self.n_splits == "auto" else max(1, max_splits or 1),
+            patience=100 if n_splits == "auto" else max(1, int(n_splits)),
             max_splits=max_splits,
             max_edges=self.max_edges,
             max_seconds=self.max_seconds,
