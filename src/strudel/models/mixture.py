@@ -293,7 +293,7 @@ class StrudelMixture(DensityEstimator):
 
     def _search_options(self) -> SearchOptions:
         n_splits: Any = self.n_splits
-        if n_splits != "auto" and not (isinstance(n_splits, Integral) and n_splits >= 0):
+        if n_splits != "auto" and not (isinstance(n_splits, Integral) and int(n_splits) >= 0):
             raise ValueError(
                 f"n_splits must be a whole number of at least 0 or 'auto', but is {n_splits!r}."
             )
