@@ -164,7 +164,7 @@ def _nest(shape: _Shape, everything: int, products: list[tuple[int, ...]]) -> in
         for first, second in pairwise(factors):
             a, b = place_of[first], place_of[second]
             while above[a] != above[b]:  # a smaller scope has a larger place
-                a, b = (above[a], b) if a > b else (a, above[b])
+                a, b = (above[a], b) if above[a] > above[b] else (a, above[b])
             before[above[a]].append((a, b))
     built = [NONE] * len(scopes)
     for place in range(len(scopes) - 1, -1, -1):  # smaller scopes first

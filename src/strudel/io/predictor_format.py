@@ -143,7 +143,7 @@ class _Reader:
         nodes.prime = file.wholes(primes, at, "a prime")
         nodes.sub = file.wholes(subs, at, "a sub")
         where = [line for line in at for _ in range(self.n_outputs)]
-        flat = file.reals(weights, where, "a weight")
+        flat = self._finite(weights, where)
         self.element_weight = flat.reshape(-1, self.n_outputs)
 
     def _read_title(self, lines: Iterator[tuple[int, list[bytes]]]) -> None:
@@ -167,7 +167,13 @@ class _Reader:
                 f"there should be {self.n_outputs} weights as before, but there are {len(tokens)}",
                 line,
             )
-        return self.file.reals(tokens, [line] * len(tokens), "a weight")
+        return self._finite(tokens, [line] * len(tokens))
+
+    def _finite(self, tokens: list[bytes], lines: list[int]) -> FloatArray:
+        values = self.file.reals(tokens, lines, "a weight")
+        for place in np.flatnonzero(np.isinf(values))[:1]:
+            self.file.refuse(f"a weight should be finite, but is {values[place]}", lines[place])
+        return values
 
 
 def predictor_lines(predictor: PredictorCircuit) -> Iterator[str]:

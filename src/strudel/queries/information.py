@@ -163,7 +163,7 @@ class _Given:
         variables = self._unknown(variables)
         if len(variables) == 0:
             return 0.0
-        may_tabulate = 2.0 ** len(variables) <= max_states
+        may_tabulate = 2 ** len(variables) <= max_states
         if self.circuit.is_in_normal_form:
             is_kept = np.zeros(self.circuit.n_vars, dtype=np.bool_)
             is_kept[variables] = True
