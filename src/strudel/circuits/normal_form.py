@@ -87,7 +87,14 @@ class _Normaliser:
         self.now = NONE  # the node of the graph that errors are about
 
     def run(self) -> Circuit | None:
-        for node in self.graph.reached():
+        reached = self.graph.reached()
+        factors = {
+            child
+            for node in reached
+            if self.graph.node_kind[node] == PRODUCT
+            for child in self.graph.node_children[node]
+        }
+        for node in reached:
             self.now = node
             kind = self.graph.node_kind[node]
             if kind == LITERAL:
@@ -100,6 +107,8 @@ class _Normaliser:
                 self._take_product(node)
             else:
                 self._take_sum(node)
+            if node in factors and self.place[node] is not None:
+                self._make(node)  # now, so that nodes keep the order of the graph
         root = self.graph.root
         if self.is_true[root]:
             top = self._true(self.vtree.root)
@@ -262,12 +271,6 @@ class _Normaliser:
         v = self.node_vtree[node]
         if v == to:
             return node
-        if not self.fill:
-            raise GraphError(
-                "some sum or product does not mention all the variables it should: the circuit is "
-                "not smooth on this vtree",
-                self.now,
-            )
         while v != to:
             up = self.vtree_parent[v]
             key = (node, up)
@@ -281,7 +284,12 @@ class _Normaliser:
     def _true(self, v: int) -> int:
         """A node at `v` that every row satisfies."""
         if not self.fill:
-            raise GraphError("some sum does not mention all the variables it should", self.now)
+            var = int(self.vtree.order[self.first_place[v]])
+            raise GraphError(
+                f"the circuit is not smooth: something here does not mention variable {var + 1}, "
+                "unlike its neighbours",
+                self.now,
+            )
         pending = [v]
         while pending:
             u = pending[-1]

@@ -35,7 +35,7 @@ c T id-of-trueNode-psdd-node id-of-vtree variable log(litProb)
 c D id-of-decomposition-psdd-node id-of-vtree number-of-elements {prime sub log(elementProb)}*
 c"""
 
-COMPLEMENT_TOLERANCE = 1e-12  # a T line with one parameter is written if it gives the other so well
+ROUNDING = 1e-14  # of a log-parameter that a T line gives by the other
 
 
 def read_psdd(file: TextFile, vtree: Vtree | None, renormalize: bool) -> Circuit:
@@ -204,7 +204,13 @@ def psdd_lines(circuit: Circuit) -> Iterator[str]:
 
 def _coin(log_zero: float, log_one: float) -> str:
     """The parameters of a T line: one where it says enough, as all readers know; else both."""
-    other = log_complement(log_one)
-    if other == log_zero or abs(other - log_zero) <= COMPLEMENT_TOLERANCE * max(1.0, -log_zero):
-        return number(log_one)
+    # Near P(1) = 1 the log of P(0), kept apart in memory, is the finer of the two.
+    for only in (log_one, log_complement(log_zero)):
+        if _is_same(only, log_one) and _is_same(log_complement(only), log_zero):
+            return number(only)
     return f"{number(log_zero)} {number(log_one)}"
+
+
+def _is_same(a: float, b: float) -> bool:
+    """Whether two logs are equal but for the rounding of their last digits."""
+    return a == b or (np.isfinite(a) and abs(a - b) <= ROUNDING * max(1.0, abs(a)))
