@@ -59,7 +59,7 @@ def _read_nodes(file: TextFile) -> DecisionNodes:
     nodes = DecisionNodes()
     lines = file.lines()
     header = read_header(file, lines, b"psdd")
-    primes, subs, log_thetas = [], [], []
+    names, primes, subs, log_thetas = [], [], [], []
     for line, tokens in lines:
         kind = tokens[0].upper()
         n_tokens = len(tokens)
@@ -88,12 +88,13 @@ def _read_nodes(file: TextFile) -> DecisionNodes:
                 line,
             )
         nodes.kind.append(kind)
-        nodes.name.append(file.whole(tokens[1], line, "an id"))
+        names.append(tokens[1])
         nodes.line.append(line)
     if not nodes.kind:
         file.refuse("it has no nodes", header)
     lines_of = np.repeat([nodes.line[node] for node in nodes.decision], nodes.width)
     where = lines_of.tolist()
+    nodes.name = file.wholes(names, nodes.line, "an id")
     nodes.prime = file.wholes(primes, where, "a prime")
     nodes.sub = file.wholes(subs, where, "a sub")
     nodes.log_theta = file.reals(log_thetas, where, "a log-parameter")
