@@ -56,7 +56,8 @@ def main() -> None:
     if not folder.is_dir():
         sys.exit("set STRUDEL_DATA to the folder that holds circuits/")
     signal.signal(signal.SIGALRM, _stop)
-    with tempfile.TemporaryDirectory() as work:
+    memory = Path("/dev/shm")  # writing a file to a disk takes longer than reading it
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as work:
         seeds = collect(folder, Path(work), args.max_bytes, args.only)
         run(seeds, Path(work), args)
 

@@ -405,6 +405,7 @@ def test_predictors(read_text, title):
         ("Regression Circuit", "Circuit", 1, "it should start with"),
         ("B 1000", "", None, "does not end in a line 'B"),
         ("B 1000", "B 1000\nT 9 0 3 1", 8, "should be the last"),
+        ("D 4 2 3 (0 2 100) (0 3 200) (1 2 300)\n", "", None, "the root, should be a decision"),
         ("B 1000", "B 1000 1", 7, "should be 1 weights as before, but there are 2"),
         ("T 2 1 2 10", "T 2 1 2 inf", 4, "finite"),
         ("T 2 1 2 10", "T 2 1 1 10", 4, "two lines"),

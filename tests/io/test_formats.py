@@ -201,6 +201,11 @@ def test_unknown_extensions_are_refused(tmp_path):
             write(balanced_vtree(2), path)
 
 
+def test_our_own_files_are_left_to_load_and_save(tmp_path):
+    with pytest.raises(FileFormatError, match=r"strudel\.load"):
+        read(tmp_path / "a.strudel")
+
+
 def test_folders_and_missing_files_are_said_to_be_so(tmp_path):
     (tmp_path / "a.psdd").mkdir()
     with pytest.raises(IsADirectoryError):

@@ -142,44 +142,58 @@ class _Shape:
 
 def _nest(shape: _Shape, everything: int, products: list[tuple[int, ...]]) -> int:
     """The tree of all factors, if any two are nested or disjoint; else NONE."""
-    order = {everything: 0, **{f: 0 for factors in products for f in factors}}
-    scopes = sorted(order, key=int.bit_count, reverse=True)  # stable: first found, first
+    variables = _bits(everything)
+    found = dict.fromkeys(factor for factors in products for factor in factors)
+    found[everything] = None
+    wide = sorted((scope for scope in found if scope & (scope - 1)), key=int.bit_count)
+    scopes = [1 << var for var in variables] + wide  # small before large
     place_of = {scope: place for place, scope in enumerate(scopes)}
-    owner = dict.fromkeys(_bits(everything), 0)  # the smallest scope so far above a variable
-    above = [0] * len(scopes)
+    leaf_of = {var: place for place, var in enumerate(variables)}
+    above = [NONE] * len(scopes)
+    largest = list(
+        range(len(scopes))
+    )  # a scope above every scope: the largest so far, or on the way
+
+    def find(place: int) -> int:
+        while largest[place] != place:
+            largest[place] = largest[largest[place]]
+            place = largest[place]
+        return place
+
     inside: list[list[int]] = [[] for _ in scopes]
-    for place, scope in enumerate(scopes):
-        variables = _bits(scope)
-        above[place] = owner[variables[0]]
-        if scope & ~scopes[above[place]]:
-            return NONE
-        if place:
-            inside[above[place]].append(place)
-        for var in variables:
-            if owner[var] != above[place]:  # partly inside another
+    for place in range(len(variables), len(scopes)):
+        rest = scopes[place]
+        while rest:
+            part = find(leaf_of[(rest & -rest).bit_length() - 1])
+            if scopes[part] & ~rest:  # partly inside
                 return NONE
-            owner[var] = place
-    before: list[list[tuple[int, int]]] = [[] for _ in scopes]
+            rest &= ~scopes[part]
+            inside[place].append(part)
+            above[part] = largest[part] = place
+    before = _constraints(products, place_of, above)
+    built = [shape.leaf(var) for var in variables]
+    for place in range(len(variables), len(scopes)):
+        parts = _in_order(inside[place], before.get(place, []))
+        built.append(shape.join([built[part] for part in parts]))
+    return built[-1]
+
+
+def _constraints(
+    products: list[tuple[int, ...]], place_of: dict[int, int], above: list[int]
+) -> dict[int, list[tuple[int, int]]]:
+    """For every scope, which of its parts some product names before which."""
+    before: dict[int, list[tuple[int, int]]] = {}
+    steps = 0
     for factors in products:
         for first, second in pairwise(factors):
             a, b = place_of[first], place_of[second]
-            while above[a] != above[b]:  # a smaller scope has a larger place
-                a, b = (above[a], b) if above[a] > above[b] else (a, above[b])
-            before[above[a]].append((a, b))
-    built = [NONE] * len(scopes)
-    for place in range(len(scopes) - 1, -1, -1):  # smaller scopes first
-        scope = scopes[place]
-        if scope.bit_count() == 1:
-            built[place] = shape.leaf(scope.bit_length() - 1)
-            continue
-        alone = scope
-        for part in inside[place]:
-            alone &= ~scopes[part]
-        parts = _in_order(inside[place], before[place])
-        built[place] = shape.join(
-            [*(shape.leaf(var) for var in _bits(alone)), *(built[part] for part in parts)]
-        )
-    return built[0]
+            while above[a] != above[b]:  # the lower of the two goes up
+                a, b = (above[a], b) if above[a] < above[b] else (a, above[b])
+                steps += 1
+            if steps > MAX_STEPS:  # the order is only a wish
+                return before
+            before.setdefault(above[a], []).append((a, b))
+    return before
 
 
 def _in_order(parts: list[int], before: list[tuple[int, int]]) -> list[int]:
@@ -207,6 +221,8 @@ def _in_order(parts: list[int], before: list[tuple[int, int]]) -> list[int]:
 
 def _bits(scope: int) -> list[int]:
     """The variables of a bit set, in increasing order."""
+    if not scope & (scope - 1):
+        return [scope.bit_length() - 1] if scope else []
     digits = bin(scope)[:1:-1]
     return [var for var, digit in enumerate(digits) if digit == "1"]
 

@@ -8,6 +8,7 @@ Out: `ChowLiuTree`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -18,23 +19,24 @@ from strudel.trees.chow_liu import ChowLiuTree
 
 def read_clt(file: TextFile) -> ChowLiuTree:
     """The tree, or forest, in a file."""
-    lines = list(file.lines())
+    lines = file.lines()
     counts = []
-    for (line, tokens), what in zip(lines, ("variables", "roots"), strict=False):
+    for what, (line, tokens) in zip(("variables", "roots"), lines, strict=False):
         if len(tokens) != 1:
             file.refuse(f"this line should be the number of {what}", line)
         counts.append(file.whole(tokens[0], line, f"the number of {what}"))
     if len(counts) < 2:
         file.refuse("it should start with the numbers of variables and of roots, on two lines")
     n_vars, n_roots = counts
-    if len(lines) - 2 != n_vars or not 1 <= n_roots <= n_vars:
+    families = list(islice(lines, max(0, n_vars) + 1))
+    if len(families) != n_vars or not 1 <= n_roots <= n_vars:
         file.refuse(
-            f"{n_vars} variables and {n_roots} roots were announced, "
-            f"but there are {len(lines) - 2} lines of variables"
+            f"{n_vars} variables and {n_roots} roots were announced, but there are "
+            f"{'more' if len(families) > n_vars else len(families)} lines of variables"
         )
     parent = np.full(n_vars, NONE, dtype=np.int32)
     theta = np.full((n_vars, 2), np.nan)
-    for place, (line, tokens) in enumerate(lines[2:]):
+    for place, (line, tokens) in enumerate(families):
         width = 2 if place < n_roots else 4
         if len(tokens) != width:
             form = "root p(1)" if place < n_roots else "child parent p(1|1) p(1|0)"

@@ -25,7 +25,7 @@ def read_dnf(file: TextFile) -> Dnf:
 
 
 def _read_groups(file: TextFile, words: tuple[bytes, ...]):  # type: ignore[no-untyped-def]
-    n_vars, n_groups, header = None, 0, 0
+    n_vars, n_groups, n_closed, header = None, 0, 0, 0
     tokens: list[bytes] = []
     lines: list[int] = []
     for line, found in file.lines():
@@ -34,6 +34,9 @@ def _read_groups(file: TextFile, words: tuple[bytes, ...]):  # type: ignore[no-u
         if n_vars is not None:
             tokens += found
             lines += [line] * len(found)
+            n_closed += found.count(b"0")
+            if n_closed > n_groups:
+                file.refuse(f"{n_groups} clauses were announced, but here are more", line)
             continue
         if len(found) != 4 or found[0] != b"p" or found[1].lower() not in words:
             break

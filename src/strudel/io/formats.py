@@ -181,6 +181,10 @@ def write(model: Any, path: PathLike) -> None:
 def format_of(path: PathLike) -> Format:
     """The format that the extension of a path stands for."""
     suffix = bare_suffix(path)
+    if suffix == ".strudel":
+        raise FileFormatError(
+            f"{os.fspath(path)}: strudel.load and strudel.save open and write .strudel files."
+        )
     if suffix not in FORMATS:
         raise FileFormatError(
             f"{os.fspath(path)}: the extension {suffix!r} is not one of {', '.join(FORMATS)}, "

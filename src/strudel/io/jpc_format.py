@@ -81,6 +81,8 @@ class _Reader:
             node = self._read_node(tokens[0].upper(), tokens, line)
             self.ids.define(tokens[1], line, node)
             self.lines += [line] * (self.graph.n_nodes - len(self.lines))
+            if len(self.ids) > announced:
+                self.file.refuse(f"{announced} nodes were announced, but here are more", line)
         if not header:
             self.file.refuse("it does not start with a line 'jpc number-of-nodes'")
         if len(self.ids) != announced or not announced:

@@ -70,6 +70,8 @@ def _read_c2d(file: TextFile) -> Nnf:
                 line,
             )
         decisions.append(decision)
+        if len(nodes) > n_nodes:
+            file.refuse(f"{n_nodes} nodes were announced, but here are more", line)
     if len(nodes) != n_nodes or not nodes:
         file.refuse(
             f"{n_nodes} nodes were announced, but {len(nodes)} are here: is it cut short?", header

@@ -6,6 +6,7 @@ Out: the same, checked; a `Circuit`; or `FileFormatError`.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 
@@ -75,7 +76,7 @@ def read_names(file: TextFile, n_vars: int) -> tuple[str, ...] | None:
     """Feature names from the comment in which `names_lines` keeps them."""
     if NAMES not in file.content:
         return None
-    for line in file.content.splitlines():
+    for line in io.BytesIO(file.content):
         if line.startswith(NAMES):
             try:
                 names = json.loads(line[len(NAMES) :])

@@ -138,8 +138,8 @@ class _Reader:
             file.refuse("it does not end in a line 'B weights': is it cut short?")
         for line, _ in lines:
             file.refuse("the line of the bias, B, should be the last", line)
-        if not nodes.kind:
-            file.refuse("it has no nodes")
+        if not nodes.kind or nodes.kind[-1] != b"D":
+            file.refuse("its last node, the root, should be a decision")
         nodes.prime = file.wholes(primes, at, "a prime")
         nodes.sub = file.wholes(subs, at, "a sub")
         where = [line for line in at for _ in range(self.n_outputs)]

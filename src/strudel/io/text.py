@@ -11,6 +11,7 @@ evaluated. Tokens stay bytes, which are quicker than text and have no foreign di
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import secrets
 import zlib
@@ -23,7 +24,8 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.errors import FileFormatError
 
-MAX_UNPACKED = 2**27  # bytes of text from a gzipped file, which may hold a thousand times its size
+MAX_UNPACKED = 2**23  # bytes of text from any gzipped file
+MAX_RATIO = 50  # of text to gzipped bytes beyond that; circuits have 6, a file made to hurt 1000
 MAX_SHOWN = 40  # characters of a token shown in an error
 MAX_VARIABLE = 2**30 - 1  # literals, numbered 2 * variable + value, are int32
 
@@ -37,7 +39,7 @@ class TextFile:
 
     def lines(self, comments: bool = True) -> Iterator[tuple[int, list[bytes]]]:
         """Every line that is neither empty nor a comment: its number and its tokens."""
-        for number, line in enumerate(self.content.splitlines(), start=1):
+        for number, line in enumerate(io.BytesIO(self.content), start=1):
             tokens = line.split()
             if tokens and not (comments and tokens[0] in (b"c", b"cc")):
                 yield number, tokens
@@ -132,15 +134,16 @@ def _read_bytes(path: str) -> bytes:
             content = file.read()
     else:
         with open(path, "rb") as packed:
+            most = max(MAX_UNPACKED, MAX_RATIO * os.fstat(packed.fileno()).st_size)
             try:
                 with gzip.GzipFile(fileobj=packed) as file:
-                    content = file.read(MAX_UNPACKED + 1)
+                    content = file.read(most + 1)
             except (OSError, EOFError, zlib.error) as error:
                 raise FileFormatError(f"{path}: it is not a sound gzip file ({error}).") from error
-        if len(content) > MAX_UNPACKED:
+        if len(content) > most:
             raise FileFormatError(
-                f"{path}: it holds more than {MAX_UNPACKED >> 20} MB of text. "
-                "Unpack it first if that is what you expect."
+                f"{path}: it holds more than {most >> 20} MB of text, suspiciously much for its "
+                "size. Unpack it first if that is right."
             )
     return content.removeprefix(b"\xef\xbb\xbf")
 
