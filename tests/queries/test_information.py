@@ -331,3 +331,7 @@ def test_a_model_has_them_as_methods(rng):
     model = Strudel(max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
     assert model.entropy({0: 1}) == entropy(model.circuit_, {0: 1})
     assert model.mutual_information(0, [1, 2]) == mutual_information(model.circuit_, 0, [1, 2])
+
+
+def test_more_variables_than_a_float_has_powers_of_two():
+    assert entropy(compile_factorized(balanced_vtree(1100))) == pytest.approx(1100 * math.log(2))
