@@ -335,6 +335,9 @@ def test_jlc(read_text, refuses):
     text = "jlc 5\nL 3 0 -2\nL 1 0 1\nF 2\nA 7 0 2 3 1\nO 8 4 2 7 2\n"
     nnf = read_text("a.jlc", text)
     assert nnf.holds(oracle.all_rows(2)).tolist() == [False, False, True, False]
+    more = text.replace("O 8", "L 9 0 -1\nO 8")  # not used, and so not counted by Juice
+    assert read_text("a.jlc", more).n_nodes == 6
+    refuses("a.jlc", text.replace("O 8 4 2 7 2\n", ""), 1, "5 nodes were announced, but 4")
     refuses("a.jlc", text.replace("O 8 4 2", "O 8 4 3"), 6, "should have 3 children, but has 2")
     refuses("a.jlc", text.replace("7 0 2 3 1", "7 0 2 3 9"), 5, "child '9'")
 

@@ -125,6 +125,7 @@ def uai_probabilities(path: Path, rows):
     return probability
 
 
+@pytest.mark.compiled
 def test_expected_predictions_by_enumeration(data_folder):
     """Golden values: the mean prediction over the 2 ** 11 completions of some rows."""
     folder = data_folder / "expectation"

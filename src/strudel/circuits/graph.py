@@ -8,7 +8,7 @@ A product without children is true and a sum without children is false; only log
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 LITERAL: Final = 0
@@ -81,9 +81,3 @@ class GraphError(ValueError):
     def __init__(self, reason: str, node: int) -> None:
         super().__init__(reason)
         self.node = node
-
-
-def shortened(variables: Iterable[int], most: int = 6) -> str:
-    """Some variables in words, counted from 1 as files do."""
-    names = [str(var + 1) for var in sorted(variables)]
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

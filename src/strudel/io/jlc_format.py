@@ -33,7 +33,7 @@ def read_jlc(file: TextFile) -> Nnf:
     ids = Ids(file)
     nodes: list[tuple[int, Any]] = []
     lines = file.lines()
-    header = read_header(file, lines, b"jlc")
+    header, announced = read_header(file, lines, b"jlc")
     n_vars = 0
     for line, tokens in lines:
         kind = tokens[0].upper()
@@ -57,7 +57,22 @@ def read_jlc(file: TextFile) -> Nnf:
         ids.define(tokens[1], line)
     if not nodes:
         file.refuse("it has no nodes", header)
+    if announced not in (None, len(nodes), _n_reached(nodes)):
+        file.refuse(
+            f"{announced} nodes were announced, but {len(nodes)} are here: is it cut short?", header
+        )
     return Nnf.from_nodes(nodes, n_vars)
+
+
+def _n_reached(nodes: list[tuple[int, Any]]) -> int:
+    """The number of nodes below the last, and itself, which Juice announces."""
+    is_reached = bytearray(len(nodes))
+    is_reached[-1] = 1
+    for node in range(len(nodes) - 1, -1, -1):
+        if is_reached[node] and nodes[node][0] != LITERAL:
+            for child in nodes[node][1]:
+                is_reached[child] = 1
+    return sum(is_reached)
 
 
 def jlc_lines(nnf: Nnf) -> Iterator[str]:

@@ -58,7 +58,7 @@ def read_psdd(file: TextFile, vtree: Vtree | None, renormalize: bool) -> Circuit
 def _read_nodes(file: TextFile) -> DecisionNodes:
     nodes = DecisionNodes()
     lines = file.lines()
-    header = read_header(file, lines, b"psdd")
+    header, _ = read_header(file, lines, b"psdd")
     names, primes, subs, log_thetas = [], [], [], []
     for line, tokens in lines:
         kind = tokens[0].upper()

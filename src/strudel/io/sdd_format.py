@@ -84,7 +84,7 @@ def _read_nodes(file: TextFile) -> tuple[list[Node], list[int]]:
     nodes: list[Node] = []
     at: list[int] = []
     lines = file.lines()
-    header = read_header(file, lines, b"sdd")
+    header, _ = read_header(file, lines, b"sdd")
     for line, tokens in lines:
         kind = tokens[0].upper()
         if kind in (b"F", b"T") and len(tokens) == 2:

@@ -33,7 +33,7 @@ def read_vtree(file: TextFile) -> tuple[Vtree, dict[int, int]]:
     node_of_id: dict[int, int] = {}
     left, right, var = [], [], []
     lines = file.lines()
-    line = read_header(file, lines, b"vtree")
+    line, _ = read_header(file, lines, b"vtree")
     for line, tokens in lines:
         kind = tokens[0].upper()
         if kind == b"L" and len(tokens) == 3:
@@ -66,14 +66,16 @@ def read_vtree(file: TextFile) -> tuple[Vtree, dict[int, int]]:
         file.refuse(str(error).rstrip("."), line)
 
 
-def read_header(file: TextFile, lines: Iterator[tuple[int, list[bytes]]], word: bytes) -> int:
-    """Take the line ``word [count]``; the count is no more than a hint. Returns its number."""
+def read_header(
+    file: TextFile, lines: Iterator[tuple[int, list[bytes]]], word: bytes
+) -> tuple[int, int | None]:
+    """Take the line ``word [count]``: its number, and the count, which often is wrong."""
     for line, tokens in lines:
         if tokens[0].lower() != word or len(tokens) > 2:
             break
-        if len(tokens) == 2:
-            file.whole(tokens[1], line, "the number of nodes")
-        return line
+        if len(tokens) == 1:
+            return line, None
+        return line, file.whole(tokens[1], line, "the number of nodes")
     file.refuse(f"it does not start with a line '{word.decode()} number-of-nodes'")
 
 
