@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--max-bytes", type=int, default=40_000)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--megabytes", type=int, default=500)
+    parser.add_argument("--even", action="store_true", help="as many turns for large files")
     parser.add_argument("--only", help="one extension, e.g. .psdd")
     args = parser.parse_args()
     folder = Path(os.environ.get("STRUDEL_DATA", "")) / "circuits"
@@ -90,7 +91,7 @@ def collect(folder: Path, work: Path, max_bytes: int, only: str | None) -> list[
 
 def run(seeds: list[Path], work: Path, args: argparse.Namespace) -> None:
     contents = [path.read_bytes() for path in seeds]
-    chance = np.array([1 / (1000 + len(content)) for content in contents])
+    chance = np.array([1 / (1000 + (not args.even) * len(content)) for content in contents])
     turns = np.random.default_rng(args.seed).choice(
         len(seeds), size=args.mutations, p=chance / chance.sum()
     )
