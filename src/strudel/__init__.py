@@ -37,6 +37,14 @@ _MODULE_OF = {
     "why_not_decomposable": "circuits.properties",
     "why_not_structured_decomposable": "circuits.properties",
     "why_not_deterministic": "circuits.properties",
+    "PredictorCircuit": "circuits.predictor",
+    # logic
+    "Cnf": "logic.formula",
+    "Dnf": "logic.formula",
+    "Nnf": "logic.nnf",
+    "Sdd": "logic.sdd",
+    "uniform_circuit": "logic.models",
+    "log_model_count": "logic.models",
     # learning
     "SearchOptions": "learning.options",
     "MixtureOptions": "learning.options",
@@ -80,6 +88,8 @@ _MODULE_OF = {
     # files
     "save": "io.model_file",
     "load": "io.model_file",
+    "read": "io.formats",
+    "write": "io.formats",
     # pictures
     "plot_learning_curve": "plotting.learning_curve",
     "plot_vtree": "plotting.drawing",
@@ -127,6 +137,7 @@ if TYPE_CHECKING:
     from strudel.circuits.flows import Flows as Flows
     from strudel.circuits.flows import compute_flows as compute_flows
     from strudel.circuits.mixture import Mixture as Mixture
+    from strudel.circuits.predictor import PredictorCircuit as PredictorCircuit
     from strudel.circuits.properties import why_not_decomposable as why_not_decomposable
     from strudel.circuits.properties import why_not_deterministic as why_not_deterministic
     from strudel.circuits.properties import why_not_smooth as why_not_smooth
@@ -141,6 +152,8 @@ if TYPE_CHECKING:
     from strudel.errors import CircuitPropertyError as CircuitPropertyError
     from strudel.errors import FileFormatError as FileFormatError
     from strudel.errors import MissingDependencyError as MissingDependencyError
+    from strudel.io.formats import read as read
+    from strudel.io.formats import write as write
     from strudel.io.model_file import load as load
     from strudel.io.model_file import save as save
     from strudel.learning.em import fit_mixture as fit_mixture
@@ -150,6 +163,12 @@ if TYPE_CHECKING:
     from strudel.learning.options import SearchOptions as SearchOptions
     from strudel.learning.parameters import fit_parameters as fit_parameters
     from strudel.learning.structure import learn_structure as learn_structure
+    from strudel.logic.formula import Cnf as Cnf
+    from strudel.logic.formula import Dnf as Dnf
+    from strudel.logic.models import log_model_count as log_model_count
+    from strudel.logic.models import uniform_circuit as uniform_circuit
+    from strudel.logic.nnf import Nnf as Nnf
+    from strudel.logic.sdd import Sdd as Sdd
     from strudel.models.density import Strudel as Strudel
     from strudel.models.mixture import StrudelMixture as StrudelMixture
     from strudel.plotting.dot import to_dot as to_dot

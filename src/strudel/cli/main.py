@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from strudel.cli.console import InputError, note
+from strudel.cli.convert import convert
 from strudel.cli.datasets import datasets
 from strudel.cli.demo import demo
 from strudel.cli.fit import fit
@@ -63,6 +64,7 @@ app.command(epilog='Example:  strudel query nltcs.strudel marginal --given "x3=1
 app.command(epilog='Example:  strudel sample nltcs.strudel -n 1000 --given "x3=1" -o rows.csv')(
     sample
 )
+app.command(epilog="Example:  strudel convert nltcs.strudel nltcs.psdd")(convert)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,167 @@
+"""Text files of one record per line: what all the readers and writers of formats share.
+
+In:  a path, plain or gzipped.
+Out: `TextFile`, its lines as tokens with their numbers; numbers checked in bulk, errors that name
+     the file and the line. And `write_text`, complete or not at all.
+
+Readers treat a file as hostile: sizes it claims are never believed, nothing recurses, nothing is
+evaluated. Tokens stay bytes, which are quicker than text and have no foreign digits.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import secrets
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from strudel._types import FloatArray
+from strudel.errors import FileFormatError
+
+MAX_UNPACKED = 2**23  # bytes of text from any gzipped file
+MAX_RATIO = 50  # of text to gzipped bytes beyond that; circuits have 6, a file made to hurt 1000
+MAX_SHOWN = 40  # characters of a token shown in an error
+MAX_VARIABLE = 2**30 - 1  # literals, numbered 2 * variable + value, are int32
+
+
+class TextFile:
+    """The content of a file, and how to complain about it."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.content = _read_bytes(self.path)
+
+    def lines(self, comments: bool = True) -> Iterator[tuple[int, list[bytes]]]:
+        """Every line that is neither empty nor a comment: its number and its tokens."""
+        for number, line in enumerate(io.BytesIO(self.content), start=1):
+            tokens = line.split()
+            if tokens and not (comments and tokens[0] in (b"c", b"cc")):
+                yield number, tokens
+
+    def refuse(self, reason: str, line: int | None = None) -> NoReturn:
+        """Raise `FileFormatError` with the name of the file and the number of the line."""
+        place = self.path if line is None else f"{self.path}, line {line}"
+        raise FileFormatError(f"{place}: {reason}.")
+
+    def whole(self, token: bytes, line: int, what: str) -> int:
+        """One whole number."""
+        try:
+            return int(token)
+        except ValueError:
+            self.refuse(f"{what} should be a whole number, but is {show(token)}", line)
+
+    def real(self, token: bytes, line: int, what: str) -> float:
+        """One number; infinite is allowed, NaN is not."""
+        try:
+            value = float(token)
+        except ValueError:
+            value = np.nan
+        if value != value:
+            self.refuse(f"{what} should be a number, but is {show(token)}", line)
+        return value
+
+    def wholes(self, tokens: Sequence[bytes], lines: Sequence[int], what: str) -> list[int]:
+        """Many whole numbers at once; `lines` holds the line of each."""
+        try:
+            return list(map(int, tokens))
+        except ValueError:
+            return [
+                self.whole(token, line, what) for token, line in zip(tokens, lines, strict=True)
+            ]
+
+    def reals(self, tokens: Sequence[bytes], lines: Sequence[int], what: str) -> FloatArray:
+        """Many numbers at once; `lines` holds the line of each."""
+        try:
+            values = np.array(list(map(float, tokens)), dtype=np.float64)
+        except ValueError:
+            values = np.array([np.nan])
+        if np.isnan(values).any():
+            found = zip(tokens, lines, strict=True)
+            values = np.array([self.real(token, line, what) for token, line in found])
+        return values
+
+    def variable(self, token: bytes, line: int) -> int:
+        """A variable, counted from 1 in files and from 0 here."""
+        var = self.whole(token, line, "a variable")
+        if not 1 <= var <= MAX_VARIABLE:
+            self.refuse(f"variables are numbered from 1, but one is {show(token)}", line)
+        return var - 1
+
+    def literal(self, token: bytes, line: int) -> int:
+        """A literal, signed in files, `2 * variable + value` here."""
+        signed = self.whole(token, line, "a literal")
+        if signed == 0 or abs(signed) > MAX_VARIABLE:
+            self.refuse(f"a literal is a variable from 1 up or its negative, not {signed}", line)
+        return 2 * (abs(signed) - 1) + (signed > 0)
+
+
+def show(token: bytes) -> str:
+    """A token as it may stand in an error."""
+    text = token.decode("utf-8", "replace")
+    return repr(text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "...")
+
+
+def signed(literal: int) -> int:
+    """A literal `2 * variable + value` as files write it."""
+    var = literal // 2 + 1
+    return var if literal % 2 else -var
+
+
+def number(value: float) -> str:
+    """A float that reads back the same bit for bit, in the spelling most programs take."""
+    if value == -np.inf:
+        return "-Infinity"
+    return repr(float(value))
+
+
+def bare_suffix(path: str | os.PathLike[str]) -> str:
+    """The extension without ``.gz``, in lower case."""
+    name = Path(path).name.lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
+def _read_bytes(path: str) -> bytes:
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
+    if not path.lower().endswith(".gz"):
+        with open(path, "rb") as file:
+            content = file.read()
+    else:
+        with open(path, "rb") as packed:
+            most = max(MAX_UNPACKED, MAX_RATIO * os.fstat(packed.fileno()).st_size)
+            try:
+                with gzip.GzipFile(fileobj=packed) as file:
+                    content = file.read(most + 1)
+            except (OSError, EOFError, zlib.error) as error:
+                raise FileFormatError(f"{path}: it is not a sound gzip file ({error}).") from error
+        if len(content) > most:
+            raise FileFormatError(
+                f"{path}: it holds more than {most >> 20} MB of text, suspiciously much for its "
+                "size. Unpack it first if that is right."
+            )
+    return content.removeprefix(b"\xef\xbb\xbf")
+
+
+def write_text(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
+    """Write lines beside the path, gzipped if it says so, and move the file there when complete."""
+    final = Path(os.path.realpath(path))  # through a link, so that the link stays one
+    if final.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
+    if not final.parent.is_dir():
+        raise FileNotFoundError(f"The folder {final.parent} does not exist: make it first.")
+    content = "".join(f"{line}\n" for line in lines).encode()
+    if final.name.lower().endswith(".gz"):
+        content = gzip.compress(content, mtime=0)  # the same model gives the same file
+    unfinished = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        unfinished.write_bytes(content)
+        os.replace(unfinished, final)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise

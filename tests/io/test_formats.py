@@ -1,0 +1,248 @@
+"""Round trips through every format, and what a format cannot hold."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracle
+from makers import nnf_of, random_function, sdd_of
+from strategies import circuits, seeds, vtrees
+from strudel import FileFormatError, compile_chow_liu, read, vtree_from_chow_liu, write
+from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.predictor import PredictorCircuit
+from strudel.logic.formula import Cnf, Dnf
+from strudel.trees.chow_liu import ChowLiuTree
+from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
+
+literals = st.integers(1, 4).flatmap(lambda var: st.sampled_from([var, -var]))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("formats")
+
+
+def there_and_back(model, path, **options):
+    write(model, path)
+    back = read(path, **options)
+    text = path.read_bytes()
+    write(back, path)
+    again = path.read_bytes()
+    write(read(path, **options), path)
+    assert path.read_bytes() == again  # a second trip changes nothing at all
+    return back, text
+
+
+@given(circuits(max_vars=6, deterministic=True))
+def test_deterministic_circuits_come_back(folder, circuit):
+    check_circuit(folder, circuit)
+
+
+@given(circuits(max_vars=5, deterministic=False))
+def test_other_circuits_come_back(folder, circuit):
+    check_circuit(folder, circuit)
+
+
+def check_circuit(folder, circuit):
+    before = oracle.probabilities(circuit)
+    for name in ("a.psdd", "a.jpc.gz", "a.spn"):
+        back, _ = there_and_back(circuit, folder / name)
+        assert back.vtree == circuit.vtree
+        assert back.is_in_normal_form
+        assert oracle.probabilities(back) == pytest.approx(before, rel=1e-11, abs=0)
+        if name != "a.psdd":  # in a .psdd file a sum over one variable is one line
+            assert (back.n_nodes, back.n_edges) == (circuit.n_nodes, circuit.n_edges)
+            assert sorted(back.edge_log_theta) == sorted(circuit.edge_log_theta)
+
+
+@given(vtrees(max_vars=9))
+def test_vtrees_come_back(folder, vtree):
+    back, _ = there_and_back(vtree, folder / "a.vtree")
+    assert back == vtree
+
+
+def test_vtree_ids_are_in_order_and_lines_bottom_up(tmp_path):
+    write(Vtree.from_nested(((1, 0), 2)), tmp_path / "a.vtree")
+    lines = (tmp_path / "a.vtree").read_text().splitlines()
+    wanted = ["vtree 5", "L 0 2", "L 2 1", "I 1 0 2", "L 4 3", "I 3 1 4"]
+    assert [line for line in lines if not line.startswith("c")] == wanted
+
+
+@given(vtrees(max_vars=5), seeds)
+def test_sdds_come_back(folder, vtree, seed):
+    sdd = sdd_of(random_function(vtree.n_vars, random.Random(seed)), vtree)
+    rows = oracle.all_rows(vtree.n_vars)
+    write(vtree, folder / "other.vtree")
+    for options in ({"vtree": vtree}, {"vtree": folder / "other.vtree"}):
+        back, _ = there_and_back(sdd, folder / "a.sdd", **options)
+        assert back.n_elements == sdd.n_elements
+        assert back.holds(rows).tolist() == sdd.holds(rows).tolist()
+
+
+@given(vtrees(max_vars=5), seeds)
+def test_nnfs_come_back(folder, vtree, seed):
+    nnf = nnf_of(random_function(vtree.n_vars, random.Random(seed)), vtree.n_vars)
+    back, _ = there_and_back(nnf, folder / "a.nnf")
+    for name in ("n_vars", "node_kind", "node_literal", "node_start", "child", "node_decision"):
+        assert np.array_equal(getattr(back, name), getattr(nnf, name))
+    if nnf.node_literal.max() // 2 + 1 == nnf.n_vars:
+        back, _ = there_and_back(nnf, folder / "a.jlc")
+        assert np.array_equal(back.child, nnf.child)
+        assert np.array_equal(back.node_kind, nnf.node_kind)
+    else:
+        with pytest.raises(ValueError, match="cannot say that there are"):
+            write(nnf, folder / "a.jlc")
+
+
+@given(st.lists(st.lists(literals, max_size=4), max_size=5))
+def test_formulas_come_back(folder, groups):
+    cnf, dnf = Cnf.from_literals(groups, n_vars=5), Dnf.from_literals(groups, n_vars=5)
+    assert there_and_back(cnf, folder / "a.cnf")[0] == cnf
+    assert there_and_back(dnf, folder / "a.dnf")[0] == dnf
+
+
+@given(st.integers(1, 8), seeds)
+def test_chow_liu_trees_come_back(folder, n_vars, seed):
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(n_vars)
+    parent = np.full(n_vars, -1, dtype=np.int32)
+    theta = rng.random((n_vars, 2))
+    theta[:, 0] = np.where(rng.random(n_vars) < 0.3, theta[:, 1], theta[:, 0])
+    for place, var in enumerate(order):
+        if place and rng.random() < 0.8:
+            parent[var] = order[rng.integers(place)]
+        else:
+            theta[var] = theta[var, 0]
+    tree = ChowLiuTree(parent, theta)
+    back, _ = there_and_back(tree, folder / "a.clt")
+    assert np.array_equal(back.var_parent, parent)
+    assert np.array_equal(back.var_theta, theta)
+
+
+def without_leaf_sums(vtree, rng):
+    """A predictor's structure: every literal directly below a decision."""
+    from strudel.circuits.builder import CircuitBuilder
+
+    builder = CircuitBuilder(vtree)
+    pool = []
+    for v in range(vtree.n_nodes):
+        if vtree.node_var[v] >= 0:
+            pool.append([builder.literal(int(vtree.node_var[v]), value) for value in (0, 1)])
+        else:
+            left, right = pool[vtree.node_left[v]], pool[vtree.node_right[v]]
+            pairs = [(a, b, 1.0) for a in left for b in right]
+            rng.shuffle(pairs)
+            half = rng.randint(1, len(pairs) - 1)
+            parts = [pairs[:half], pairs[half:]] if v < vtree.root else [pairs]
+            pool.append([builder.add_sum(part) for part in parts])
+    return builder.build()
+
+
+@given(vtrees(max_vars=5, min_vars=2), seeds, st.integers(1, 3))
+def test_predictors_come_back(folder, vtree, seed, n_outputs):
+    structure = without_leaf_sums(vtree, random.Random(seed))
+    rng = np.random.default_rng(seed)
+    predictor = PredictorCircuit(
+        structure=structure,
+        literal_weight=rng.normal(size=(2 * vtree.n_vars, n_outputs)),
+        edge_weight=rng.normal(size=(structure.n_edges, n_outputs)),
+        bias=rng.normal(size=n_outputs),
+        kind="regression" if n_outputs == 1 else "logistic",
+    )
+    rows = oracle.all_rows(vtree.n_vars)
+    for name in ("a.circuit", "a.glc.gz"):
+        back, _ = there_and_back(predictor, folder / name)
+        assert (back.kind, back.vtree) == (predictor.kind, vtree)
+        assert np.array_equal(back.evaluate(rows), predictor.evaluate(rows))
+
+
+def test_names_travel_in_a_comment(tmp_path):
+    names = ("a b", "\u00e9", 'say "x"', "c")
+    circuit = figure_1_circuit().with_names(names)
+    for name in ("a.psdd", "a.jpc"):
+        assert there_and_back(circuit, tmp_path / name)[0].feature_names == names
+    with pytest.raises(ValueError, match="cannot hold feature names"):
+        write(circuit, tmp_path / "a.spn")
+    assert not (tmp_path / "a.spn").exists()
+
+
+def test_a_compiled_tree_is_the_tree(tmp_path):
+    path = tmp_path / "a.clt"
+    path.write_text("3\n1\n2 0.25\n1 2 0.9 0.2\n3 1 0.5 0.75\n")
+    tree = read(path)
+    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    # P(x1 = 1) P(x0 = 0 | x1 = 1) P(x2 = 1 | x0 = 0)
+    assert oracle.probability(circuit, (0, 1, 1)) == pytest.approx(0.25 * 0.1 * 0.75)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "words"),
+    [
+        (balanced_vtree(2), "a.psdd", "holds a circuit, so it cannot hold this Vtree"),
+        (figure_1_circuit(), "a.vtree", "holds a vtree, so it cannot hold this Circuit"),
+        (figure_1_circuit(), "a.glc", "PredictorCircuit"),
+        (Cnf.from_literals([[1]]), "a.dnf", "holds a Dnf"),
+    ],
+)
+def test_what_a_format_does_not_hold_is_refused(tmp_path, model, name, words):
+    with pytest.raises(TypeError, match=words):
+        write(model, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_extensions_are_refused(tmp_path):
+    for path in (tmp_path / "a.uai", tmp_path / "a", tmp_path / "a.gz"):
+        with pytest.raises(FileFormatError, match="extension"):
+            read(path)
+        with pytest.raises(FileFormatError, match="extension"):
+            write(balanced_vtree(2), path)
+
+
+def test_our_own_files_are_left_to_load_and_save(tmp_path):
+    with pytest.raises(FileFormatError, match=r"strudel\.load"):
+        read(tmp_path / "a.strudel")
+
+
+def test_folders_and_missing_files_are_said_to_be_so(tmp_path):
+    (tmp_path / "a.psdd").mkdir()
+    with pytest.raises(IsADirectoryError):
+        read(tmp_path / "a.psdd")
+    with pytest.raises(IsADirectoryError):
+        write(figure_1_circuit(), tmp_path / "a.psdd")
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "b.psdd")
+    with pytest.raises(FileNotFoundError, match="does not exist: make it first"):
+        write(figure_1_circuit(), tmp_path / "nowhere" / "b.psdd")
+
+
+def test_an_estimator_is_written_as_its_circuit(tmp_path):
+    from strudel import Strudel
+
+    model = Strudel(max_splits=2).fit(np.random.default_rng(0).integers(0, 2, size=(40, 4)))
+    write(model, tmp_path / "a.psdd")
+    assert read(tmp_path / "a.psdd").n_edges == model.circuit_.n_edges
+
+
+def test_a_circuit_in_no_normal_form_is_not_written(tmp_path):
+    from dataclasses import replace
+
+    circuit = figure_1_circuit()
+    place = circuit.node_vtree.copy()
+    place[10] = circuit.vtree.root
+    with pytest.raises(ValueError, match="Only circuits in normal form are written"):
+        write(replace(circuit, node_vtree=place), tmp_path / "a.psdd")
+
+
+def test_gzip_is_told_by_the_name(tmp_path):
+    write(linear_vtree(3), tmp_path / "a.vtree.gz")
+    assert (tmp_path / "a.vtree.gz").read_bytes()[:2] == b"\x1f\x8b"
+    (tmp_path / "b.vtree.gz").write_text("vtree 1\nL 0 1\n")
+    with pytest.raises(FileFormatError, match="not a sound gzip file"):
+        read(tmp_path / "b.vtree.gz")
+    half = (tmp_path / "a.vtree.gz").read_bytes()[:-9]
+    (tmp_path / "a.vtree.gz").write_bytes(half)
+    with pytest.raises(FileFormatError, match="not a sound gzip file"):
+        read(tmp_path / "a.vtree.gz")

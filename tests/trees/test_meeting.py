@@ -1,0 +1,18 @@
+"""Where variables meet in a vtree."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import vtrees
+from strudel.trees.meeting import MeetingPlaces
+
+
+@given(vtrees(max_vars=12), st.data())
+def test_top_is_the_smallest_node_above_both_leaves(vtree, data):
+    places = MeetingPlaces(vtree)
+    order = vtree.scope(vtree.root)
+    assert [order[place] for place in places.var_place] == list(range(vtree.n_vars))
+    first = data.draw(st.integers(0, vtree.n_vars - 1))
+    last = data.draw(st.integers(first, vtree.n_vars - 1))
+    above = [v for v in range(vtree.n_nodes) if {order[first], order[last]} <= set(vtree.scope(v))]
+    assert places.top(first, last) == min(above, key=lambda v: len(vtree.scope(v)))
