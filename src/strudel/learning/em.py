@@ -153,13 +153,13 @@ class MixtureData:
 
 def _distinct(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:
     """The distinct rows that count, and the place of each in the table."""
+    counted = np.flatnonzero(bits.weights > 0.0)
+    if len(counted) < bits.n_rows:
+        words = pack_columns(bits.unpack()[counted]).words
+        bits = BitMatrix(words, len(counted), bits.weights[counted])
     merged, place = merge_equal_rows(bits)
-    first = np.unique(place, return_index=True)[1].astype(np.int32)
-    counts = merged.weights > 0.0
-    if counts.all():
-        return merged, first
-    words = pack_columns(merged.unpack()[counts]).words
-    return BitMatrix(words, int(counts.sum()), merged.weights[counts]), first[counts]
+    first = np.unique(place, return_index=True)[1]
+    return merged, counted[first].astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
