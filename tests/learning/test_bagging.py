@@ -63,7 +63,7 @@ def test_the_density_is_the_mean_of_the_bags_densities():
     data = MixtureData.of(circuit, pack_columns(X), None, options)
     runs = train_runs(data, options, rng, row_weight=bagging._draw_bags(data.rows, 3, rng))
     every = oracle.all_rows(4)
-    parts = np.array([density(run, every) for run in runs.mixtures])
+    parts = np.array([density(run, every) for run in runs.mixtures(data.prior(options))])
     assert np.ptp(parts, axis=0).max() > 1e-3
     np.testing.assert_allclose(density(mixture, every), parts.mean(axis=0), rtol=1e-9)
 
