@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import oracle
-import strudel.queries.model
 from strategies import random_mixture
 from strudel.circuits.examples import figure_1_circuit
 from strudel.cli.info import _learning
@@ -15,9 +14,6 @@ from strudel.io.model_file import save
 
 NAMES = ("coffee", "tea", "milk", "sugar")
 STATES = np.array(oracle.all_rows(4))
-asks_queries = pytest.mark.skipif(
-    not hasattr(strudel.queries.model, "model_of"), reason="queries take no mixtures yet"
-)
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +87,12 @@ def test_the_learning_of_a_mixture_is_told_in_iterations():
     }
 
 
-@asks_queries
 def test_score_is_the_mean_log_likelihood(run, file, joint, make_table):
     possible = joint > 0
     report = ask(run, "score", file, make_table("rows.csv", STATES[possible], NAMES))
     assert report["log_likelihood"] == pytest.approx(np.log(joint[possible]).mean())
 
 
-@asks_queries
 def test_score_sums_out_what_is_unknown(run, file, joint, make_table):
     table = make_table("gaps.csv", np.array([["", "1", "", "0"]], dtype=object), NAMES)
     agrees = (STATES[:, 1] == 1) & (STATES[:, 3] == 0)
@@ -106,7 +100,6 @@ def test_score_sums_out_what_is_unknown(run, file, joint, make_table):
     assert report["log_likelihood"] == pytest.approx(np.log(joint[agrees].sum()))
 
 
-@asks_queries
 def test_queries(run, file, joint):
     def answer(*arguments):
         return ask(run, "query", file, *arguments)["answers"][0]
@@ -132,7 +125,6 @@ def test_queries(run, file, joint):
     assert most["log_probability"] == pytest.approx(np.log(of_two.max()))
 
 
-@asks_queries
 def test_the_most_probable_state(run, file, joint):
     has_tea = STATES[:, 1] == 1
     (answer,) = ask(run, "query", file, "map", "--given", "tea=1")["answers"]
@@ -141,7 +133,6 @@ def test_the_most_probable_state(run, file, joint):
     assert list(state["state"].values()) == STATES[np.argmax(joint * has_tea)].tolist()
 
 
-@asks_queries
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -162,7 +153,6 @@ def test_every_answer_can_be_shown(run, file, arguments):
     assert out
 
 
-@asks_queries
 def test_samples_follow_the_mixture(run, file, joint):
     report = ask(run, "sample", file, "-n", "4000", "--given", "tea=1")
     rows = np.array(report["rows"])
