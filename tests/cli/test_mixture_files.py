@@ -8,9 +8,11 @@ import pytest
 
 import oracle
 from strategies import random_mixture
+from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.cli.info import _learning
 from strudel.io.model_file import save
+from strudel.trees.vtree import balanced_vtree
 
 NAMES = ("coffee", "tea", "milk", "sugar")
 STATES = np.array(oracle.all_rows(4))
@@ -145,6 +147,8 @@ def test_the_most_probable_state(run, file, joint):
         ("information", "--a", "tea", "--b", "milk,sugar"),
         ("count",),
         ("pairs",),
+        ("responsibilities",),
+        ("responsibilities", "--given", "tea=1"),
     ],
 )
 def test_every_answer_can_be_shown(run, file, arguments):
@@ -161,3 +165,46 @@ def test_samples_follow_the_mixture(run, file, joint):
     given = joint * has_tea / joint[has_tea].sum()
     share = np.bincount(rows @ [8, 4, 2, 1], minlength=16) / len(rows)
     np.testing.assert_allclose(share, given, atol=0.04)  # five standard deviations
+
+
+def test_responsibilities(run, file, mixture, make_table):
+    (answer,) = ask(run, "query", file, "responsibilities", "--given", "tea=1")["answers"]
+    has_tea = STATES[:, 1] == 1
+    parts = [oracle.probabilities(component) for component in mixture.components()]
+    share = mixture.weights * np.array(parts)[:, has_tea].sum(axis=1)
+    np.testing.assert_allclose(answer["responsibilities"], share / share.sum())
+    np.testing.assert_allclose(answer["without_evidence"], mixture.weights)
+    two = make_table("two.csv", [[1], [0]], ("tea",))
+    first, second = ask(run, "query", file, "responsibilities", "--given", two)["answers"]
+    assert first["responsibilities"] == pytest.approx(answer["responsibilities"])
+    assert second["responsibilities"] != pytest.approx(answer["responsibilities"])
+    (alone,) = ask(run, "query", file, "responsibilities")["answers"]
+    np.testing.assert_allclose(alone["responsibilities"], mixture.weights)
+
+
+def test_a_circuit_is_one_component(run, tmp_path):
+    save(figure_1_circuit(), tmp_path / "circuit.strudel")
+    (answer,) = ask(run, "query", tmp_path / "circuit.strudel", "responsibilities")["answers"]
+    assert answer["responsibilities"] == [1.0]
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A mixture of many variables."""
+    path = tmp_path_factory.mktemp("wide") / "wide.strudel"
+    circuit = compile_factorized(balanced_vtree(40))
+    save(random_mixture(circuit, 8, np.random.default_rng(0)), path)
+    return path
+
+
+def test_entropy_of_many_variables_is_refused_in_one_line(run, wide):
+    code, out, err = run("query", wide, "entropy")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "entropy of a mixture needs all states of 40 variables" in err
+
+
+def test_a_search_that_had_to_stop_says_so(run, wide):
+    code, out, err = run("query", wide, "map", "--max-seconds", 0, "--json")
+    assert code == 0
+    assert err.startswith("note: ")
+    assert len(json.loads(out)["answers"][0]["states"]) == 1

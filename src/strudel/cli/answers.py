@@ -239,7 +239,7 @@ def _nats(values: Any) -> list[Answer]:
 
 def show_nats(question: Question, answer: Answer, n_lines: float) -> None:
     """The same number in nats and in bits."""
-    show_facts("", answer)
+    show_facts("", {unit: answer[unit] for unit in ("nats", "bits")})
 
 
 # Counts and pairs

@@ -153,7 +153,8 @@ def fit(
     with warnings_as_notes() as messages:
         model = kind.learn(options, parts, quiet)
     learning = time.perf_counter() - started
-    report = _likelihoods(kind.log_likelihoods(model, parts), model.n_features_in_)
+    likelihood = kind.log_likelihoods(model, parts)
+    report = _likelihoods(likelihood, model.n_features_in_)
     report |= kind.report(model) | {
         "n_rows": {part: len(table.X) for part, table in parts.items()},
         "model": path,
@@ -161,7 +162,7 @@ def fit(
         "options": model.get_params(deep=False),
         "data": data,
     }
-    _keep(model, parts["train"], path)
+    _keep(model, parts["train"], path, likelihood)
     if report["stopped_because"] == "interrupted":
         note(f"stopped early by you; wrote the best {kind.NAME} so far")
         messages = []
@@ -203,14 +204,15 @@ def _likelihoods(likelihood: dict[str, float], n_vars: int) -> dict[str, Any]:
     return {"log_likelihood": likelihood, "bits_per_dimension": bits}
 
 
-def _keep(model: Any, train: Table, path: Path) -> None:
-    """Write the model, with the names of the columns and where the rows came from."""
+def _keep(model: Any, train: Table, path: Path, likelihood: dict[str, float]) -> None:
+    """Write the model, with the names of the columns, where the rows came from, and its scores."""
     from strudel.io.model_file import save
 
     if train.feature_names is not None:
         held = "circuit_" if hasattr(model, "circuit_") else "mixture_"
         setattr(model, held, getattr(model, held).with_names(train.feature_names))
-    save(model, path, provenance={"source": Path(train.source).name})
+    facts = {"source": Path(train.source).name, "log_likelihood": likelihood}
+    save(model, path, provenance=facts)
 
 
 def _show(report: dict[str, Any], facts: dict[str, Any]) -> None:

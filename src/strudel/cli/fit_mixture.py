@@ -149,7 +149,8 @@ def explain(model: StrudelMixture) -> str:
     last = {(trial.n_splits, trial.n_components): trial for trial in model.trials_}
     winner = last.pop((n_splits, chosen["n_components"]), None)
     if winner is None or not last:
-        return f"{words}; there was nothing to choose"
+        is_as_asked = (n_splits, size) == (model.n_splits, model.n_components)
+        return f"{words}, as asked" if is_as_asked else f"{words}; there was nothing to choose"
     second = max(last.values(), key=lambda trial: trial.valid)
     return (
         f"{words} won on validation, among {len(last) + 1} settings; next came "

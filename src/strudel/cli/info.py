@@ -31,6 +31,7 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
         "kind": type(held).__name__,
         "size": _size(circuit),
         "mixture": _mixture(found) if isinstance(found, Mixture) else {},
+        "chosen": getattr(held, "chosen_", {}),
         "properties": _properties(circuit),
         "learning": _learning(getattr(held, "history_", None)),
         "provenance": read_provenance(model),
@@ -44,7 +45,8 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     show_facts(str(model), report["size"])
     if report["mixture"]:
         say()
-        show_facts("Mixture, all components on this structure", report["mixture"])
+        facts = report["mixture"] | _chosen(report["chosen"])
+        show_facts("Mixture, all components on this structure", facts)
     say()
     show_facts(
         "Structural properties, certified",
@@ -55,7 +57,9 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     )
     if report["learning"]:
         say()
-        show_facts("Learning", report["learning"])
+        show_facts(
+            "Learning, the last runs" if report["mixture"] else "Learning", report["learning"]
+        )
     say()
     show_facts("Provenance", _flat(report["provenance"]))
 
@@ -83,6 +87,16 @@ def _mixture(mixture: Mixture) -> dict[str, Any]:
         "smallest weight": float(weights.min()),
         "parameters of all": mixture.n_parameters,
     }
+
+
+def _chosen(chosen: dict[str, Any]) -> dict[str, Any]:
+    """What an estimator chose, or was asked for."""
+    names = {
+        "n_splits": "splits of the structure",
+        "n_components": "components of one run",
+        "n_runs": "runs averaged",
+    }
+    return {words: chosen[name] for name, words in names.items() if name in chosen}
 
 
 def _properties(circuit: Circuit) -> dict[str, str | None]:

@@ -124,11 +124,13 @@ class MixtureProgress(LiveLine):
 
     def _make(self) -> Progress:
         from rich.progress import SpinnerColumn, TextColumn
+        from rich.table import Column
 
+        # On a narrow terminal the news take two lines rather than lose their end.
         return _line_of(
             SpinnerColumn(),
-            TextColumn("{task.elapsed:.1f} s"),
-            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.elapsed:.1f} s", table_column=Column(no_wrap=True, min_width=6)),
+            TextColumn("{task.description}", markup=False, table_column=Column()),
         )
 
     def _first_task(self, progress: Progress) -> TaskID:
