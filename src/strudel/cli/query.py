@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from strudel.cli import answers
-from strudel.cli.console import InputError, JsonOption, note, print_json, say
+from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
 from strudel.cli.evidence import GivenOption, read_given, read_values, read_variables
 from strudel.cli.models import ModelArgument, read_model
 
@@ -34,6 +34,7 @@ class What(StrEnum):
     INFORMATION = "information"
     COUNT = "count"
     PAIRS = "pairs"
+    RESPONSIBILITIES = "responsibilities"
 
 
 ANSWERS = {  # how to find each answer, and how to show it
@@ -46,6 +47,7 @@ ANSWERS = {  # how to find each answer, and how to show it
     What.INFORMATION: (answers.find_information, answers.show_nats),
     What.COUNT: (answers.find_counts, answers.show_counts),
     What.PAIRS: (answers.find_pairs, answers.show_pairs),
+    What.RESPONSIBILITIES: (answers.find_responsibilities, answers.show_responsibilities),
 }
 OWNERS = {  # which questions an option belongs to
     "-k": (What.MAP,),
@@ -53,7 +55,7 @@ OWNERS = {  # which questions an option belongs to
     "--of": (What.CONDITIONAL,),
     "--a": (What.INFORMATION,),
     "--b": (What.INFORMATION,),
-    "--max-seconds": (What.MMAP,),
+    "--max-seconds": (What.MAP, What.MMAP),
 }
 NEEDS = {
     What.MMAP: ("--variables",),
@@ -77,7 +79,7 @@ def query(
     a: Annotated[str | None, typer.Option(metavar="X,Y", help="information: one set.")] = None,
     b: Annotated[str | None, typer.Option(metavar="X,Y", help="information: the other.")] = None,
     max_seconds: Annotated[
-        float | None, typer.Option(min=0.0, help="mmap: stop after so long, with bounds.")
+        float | None, typer.Option(min=0.0, help="map, mmap: stop after so long, with bounds.")
     ] = None,
     top: Annotated[
         int | None, typer.Option(min=1, help=f"Show so many lines; {SHOWN_LINES} by default.")
@@ -88,15 +90,16 @@ def query(
     """Answer a question exactly.
 
     \b
-    marginal      how probable each variable is to be 1
-    map           the most probable values of all that is not given
-    mmap          the most probable values of --variables, the rest summed out
-    evidence      the probability of what is given
-    conditional   the probability of --of
-    entropy       how uncertain all variables are together
-    information   how much --a and --b tell about each other
-    count         how many of --variables, or of all, are 1
-    pairs         which variables go together
+    marginal          how probable each variable is to be 1
+    map               the most probable values of all that is not given
+    mmap              the most probable values of --variables, the rest summed out
+    evidence          the probability of what is given
+    conditional       the probability of --of
+    entropy           how uncertain all variables are together
+    information       how much --a and --b tell about each other
+    count             how many of --variables, or of all, are 1
+    pairs             which variables go together
+    responsibilities  how probable each component of a mixture is
 
     Everything is meant given what --given says; a table asks once for each of its rows. Of long
     answers you see first what is most probable, most changed or least expected.
@@ -123,7 +126,10 @@ def query(
         b=read_variables(held, b, "--b"),
     )
     find, show = ANSWERS[what]
-    found = [{"given": question.given(row)} | facts for row, facts in enumerate(find(question))]
+    with warnings_as_notes() as messages:  # a search that had to stop says how far it came
+        found = [{"given": question.given(row)} | facts for row, facts in enumerate(find(question))]
+    for message in messages:
+        note(f"note: {message}")
     if as_json:
         print_json({"query": what.value, "model": model, "given": given, "answers": found})
         return
