@@ -127,10 +127,11 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         train, _ = check_binary(X)
         if X_valid is not None:
             check_binary(X_valid, n_vars=train.shape[1], name="X_valid")
+            _check_same_features(X, X_valid)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(train))
+        random_state = check_random_state(self.random_state)
         train = check_rows(self, X, reset=True)
         valid = None if X_valid is None else check_rows(self, X_valid, reset=False, name="X_valid")
-        random_state = check_random_state(self.random_state)
         self.data_ = _describe(train)
         valid_weight = None
         if valid is None:
@@ -176,6 +177,14 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _check_same_features(X: Any, X_valid: Any) -> None:
+    """Refuse frames whose columns have other names, before a model remembers any."""
+    if hasattr(X, "columns") and hasattr(X_valid, "columns"):
+        probe = BaseEstimator()
+        validate_data(probe, X, reset=True, skip_check_array=True)
+        validate_data(probe, X_valid, reset=False, skip_check_array=True)
 
 
 def _describe(X: ByteArray) -> dict[str, Any]:
