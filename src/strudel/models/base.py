@@ -137,8 +137,8 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         if valid is None:
             train, valid, weight, valid_weight = self._hold_out(train, weight, random_state)
         return LearningRows(
-            pack_columns(train, weight),
-            None if valid is None else pack_columns(valid, valid_weight),
+            _pack_rows_that_count(train, weight),
+            None if valid is None else _pack_rows_that_count(valid, valid_weight),
             np.random.default_rng(random_state.randint(2**31)),
         )
 
@@ -185,6 +185,13 @@ def _check_same_features(X: Any, X_valid: Any) -> None:
         probe = BaseEstimator()
         validate_data(probe, X, reset=True, skip_check_array=True)
         validate_data(probe, X_valid, reset=False, skip_check_array=True)
+
+
+def _pack_rows_that_count(X: ByteArray, weight: FloatArray | None) -> BitMatrix:
+    """Leave out rows of weight zero: not even the order of the others may depend on them."""
+    if weight is None or np.all(weight > 0.0):
+        return pack_columns(X, weight)
+    return pack_columns(X[weight > 0.0], weight[weight > 0.0])
 
 
 def _describe(X: ByteArray) -> dict[str, Any]:
