@@ -20,7 +20,6 @@ import numpy as np
 
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.scopes import BoolArray
 from strudel.queries.best_states import k_best_states
 from strudel.queries.completions import best_of_components, best_values
 from strudel.queries.mixture_bounds import MixtureBounds, RelaxedBounds
@@ -32,7 +31,6 @@ ROUNDING = 1e-11  # what a bound and the probability it bounds may differ by whe
 N_TAKEN = 4  # assignments looked at together
 N_LISTED = 6  # the states of so few open variables are all scored
 MOST_GAIN = 50.0  # nats; an impossible value counts as much
-MANY_EDGES = 0.1  # the share of edges that makes it worth while to bound an assignment anew
 
 
 class Assignment(NamedTuple):
@@ -41,7 +39,6 @@ class Assignment(NamedTuple):
     minus_bound: float  # log
     number: int  # of equal bounds the first comes first
     values: ByteArray  # (n_open,) codes
-    ruled_out: ByteArray  # packed bits, one per edge that bounds are known of
 
 
 class MixtureSearch:
@@ -75,9 +72,7 @@ class MixtureSearch:
         else:
             self._bounds = RelaxedBounds(mixture, codes)
         values = np.full((1, len(self._open_vars)), UNKNOWN, dtype=np.uint8)
-        ruled_out = np.zeros((1, self._bounds.n_edges), dtype=np.bool_)
-        log_bound, _, _ = self._bounds.log_bounds(values, ruled_out)
-        self._push(values[0], float(log_bound[0]), np.packbits(ruled_out[0]))
+        self._push(values[0], float(self._bounds.log_bounds(values)[0][0]))
 
     @property
     def enough(self) -> float:
@@ -133,12 +128,12 @@ class MixtureSearch:
             changed[np.arange(len(changed)), self._open_vars] ^= 1
             self.score(changed)
 
-    def _push(self, values: ByteArray, log_bound: float, ruled_out: ByteArray) -> None:
+    def _push(self, values: ByteArray, log_bound: float) -> None:
         """Keep an assignment for later; one with few open variables is done with at once."""
         is_open = values == UNKNOWN
         n_open = int(is_open.sum())
         if n_open > N_LISTED:
-            heapq.heappush(self._heap, Assignment(-log_bound, self._n_pushed, values, ruled_out))
+            heapq.heappush(self._heap, Assignment(-log_bound, self._n_pushed, values))
             self._n_pushed += 1
             return
         rows = np.repeat(values[np.newaxis], 2**n_open, axis=0)
@@ -158,9 +153,7 @@ class MixtureSearch:
             taken.append(heapq.heappop(self._heap))
         self.n_nodes += len(taken)
         values = np.array([item.values for item in taken])
-        packed = np.array([item.ruled_out for item in taken])
-        ruled_out = np.unpackbits(packed, axis=1, count=self._bounds.n_edges).astype(np.bool_)
-        log_bound, log_literal, log_edge = self._bounds.log_bounds(values, ruled_out)
+        log_bound, log_literal = self._bounds.log_bounds(values)
         agreed = np.where(values == UNKNOWN, log_literal.argmax(axis=2), values)
         before = max(self._best)
         self.score(self._complete(agreed.astype(np.uint8)))
@@ -169,16 +162,9 @@ class MixtureSearch:
         for row, item in enumerate(taken):
             # A bound holds for all that follows, also where that was raised to keep its digits.
             bound = min(float(log_bound[row]), -item.minus_bound)
-            self._split(values[row], ruled_out[row], bound, log_literal[row], log_edge[row])
+            self._split(values[row], bound, log_literal[row])
 
-    def _split(
-        self,
-        values: ByteArray,
-        was_ruled_out: BoolArray,
-        log_bound: float,
-        log_literal: FloatArray,
-        log_edge: FloatArray,
-    ) -> None:
+    def _split(self, values: ByteArray, log_bound: float, log_literal: FloatArray) -> None:
         """Fix the variables that cannot have one of their values, or branch on the best one."""
         is_open = values == UNKNOWN
         # One of the two values of every open variable must hold.
@@ -187,13 +173,10 @@ class MixtureSearch:
             return
         is_low = (log_literal <= self.enough) & is_open[:, np.newaxis]
         is_fixed = is_low.any(axis=1)
-        ruled_out = was_ruled_out | (log_edge <= self.enough)
-        n_new = int(ruled_out.sum()) - int(was_ruled_out.sum())
-        packed = np.packbits(ruled_out)  # both children share it
-        if is_fixed.any() or n_new > MANY_EDGES * len(ruled_out):
+        if is_fixed.any():
             fixed = values.copy()
             fixed[is_fixed] = is_low[is_fixed, 0]
-            self._push(fixed, log_bound, packed)
+            self._push(fixed, log_bound)
             return
         drop = np.minimum(log_bound - log_literal[is_open], MOST_GAIN)
         gain = drop.sum(axis=1) + 3.0 * drop.min(axis=1)  # better to lower both than one
@@ -201,4 +184,4 @@ class MixtureSearch:
         for value in (0, 1):
             child = values.copy()
             child[var] = value
-            self._push(child, min(log_bound, float(log_literal[var, value])), packed)
+            self._push(child, min(log_bound, float(log_literal[var, value])))
