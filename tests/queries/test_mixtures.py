@@ -271,6 +271,18 @@ def test_nodes_far_apart_lose_nothing(n_steep, theta):
     assert log_p == pytest.approx(expected + math.log(0.7 * 0.9 * 0.8), rel=1e-12)
 
 
+@pytest.mark.parametrize("k", [1, 3, 5, 8, 13])
+def test_lanes_hold_the_parameters_of_the_components(k, rng):
+    mixture = random_mixture(figure_1_circuit(), k, rng)
+    lanes = mixture.theta_lanes
+    assert lanes.shape == (1 if k <= 8 else 2, 16, 8)
+    n_copies = max(1, 8 // k)
+    flat = np.concatenate(list(lanes), axis=1)
+    theta = np.exp(mixture.edge_log_theta)
+    np.testing.assert_array_equal(flat[:, : n_copies * k], np.tile(theta, n_copies))
+    assert np.all(flat[:, n_copies * k :] == 0.0)
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 8, 9])
 def test_lanes_agree_with_logs(k, monkeypatch, rng):
     mixture = random_mixture(special_mixtures()["learned"].structure, k, rng)
