@@ -1,6 +1,7 @@
-"""The table of all states of a small circuit, by enumeration, and what can be read off it.
+"""The table of all states of a small model, by enumeration, and what can be read off it.
 
-Also the circuits that the tests of every query share: special ones, and one that loses digits.
+Also the circuits and mixtures that the tests of every query share: special ones, and one that loses
+digits.
 """
 
 from __future__ import annotations
@@ -14,10 +15,18 @@ import numpy as np
 from hypothesis import strategies as st
 
 import oracle
-from strategies import circuits, partly_observed_rows, split_circuit, sum_circuit
+from strategies import (
+    circuits,
+    mixtures,
+    partly_observed_rows,
+    random_mixture,
+    split_circuit,
+    sum_circuit,
+)
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.mixture import Mixture
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import learn_structure
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
@@ -29,14 +38,31 @@ REL = 1e-10  # what every query promises
 class Joint:
     """Probabilities of all states, as plain sums over a table."""
 
-    def __init__(self, circuit):
-        self.states = np.array(oracle.all_rows(circuit.n_vars))
-        self.p = np.array(oracle.probabilities(circuit))
+    def __init__(self, model):
+        self.states = np.array(oracle.all_rows(model.n_vars))
+        if isinstance(model, Mixture):
+            self.parts = np.array([oracle.probabilities(part) for part in model.components()])
+            self.parts *= model.weights[:, np.newaxis]  # (n_components, n_states)
+            self.p = self.parts.sum(axis=0)
+        else:
+            self.p = np.array(oracle.probabilities(model))
+
+    def responsibilities(self, row):
+        """The probability of every component of a mixture given a row."""
+        shares = self.parts[:, self.agrees(row)].sum(axis=1)
+        return shares / shares.sum()
+
+    def agrees(self, row):
+        """Whether each state agrees with a partly observed row."""
+        row = np.array(row, dtype=float)
+        return np.all(np.isnan(row) | (self.states == row), axis=1)
+
+    def probability(self, row):
+        return math.fsum(self.p[self.agrees(row)])
 
     def given(self, row):
         """The probability of every state given a row; None if the row is impossible."""
-        row = np.array(row, dtype=float)
-        p = self.p * np.all(np.isnan(row) | (self.states == row), axis=1)
+        p = self.p * self.agrees(row)
         total = math.fsum(p)
         return p / total if total > 0 else None
 
@@ -59,6 +85,14 @@ class Joint:
         parts = self.entropy(row, a), self.entropy(row, b), self.entropy(row, [*a, *b])
         return parts[0] + parts[1] - parts[2]
 
+    def marginal_states(self, row, variables):
+        """The probability of every state of some variables together with a row, by state."""
+        total = {}
+        for state, p in zip(self.states, self.p * self.agrees(row), strict=True):
+            key = tuple(state[variables].tolist())
+            total[key] = total.get(key, 0.0) + p
+        return total
+
     def best(self, row, k):
         """The k best states that agree with a row and are possible, ties in the order of states."""
         p = self.p * (self.given(row) > 0)
@@ -71,13 +105,18 @@ def models(max_vars=7):
     return st.one_of(circuits(max_vars), circuits(max_vars, deterministic=False))
 
 
+def mixture_models(max_vars=6):
+    """Mixtures on deterministic and on other circuits, of random shape."""
+    return st.one_of(mixtures(max_vars), mixtures(max_vars, deterministic=False))
+
+
 @st.composite
 def models_with_rows(draw, max_vars=7, max_rows=5, model=models):
-    """A circuit, its table, and one or more partly observed rows that are possible."""
-    circuit = draw(model(max_vars))
-    rows = draw(st.lists(partly_observed_rows(circuit.n_vars), min_size=1, max_size=max_rows))
-    joint = Joint(circuit)
-    return circuit, joint, [*joint.possible(rows), [NAN] * circuit.n_vars]
+    """A model, its table, and one or more partly observed rows that are possible."""
+    found = draw(model(max_vars))
+    rows = draw(st.lists(partly_observed_rows(found.n_vars), min_size=1, max_size=max_rows))
+    joint = Joint(found)
+    return found, joint, [*joint.possible(rows), [NAN] * found.n_vars]
 
 
 @functools.cache
@@ -94,6 +133,63 @@ def special_circuits():
     for seed in range(4):
         found[f"learned {seed}"] = learned_circuit(seed)
     return found
+
+
+@functools.cache
+def special_mixtures():
+    """By name: one variable, zeros, many components, learned, far apart, components without weight.
+
+    Eight components go side by side, so that 3, 8, 13 and 20 differ in how they fill their lanes.
+    """
+    special, rng = special_circuits(), np.random.default_rng(0)
+    found = {
+        "figure 1": random_mixture(special["figure 1"], 3, rng),
+        "one variable": random_mixture(special["one variable"], 4, rng),
+        "a literal": Mixture(special["a literal"], np.empty((0, 2)), np.log([0.5, 0.5])),
+        "zeros": coins([[0.0, x, 1.0 - x, 0.5 * y, 0.25] for x in (0, 1) for y in range(3)]),
+        "fair coins": random_mixture(special["fair coins"], 13, rng),
+        "learned": random_mixture(special["learned 0"], 20, rng),
+        "not deterministic": random_mixture(large_circuits(7)[1], 10, rng),
+    }
+    equal = np.tile(special["learned 1"].edge_log_theta[:, np.newaxis], 5)
+    found["equal components"] = Mixture(special["learned 1"], equal, np.log(np.full(5, 0.2)))
+    found["no weight"] = with_weights(found["learned"], rng.random(20) * (np.arange(20) % 3 == 0))
+    found["one left"] = with_weights(found["learned"], np.eye(20)[7])
+    return found
+
+
+@functools.cache
+def special_joint(name):
+    """The table of a special mixture."""
+    return Joint(special_mixtures()[name])
+
+
+def coins(thetas):
+    """An even mixture of independent variables."""
+    made = [compile_factorized(balanced_vtree(len(theta)), theta) for theta in thetas]
+    log_theta = np.column_stack([circuit.edge_log_theta for circuit in made])
+    return Mixture(made[0], log_theta, np.full(len(made), -np.log(len(made))))
+
+
+def with_weights(mixture, weights):
+    """The same components with other weights, up to a factor."""
+    with np.errstate(divide="ignore"):
+        return replace(mixture, log_weight=np.log(weights / weights.sum()))
+
+
+def with_components(mixture, order):
+    """Some of the components, in another order."""
+    return Mixture(
+        mixture.structure, mixture.edge_log_theta[:, order], mixture.log_weight[order].copy()
+    )
+
+
+def steep_mixture(n_steep=60, theta=1e-3):
+    """`steep_circuit` with two others like it; given `steep_row` only the mild variables matter."""
+    circuit = steep_circuit(n_steep, theta)
+    milder = steep_circuit(n_steep, 10.0 * theta).edge_log_theta
+    log_theta = np.column_stack([milder, circuit.edge_log_theta, milder])
+    return Mixture(circuit, log_theta, np.log([0.25, 0.5, 0.25]))
 
 
 def learned_circuit(seed, n_vars=8, n_rows=120, n_splits=12):

@@ -52,7 +52,9 @@ _MODULE_OF = {
     "marginal_probabilities": "queries.moments",
     "pair_probabilities": "queries.moments",
     "covariance": "queries.moments",
+    "responsibilities": "queries.mixture_likelihood",
     "most_probable_state": "queries.most_probable",
+    "SearchLimitWarning": "queries.most_probable",
     "marginal_map": "queries.marginal_map",
     "MarginalMap": "queries.marginal_map",
     "sample": "queries.sampling",
@@ -138,9 +140,11 @@ if TYPE_CHECKING:
     from strudel.queries.marginal import log_marginal as log_marginal
     from strudel.queries.marginal_map import MarginalMap as MarginalMap
     from strudel.queries.marginal_map import marginal_map as marginal_map
+    from strudel.queries.mixture_likelihood import responsibilities as responsibilities
     from strudel.queries.moments import covariance as covariance
     from strudel.queries.moments import marginal_probabilities as marginal_probabilities
     from strudel.queries.moments import pair_probabilities as pair_probabilities
+    from strudel.queries.most_probable import SearchLimitWarning as SearchLimitWarning
     from strudel.queries.most_probable import most_probable_state as most_probable_state
     from strudel.queries.sampling import sample as sample
     from strudel.queries.sampling import sample_conditional as sample_conditional

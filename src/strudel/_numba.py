@@ -1,4 +1,4 @@
-"""The one place with compiler options: `kernel`, `parallel_kernel` and two bit intrinsics.
+"""The one place with compiler options: `kernel`, `parallel_kernel`, two bit intrinsics, `lane`.
 
 Kernels are cached on disk unless ``STRUDEL_NUMBA_CACHE=0``. Under ``NUMBA_DISABLE_JIT=1`` they run
 as plain Python, which is how small tests measure coverage, so `popcount` and `lowest_bit` have a
@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 from numba import config, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,6 +83,27 @@ else:
             return builder.cttz(args[0], context.get_constant(types.boolean, True))
 
         return types.int64(types.uint64), generate
+
+
+def lane(theta: Any, b: int) -> Any:
+    """Entry `b` of a parameter per lane, or the one parameter that all lanes share.
+
+    Compiled, the choice is made by type: a pass over shared parameters costs nothing more.
+    """
+    return theta[b] if isinstance(theta, np.ndarray) else theta
+
+
+@overload(lane, inline="always")
+def _lane(theta: Any, b: Any) -> Any:
+    """The compiled twin of `lane`."""
+
+    def own(theta: Any, b: Any) -> Any:
+        return theta[b]
+
+    def shared(theta: Any, b: Any) -> Any:
+        return theta
+
+    return own if isinstance(theta, types.Array) else shared
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from strudel import (
     marginal_probabilities,
     vtree_from_chow_liu,
 )
-from strudel.queries import counting, distributions
+from strudel.queries import distributions, given_distributions
 from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
 
 
@@ -155,7 +155,7 @@ def test_blocks_and_threads_do_not_change_the_result(monkeypatch, rng):
     expected = count_distribution(circuit, given=rows)
     monkeypatch.setattr(distributions, "PARALLEL_WORK", 0)
     np.testing.assert_array_equal(count_distribution(circuit, given=rows), expected)
-    monkeypatch.setattr(counting, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(given_distributions, "BLOCK_BYTES", 1)
     np.testing.assert_array_equal(count_distribution(circuit, given=rows), expected)
 
 

@@ -38,7 +38,8 @@ from strudel import (
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.evaluate import evaluate_log
 from strudel.data.datasets import load_dataset
-from strudel.queries.passes import is_fit_for_passes, log_probabilities
+from strudel.queries.passes import is_fit_for_passes
+from strudel.queries.probabilities import log_probabilities
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
 
 

@@ -18,6 +18,7 @@ from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.trees.vtree import Vtree
 
+LANES = 8  # components side by side in `theta_lanes`: one cache line of float64
 WEIGHT_TOLERANCE = 1e-9  # how far the weights may be from adding up to one
 
 
@@ -86,6 +87,20 @@ class Mixture:
     def weights(self) -> FloatArray:
         """The weights themselves, not their logs."""
         return np.exp(self.log_weight)
+
+    @cached_property
+    def theta_lanes(self) -> FloatArray:
+        """The parameters, not their logs, for passes that take LANES components side by side.
+
+        Of shape `(n_blocks, n_edges, LANES)`; component c is lane ``c % LANES`` of block
+        ``c // LANES``, and lanes without a component are zero. LANES / 2 components or fewer come
+        several times, one copy after another, so that a pass can take several rows.
+        """
+        k, n_edges = self.n_components, self.n_edges
+        n_blocks, n_copies = -(-k // LANES), max(1, LANES // k)
+        theta = np.zeros((n_edges, n_blocks * LANES))
+        theta[:, : n_copies * k] = np.tile(np.exp(self.edge_log_theta), n_copies)
+        return np.ascontiguousarray(theta.reshape(n_edges, n_blocks, LANES).transpose(1, 0, 2))
 
     def component(self, c: int) -> Circuit:
         """Component number `c` as a circuit of its own."""

@@ -1,24 +1,25 @@
-"""What queries take besides a model: evidence, and sets of variables.
+"""What queries take besides a model: evidence, sets of variables, and limits of searches.
 
-In:  evidence as a table, frame, dict or nothing; variables by name or number.
-Out: clean rows, and whether the answer needs an axis for them; numbers of variables.
+In:  evidence as a table, frame, dict or nothing; variables by name or number; limits or None.
+Out: clean rows, and whether the answer needs an axis for them; numbers of variables; numbers.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.circuit import Circuit
 from strudel.data.containers import quote
 from strudel.data.validation import check_evidence
+from strudel.queries.model import Model
 
 
-def given_rows(circuit: Circuit, given: Any) -> tuple[FloatArray, bool]:
+def given_rows(model: Model, given: Any) -> tuple[FloatArray, bool]:
     """Rows of 0, 1 and NaN, and whether they are one row without an axis of rows.
 
     Examples
@@ -28,9 +29,9 @@ def given_rows(circuit: Circuit, given: Any) -> tuple[FloatArray, bool]:
     (array([[nan,  1., nan, nan]]), True)
     """
     if given is None:
-        return np.full((1, circuit.n_vars), np.nan), True
+        return np.full((1, model.n_vars), np.nan), True
     rows = check_evidence(
-        given, n_vars=circuit.n_vars, feature_names=circuit.feature_names, name="given"
+        given, n_vars=model.n_vars, feature_names=model.feature_names, name="given"
     )
     return rows, is_single_row(given)
 
@@ -44,7 +45,7 @@ def is_single_row(given: Any) -> bool:
     return given is None or isinstance(given, Mapping)
 
 
-def variable_indices(circuit: Circuit, variables: Any, name: str) -> AnyArray:
+def variable_indices(model: Model, variables: Any, name: str) -> AnyArray:
     """The numbers of one variable or several, in the order given.
 
     Examples
@@ -55,7 +56,7 @@ def variable_indices(circuit: Circuit, variables: Any, name: str) -> AnyArray:
     """
     is_one = isinstance(variables, str | int | np.integer)
     asked = [variables] if is_one else list(variables)
-    names = circuit.feature_names or tuple(f"x{var}" for var in range(circuit.n_vars))
+    names = model.feature_names or tuple(f"x{var}" for var in range(model.n_vars))
     place = {feature: var for var, feature in enumerate(names)}
     found: dict[int, Any] = {}
     for item in asked:
@@ -85,3 +86,19 @@ def _variable(item: Any, place: dict[str, int], name: str) -> int:
     raise ValueError(
         f"{name} must hold feature names or numbers from 0 to {len(place) - 1}, but holds {item!r}."
     )
+
+
+def check_limits(max_seconds: float | None, max_nodes: int | None) -> tuple[float, float]:
+    """The limits of a search; infinite for None.
+
+    Examples
+    --------
+    >>> check_limits(2.5, None)
+    (2.5, inf)
+    """
+    limits = []
+    for name, limit in (("max_seconds", max_seconds), ("max_nodes", max_nodes)):
+        if limit is not None and not limit >= 0:
+            raise ValueError(f"{name} must be zero or more, or None, but is {limit!r}.")
+        limits.append(math.inf if limit is None else limit)
+    return limits[0], limits[1]

@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.circuits.circuit import Circuit
 from strudel.queries.arguments import given_rows, variable_indices
-from strudel.queries.conditional import conditional_parameters
 from strudel.queries.distributions import NodeDistributions
+from strudel.queries.given_distributions import distributions_given
 from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import circuit_of
-from strudel.queries.passes import LANES, distinct_rows, encode, log_probabilities
+from strudel.queries.model import Model, model_of, structure_of
+from strudel.queries.passes import distinct_rows, encode
+from strudel.queries.probabilities import log_probabilities
 
-BLOCK_BYTES = 2**28  # of polynomials, as long as that leaves one row of evidence
+BLOCK_ROWS = 2**12  # rows of evidence at a time
 
 
-def count_distribution(model: Circuit, variables: Any = None, given: Any = None) -> FloatArray:
+def count_distribution(model: Model, variables: Any = None, given: Any = None) -> FloatArray:
     """Probability that exactly j of some variables are 1, for every j.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
+    model : Circuit, Mixture or fitted estimator
         Smooth and structured-decomposable, in normal form.
     variables : names or numbers of variables, optional
         What is counted; all variables by default.
@@ -52,19 +52,17 @@ def count_distribution(model: Circuit, variables: Any = None, given: Any = None)
     >>> count_distribution(figure_1_circuit(), ["X1", "X2"], given={"X3": 1}).round(4)
     array([0.06, 0.58, 0.36])
     """
-    circuit = circuit_of(model)
-    is_counted = np.ones(circuit.n_vars, dtype=np.bool_)
+    model = model_of(model)
+    is_counted = np.ones(model.n_vars, dtype=np.bool_)
     if variables is not None:
         is_counted[:] = False
-        is_counted[variable_indices(circuit, variables, "variables")] = True
-    rows, is_single = given_rows(circuit, given)
-    raise_if_impossible(log_probabilities(circuit, rows, "count_distribution"))
+        is_counted[variable_indices(model, variables, "variables")] = True
+    rows, is_single = given_rows(model, given)
+    raise_if_impossible(log_probabilities(model, rows, "count_distribution"))
     codes, place = distinct_rows(encode(rows))
-    polynomials = NodeDistributions(circuit, is_counted, of="counts")
-    n_together = max(1, min(LANES, BLOCK_BYTES // polynomials.peak))
+    polynomials = NodeDistributions(structure_of(model), is_counted, of="counts")
     counts = np.empty((len(codes), int(is_counted.sum()) + 1))
-    for start in range(0, len(codes), n_together):
-        part = slice(start, start + n_together)
-        theta = conditional_parameters(circuit, codes[part], "count_distribution")
-        counts[part] = polynomials.of_root(theta)
+    for start in range(0, len(codes), BLOCK_ROWS):
+        part = slice(start, start + BLOCK_ROWS)
+        counts[part] = distributions_given(model, codes[part], polynomials, "count_distribution")
     return counts[0] if is_single else counts[place]

@@ -2,7 +2,8 @@
 
 One pass answers where the circuit's choices show in the variables asked about. Few variables are
 answered from the table of their states, and otherwise `SubsetEntropy` looks at as few states as the
-hidden choices allow.
+hidden choices allow. Which component of a mixture made a row is hidden from every row, so a mixture
+is answered from tables alone.
 """
 
 from __future__ import annotations
@@ -13,45 +14,38 @@ from typing import Any, NoReturn
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_decomposable, check_smooth, why_not_deterministic
 from strudel.data.containers import quote
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
+from strudel.queries.components import component_log_probabilities
 from strudel.queries.conditional import conditional_parameters
 from strudel.queries.distributions import NodeDistributions
+from strudel.queries.given_distributions import BLOCK_BYTES, distributions_given
 from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import circuit_of
-from strudel.queries.passes import (
-    LANES,
-    UNKNOWN,
-    decode,
-    distinct_rows,
-    encode,
-    log_probabilities,
-)
+from strudel.queries.model import Model, model_of, structure_of
+from strudel.queries.passes import UNKNOWN, decode, distinct_rows, encode
+from strudel.queries.probabilities import log_probabilities
 from strudel.queries.subset_entropy import SubsetEntropy
 
 MAX_STATES = 2**20
 SMALL_TABLE = 16  # variables whose states are tabulated rather than searched for hidden choices
 BLOCK_STATES = 2**14  # states evaluated at a time
-BLOCK_BYTES = 2**28  # of tables, as long as that leaves one state of the variables that are set
 STATES_PER_STEP = 64  # states that a table evaluates while `SubsetEntropy` looks at one
 
 
-def entropy(
-    model: Circuit, given: Any = None, *, max_states: int = MAX_STATES
-) -> float | FloatArray:
+def entropy(model: Model, given: Any = None, *, max_states: int = MAX_STATES) -> float | FloatArray:
     """Entropy of all variables, given what is known.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
+    model : Circuit, Mixture or fitted estimator
         Smooth and decomposable. A deterministic circuit takes one pass.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
         0, 1, or NaN where the value is unknown; nothing is known by default.
     max_states : int
-        On a circuit that is not deterministic, the most states that may be looked at.
+        On a mixture, or a circuit that is not deterministic, the most states that may be looked at.
 
     Returns
     -------
@@ -61,7 +55,7 @@ def entropy(
     Raises
     ------
     CircuitPropertyError
-        If the circuit is not deterministic and has too many states.
+        If the model is a mixture or a circuit that is not deterministic, with too many states.
 
     Examples
     --------
@@ -69,13 +63,13 @@ def entropy(
     >>> round(entropy(figure_1_circuit()), 4)
     2.3381
     """
-    circuit = circuit_of(model)
-    everything = np.arange(circuit.n_vars)
-    return _for_each_row(circuit, given, "entropy", lambda row: row.entropy(everything, max_states))
+    model = model_of(model)
+    everything = np.arange(model.n_vars)
+    return _for_each_row(model, given, "entropy", lambda row: row.entropy(everything, max_states))
 
 
 def mutual_information(
-    model: Circuit, a: Any, b: Any, given: Any = None, *, max_states: int = MAX_STATES
+    model: Model, a: Any, b: Any, given: Any = None, *, max_states: int = MAX_STATES
 ) -> float | FloatArray:
     """How much two sets of variables tell about each other, given what is known.
 
@@ -83,7 +77,7 @@ def mutual_information(
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
+    model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
     a, b : names or numbers of variables
         Two sets without a variable in common.
@@ -91,7 +85,8 @@ def mutual_information(
         0, 1, or NaN where the value is unknown; nothing is known by default.
     max_states : int
         The most states of the two sets that may be looked at. All of them are at worst, when
-        summing out the other variables hides the choices that the circuit makes.
+        summing out the other variables hides the choices that the circuit makes, and always in a
+        mixture.
 
     Returns
     -------
@@ -111,14 +106,14 @@ def mutual_information(
     >>> round(mutual_information(figure_1_circuit(), ["X1", "X2"], "X4", given={"X3": 1}), 4)
     0.0
     """
-    circuit = circuit_of(model)
-    first, second = variable_indices(circuit, a, "a"), variable_indices(circuit, b, "b")
+    model = model_of(model)
+    first, second = variable_indices(model, a, "a"), variable_indices(model, b, "b")
     both = np.intersect1d(first, second)
     if len(both):
-        name = f"x{both[0]}" if circuit.feature_names is None else circuit.feature_names[both[0]]
+        name = f"x{both[0]}" if model.feature_names is None else model.feature_names[both[0]]
         raise ValueError(f"a and b must have no variable in common, but both have {name!r}.")
     return _for_each_row(
-        circuit,
+        model,
         given,
         "mutual_information",
         lambda row: row.mutual_information(first, second, max_states),
@@ -126,27 +121,34 @@ def mutual_information(
 
 
 def _for_each_row(
-    circuit: Circuit, given: Any, query: str, answer: Callable[[_Given], float]
+    model: Model, given: Any, query: str, answer: Callable[[_Given], float]
 ) -> float | FloatArray:
     """`answer(row)` for every distinct row of evidence: a float for one row, else an array."""
-    if not (circuit.is_smooth and circuit.is_decomposable):
-        check_smooth(circuit, query)
-        check_decomposable(circuit, query)
-    rows, is_single = given_rows(circuit, given)
+    structure = structure_of(model)
+    if not (structure.is_smooth and structure.is_decomposable):
+        check_smooth(structure, query)
+        check_decomposable(structure, query)
+    rows, is_single = given_rows(model, given)
     codes, place = distinct_rows(encode(rows))
-    log_p = log_probabilities(circuit, decode(codes), query)
+    log_p = log_probabilities(model, decode(codes), query)
     raise_if_impossible(log_p[place])
     answers = np.empty(len(codes))
     for index in range(len(codes)):
-        answers[index] = answer(_Given(circuit, codes[index], float(log_p[index]), query))
+        answers[index] = answer(_Given(model, codes[index], float(log_p[index]), query))
     return float(answers[0]) if is_single else answers[place]
 
 
 class _Given:
-    """A circuit and one row of evidence."""
+    """A model and one row of evidence."""
 
-    def __init__(self, circuit: Circuit, codes: AnyArray, log_p: float, query: str) -> None:
-        self.circuit, self.codes, self.log_p, self.query = circuit, codes, log_p, query
+    def __init__(self, model: Model, codes: AnyArray, log_p: float, query: str) -> None:
+        self.model, self.codes, self.log_p, self.query = model, codes, log_p, query
+        if isinstance(model, Mixture):
+            parts = component_log_probabilities(model, codes[np.newaxis], query)[0]
+            possible = np.flatnonzero(parts + model.log_weight > -np.inf)
+            if len(possible) == 1:  # nothing is hidden: one circuit is left
+                self.model, self.log_p = model.component(possible[0]), float(parts[possible[0]])
+        self.circuit = structure_of(self.model)
         self._theta: FloatArray | None = None
 
     def mutual_information(self, a: AnyArray, b: AnyArray, max_states: int) -> float:
@@ -164,7 +166,7 @@ class _Given:
         if len(variables) == 0:
             return 0.0
         may_tabulate = 2.0 ** len(variables) <= max_states
-        if self.circuit.is_in_normal_form:
+        if self.circuit.is_in_normal_form and not isinstance(self.model, Mixture):
             is_kept = np.zeros(self.circuit.n_vars, dtype=np.bool_)
             is_kept[variables] = True
             search = SubsetEntropy(self.circuit, self._parameters(), is_kept, self.codes != UNKNOWN)
@@ -207,12 +209,13 @@ class _Given:
             n_set += 1
         p_set = self._probabilities(variables[:n_set])
         out = np.empty((len(p_set), 2 ** (len(variables) - n_set)))
-        n_together = max(1, min(LANES, BLOCK_BYTES // tables.peak))
-        for start in range(0, len(p_set), n_together):
-            state = np.arange(start, min(start + n_together, len(p_set)))
+        possible = np.flatnonzero(p_set > 0.0)
+        out[p_set == 0.0] = 0.0
+        for start in range(0, len(possible), BLOCK_STATES):
+            state = possible[start : start + BLOCK_STATES]
             codes = self._with_states(variables[:n_set], state)
-            theta = conditional_parameters(circuit, codes, self.query)
-            out[state] = p_set[state, np.newaxis] * tables.of_root(theta)
+            states = distributions_given(self.model, codes, tables, self.query)
+            out[state] = p_set[state, np.newaxis] * states
         # From the order of the vtree's leaves to the order asked for.
         leaves = circuit.vtree.node_span[0][circuit.vtree.var_leaf[variables[n_set:]]]
         axes = np.argsort(np.argsort(leaves)) + 1
@@ -225,7 +228,7 @@ class _Given:
         for start in range(0, len(p), BLOCK_STATES):
             state = np.arange(start, min(start + BLOCK_STATES, len(p)))
             rows = decode(self._with_states(variables, state))
-            p[state] = np.exp(log_probabilities(self.circuit, rows, self.query) - self.log_p)
+            p[state] = np.exp(log_probabilities(self.model, rows, self.query) - self.log_p)
         return p
 
     def _with_states(self, variables: AnyArray, state: AnyArray) -> AnyArray:
@@ -238,6 +241,14 @@ class _Given:
         """Say why the entropy of these variables is out of reach."""
         circuit = self.circuit
         names = circuit.feature_names or tuple(f"x{var}" for var in range(circuit.n_vars))
+        if isinstance(self.model, Mixture):
+            raise CircuitPropertyError(
+                f"{self.query} of a mixture needs all states of {len(variables)} variables "
+                f"({quote([names[var] for var in variables])}), more than max_states = "
+                f"{max_states}: the log of a sum over components does not split into parts. Ask "
+                "about fewer variables, given more, or about one component; allow more states with "
+                "max_states; or average -log_likelihood over samples for an estimate."
+            )
         n_summed = int((self.codes == UNKNOWN).sum()) - len(variables)
         reason = None if n_summed else why_not_deterministic(circuit)
         if reason is not None:

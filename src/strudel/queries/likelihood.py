@@ -5,27 +5,28 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._types import FloatArray
-from strudel.circuits.circuit import Circuit
+from strudel._types import ByteArray, FloatArray
 from strudel.circuits.flows import flow_log_likelihood
+from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_decomposable, check_smooth
 from strudel.data.bits import pack_columns
 from strudel.data.validation import check_binary
 from strudel.errors import CircuitPropertyError
-from strudel.queries.model import circuit_of
-from strudel.queries.passes import log_probabilities
+from strudel.queries.mixture_likelihood import SharedFlows
+from strudel.queries.model import Model, model_of, structure_of
+from strudel.queries.probabilities import log_probabilities
 
 BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
 
 
-def log_likelihood(model: Circuit, X: ArrayLike) -> FloatArray:
+def log_likelihood(model: Model, X: ArrayLike) -> FloatArray:
     """Log-likelihood of fully observed rows.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
-        Rows pass a deterministic circuit by its flows; any other smooth and decomposable circuit is
-        evaluated.
+    model : Circuit, Mixture or fitted estimator
+        Rows pass a deterministic circuit by its flows, and all components of a mixture by one flow;
+        any other smooth and decomposable circuit is evaluated.
     X : array-like of shape (n_rows, n_vars)
         0 and 1.
 
@@ -40,17 +41,25 @@ def log_likelihood(model: Circuit, X: ArrayLike) -> FloatArray:
     >>> log_likelihood(figure_1_circuit(), [[1, 0, 1, 0]]).round(4)
     array([-3.9528])
     """
-    circuit = circuit_of(model)
-    if not (circuit.is_smooth and circuit.is_decomposable):
-        check_smooth(circuit, "log_likelihood")
-        check_decomposable(circuit, "log_likelihood")
-    table, _ = check_binary(X, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
-    log_p = np.empty(len(table))
-    block = max(512, BLOCK_CELLS // circuit.n_vars)
+    model = model_of(model)
+    structure = structure_of(model)
+    if not (structure.is_smooth and structure.is_decomposable):
+        check_smooth(structure, "log_likelihood")
+        check_decomposable(structure, "log_likelihood")
+    table, _ = check_binary(X, n_vars=model.n_vars, feature_names=model.feature_names)
     try:
-        for start in range(0, len(table), block):
-            rows = slice(start, start + block)
-            log_p[rows] = flow_log_likelihood(circuit, pack_columns(table[rows]))
+        return _log_likelihood_by_flows(model, table)
     except CircuitPropertyError:  # some row takes two edges of one sum: a real sum
-        return log_probabilities(circuit, table.astype(np.float64), "log_likelihood")
+        return log_probabilities(model, table.astype(np.float64), "log_likelihood")
+
+
+def _log_likelihood_by_flows(model: Model, table: ByteArray) -> FloatArray:
+    """The sum of the log-parameters on the way of each row; refuses where there are two ways."""
+    if isinstance(model, Mixture):
+        return SharedFlows(model).log_likelihood(table)
+    log_p = np.empty(len(table))
+    block = max(512, BLOCK_CELLS // model.n_vars)
+    for start in range(0, len(table), block):
+        rows = slice(start, start + block)
+        log_p[rows] = flow_log_likelihood(model, pack_columns(table[rows]))
     return log_p

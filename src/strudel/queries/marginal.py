@@ -7,19 +7,18 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.circuits.circuit import Circuit
 from strudel.data.validation import check_evidence
 from strudel.queries.arguments import given_rows
-from strudel.queries.model import circuit_of
-from strudel.queries.passes import log_probabilities
+from strudel.queries.model import Model, model_of
+from strudel.queries.probabilities import log_probabilities
 
 
-def log_marginal(model: Circuit, X: Any) -> FloatArray:
+def log_marginal(model: Model, X: Any) -> FloatArray:
     """Log-probability of partly observed rows.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
+    model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
     X : array-like of shape (n_rows, n_vars), frame, or dict by feature name
         0, 1, or NaN where the value is unknown.
@@ -35,17 +34,17 @@ def log_marginal(model: Circuit, X: Any) -> FloatArray:
     >>> log_marginal(figure_1_circuit(), [[1, np.nan, 0, 1]]).round(2)
     array([-1.63])
     """
-    circuit = circuit_of(model)
-    evidence = check_evidence(X, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
-    return log_probabilities(circuit, evidence, "log_marginal")
+    model = model_of(model)
+    evidence = check_evidence(X, n_vars=model.n_vars, feature_names=model.feature_names)
+    return log_probabilities(model, evidence, "log_marginal")
 
 
-def log_conditional(model: Circuit, X: Any, given: Any) -> FloatArray:
+def log_conditional(model: Model, X: Any, given: Any) -> FloatArray:
     """Log-probability of partly observed rows, given others: ``log p(X | given)``.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
+    model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
     X, given : array-like of shape (n_rows, n_vars), frame, or dict by feature name
         0, 1, or NaN where the value is unknown; one row of `given` serves all rows of `X`.
@@ -66,27 +65,27 @@ def log_conditional(model: Circuit, X: Any, given: Any) -> FloatArray:
     >>> log_conditional(figure_1_circuit(), {"X1": 1}, given={"X3": 1}).round(4)  # log 0.4
     array([-0.9163])
     """
-    circuit = circuit_of(model)
-    rows = check_evidence(X, n_vars=circuit.n_vars, feature_names=circuit.feature_names)
-    known, _ = given_rows(circuit, given)
+    model = model_of(model)
+    rows = check_evidence(X, n_vars=model.n_vars, feature_names=model.feature_names)
+    known, _ = given_rows(model, given)
     if len(known) not in (1, len(rows)):
         raise ValueError(
             f"given must have one row or as many as X ({len(rows)}), but has {len(known)}."
         )
     known = np.broadcast_to(known, rows.shape)
-    log_given = log_probabilities(circuit, known, "log_conditional")
+    log_given = log_probabilities(model, known, "log_conditional")
     raise_if_impossible(log_given)
     both = np.where(np.isnan(rows), known, rows)
-    log_both = log_probabilities(circuit, both, "log_conditional")
+    log_both = log_probabilities(model, both, "log_conditional")
     contradicts = np.any((rows != known) & ~np.isnan(rows) & ~np.isnan(known), axis=1)
     return np.where(contradicts, -np.inf, log_both - log_given)
 
 
-def raise_if_impossible(log_given: FloatArray) -> None:
-    """Refuse to condition on evidence of probability zero."""
+def raise_if_impossible(log_given: FloatArray, first_row: int = 0) -> None:
+    """Refuse to condition on evidence of probability zero; rows count from `first_row`."""
     impossible = np.flatnonzero(log_given == -np.inf)
     if len(impossible):
         raise ValueError(
-            f"Row {impossible[0]} of the evidence has probability zero under the model, so nothing "
-            "can be said given it. Set some of its values to NaN."
+            f"Row {first_row + impossible[0]} of the evidence has probability zero under the "
+            "model, so nothing can be said given it. Set some of its values to NaN."
         )

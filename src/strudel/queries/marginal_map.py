@@ -1,12 +1,13 @@
 """Marginal MAP: the most probable state of some variables, the others summed out.
 
-In:  a `Circuit`, the variables in question, and what is given.
+In:  a `Circuit` or `Mixture`, the variables in question, and what is given.
 Out: `MarginalMap`, a state, its probability, and a proven bound on that of every other state.
 
 A `Relaxation` bounds all states at once. Where the variables in question decide every choice above
 the others, its bound is the answer. Otherwise the search branches, always from the assignment with
 the largest bound, and on the variable that lowers it most: a few are tried, both values of each,
-side by side.
+side by side. A mixture is searched as one circuit whose root chooses the component, or by its own
+search if nothing is summed out.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_in_normal_form
-from strudel.queries.arguments import given_rows, variable_indices
+from strudel.queries.arguments import check_limits, given_rows, variable_indices
 from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import circuit_of
+from strudel.queries.mixture_search import ROUNDING, MixtureSearch
+from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import (
     SMALLEST_LOG_THETA,
     UNKNOWN,
     decode,
     encode,
-    log_probabilities,
 )
+from strudel.queries.probabilities import log_probabilities
 from strudel.queries.relaxation import relax
 from strudel.queries.relaxation_pass import RelaxationPass
 
-ROUNDING = 1e-11  # what a bound and the probability it bounds may differ by when they are equal
 N_TAKEN = 4  # assignments looked at together
 N_TRIED = 4  # variables tried for each: eight rows, one block of a pass
 MOST_GAIN = 50.0  # nats; an impossible value counts as much
@@ -52,7 +54,7 @@ class MarginalMap(NamedTuple):
 
 
 def marginal_map(
-    model: Circuit,
+    model: Model,
     query: Any,
     given: Any = None,
     *,
@@ -62,11 +64,11 @@ def marginal_map(
     """The most probable state of some variables, with the rest summed out.
 
     Exact, by one pass where the vtree puts the query variables on top, else by branch and bound.
-    On a deterministic circuit and for all variables it is the most probable state.
+    For all variables it is the most probable state.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
+    model : Circuit, Mixture or fitted estimator
         In normal form, and so smooth and structured-decomposable; deterministic or not.
     query : name or number of a variable, or several
         Those that are also given keep their value.
@@ -94,36 +96,43 @@ def marginal_map(
     >>> best.state, round(best.log_probability, 4), best.is_optimal
     ({'X1': 1, 'X2': 1}, -1.9576, True)
     """
-    circuit = circuit_of(model)
-    if not circuit.is_in_normal_form:
-        check_in_normal_form(circuit, "marginal_map")
-    if circuit.edge_log_theta.max(initial=0.0) > -SMALLEST_LOG_THETA:
+    model = model_of(model)
+    structure = structure_of(model)
+    if not structure.is_in_normal_form:
+        check_in_normal_form(structure, "marginal_map")
+    if model.edge_log_theta.max(initial=0.0) > -SMALLEST_LOG_THETA:
         raise ValueError("marginal_map needs parameters below 1e60. Normalise the circuit first.")
-    _check_limits(max_seconds, max_nodes)
+    limits = check_limits(max_seconds, max_nodes)
     names = [query] if isinstance(query, str | int | np.integer) else list(query)
-    variables = variable_indices(circuit, names, "query")
-    rows, _ = given_rows(circuit, given)
+    variables = variable_indices(model, names, "query")
+    rows, _ = given_rows(model, given)
     if len(rows) != 1:
         raise ValueError(f"given must be one row, but has {len(rows)}. Ask for one row at a time.")
-    raise_if_impossible(log_probabilities(circuit, rows, "marginal_map"))
-    search = _Search(circuit, encode(rows)[0], variables)
-    search.run(
-        math.inf if max_seconds is None else max_seconds,
-        math.inf if max_nodes is None else max_nodes,
-    )
-    state = dict(zip(names, search.best_state[variables].tolist(), strict=True))
-    log_p = float(
-        log_probabilities(circuit, decode(search.best_state[np.newaxis]), "marginal_map")[0]
-    )
+    raise_if_impossible(log_probabilities(model, rows, "marginal_map"))
+    codes = encode(rows)[0]
+    n_hidden = int((codes == UNKNOWN).sum()) - int((codes[variables] == UNKNOWN).sum())
+    if isinstance(model, Mixture) and n_hidden == 0:
+        full = MixtureSearch(model, codes, 1)
+        full.run(*limits)
+        return _report(model, names, variables, full.states()[0][0], full)
+    search = _Search(model.to_circuit() if isinstance(model, Mixture) else model, codes, variables)
+    search.run(*limits)
+    return _report(model, names, variables, search.best_state, search)
+
+
+def _report(
+    model: Model,
+    names: list[Any],
+    variables: AnyArray,
+    best_state: AnyArray,
+    search: _Search | MixtureSearch,
+) -> MarginalMap:
+    """What the user gets for the best state of a search."""
+    state = dict(zip(names, best_state[variables].tolist(), strict=True))
+    log_p = float(log_probabilities(model, decode(best_state[np.newaxis]), "marginal_map")[0])
     is_optimal = search.upper_bound <= search.enough
     upper_bound = log_p if is_optimal else search.upper_bound
     return MarginalMap(state, log_p, upper_bound, is_optimal, search.n_nodes)
-
-
-def _check_limits(max_seconds: float | None, max_nodes: int | None) -> None:
-    for name, limit in (("max_seconds", max_seconds), ("max_nodes", max_nodes)):
-        if limit is not None and not limit >= 0:
-            raise ValueError(f"{name} must be zero or more, or None, but is {limit!r}.")
 
 
 class _Search:

@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.circuit import Circuit
 from strudel.queries.arguments import given_rows
 from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import circuit_of
-from strudel.queries.passes import UNKNOWN, distinct_rows, encode, literal_probabilities
+from strudel.queries.model import Model, model_of
+from strudel.queries.passes import UNKNOWN, distinct_rows, encode
+from strudel.queries.probabilities import literal_probabilities
 
 BLOCK_CELLS = 2**22  # cells of the evidence rows behind the pairs made at a time
 
 
-def marginal_probabilities(model: Circuit, given: Any = None) -> FloatArray:
+def marginal_probabilities(model: Model, given: Any = None) -> FloatArray:
     """Probability of every variable to be 1, given what is known.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
+    model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
         0, 1, or NaN where the value is unknown; nothing is known by default.
@@ -46,20 +46,20 @@ def marginal_probabilities(model: Circuit, given: Any = None) -> FloatArray:
     >>> marginal_probabilities(figure_1_circuit(), {"X3": 1}).round(4)
     array([0.4, 0.9, 1. , 0.2])
     """
-    circuit = circuit_of(model)
-    rows, is_single = given_rows(circuit, given)
+    model = model_of(model)
+    rows, is_single = given_rows(model, given)
     codes, place = distinct_rows(encode(rows))
-    log_p, ones = literal_probabilities(circuit, codes, "marginal_probabilities")
+    log_p, ones = literal_probabilities(model, codes, "marginal_probabilities")
     raise_if_impossible(log_p[place])
     return ones[0] if is_single else ones[place]
 
 
-def pair_probabilities(model: Circuit, given: Any = None) -> FloatArray:
+def pair_probabilities(model: Model, given: Any = None) -> FloatArray:
     """Probability of every two variables to be 1 together, given what is known.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
+    model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
         0, 1, or NaN where the value is unknown; nothing is known by default.
@@ -77,40 +77,40 @@ def pair_probabilities(model: Circuit, given: Any = None) -> FloatArray:
     array([[0.6 , 0.12],
            [0.12, 0.4 ]])
     """
-    circuit = circuit_of(model)
-    rows, is_single = given_rows(circuit, given)
+    model = model_of(model)
+    rows, is_single = given_rows(model, given)
     codes, place = distinct_rows(encode(rows))
-    log_p, ones = literal_probabilities(circuit, codes, "pair_probabilities")
+    log_p, ones = literal_probabilities(model, codes, "pair_probabilities")
     raise_if_impossible(log_p[place])
-    pairs = np.empty((len(codes), circuit.n_vars, circuit.n_vars))
-    block = max(1, BLOCK_CELLS // circuit.n_vars**2)
+    pairs = np.empty((len(codes), model.n_vars, model.n_vars))
+    block = max(1, BLOCK_CELLS // model.n_vars**2)
     for start in range(0, len(codes), block):
         part = slice(start, start + block)
-        pairs[part] = _pairs(circuit, codes[part], ones[part])
+        pairs[part] = _pairs(model, codes[part], ones[part])
     return pairs[0] if is_single else pairs[place]
 
 
-def _pairs(circuit: Circuit, codes: AnyArray, ones: FloatArray) -> FloatArray:
+def _pairs(model: Model, codes: AnyArray, ones: FloatArray) -> FloatArray:
     """P(X_i = 1, X_j = 1) = P(X_i = 1) P(X_j = 1 | X_i = 1), given each row."""
     row, var = np.nonzero((codes == UNKNOWN) & (ones > 0.0))
     with_one = codes[row]
     with_one[np.arange(len(row)), var] = 1
-    _, given_one = literal_probabilities(circuit, with_one, "pair_probabilities")
+    _, given_one = literal_probabilities(model, with_one, "pair_probabilities")
     # Where X_i is known: 1 or 0 times P(X_j = 1).
     pairs = (codes == 1)[:, :, np.newaxis] * ones[:, np.newaxis, :]
     pairs[row, var] = ones[row, var, np.newaxis] * given_one
     pairs = (pairs + pairs.transpose(0, 2, 1)) / 2.0  # equal but for rounding
-    diagonal = np.arange(circuit.n_vars)
+    diagonal = np.arange(model.n_vars)
     pairs[:, diagonal, diagonal] = ones
     return pairs
 
 
-def covariance(model: Circuit, given: Any = None) -> FloatArray:
+def covariance(model: Model, given: Any = None) -> FloatArray:
     """Covariance of every two variables, given what is known.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
+    model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
         0, 1, or NaN where the value is unknown; nothing is known by default.

@@ -1,59 +1,80 @@
-"""The most probable completions of a row (MAP), exact on deterministic circuits.
+"""The most probable completions of a row (MAP), exact on deterministic circuits and mixtures.
 
-Up: the best value of every node, sums replaced by maxima. Down: the edges that reach it. For
-several completions every node keeps its k best, which are distinct because a deterministic circuit
-reaches each state in one way.
+In:  a `Circuit` or a `Mixture`, and what is given.
+Out: the k best states that agree with it, and their log-probabilities.
+
+One pass up and one down answer for a circuit; a mixture needs a search.
 """
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
-from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
+from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import (
     check_in_normal_form,
     check_smooth,
     why_not_deterministic,
 )
 from strudel.errors import CircuitPropertyError
-from strudel.queries.arguments import given_rows
+from strudel.queries.arguments import check_limits, given_rows
+from strudel.queries.best_states import best_states, k_best_states
 from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import circuit_of
-from strudel.queries.passes import (
-    LANES,
-    UNKNOWN,
-    Plan,
-    distinct_rows,
-    encode,
-    plan,
-    working_memory,
-)
+from strudel.queries.mixture_search import MixtureSearch
+from strudel.queries.model import Model, model_of, structure_of
+from strudel.queries.passes import distinct_rows, encode
+
+
+class SearchLimitWarning(UserWarning):
+    """A limit stopped a search, so that what it found may not be the best.
+
+    Attributes
+    ----------
+    upper_bound : ndarray of shape (n_rows,)
+        Per row of evidence, the log-probability that no completion but those returned exceeds.
+    """
+
+    def __init__(self, message: str, upper_bound: FloatArray) -> None:
+        super().__init__(message)
+        self.upper_bound = upper_bound
 
 
 def most_probable_state(
-    model: Circuit, given: Any = None, k: int = 1
+    model: Model,
+    given: Any = None,
+    k: int = 1,
+    *,
+    max_seconds: float | None = None,
+    max_nodes: int | None = None,
 ) -> tuple[ByteArray, FloatArray]:
     """The k most probable completions of each row.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
-        Deterministic, smooth and structured-decomposable.
+    model : Circuit, Mixture or fitted estimator
+        In normal form, and so smooth and structured-decomposable. A circuit must be deterministic;
+        a mixture is searched by branch and bound, which is exact.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
         0, 1, or NaN where the value is to be found; everything by default.
     k : int
         How many completions per row.
+    max_seconds, max_nodes : optional
+        Stop the search in a mixture after so many seconds, or partial assignments, per row. What
+        was found until then is returned, and a `SearchLimitWarning` says how much better another
+        completion could be.
 
     Returns
     -------
     states : uint8 ndarray
         Of shape (n_rows, n_vars) for k = 1, else (n_rows, k, n_vars): best first, equally probable
-        ones in the order of their values. Without the first axis when `given` is a single row, a
-        dict or nothing.
+        ones in the order of their values; of the last ones a mixture may give any. Without the
+        first axis when `given` is a single row, a dict or nothing.
     log_p : ndarray
         Their joint log-probabilities with what is given; ``-inf`` past the last possible
         completion.
@@ -65,242 +86,80 @@ def most_probable_state(
     >>> state, log_p.round(4)
     (array([1, 0, 0, 1], dtype=uint8), np.float64(-2.3228))
     """
-    circuit = circuit_of(model)
+    model = model_of(model)
     if not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"k must be a whole number, one or more, but is {k!r}.")
-    if not (circuit.is_in_normal_form and circuit.is_smooth and circuit.is_deterministic):
-        check_smooth(circuit, "most_probable_state")
-        check_in_normal_form(circuit, "most_probable_state")
-        why = why_not_deterministic(circuit)
-        raise CircuitPropertyError(
-            f"most_probable_state needs a deterministic circuit, but {why}. marginal_map over all "
-            "variables finds the best state of any circuit, by branch and bound."
-        )
-    evidence, is_single = given_rows(circuit, given)
+    limits = check_limits(max_seconds, max_nodes)
+    structure = structure_of(model)
+    if not (structure.is_in_normal_form and structure.is_smooth):
+        check_smooth(structure, "most_probable_state")
+        check_in_normal_form(structure, "most_probable_state")
+    evidence, is_single = given_rows(model, given)
     codes, place = distinct_rows(encode(evidence))
-    if k == 1:
-        states, log_p, is_tied = best_states(circuit, codes)
-        if is_tied.any():
-            tied_states, tied_log_p = k_best_states(circuit, codes[is_tied], 1)
-            states[is_tied], log_p[is_tied] = tied_states[:, 0], tied_log_p[:, 0]
-        first = log_p
+    if isinstance(model, Mixture):
+        states, log_p, upper_bound = _search_mixture(model, codes, int(k), *limits)
     else:
-        states, log_p = k_best_states(circuit, codes, int(k))
-        first = log_p[:, 0]
-    raise_if_impossible(first[place])
+        states, log_p = _best_of_circuit(model, codes, int(k))
+        upper_bound = log_p[:, -1]
+    raise_if_impossible(log_p[place, 0])
+    _warn_if_stopped(log_p[place], upper_bound[place])
+    if k == 1:
+        states, log_p = states[:, 0], log_p[:, 0]
     return (states[0], log_p[0]) if is_single else (states[place], log_p[place])
 
 
-def best_states(circuit: Circuit, codes: AnyArray) -> tuple[ByteArray, FloatArray, AnyArray]:
-    """The best completion of every row, its log-probability, and whether another one ties."""
-    states = np.zeros(codes.shape, dtype=np.uint8)
-    log_p = np.empty(len(codes))
-    is_tied = np.zeros(len(codes), dtype=np.bool_)
-    _best_states(codes, plan(circuit), circuit.root, circuit.edge_log_theta, states, log_p, is_tied)
-    return states, log_p, is_tied
-
-
-@parallel_kernel
-def _best_states(
-    codes: AnyArray,
-    p: Plan,
-    root: int,
-    edge_log_theta: FloatArray,
-    states: ByteArray,
-    log_p: FloatArray,
-    is_tied: AnyArray,
-) -> None:
-    n_rows = len(codes)
-    n_blocks = (n_rows + LANES - 1) // LANES
-    n_chunks = min(n_blocks, 16)
-    for chunk in prange(n_chunks):
-        value, _, _ = working_memory(p)
-        stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
-        for block in range(np.int64(chunk), n_blocks, n_chunks):
-            start = block * LANES
-            width = min(LANES, n_rows - start)
-            _best_values(codes, start, width, p, edge_log_theta, value)
-            for b in range(width):
-                log_p[start + b] = value[root, b]
-                is_tied[start + b] = _walk_to_best(
-                    p, root, edge_log_theta, value, b, stack, states[start + b]
-                )
-
-
-@kernel
-def _best_values(
-    codes: AnyArray,
-    start: int,
-    width: int,
-    p: Plan,
-    edge_log_theta: FloatArray,
-    value: FloatArray,
-) -> None:
-    """Largest log-value of every node for a block of rows: additions and maxima only."""
-    for v in range(len(p.vtree_var)):
-        is_leaf = p.vtree_var[v] != NONE
-        if is_leaf:
-            var = p.vtree_var[v]
-            for b in range(LANES):
-                code = codes[start + b, var] if b < width else np.uint8(UNKNOWN)
-                value[2 * var, b] = 0.0 if code != 1 else -np.inf
-                value[2 * var + 1, b] = 0.0 if code != 0 else -np.inf
-        for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
-            n = p.sums[k]
-            mine = value[n]
-            for b in range(LANES):
-                mine[b] = -np.inf
-            for e in range(p.node_edges[n], p.node_edges[n + 1]):
-                log_theta, left = edge_log_theta[e], value[p.edge_left[e]]
-                if is_leaf:
-                    for b in range(LANES):
-                        mine[b] = max(mine[b], log_theta + left[b])
-                else:
-                    right = value[p.edge_right[e]]
-                    for b in range(LANES):
-                        mine[b] = max(mine[b], log_theta + left[b] + right[b])
-
-
-@kernel
-def _walk_to_best(
-    p: Plan,
-    root: int,
-    edge_log_theta: FloatArray,
-    value: FloatArray,
-    b: int,
-    stack: IntArray,
-    state: ByteArray,
-) -> bool:
-    """Follow the edges that reach the largest value; returns whether two were equally good."""
-    if value[root, b] == -np.inf:
-        return False
-    n_literals = 2 * len(state)
-    is_tied = False
-    stack[0] = root
-    size = 1
-    while size > 0:
-        size -= 1
-        n = stack[size]
-        if n < n_literals:
-            state[n // 2] = n % 2
-            continue
-        chosen = NONE
-        slack = 1e-12 * (1.0 + abs(value[n, b]))
-        for e in range(p.node_edges[n], p.node_edges[n + 1]):
-            part = edge_log_theta[e] + value[p.edge_left[e], b]
-            if p.edge_right[e] != NONE:
-                part += value[p.edge_right[e], b]
-            if part >= value[n, b] - slack:
-                is_tied |= chosen != NONE
-                chosen = e
-        stack[size] = p.edge_left[chosen]
-        size += 1
-        if p.edge_right[chosen] != NONE:
-            stack[size] = p.edge_right[chosen]
-            size += 1
-    return is_tied
-
-
-def k_best_states(circuit: Circuit, codes: AnyArray, k: int) -> tuple[ByteArray, FloatArray]:
-    """States (n_rows, k, n_vars) and log-probabilities (n_rows, k) of the k best completions."""
-    n_words = -(-circuit.n_vars // 64)
-    scope = np.diff(np.stack(circuit.vtree.node_span), axis=0)[0][circuit.node_vtree]
-    room = np.where(scope < 40, np.minimum(k, 2.0 ** np.minimum(scope, 40)), k).astype(np.int64)
-    room[: 2 * circuit.n_vars] = 1
-    offset = np.concatenate([[0], np.cumsum(room)])
-    needed = int(offset[-1]) * (n_words + 1) * 8 + len(codes) * k * (circuit.n_vars + 1) * 8
-    if needed > MOST_BYTES:
-        raise ValueError(
-            f"The {k} best completions need {needed / 2**30:.1f} GiB of working memory here, "
-            f"more than {MOST_BYTES / 2**30:.0f} GiB. Ask for fewer."
+def _best_of_circuit(circuit: Circuit, codes: AnyArray, k: int) -> tuple[ByteArray, FloatArray]:
+    """States (n_rows, k, n_vars) and their log-probabilities (n_rows, k)."""
+    if not circuit.is_deterministic:
+        raise CircuitPropertyError(
+            "most_probable_state needs a deterministic circuit, but "
+            f"{why_not_deterministic(circuit)}. marginal_map over all variables finds the best "
+            "state of any circuit, by branch and bound."
         )
-    words = np.zeros((len(codes), k, n_words), dtype=np.uint64)
+    if k > 1:
+        return k_best_states(circuit, codes, k)
+    states, log_p, is_tied = best_states(circuit, codes)
+    states, log_p = states[:, np.newaxis], log_p[:, np.newaxis]
+    if is_tied.any():
+        states[is_tied], log_p[is_tied] = k_best_states(circuit, codes[is_tied], 1)
+    return states, log_p
+
+
+def _search_mixture(
+    mixture: Mixture, codes: AnyArray, k: int, max_seconds: float, max_nodes: float
+) -> tuple[ByteArray, FloatArray, FloatArray]:
+    """States (n_rows, k, n_vars), log-probabilities (n_rows, k), and bounds on all others."""
+    states = np.zeros((len(codes), k, mixture.n_vars), dtype=np.uint8)
     log_p = np.full((len(codes), k), -np.inf)
-    layout = plan(circuit)
-    best_log = np.empty(offset[-1])
-    best_word = np.empty((offset[-1], n_words), dtype=np.uint64)
+    upper_bound = np.full(len(codes), -np.inf)
     for row in range(len(codes)):
-        n = _k_best(
-            codes[row], layout, circuit.root, circuit.edge_log_theta, offset, best_log, best_word
-        )
-        found = slice(offset[circuit.root], offset[circuit.root] + n)
-        log_p[row, :n] = best_log[found]
-        words[row, :n] = best_word[found]
-    var = np.arange(circuit.n_vars)
-    states = (words[:, :, var // 64] >> (63 - var % 64).astype(np.uint64)) & np.uint64(1)
-    return states.astype(np.uint8), log_p
+        search = MixtureSearch(mixture, codes[row], k)
+        search.run(max_seconds, max_nodes)
+        found, log_found = search.states()
+        states[row, : len(found)], log_p[row, : len(found)] = found, log_found
+        upper_bound[row] = search.upper_bound
+    return states, log_p, upper_bound
 
 
-MOST_BYTES = 4 * 2**30
-
-
-@kernel
-def _k_best(
-    codes: AnyArray,
-    p: Plan,
-    root: int,
-    edge_log_theta: FloatArray,
-    offset: AnyArray,
-    best_log: FloatArray,
-    best_word: WordArray,
-) -> int:
-    """Fill the best values and states of every node, best first; returns how many the root has.
-
-    Variable i is bit ``63 - i % 64`` of word ``i // 64``, so that words compare as states do.
-    """
-    n_words = best_word.shape[1]
-    n_literals = 2 * len(codes)
-    count = np.zeros(len(offset) - 1, dtype=np.int64)
-    word = np.empty(n_words, dtype=np.uint64)
-    for literal in range(n_literals):
-        var, x = literal // 2, literal % 2
-        if codes[var] == UNKNOWN or codes[var] == x:
-            count[literal] = 1
-            best_log[offset[literal]] = 0.0
-            for w in range(n_words):
-                best_word[offset[literal], w] = np.uint64(0)
-            best_word[offset[literal], var // 64] = np.uint64(x) << np.uint64(63 - var % 64)
-    for position in range(len(p.sums)):
-        n = p.sums[position]
-        first, room = offset[n], offset[n + 1] - offset[n]
-        for e in range(p.node_edges[n], p.node_edges[n + 1]):
-            l, r = p.edge_left[e], p.edge_right[e]
-            n_right = 1 if r == NONE else count[r]
-            for i in range(count[l]):
-                # The pair (i, j) has (i + 1) (j + 1) - 1 pairs before it.
-                for j in range(min(n_right, room // (i + 1))):
-                    log_p = edge_log_theta[e] + best_log[offset[l] + i]
-                    if r != NONE:
-                        log_p += best_log[offset[r] + j]
-                    if log_p == -np.inf:
-                        break
-                    for w in range(n_words):
-                        word[w] = best_word[offset[l] + i, w]
-                        if r != NONE:
-                            word[w] |= best_word[offset[r] + j, w]
-                    at = count[n]
-                    while at > 0 and _is_better(
-                        log_p, word, best_log[first + at - 1], best_word[first + at - 1]
-                    ):
-                        at -= 1
-                    if at >= room:
-                        break
-                    if count[n] < room:
-                        count[n] += 1
-                    for k in range(count[n] - 1, at, -1):
-                        best_log[first + k] = best_log[first + k - 1]
-                        best_word[first + k] = best_word[first + k - 1]
-                    best_log[first + at] = log_p
-                    best_word[first + at] = word
-    return count[root]
-
-
-@kernel
-def _is_better(log_p: float, word: WordArray, other_log_p: float, other: WordArray) -> bool:
-    """More probable, or equally probable up to rounding and earlier in the order of states."""
-    if abs(log_p - other_log_p) > 1e-12 * (1.0 + abs(log_p)):
-        return log_p > other_log_p
-    for w in range(len(word)):
-        if word[w] != other[w]:
-            return word[w] < other[w]
-    return False
+def _warn_if_stopped(log_p: FloatArray, upper_bound: FloatArray) -> None:
+    """Say how good the completions are where a limit stopped the search."""
+    stopped = np.flatnonzero(upper_bound > log_p[:, -1])
+    if len(stopped) == 0:
+        return
+    row, n_wanted = int(stopped[0]), log_p.shape[1]
+    log_found = float(log_p[row, -1])
+    found = (
+        f"it found fewer than {n_wanted} completions"
+        if log_found == -math.inf
+        else f"the {'best' if n_wanted == 1 else 'last'} one found has log-probability "
+        f"{log_found:.6g}"
+    )
+    warnings.warn(
+        SearchLimitWarning(
+            f"The search stopped at a limit for {len(stopped)} of {len(log_p)} rows. For row "
+            f"{row}, {found}; no other completion has more than {upper_bound[row]:.6g}. Allow "
+            "more with max_seconds or max_nodes.",
+            upper_bound,
+        ),
+        stacklevel=3,
+    )

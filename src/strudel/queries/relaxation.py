@@ -138,14 +138,12 @@ def _find_live(circuit: Circuit, codes: AnyArray) -> tuple[BoolArray, BoolArray]
     """The edges and nodes on the way of some possible row that agrees with the codes."""
     is_live = circuit.edge_log_theta > -np.inf
     is_reached = np.zeros(circuit.n_nodes, dtype=np.bool_)
-    _fill_live(
-        codes, circuit.node_edges, circuit.edge_left, circuit.edge_right, is_live, is_reached
-    )
+    fill_live(codes, circuit.node_edges, circuit.edge_left, circuit.edge_right, is_live, is_reached)
     return is_live, is_reached
 
 
 @kernel
-def _fill_live(
+def fill_live(
     codes: AnyArray,
     node_edges: IntArray,
     edge_left: IntArray,
@@ -397,17 +395,17 @@ def _lay_out(
         circuit.vtree.node_right,
         circuit.vtree.node_var,
         vtree_is_open,
-        vtree_first=_starts(group_vtree, circuit.vtree.n_nodes) + np.int32(n_literals),
+        vtree_first=starts(group_vtree, circuit.vtree.n_nodes) + np.int32(n_literals),
         node_is_max=np.append(np.zeros(n_literals, dtype=np.bool_), group_kind[order] == MAX),
-        node_edges=_starts(entry_node, n_literals + n_groups),
+        node_edges=starts(entry_node, n_literals + n_groups),
         edge_left=np.where(is_group, number[child], node_number[circuit.edge_left[edge]]),
         edge_right=np.where(is_group, NONE, node_number[circuit.edge_right[edge]]),
         edge_theta=np.where(is_group, 1.0, theta[edge]),
     )
 
 
-def _starts(owner: IntArray, n_owners: int) -> IntArray:
+def starts(owner: IntArray, n_owners: int) -> IntArray:
     """Where each owner's items start when items are sorted by owner, and where the last end."""
-    starts = np.zeros(n_owners + 1, dtype=np.int32)
-    np.cumsum(np.bincount(owner, minlength=n_owners), out=starts[1:])
-    return starts
+    first = np.zeros(n_owners + 1, dtype=np.int32)
+    np.cumsum(np.bincount(owner, minlength=n_owners), out=first[1:])
+    return first

@@ -1,4 +1,8 @@
-"""Samples, free or given what is known: one pass up per evidence, then one walk down per sample."""
+"""Samples, free or given what is known: one pass up per evidence, then one walk down per sample.
+
+In a mixture a sample first takes a component, by its posterior given the evidence; samples of the
+same evidence and component share a pass.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +10,38 @@ from typing import Any
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import kernel, lane, parallel_kernel, prange
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_in_normal_form, check_smooth
 from strudel.queries.arguments import given_rows
-from strudel.queries.conditional import conditional_parameters
+from strudel.queries.components import component_log_probabilities, log_mean, posterior
+from strudel.queries.conditional import conditional_parameters, parameters_in_logs
 from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import circuit_of
+from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import (
     LANES,
     Plan,
+    are_moderate,
     encode,
     is_fit_for_passes,
-    log_probabilities,
     pass_up,
     plan,
     working_memory,
 )
+from strudel.queries.probabilities import log_probabilities
 
 BLOCK_NUMBERS = 2**22  # random numbers drawn at a time
 PIECE = 512  # samples that one pass up serves at most, so that all threads have work
 
 
-def sample(model: Circuit, n: int = 1, rng: np.random.Generator | int | None = None) -> ByteArray:
+def sample(model: Model, n: int = 1, rng: np.random.Generator | int | None = None) -> ByteArray:
     """Draw rows from the model.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
+    model : Circuit, Mixture or fitted estimator
         Smooth and structured-decomposable.
     n : int
         Number of rows.
@@ -51,19 +58,19 @@ def sample(model: Circuit, n: int = 1, rng: np.random.Generator | int | None = N
     >>> bool(abs(rows[:, 3].mean() - 0.4) < 0.02)
     True
     """
-    circuit = circuit_of(model)
-    nothing = np.full((1, circuit.n_vars), np.nan)
-    return _draw(circuit, nothing, n, rng, "sample")[0]
+    model = model_of(model)
+    nothing = np.full((1, model.n_vars), np.nan)
+    return _draw(model, nothing, n, rng, "sample")[0]
 
 
 def sample_conditional(
-    model: Circuit, given: Any, n: int = 1, rng: np.random.Generator | int | None = None
+    model: Model, given: Any, n: int = 1, rng: np.random.Generator | int | None = None
 ) -> ByteArray:
     """Draw completions of partly observed rows, exactly from `p(rest | given)`.
 
     Parameters
     ----------
-    model : Circuit or fitted estimator
+    model : Circuit, Mixture or fitted estimator
         Smooth and structured-decomposable.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict by feature name
         0, 1, or NaN where the value is unknown.
@@ -84,14 +91,14 @@ def sample_conditional(
     array([[1, 0, 1, 0],
            [1, 0, 1, 0]], dtype=uint8)
     """
-    circuit = circuit_of(model)
-    evidence, is_single = given_rows(circuit, given)
-    rows = _draw(circuit, evidence, n, rng, "sample_conditional")
+    model = model_of(model)
+    evidence, is_single = given_rows(model, given)
+    rows = _draw(model, evidence, n, rng, "sample_conditional")
     return rows[0] if is_single else rows
 
 
 def _draw(
-    circuit: Circuit,
+    model: Model,
     evidence: FloatArray,
     n: int,
     rng: np.random.Generator | int | None,
@@ -100,13 +107,24 @@ def _draw(
     """Rows of shape (n_evidence, n, n_vars)."""
     if not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n must be a whole number of rows, zero or more, but is {n!r}.")
-    if not (circuit.is_smooth and circuit.is_in_normal_form):
-        check_smooth(circuit, query)
-        check_in_normal_form(circuit, query)
-    raise_if_impossible(log_probabilities(circuit, evidence, query))
-    rng = np.random.default_rng(rng)
-    codes = encode(evidence)
-    layout = plan(circuit)
+    structure = structure_of(model)
+    if not (structure.is_smooth and structure.is_in_normal_form):
+        check_smooth(structure, query)
+        check_in_normal_form(structure, query)
+    codes, rng = encode(evidence), np.random.default_rng(rng)
+    if isinstance(model, Mixture) and n > 0:
+        rows = _draw_of_mixture(model, codes, int(n), rng, query)
+    else:
+        raise_if_impossible(log_probabilities(model, evidence, query))
+        rows = _draw_of_circuit(structure, codes, int(n), rng, query)
+    return rows.reshape(len(evidence), n, model.n_vars)
+
+
+def _draw_of_circuit(
+    circuit: Circuit, codes: AnyArray, n: int, rng: np.random.Generator, query: str
+) -> ByteArray:
+    """Rows of shape (n_evidence * n, n_vars)."""
+    layout, theta = plan(circuit), circuit.theta
     n_vtree = circuit.vtree.n_nodes
     is_fit = is_fit_for_passes(circuit)
     out = np.empty((len(codes) * n, circuit.n_vars), dtype=np.uint8)
@@ -126,15 +144,16 @@ def _draw(
                 numbers,
                 layout,
                 circuit.root,
+                theta,
                 out[start:stop],
                 is_lost,
             )
         for piece in np.flatnonzero(is_lost):
-            theta = conditional_parameters(circuit, piece_codes[piece : piece + 1], query)[:, 0]
+            given_theta = conditional_parameters(circuit, piece_codes[piece : piece + 1], query)
             rows = slice(piece_start[piece], piece_stop[piece])
             own = slice(rows.start - start, rows.stop - start)
-            _walk_given_parameters(numbers[own], layout, circuit.root, theta, out[rows])
-    return out.reshape(len(codes), n, circuit.n_vars)
+            _walk_given_parameters(numbers[own], layout, circuit.root, given_theta[:, 0], out[rows])
+    return out
 
 
 def _pieces(start: int, stop: int, n: int) -> tuple[AnyArray, AnyArray]:
@@ -153,6 +172,7 @@ def _walk_pieces(
     numbers: FloatArray,
     p: Plan,
     root: int,
+    edge_theta: FloatArray,
     out: ByteArray,
     is_lost: AnyArray,
 ) -> None:
@@ -165,19 +185,20 @@ def _walk_pieces(
         for block in range(np.int64(chunk), n_blocks, n_chunks):
             start = block * LANES
             width = min(LANES, len(codes) - start)
-            lost = pass_up(codes, start, width, p, value, scale, exponent)
+            lost = pass_up(codes, start, width, p, edge_theta, value, scale, exponent)
             for b in range(width):
                 is_lost[start + b] = lost >> b & 1
                 if is_lost[start + b]:
                     continue
                 for s in range(piece_start[start + b], piece_stop[start + b]):
-                    _walk(p, root, value, scale, b, numbers[s], stack, out[s])
+                    _walk(p, root, edge_theta, value, scale, b, numbers[s], stack, out[s])
 
 
 @kernel
 def _walk(
     p: Plan,
     root: int,
+    edge_theta: FloatArray,
     value: FloatArray,
     scale: FloatArray,
     b: int,
@@ -199,7 +220,7 @@ def _walk(
         rest = numbers[v] * value[n, b] / scale[v, b]
         chosen = NONE
         for e in range(p.node_edges[n], p.node_edges[n + 1]):
-            part = p.edge_theta[e] * value[p.edge_left[e], b]
+            part = lane(edge_theta[e], b) * value[p.edge_left[e], b]
             if p.edge_right[e] != NONE:
                 part *= value[p.edge_right[e], b]
             if part > 0.0:
@@ -243,3 +264,107 @@ def _walk_given_parameters(
             if p.edge_right[chosen] != NONE:
                 stack[size] = p.edge_right[chosen]
                 size += 1
+
+
+def _draw_of_mixture(
+    mixture: Mixture, codes: AnyArray, n: int, rng: np.random.Generator, query: str
+) -> ByteArray:
+    """Rows of shape (n_evidence * n, n_vars)."""
+    circuit, k = mixture.structure, mixture.n_components
+    layout, n_vtree = plan(circuit), circuit.vtree.n_nodes
+    component_theta = np.ascontiguousarray(np.exp(mixture.edge_log_theta.T))
+    is_moderate = are_moderate(mixture.edge_log_theta)
+    out = np.empty((len(codes) * n, circuit.n_vars), dtype=np.uint8)
+    block = max(PIECE, BLOCK_NUMBERS // (n_vtree + k))
+    for start in range(0, len(out), block):
+        stop = min(start + block, len(out))
+        # One number more than for a circuit: it chooses the component.
+        numbers = rng.random((stop - start, n_vtree + 1))
+        row = np.arange(start, stop) // n
+        log_p = component_log_probabilities(mixture, codes[row[0] : row[-1] + 1], query)
+        raise_if_impossible(log_mean(mixture, log_p), first_row=int(row[0]))
+        weight = posterior(mixture, log_p)
+        component = _choose(weight, row - row[0], numbers[:, -1])
+        order = np.lexsort((row, component))
+        piece_start, piece_stop = _groups(component[order] * len(codes) + row[order])
+        first = order[piece_start]  # a sample of each piece
+        is_lost = np.zeros(len(first), dtype=np.bool_)
+        _walk_component_pieces(
+            codes[row[first]],
+            component[first],
+            piece_start,
+            piece_stop,
+            order,
+            numbers,
+            layout,
+            circuit.root,
+            component_theta,
+            out[start:stop],
+            is_lost,
+        )
+        for piece in np.flatnonzero(is_lost | ~is_moderate[component[first]]):
+            own = order[piece_start[piece] : piece_stop[piece]]
+            log_theta = mixture.edge_log_theta[:, component[first[piece]]]
+            theta = parameters_in_logs(circuit, log_theta, codes[row[first[piece]]])
+            rows = np.empty((len(own), circuit.n_vars), dtype=np.uint8)
+            _walk_given_parameters(numbers[own], layout, circuit.root, theta, rows)
+            out[start + own] = rows
+    return out
+
+
+def _choose(weight: FloatArray, row: AnyArray, number: FloatArray) -> AnyArray:
+    """The component of each sample: its number lies within the component's share of its row."""
+    last = np.cumsum(weight, axis=1)
+    last /= last[:, -1:]
+    return (last[row] <= number[:, np.newaxis]).sum(axis=1)
+
+
+def _groups(key: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Where runs of equal keys start and stop, cut so that none is longer than PIECE."""
+    edges = np.flatnonzero(np.diff(key, prepend=key[0] - 1))
+    length = np.diff(edges, append=len(key))
+    n_pieces = -(-length // PIECE)
+    number = np.arange(n_pieces.sum()) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+    start = np.repeat(edges, n_pieces) + number * PIECE
+    return start, np.append(start[1:], len(key))
+
+
+@parallel_kernel
+def _walk_component_pieces(
+    codes: AnyArray,
+    component: AnyArray,
+    piece_start: AnyArray,
+    piece_stop: AnyArray,
+    order: AnyArray,
+    numbers: FloatArray,
+    p: Plan,
+    root: int,
+    component_theta: FloatArray,
+    out: ByteArray,
+    is_lost: AnyArray,
+) -> None:
+    """`_walk_pieces` with a component for each piece: its parameters are copied to its lane."""
+    n_blocks = (len(codes) + LANES - 1) // LANES
+    n_chunks = min(n_blocks, 16)
+    n_edges = component_theta.shape[1]
+    for chunk in prange(n_chunks):
+        value, scale, exponent = working_memory(p)
+        stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
+        edge_theta = np.zeros((n_edges, LANES))
+        held = np.full(LANES, NONE)  # the component that each lane holds
+        for block in range(np.int64(chunk), n_blocks, n_chunks):
+            start = block * LANES
+            width = min(LANES, len(codes) - start)
+            for b in range(width):
+                if held[b] != component[start + b]:
+                    held[b] = component[start + b]
+                    for e in range(n_edges):
+                        edge_theta[e, b] = component_theta[held[b], e]
+            lost = pass_up(codes, start, width, p, edge_theta, value, scale, exponent)
+            for b in range(width):
+                is_lost[start + b] = lost >> b & 1
+                if is_lost[start + b] or value[root, b] == 0.0:
+                    continue
+                for i in range(piece_start[start + b], piece_stop[start + b]):
+                    s = order[i]
+                    _walk(p, root, edge_theta, value, scale, b, numbers[s], stack, out[s])
