@@ -46,7 +46,7 @@ class Round(NamedTuple):
     patience: int
 
 
-ROUNDS = (Round(10**9, 1, 8, 3), Round(6, 4, 40, 4), Round(2, 16, 100, 5), Round(1, 64, 100, 5))
+ROUNDS = (Round(10**9, 1, 8, 3), Round(6, 4, 40, 4), Round(2, 16, 80, 4), Round(1, 64, 80, 4))
 FIRST_ROUNDS = ROUNDS[:2]  # enough to choose a structure and a number of components
 
 
