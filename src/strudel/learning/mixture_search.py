@@ -248,3 +248,12 @@ def prefixes_of(best: int) -> list[int]:
     """The prefixes of a search to be tried, up to the circuit that won it."""
     shorter = [n for n in SPLITS if n < best / 1.5]
     return [*shorter, best]
+
+
+def describe(trial: Trial) -> str:
+    """A setting and what it reached, in words."""
+    runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} runs"
+    return (
+        f"{trial.n_components} components{runs} on a {trial.n_splits}-split structure: "
+        f"valid {trial.valid:.4f}"
+    )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
-
-import numpy as np
 
 from strudel._numba import use_threads
 from strudel._types import FloatArray
@@ -28,26 +25,24 @@ from strudel.learning.mixture_search import (
     Choice,
     MixtureSearch,
     Trial,
+    describe,
     prefixes_of,
 )
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.structure import grow
 from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
-from strudel.queries.likelihood import log_likelihood
+from strudel.models.learned_mixture import (
+    Clock,
+    LearnedMixture,
+    chosen_for,
+    settle,
+    single_circuit,
+)
 from strudel.queries.mixture_likelihood import responsibilities
 
 METHODS = ("em", "bagged_em", "boosting")
 STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
 OnProgress = Callable[[str], None]
-
-
-@dataclass(eq=False)
-class _Learned:
-    """All that `fit` keeps, together, so that a fit that fails changes nothing."""
-
-    mixture: Mixture
-    history: MixtureHistory
-    chosen: dict[str, Any]
 
 
 class StrudelMixture(DensityEstimator):
@@ -216,7 +211,7 @@ class StrudelMixture(DensityEstimator):
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
             learned = self._learn(
-                rows, search, options, _Clock(started, self.max_seconds), trials, tell
+                rows, search, options, Clock(started, self.max_seconds), trials, tell
             )
         self.mixture_: Mixture = learned.mixture.with_names(self._feature_names())
         self.history_: MixtureHistory = learned.history
@@ -235,10 +230,10 @@ class StrudelMixture(DensityEstimator):
         rows: LearningRows,
         search: SearchOptions,
         options: MixtureOptions,
-        clock: _Clock,
+        clock: Clock,
         trials: list[Trial],
         tell: OnProgress,
-    ) -> _Learned:
+    ) -> LearnedMixture:
         """Grow a structure, choose what is to be chosen, and train."""
         tell("growing the structure")
         _, growing, splits = grow(rows.train, rows.valid, search=search, rng=rows.rng)
@@ -271,18 +266,18 @@ class StrudelMixture(DensityEstimator):
                 if not chooser.stopped_because and clock.left() == 0.0:
                     chooser.stopped_because = "max_seconds"
                 if self._averages_all_it_can() or chooser.stopped_because:
-                    return _settle(choice, chooser.stopped_because or "all rounds are done")
+                    return settle(choice, chooser.stopped_because or "all rounds are done")
             structure = growing.snapshot(n_splits)
             options = replace(options, max_seconds=clock.left())
             learned = self._train(structure, rows, options, n_splits, n_components, tell)
             is_cut = learned.history.stopped_because in ("interrupted", "max_seconds")
             if choice is not None and is_cut and learned.chosen["valid"] < choice.trial.valid:
-                return _settle(choice, learned.history.stopped_because)
+                return settle(choice, learned.history.stopped_because)
             return learned
         except KeyboardInterrupt:
             if choice is not None:
-                return _settle(choice, "interrupted")
-            return _single(growing.snapshot(n_splits), n_splits, rows, options)
+                return settle(choice, "interrupted")
+            return single_circuit(growing.snapshot(n_splits), n_splits, rows, options)
 
     def _train(
         self,
@@ -292,7 +287,7 @@ class StrudelMixture(DensityEstimator):
         n_splits: int,
         n_components: int,
         tell: OnProgress,
-    ) -> _Learned:
+    ) -> LearnedMixture:
         """One fit with everything decided."""
         history = MixtureHistory()
 
@@ -319,7 +314,7 @@ class StrudelMixture(DensityEstimator):
         mixture: Mixture = learn(structure, rows.train, n_components, **arguments)
         if self.method == "boosting":  # may stop before it has all
             n_components = mixture.n_components
-        return _Learned(mixture, history, _chosen(mixture, n_splits, n_components, rows))
+        return LearnedMixture(mixture, history, chosen_for(mixture, n_splits, n_components, rows))
 
     def _sizes(self) -> list[int]:
         """Components of one run, to choose from."""
@@ -376,69 +371,6 @@ class StrudelMixture(DensityEstimator):
     def responsibilities(self, X: Any) -> FloatArray:
         """Probability of every component, given complete or partly observed rows."""
         return responsibilities(self._fitted(), X)
-
-
-class _Clock:
-    """What is left of `max_seconds`."""
-
-    def __init__(self, started: float, max_seconds: float | None) -> None:
-        self._deadline = None if max_seconds is None else started + max_seconds
-
-    def left(self) -> float | None:
-        """Seconds, at least 0; None without a limit."""
-        return None if self._deadline is None else max(self._deadline - time.perf_counter(), 0.0)
-
-
-def _settle(choice: Choice, stopped_because: str) -> _Learned:
-    """Keep what the search found."""
-    trial = choice.trial
-    chosen = {
-        "n_splits": trial.n_splits,
-        "n_components": trial.n_components,
-        "n_runs": trial.n_runs,
-        "valid": trial.valid,
-    }
-    choice.history.stopped_because = stopped_because
-    return _Learned(choice.mixture(), choice.history, chosen)
-
-
-def _single(
-    structure: Circuit, n_splits: int, rows: LearningRows, options: MixtureOptions
-) -> _Learned:
-    """The single circuit, for an interrupt before there is a mixture."""
-    found: list[MixtureHistory] = []
-    quick = replace(options, n_runs=1, n_restarts=1, start="random", max_iterations=1)
-    mixture = fit_mixture(
-        structure, rows.train, 1, X_valid=rows.valid, options=quick, on_iteration=found.append
-    )
-    found[-1].stopped_because = "interrupted"
-    return _Learned(mixture, found[-1], _chosen(mixture, n_splits, 1, rows))
-
-
-def _chosen(
-    mixture: Mixture, n_splits: int, n_components: int, rows: LearningRows
-) -> dict[str, Any]:
-    """What became of a mixture; the history's likelihood is from before smoothing is chosen."""
-    valid = math.nan
-    if rows.valid is not None:
-        log_p = log_likelihood(mixture, rows.valid.unpack())
-        counts = rows.valid.weights > 0.0
-        valid = float(np.average(log_p[counts], weights=rows.valid.weights[counts]))
-    return {
-        "n_splits": n_splits,
-        "n_components": n_components,
-        "n_runs": mixture.n_components // n_components,
-        "valid": valid,
-    }
-
-
-def describe(trial: Trial) -> str:
-    """A setting and what it reached, in words."""
-    runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} runs"
-    return (
-        f"{trial.n_components} components{runs} on a {trial.n_splits}-split structure: "
-        f"valid {trial.valid:.4f}"
-    )
 
 
 def _print(line: str) -> None:
