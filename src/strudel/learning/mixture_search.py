@@ -34,6 +34,7 @@ COMPONENTS = (25, 75, 225)  # of one run
 MOST_RUNS = 64  # more hardly help
 MOST_NUMBERS = 2**24  # parameters of all components, those that carry no choice included: 128 MiB
 COLUMNS = 1024  # components that learn side by side
+TOLERANCE = 1e-5  # steps that gain a smaller share of the likelihood do not count as better
 FEW_RUNS = 4  # with fewer, the short run of the first round would still be heard
 
 
@@ -216,6 +217,7 @@ class MixtureSearch:
                 n_runs=missing if anew else min(missing, side_by_side),
                 max_iterations=round_.max_iterations,
                 patience=round_.patience,
+                tolerance=TOLERANCE * abs(setting.valid) if setting.parts else TOLERANCE,
                 max_seconds=None if math.isinf(left) else max(left, 0.0),
             )
             runs = train_runs(setting.data, options, self.rng)

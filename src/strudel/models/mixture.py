@@ -253,7 +253,7 @@ class StrudelMixture(DensityEstimator):
             if len(prefixes) > 1 or len(sizes) > 1 or self._averages_all_it_can():
                 assert rows.valid is not None
                 chooser = MixtureSearch(
-                    replace(options, tolerance=1e-4),
+                    options,
                     n_components=sizes,
                     rounds=ROUNDS if self._averages_all_it_can() else FIRST_ROUNDS,
                     max_components=max(self.max_components, sizes[0]),
