@@ -13,52 +13,12 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.validation import check_array
 
 import strudel
+from sklearn_checks import NEEDS_BINARY, positive
 from strudel import Strudel
 from strudel.learning import structure
 from strudel.models.density import InterruptedWarning
-
-REAL_NUMBERS = "feeds a table of real numbers, and Strudel takes only 0 and 1"
-NEEDS_BINARY = {
-    name: REAL_NUMBERS
-    for name in (
-        "check_estimator_sparse_tag",
-        "check_estimator_sparse_array",
-        "check_estimator_sparse_matrix",
-        "check_sample_weights_pandas_series",
-        "check_sample_weights_not_an_array",
-        "check_sample_weights_list",
-        "check_sample_weights_not_overwritten",
-        "check_sample_weights_shape",
-        "check_pipeline_consistency",
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_sample_weight_equivalence_on_sparse_data",
-        "check_estimators_dtypes",
-        "check_estimators_pickle",
-        "check_estimators_fit_returns_self",
-        "check_estimators_overwrite_params",
-        "check_dict_unchanged",
-        "check_fit_score_takes_y",
-        "check_n_features_in",
-        "check_n_features_in_after_fitting",
-        "check_methods_sample_order_invariance",
-        "check_methods_subset_invariance",
-        "check_fit_idempotent",
-        "check_fit_check_is_fitted",
-        "check_fit2d_1sample",
-        "check_fit2d_1feature",
-        "check_fit2d_predict1d",
-        "check_f_contiguous_array_estimator",
-        "check_positive_only_tag_during_fit",
-        "check_readonly_memmap_input",
-        "check_dont_overwrite_parameters",
-        "check_all_zero_sample_weights_error",
-        "check_dtype_object",
-        "check_estimators_nan_inf",
-    )
-}
 
 
 def clusters(seed, n_rows=300, n_vars=8):
@@ -88,15 +48,6 @@ class Thresholded(Strudel):
 
     def score_samples(self, X):
         return super().score_samples(positive(X))
-
-
-def positive(X):
-    if scipy.sparse.issparse(X):
-        return (X > 0).astype(np.uint8)
-    if hasattr(X, "columns"):
-        return (X > 0).astype(np.uint8)
-    X = check_array(X)
-    return (X > 0).astype(np.uint8)
 
 
 @pytest.mark.compiled

@@ -4,11 +4,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.validation import check_array
 
+from sklearn_checks import NEEDS_BINARY, positive
 from strudel import Strudel, StrudelMixture
 from strudel.circuits.mixture import Mixture
 from strudel.learning import em, mixture_search, structure
@@ -16,45 +15,6 @@ from strudel.learning.parameters import fit_parameters
 from strudel.models import mixture as module
 from strudel.models.base import InterruptedWarning
 
-REAL_NUMBERS = "feeds a table of real numbers, and StrudelMixture takes only 0 and 1"
-NEEDS_BINARY = {
-    name: REAL_NUMBERS
-    for name in (
-        "check_estimator_sparse_tag",
-        "check_estimator_sparse_array",
-        "check_estimator_sparse_matrix",
-        "check_sample_weights_pandas_series",
-        "check_sample_weights_not_an_array",
-        "check_sample_weights_list",
-        "check_sample_weights_not_overwritten",
-        "check_sample_weights_shape",
-        "check_pipeline_consistency",
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_sample_weight_equivalence_on_sparse_data",
-        "check_estimators_dtypes",
-        "check_estimators_pickle",
-        "check_estimators_fit_returns_self",
-        "check_estimators_overwrite_params",
-        "check_dict_unchanged",
-        "check_fit_score_takes_y",
-        "check_n_features_in",
-        "check_n_features_in_after_fitting",
-        "check_methods_sample_order_invariance",
-        "check_methods_subset_invariance",
-        "check_fit_idempotent",
-        "check_fit_check_is_fitted",
-        "check_fit2d_1sample",
-        "check_fit2d_1feature",
-        "check_fit2d_predict1d",
-        "check_f_contiguous_array_estimator",
-        "check_positive_only_tag_during_fit",
-        "check_readonly_memmap_input",
-        "check_dont_overwrite_parameters",
-        "check_all_zero_sample_weights_error",
-        "check_dtype_object",
-        "check_estimators_nan_inf",
-    )
-}
 QUICK = {"n_components": 3, "n_splits": 2, "random_state": 0}
 
 
@@ -92,12 +52,6 @@ class Thresholded(StrudelMixture):
 
     def score_samples(self, X):
         return super().score_samples(positive(X))
-
-
-def positive(X):
-    if not scipy.sparse.issparse(X) and not hasattr(X, "columns"):
-        X = check_array(X)
-    return (X > 0).astype(np.uint8)
 
 
 @pytest.mark.compiled

@@ -19,7 +19,7 @@ import numpy as np
 
 from strudel._types import NONE
 from strudel.circuits.graph import LITERAL, PRODUCT, GraphError, SumProductGraph
-from strudel.trees.vtree import Vtree
+from strudel.trees.vtree import Vtree, VtreeNodes
 
 MAX_SCOPE_BITS = 2**30  # bits of all scopes together: 128 MB
 MAX_STEPS = 2**24  # variables visited while grouping: a few seconds
@@ -68,7 +68,7 @@ def recover_vtree(graph: SumProductGraph, n_vars: int | None = None) -> Vtree:
         if var not in seen:
             leaf = shape.leaf(var)
             top = leaf if top == NONE else shape.inner(leaf, top)
-    return shape.build(top)
+    return shape.build_from(top)
 
 
 def _products(graph: SumProductGraph, reached: list[int]) -> list[tuple[int, ...]]:
@@ -96,25 +96,8 @@ def _products(graph: SumProductGraph, reached: list[int]) -> list[tuple[int, ...
     return list(products)
 
 
-class _Shape:
-    """A growing binary tree."""
-
-    def __init__(self) -> None:
-        self.left: list[int] = []
-        self.right: list[int] = []
-        self.var: list[int] = []
-
-    def leaf(self, var: int) -> int:
-        return self._add(NONE, NONE, var)
-
-    def inner(self, left: int, right: int) -> int:
-        return self._add(left, right, NONE)
-
-    def _add(self, left: int, right: int, var: int) -> int:
-        self.left.append(left)
-        self.right.append(right)
-        self.var.append(var)
-        return len(self.var) - 1
+class _Shape(VtreeNodes):
+    """A vtree whose nodes are made in any order."""
 
     def join(self, parts: list[int]) -> int:
         """One node over several: halved again and again, in their order."""
@@ -123,7 +106,7 @@ class _Shape:
             parts = pairs + parts[2 * len(pairs) :]
         return parts[0]
 
-    def build(self, root: int) -> Vtree:
+    def build_from(self, root: int) -> Vtree:
         """The nodes below `root` in post-order, whatever the order they were made in."""
         order: list[int] = []
         pending = [root]

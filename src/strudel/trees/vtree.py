@@ -140,7 +140,7 @@ class Vtree:
     @staticmethod
     def from_nested(nested: Any) -> Vtree:
         """Build from nested pairs of variables, e.g. ``((0, 1), 2)``."""
-        nodes = _Nodes()
+        nodes = VtreeNodes()
         # Iterative: the vtree of a chain of a thousand variables is deeper than Python's stack.
         pending: list[tuple[Any, bool]] = [(nested, False)]
         built: list[int] = []
@@ -157,7 +157,7 @@ class Vtree:
         return nodes.build()
 
 
-class _Nodes:
+class VtreeNodes:
     """The growing arrays of a vtree."""
 
     def __init__(self) -> None:
@@ -166,9 +166,11 @@ class _Nodes:
         self.var: list[int] = []
 
     def leaf(self, var: int) -> int:
+        """Add a leaf."""
         return self._add(NONE, NONE, var)
 
     def inner(self, left: int, right: int) -> int:
+        """Add a node over two others."""
         return self._add(left, right, NONE)
 
     def _add(self, left: int, right: int, var: int) -> int:
@@ -191,6 +193,7 @@ class _Nodes:
         return self.inner(left, self.combine(items[middle:], shape))
 
     def build(self) -> Vtree:
+        """The vtree of all nodes, whose last one is the root."""
         return Vtree(
             np.array(self.left, dtype=np.int32),
             np.array(self.right, dtype=np.int32),
@@ -216,7 +219,7 @@ def vtree_from_chow_liu(
     """
     if shape not in ("balanced", "linear"):
         raise ValueError(f"shape must be 'balanced' or 'linear', but is {shape!r}.")
-    nodes = _Nodes()
+    nodes = VtreeNodes()
     children = tree.children()
     top = tree.roots.tolist()
     order = list(top)
@@ -265,7 +268,7 @@ def random_vtree(n_vars: int, rng: np.random.Generator | int | None = None) -> V
     if n_vars < 1:
         raise ValueError("A vtree needs at least one variable.")
     rng = np.random.default_rng(rng)
-    nodes = _Nodes()
+    nodes = VtreeNodes()
     trees = [nodes.leaf(int(var)) for var in rng.permutation(n_vars)]
     while len(trees) > 1:
         left = trees.pop(int(rng.integers(len(trees))))
@@ -277,7 +280,7 @@ def random_vtree(n_vars: int, rng: np.random.Generator | int | None = None) -> V
 def _from_leaves(variables: Sequence[int], shape: str) -> Vtree:
     if len(variables) == 0:
         raise ValueError("A vtree needs at least one variable.")
-    nodes = _Nodes()
+    nodes = VtreeNodes()
     nodes.combine([nodes.leaf(var) for var in variables], shape)
     return nodes.build()
 
