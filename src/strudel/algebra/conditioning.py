@@ -1,7 +1,7 @@
 """Circuits given evidence, or given an event, as circuits again.
 
-In:  a circuit in normal form, and a row, a dict, or an event that is itself a circuit.
-Out: a `Circuit` on the same vtree that gives zero to every row against the evidence.
+In:  a circuit or mixture in normal form, and a row, a dict, or an event that is itself a circuit.
+Out: a `Circuit` or `Mixture` on the same vtree that gives zero to every row against the evidence.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from strudel.algebra.operands import need_deterministic, one_circuit
+from strudel.algebra.operands import columns_of, need_deterministic, one_model
 from strudel.algebra.pairs import MAX_PAIRS
 from strudel.algebra.products import multiply
-from strudel.algebra.settle import settle, weighted
+from strudel.algebra.settle import settle, settle_columns, weighted
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
 from strudel.queries.arguments import given_rows
+from strudel.queries.model import Model
 
 
-def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MAX_PAIRS) -> Circuit:
+def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MAX_PAIRS) -> Model:
     """The distribution given evidence, ``p(x | given)``, as a circuit.
 
     Parameters
     ----------
-    p : Circuit or fitted estimator
+    p : Circuit, Mixture or fitted estimator
         In normal form.
     given : array-like of shape (n_vars,), dict by feature name, frame of one row, or Circuit
         0, 1, or NaN where the value is unknown. An event is a deterministic circuit on the same
@@ -36,9 +38,10 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
 
     Returns
     -------
-    Circuit
+    Circuit or Mixture
         Over all variables, known ones included, on the same vtree, so that it can be compared and
-        multiplied; `marginalize` drops some. Deterministic if `p` is.
+        multiplied; `marginalize` drops some. Deterministic if `p` is. A mixture again if `p` is
+        one: what is given changes its weights, too.
 
     Raises
     ------
@@ -52,7 +55,7 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     >>> np.exp(log_likelihood(p, [[1, 0, 1, 0]])).round(4)  # 0.0192 / 0.6
     array([0.032])
     """
-    circuit = one_circuit(p, "condition")
+    model = one_model(p, "condition")
     if isinstance(given, Circuit):
         log_theta = given.edge_log_theta
         if np.any((log_theta != 0.0) & (log_theta != -np.inf)):
@@ -61,17 +64,26 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
                 "for any other circuit."
             )
         need_deterministic(given, "condition counts every row of an event once")
-        return multiply(circuit, given, normalize=normalize, max_pairs=max_pairs)
-    rows, _ = given_rows(circuit, given)
+        return multiply(model, given, normalize=normalize, max_pairs=max_pairs)
+    rows, _ = given_rows(model, given)
     if len(rows) != 1:
         raise ValueError(
             f"condition makes one circuit and takes one row of evidence, but got {len(rows)}. Call "
             "it once per row."
         )
-    return settle(
-        weighted(circuit, circuit.edge_log_theta),
-        normalize=normalize,
-        if_zero="What is given has probability zero under the model, so nothing can be said given "
-        "it. Set some of its values to NaN.",
-        evidence=rows,
+    if_zero = (
+        "What is given has probability zero under the model, so nothing can be said given it. Set "
+        "some of its values to NaN."
     )
+    structure, log_theta, log_weight = columns_of(model)
+    arrays = weighted(structure, structure.edge_log_theta)
+    if isinstance(model, Mixture):
+        return settle_columns(
+            arrays,
+            log_theta,
+            log_weight,
+            normalize=normalize,
+            if_zero=if_zero,
+            evidence=rows,
+        )
+    return settle(arrays, normalize=normalize, if_zero=if_zero, evidence=rows)

@@ -1,7 +1,8 @@
 """From weights to parameters: circuits whose sums add up to 1.
 
 In:  the arrays of a circuit with any weights, children before parents.
-Out: a `Circuit` in which every sum below the root adds up to 1, and the root to the total, or to 1.
+Out: a `Circuit` in which every sum below the root adds up to 1, and the root to the total, or to 1;
+     a `Mixture` of several columns of weights.
 
 A factor common to all edges of a sum is taken out of it and put on the edges that lead to it, from
 the literals up. What no positive weight reaches is dropped on the way.
@@ -13,11 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strudel._types import NONE, FloatArray, IntArray
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.evaluate import _upward_log_values
+from strudel.circuits.mixture import Mixture
 from strudel.trees.vtree import Vtree
 
 ROUNDING = 1e-13  # a sum that adds up to 1 but for this is taken as it is
@@ -60,11 +62,53 @@ def settle(
     log_theta, log_total = _local_parameters(arrays, evidence)
     if log_total == -np.inf:
         return zero(vtree, arrays.feature_names, normalize=normalize, if_zero=if_zero)
-    parent = _edge_parent(arrays.node_edges)
     if not normalize:
-        log_theta[parent == root] += log_total
+        log_theta[_edge_parent(arrays.node_edges) == root] += log_total
     kept = np.flatnonzero(log_theta > -np.inf)
-    left, right, parent = arrays.edge_left[kept], arrays.edge_right[kept], parent[kept]
+    return _keep(arrays, kept, log_theta[kept])
+
+
+def settle_columns(
+    arrays: Weighted,
+    column_log_weight: FloatArray,
+    log_weight: FloatArray,
+    *,
+    normalize: bool,
+    if_zero: str,
+    evidence: FloatArray | None = None,
+) -> Circuit | Mixture:
+    """The mixture of these weights of edges, one column per component, as in `settle`.
+
+    What the columns add up to goes into the weights of the components, which add up to 1; if the
+    mixture should not, its total goes to the root. Components that are zero are left out. The
+    weights in `arrays` do not matter.
+    """
+    settled = [
+        _local_parameters(arrays._replace(edge_log_weight=column), evidence)
+        for column in column_log_weight.T
+    ]
+    log_share = log_weight + np.array([log_total for _, log_total in settled])
+    log_total = float(np.logaddexp.reduce(log_share))
+    if log_total == -np.inf:
+        return zero(arrays.vtree, arrays.feature_names, normalize=normalize, if_zero=if_zero)
+    possible = np.flatnonzero(log_share > -np.inf)
+    log_theta = np.stack([settled[c][0] for c in possible], axis=1)
+    if not normalize:
+        log_theta[_edge_parent(arrays.node_edges) == len(arrays.node_vtree) - 1] += log_total
+    largest = log_theta.max(axis=1)
+    kept = np.flatnonzero(largest > -np.inf)
+    numbered = _keep(arrays, kept, kept)  # its parameters say which edge each was
+    edges = numbered.edge_log_theta.astype(np.int64)
+    return Mixture(
+        numbered.with_parameters(largest[edges]), log_theta[edges], log_share[possible] - log_total
+    )
+
+
+def _keep(arrays: Weighted, kept: AnyArray, edge_log_theta: AnyArray) -> Circuit:
+    """The circuit of some of the edges, with these parameters."""
+    root = len(arrays.node_vtree) - 1
+    parent = _edge_parent(arrays.node_edges)[kept]
+    left, right = arrays.edge_left[kept], arrays.edge_right[kept]
 
     # A sum of one literal is that literal: its weight, 1 by now, says nothing.
     is_only = np.bincount(parent, minlength=root + 1)[parent] == 1
@@ -72,12 +116,12 @@ def settle(
     number = np.append(np.arange(root + 1, dtype=np.int32), np.int32(NONE))  # NONE stays NONE
     number[parent[alone]] = left[alone]
     return assemble(
-        vtree,
+        arrays.vtree,
         arrays.node_vtree,
         edge_parent=parent,
         edge_left=number[left],
         edge_right=number[right],
-        edge_log_theta=log_theta[kept],
+        edge_log_theta=edge_log_theta,
         root=root,
         feature_names=arrays.feature_names,
     )
