@@ -45,6 +45,14 @@ _MODULE_OF = {
     "Sdd": "logic.sdd",
     "uniform_circuit": "logic.models",
     "log_model_count": "logic.models",
+    "Event": "logic.events",
+    "variables": "logic.events",
+    "at_least": "logic.events",
+    "at_most": "logic.events",
+    "exactly": "logic.events",
+    "less_than": "logic.events",
+    "parse_event": "logic.grammar",
+    "compile_event": "logic.compile_event",
     # learning
     "SearchOptions": "learning.options",
     "MixtureOptions": "learning.options",
@@ -98,6 +106,7 @@ _MODULE_OF = {
     "to_dot": "plotting.dot",
     # errors
     "CircuitPropertyError": "errors",
+    "EventSyntaxError": "errors",
     "FileFormatError": "errors",
     "MissingDependencyError": "errors",
 }
@@ -150,6 +159,7 @@ if TYPE_CHECKING:
     from strudel.data.datasets import dataset_names as dataset_names
     from strudel.data.datasets import load_dataset as load_dataset
     from strudel.errors import CircuitPropertyError as CircuitPropertyError
+    from strudel.errors import EventSyntaxError as EventSyntaxError
     from strudel.errors import FileFormatError as FileFormatError
     from strudel.errors import MissingDependencyError as MissingDependencyError
     from strudel.io.formats import read as read
@@ -163,8 +173,16 @@ if TYPE_CHECKING:
     from strudel.learning.options import SearchOptions as SearchOptions
     from strudel.learning.parameters import fit_parameters as fit_parameters
     from strudel.learning.structure import learn_structure as learn_structure
+    from strudel.logic.compile_event import compile_event as compile_event
+    from strudel.logic.events import Event as Event
+    from strudel.logic.events import at_least as at_least
+    from strudel.logic.events import at_most as at_most
+    from strudel.logic.events import exactly as exactly
+    from strudel.logic.events import less_than as less_than
+    from strudel.logic.events import variables as variables
     from strudel.logic.formula import Cnf as Cnf
     from strudel.logic.formula import Dnf as Dnf
+    from strudel.logic.grammar import parse_event as parse_event
     from strudel.logic.models import log_model_count as log_model_count
     from strudel.logic.models import uniform_circuit as uniform_circuit
     from strudel.logic.nnf import Nnf as Nnf
