@@ -11,8 +11,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from strudel._types import ByteArray, FloatArray
+from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_binary, check_sample_weight
+from strudel.learning.options import SearchOptions
+from strudel.models.constraint import check_satisfied, first_circuit_under
 from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
 from strudel.queries.likelihood import log_likelihood
@@ -107,6 +110,7 @@ class LearningRows(NamedTuple):
     train: BitMatrix
     valid: BitMatrix | None
     rng: np.random.Generator
+    first: Circuit | None  # where a constraint makes the search start
 
 
 class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -114,8 +118,11 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
 
     validation_fraction: float | None
     random_state: Any
+    constraint: Any
 
-    def _learning_rows(self, X: Any, X_valid: Any, sample_weight: Any) -> LearningRows:
+    def _learning_rows(
+        self, X: Any, X_valid: Any, sample_weight: Any, search: SearchOptions
+    ) -> LearningRows:
         """Check everything, then hold out validation rows if there are none."""
         fraction = self.validation_fraction
         is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
@@ -124,21 +131,32 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
                 f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
             )
         # All is checked before anything is kept: a refused table leaves a fitted model alone.
-        train, _ = check_binary(X)
+        table, names = check_binary(X)
+        valid = valid_weight = None
         if X_valid is not None:
-            check_binary(X_valid, n_vars=train.shape[1], name="X_valid")
-        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(train))
-        train = check_rows(self, X, reset=True)
-        valid = None if X_valid is None else check_rows(self, X_valid, reset=False, name="X_valid")
+            valid, _ = check_binary(X_valid, n_vars=table.shape[1], name="X_valid")
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(table))
         random_state = check_random_state(self.random_state)
-        self.data_ = _describe(train)
-        valid_weight = None
+        train = table
         if valid is None:
-            train, valid, weight, valid_weight = self._hold_out(train, weight, random_state)
+            train, valid, weight, valid_weight = self._hold_out(table, weight, random_state)
+        train_bits = pack_columns(train, weight)
+        first = None
+        if self.constraint is not None:
+            first = first_circuit_under(self.constraint, train_bits, search, names)
+            check_satisfied(first, table, names)
+            if X_valid is not None:
+                assert valid is not None
+                check_satisfied(first, valid, names, "X_valid")
+        check_rows(self, X, reset=True)
+        if X_valid is not None:
+            check_rows(self, X_valid, reset=False, name="X_valid")
+        self.data_ = _describe(table)
         return LearningRows(
-            pack_columns(train, weight),
+            train_bits,
             None if valid is None else pack_columns(valid, valid_weight),
             np.random.default_rng(random_state.randint(2**31)),
+            first,
         )
 
     def _hold_out(
