@@ -13,7 +13,7 @@ import numpy as np
 from strudel.algebra.operands import columns_of, need_deterministic, one_model
 from strudel.algebra.pairs import MAX_PAIRS
 from strudel.algebra.products import multiply
-from strudel.algebra.settle import settle, settle_columns, weighted
+from strudel.algebra.settle import settle, settle_mixture, weighted
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.queries.arguments import given_rows
@@ -78,7 +78,7 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     structure, log_theta, log_weight = columns_of(model)
     arrays = weighted(structure, structure.edge_log_theta)
     if isinstance(model, Mixture):
-        return settle_columns(
+        return settle_mixture(
             arrays,
             log_theta,
             log_weight,

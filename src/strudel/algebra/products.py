@@ -15,7 +15,7 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.algebra.operands import Columns, columns_of, need_single, one_model, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
-from strudel.algebra.settle import Weighted, settle, settle_columns, weighted, zero
+from strudel.algebra.settle import Weighted, settle, settle_mixture, weighted, zero
 from strudel.algebra.support import is_covered
 from strudel.circuits.circuit import Circuit
 from strudel.queries.model import Model
@@ -180,27 +180,32 @@ def _combine(p: Columns, q: Columns, pairs: Pairs, normalize: bool, if_zero: str
             f"of them with {len(pairs.edge_p)} edges each, more than {MAX_PARAMETERS} parameters "
             "in all. Multiply single components, or fewer."
         )
-    literals = like.node_vtree[: 2 * like.n_vars]
     columns = [
         edge_weights(pairs, mine, theirs)
         for mine in p.edge_log_theta.T
         for theirs in q.edge_log_theta.T
     ]
-    arrays = Weighted(
-        like.vtree,
-        np.concatenate([literals, like.node_vtree[pairs.pair_p]]),
-        pairs.node_edges,
-        pairs.edge_left,
-        pairs.edge_right,
-        columns[0],
-        like.feature_names,
-    )
+    arrays = product_arrays(like, pairs, columns[0])
     if n_columns == 1:
         return settle(arrays, normalize=normalize, if_zero=if_zero)
-    return settle_columns(
+    return settle_mixture(
         arrays,
         np.stack(columns, axis=1),
         np.add.outer(p.log_weight, q.log_weight).ravel(),
         normalize=normalize,
         if_zero=if_zero,
+    )
+
+
+def product_arrays(p: Circuit, pairs: Pairs, edge_log_weight: FloatArray) -> Weighted:
+    """The circuit over pairs, with these weights and the names of `p`."""
+    literals = p.node_vtree[: 2 * p.n_vars]
+    return Weighted(
+        p.vtree,
+        np.concatenate([literals, p.node_vtree[pairs.pair_p]]),
+        pairs.node_edges,
+        pairs.edge_left,
+        pairs.edge_right,
+        edge_log_weight,
+        p.feature_names,
     )

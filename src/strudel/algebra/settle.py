@@ -68,24 +68,24 @@ def settle(
     return _keep(arrays, kept, log_theta[kept])
 
 
-def settle_columns(
+def settle_mixture(
     arrays: Weighted,
-    column_log_weight: FloatArray,
+    edge_log_weight: FloatArray,
     log_weight: FloatArray,
     *,
-    normalize: bool,
+    normalize: bool = True,
     if_zero: str,
     evidence: FloatArray | None = None,
 ) -> Circuit | Mixture:
-    """The mixture of these weights of edges, one column per component, as in `settle`.
+    """The mixture of components with these weights `(n_edges, n_components)`, as in `settle`.
 
-    What the columns add up to goes into the weights of the components, which add up to 1; if the
-    mixture should not, its total goes to the root. Components that are zero are left out. The
-    weights in `arrays` do not matter.
+    Components are weighted by what they add up to, and those that are zero are dropped. If the
+    mixture should not add up to 1, its total goes to the root of every component. The weights in
+    `arrays` do not matter.
     """
     settled = [
         _local_parameters(arrays._replace(edge_log_weight=column), evidence)
-        for column in column_log_weight.T
+        for column in edge_log_weight.T
     ]
     log_share = log_weight + np.array([log_total for _, log_total in settled])
     log_total = float(np.logaddexp.reduce(log_share))
@@ -93,14 +93,20 @@ def settle_columns(
         return zero(arrays.vtree, arrays.feature_names, normalize=normalize, if_zero=if_zero)
     possible = np.flatnonzero(log_share > -np.inf)
     log_theta = np.stack([settled[c][0] for c in possible], axis=1)
+    parent = _edge_parent(arrays.node_edges)
     if not normalize:
-        log_theta[_edge_parent(arrays.node_edges) == len(arrays.node_vtree) - 1] += log_total
-    largest = log_theta.max(axis=1)
-    kept = np.flatnonzero(largest > -np.inf)
-    numbered = _keep(arrays, kept, kept)  # its parameters say which edge each was
-    edges = numbered.edge_log_theta.astype(np.int64)
+        log_theta[parent == len(arrays.node_vtree) - 1] += log_total
+    kept = np.flatnonzero(np.any(log_theta > -np.inf, axis=1))
+    log_theta, owner = log_theta[kept], parent[kept]
+    # A sum that a component never comes to has no parameters of its own there: even ones.
+    is_alive = np.zeros((len(arrays.node_vtree), len(possible)), dtype=np.bool_)
+    np.logical_or.at(is_alive, owner, log_theta > -np.inf)
+    even = -np.log(np.bincount(owner, minlength=len(is_alive))[owner])
+    log_theta = np.where(is_alive[owner], log_theta, even[:, np.newaxis])
+    numbered = _keep(arrays, kept, np.arange(len(kept)))  # its parameters say which edge each was
+    log_theta = log_theta[numbered.edge_log_theta.astype(np.int64)]
     return Mixture(
-        numbered.with_parameters(largest[edges]), log_theta[edges], log_share[possible] - log_total
+        numbered.with_parameters(log_theta.max(axis=1)), log_theta, log_share[possible] - log_total
     )
 
 
