@@ -165,8 +165,13 @@ def _combine(
     """The circuit over pairs with these weights."""
     if len(pairs.pair_p) == 0:
         return zero(p.vtree, p.feature_names, normalize=normalize, if_zero=if_zero)
+    return settle(product_arrays(p, pairs, edge_log_weight), normalize=normalize, if_zero=if_zero)
+
+
+def product_arrays(p: Circuit, pairs: Pairs, edge_log_weight: FloatArray) -> Weighted:
+    """The circuit over pairs, with these weights and the names of `p`."""
     literals = p.node_vtree[: 2 * p.n_vars]
-    arrays = Weighted(
+    return Weighted(
         p.vtree,
         np.concatenate([literals, p.node_vtree[pairs.pair_p]]),
         pairs.node_edges,
@@ -175,4 +180,3 @@ def _combine(
         edge_log_weight,
         p.feature_names,
     )
-    return settle(arrays, normalize=normalize, if_zero=if_zero)

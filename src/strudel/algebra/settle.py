@@ -12,12 +12,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
-from strudel._types import NONE, FloatArray, IntArray
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.evaluate import _upward_log_values
+from strudel.circuits.mixture import Mixture
 from strudel.trees.vtree import Vtree
 
 ROUNDING = 1e-13  # a sum that adds up to 1 but for this is taken as it is
@@ -64,20 +66,69 @@ def settle(
     if not normalize:
         log_theta[parent == root] += log_total
     kept = np.flatnonzero(log_theta > -np.inf)
-    left, right, parent = arrays.edge_left[kept], arrays.edge_right[kept], parent[kept]
+    return _freeze(arrays, parent, kept, log_theta[kept])
 
+
+def settle_mixture(
+    arrays: Weighted,
+    edge_log_weight: FloatArray,
+    log_weight: FloatArray,
+    *,
+    if_zero: str,
+    evidence: FloatArray | None = None,
+) -> Mixture:
+    """The mixture of components with these weights `(n_edges, n_components)` on one structure.
+
+    Components are weighted by what they add up to, and those that are zero are dropped. Raises
+    `if_zero` if all are.
+    """
+    found = [
+        _local_parameters(arrays._replace(edge_log_weight=column), evidence)
+        for column in edge_log_weight.T
+    ]
+    log_weight = log_weight + np.array([log_total for _, log_total in found])
+    is_possible = log_weight > -np.inf
+    if not is_possible.any():
+        raise ValueError(if_zero)
+    columns = [log_theta for log_theta, _ in found]
+    log_theta = np.stack(columns, axis=1)[:, is_possible]
+    parent = _edge_parent(arrays.node_edges)
+    kept = np.flatnonzero(np.any(log_theta > -np.inf, axis=1))
+    log_theta, owner = log_theta[kept], parent[kept]
+    # A sum that a component never comes to has no parameters of its own there: even ones.
+    is_alive = np.zeros((len(arrays.node_vtree), log_theta.shape[1]), dtype=np.bool_)
+    np.logical_or.at(is_alive, owner, log_theta > -np.inf)
+    even = -np.log(np.bincount(owner)[owner])[:, np.newaxis]
+    log_theta = np.where(is_alive[owner], log_theta, even)
+    # The edges' numbers travel as parameters, which tells where each edge went.
+    numbered = _freeze(arrays, parent, kept, np.arange(len(kept), dtype=np.float64))
+    log_theta = log_theta[numbered.edge_log_theta.astype(np.int64)]
+    log_weight = log_weight[is_possible]
+    return Mixture(
+        numbered.with_parameters(log_theta[:, 0]),
+        log_theta,
+        log_weight - logsumexp(log_weight),
+    )
+
+
+def _freeze(
+    arrays: Weighted, edge_parent: IntArray, kept: AnyArray, edge_log_theta: FloatArray
+) -> Circuit:
+    """The circuit of the edges that are kept, with their parameters."""
+    root = len(arrays.node_vtree) - 1
+    left, right, parent = arrays.edge_left[kept], arrays.edge_right[kept], edge_parent[kept]
     # A sum of one literal is that literal: its weight, 1 by now, says nothing.
     is_only = np.bincount(parent, minlength=root + 1)[parent] == 1
     alone = np.flatnonzero(is_only & (right == NONE) & (parent != root))
     number = np.append(np.arange(root + 1, dtype=np.int32), np.int32(NONE))  # NONE stays NONE
     number[parent[alone]] = left[alone]
     return assemble(
-        vtree,
+        arrays.vtree,
         arrays.node_vtree,
         edge_parent=parent,
         edge_left=number[left],
         edge_right=number[right],
-        edge_log_theta=log_theta[kept],
+        edge_log_theta=edge_log_theta,
         root=root,
         feature_names=arrays.feature_names,
     )
