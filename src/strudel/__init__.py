@@ -78,6 +78,7 @@ _MODULE_OF = {
     "entropy": "queries.information",
     "mutual_information": "queries.information",
     "count_distribution": "queries.counting",
+    "probability": "algebra.probability",
     # two circuits on one vtree
     "multiply": "algebra.products",
     "power": "algebra.products",
@@ -135,6 +136,7 @@ if TYPE_CHECKING:
     from strudel.algebra.divergences import mean_squared_distance as mean_squared_distance
     from strudel.algebra.divergences import renyi_divergence as renyi_divergence
     from strudel.algebra.marginals import marginalize as marginalize
+    from strudel.algebra.probability import probability as probability
     from strudel.algebra.products import divide as divide
     from strudel.algebra.products import multiply as multiply
     from strudel.algebra.products import power as power

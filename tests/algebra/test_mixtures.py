@@ -216,6 +216,14 @@ def test_an_event_keeps_the_components():
     found = condition(mixture, event)
     assert isinstance(found, Mixture)
     np.testing.assert_allclose(table(found), table(condition(mixture, {"X3": 1})), rtol=REL)
+    joint = condition(mixture, "exactly(1, X1, X4)", normalize=False)
+    expected = [
+        p * (state[0] + state[3] == 1)
+        for p, state in zip(table(mixture), oracle.all_rows(4), strict=True)
+    ]
+    np.testing.assert_allclose(table(joint), expected, rtol=REL)
+    nothing = condition(condition(mixture, {"X1": 1}), "~X1", normalize=False)
+    assert not np.any(table(nothing))
 
 
 @settings(max_examples=60)

@@ -160,7 +160,7 @@ def test_a_violating_row_is_named():
         model.fit(frame)
     assert not hasattr(model, "n_features_in_")
     good = frame.drop(index=[17, 21])
-    with pytest.raises(ValueError, match="Every row of X_valid must satisfy .* row 1 does not:"):
+    with pytest.raises(ValueError, match=r"Every row of X_valid must satisfy .* row 1 does not:"):
         model.fit(good, X_valid=frame.iloc[[0, 17]])
     model.fit(good, X_valid=frame.iloc[[0, 1]])
     fitted = model.circuit_

@@ -46,15 +46,21 @@ def columns_of(model: Model) -> Columns:
     return Columns(model, model.edge_log_theta[:, np.newaxis], np.zeros(1))
 
 
+def in_normal_form(p: Any, query: str) -> Model:
+    """The circuit or mixture of a model, which must be in normal form."""
+    model = model_of(p)
+    structure = structure_of(model)
+    if not structure.is_in_normal_form:
+        check_in_normal_form(structure, query)
+    return model
+
+
 def one_model(p: Any, query: str) -> Model:
     """The circuit or mixture of a model, in normal form; a mixture of one component is a circuit.
 
     Components of weight zero are left out.
     """
-    model = model_of(p)
-    structure = structure_of(model)
-    if not structure.is_in_normal_form:
-        check_in_normal_form(structure, query)
+    model = in_normal_form(p, query)
     if isinstance(model, Mixture):
         counts = np.flatnonzero(model.log_weight > -np.inf)
         if len(counts) == 1:

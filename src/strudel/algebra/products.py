@@ -15,7 +15,14 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.algebra.operands import Columns, columns_of, need_single, one_model, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
-from strudel.algebra.settle import Weighted, settle, settle_mixture, weighted, zero
+from strudel.algebra.settle import (
+    Weighted,
+    one_component,
+    settle,
+    settle_mixture,
+    weighted,
+    zero,
+)
 from strudel.algebra.support import is_covered
 from strudel.circuits.circuit import Circuit
 from strudel.queries.model import Model
@@ -173,7 +180,8 @@ def _combine(p: Columns, q: Columns, pairs: Pairs, normalize: bool, if_zero: str
     like = p.structure
     n_columns = len(p.log_weight) * len(q.log_weight)
     if len(pairs.pair_p) == 0:
-        return zero(like.vtree, like.feature_names, normalize=normalize, if_zero=if_zero)
+        nothing = zero(like.vtree, like.feature_names, normalize=normalize, if_zero=if_zero)
+        return nothing if n_columns == 1 else one_component(nothing)
     if n_columns * len(pairs.edge_p) > MAX_PARAMETERS:
         raise ValueError(
             f"A product of {len(p.log_weight)} and {len(q.log_weight)} components has {n_columns} "

@@ -76,7 +76,7 @@ def settle_mixture(
     normalize: bool = True,
     if_zero: str,
     evidence: FloatArray | None = None,
-) -> Circuit | Mixture:
+) -> Mixture:
     """The mixture of components with these weights `(n_edges, n_components)`, as in `settle`.
 
     Components are weighted by what they add up to, and those that are zero are dropped. If the
@@ -90,7 +90,9 @@ def settle_mixture(
     log_share = log_weight + np.array([log_total for _, log_total in settled])
     log_total = float(np.logaddexp.reduce(log_share))
     if log_total == -np.inf:
-        return zero(arrays.vtree, arrays.feature_names, normalize=normalize, if_zero=if_zero)
+        return one_component(
+            zero(arrays.vtree, arrays.feature_names, normalize=normalize, if_zero=if_zero)
+        )
     possible = np.flatnonzero(log_share > -np.inf)
     log_theta = np.stack([settled[c][0] for c in possible], axis=1)
     parent = _edge_parent(arrays.node_edges)
@@ -108,6 +110,11 @@ def settle_mixture(
     return Mixture(
         numbered.with_parameters(log_theta.max(axis=1)), log_theta, log_share[possible] - log_total
     )
+
+
+def one_component(circuit: Circuit) -> Mixture:
+    """A circuit as a mixture."""
+    return Mixture(circuit, np.array(circuit.edge_log_theta)[:, np.newaxis], np.zeros(1))
 
 
 def _keep(arrays: Weighted, kept: AnyArray, edge_log_theta: AnyArray) -> Circuit:

@@ -42,7 +42,7 @@ class Event:
     >>> event = x["a"] & ~x["b"] | x["c"]
     >>> event
     Event('(a & ~b) | c')
-    >>> event.holds([[1, 0, 0], [1, 1, 0]])
+    >>> event.holds([[1, 0, 0], [1, 1, 0]], feature_names=["a", "b", "c"])
     array([ True, False])
     """
 
@@ -324,7 +324,7 @@ def at_least(k: int, events: Iterable[Any]) -> Event:
 
     Examples
     --------
-    >>> at_least(2, variables(["a", "b", "c"])).holds([[1, 0, 1], [0, 0, 1]])
+    >>> at_least(2, variables(["x0", "x1", "x2"])).holds([[1, 0, 1], [0, 0, 1]])
     array([ True, False])
     """
     items = _items(events, "at_least")
@@ -336,7 +336,7 @@ def at_most(k: int, events: Iterable[Any]) -> Event:
 
     Examples
     --------
-    >>> at_most(1, variables(["a", "b", "c"])).holds([[1, 0, 1], [0, 0, 1]])
+    >>> at_most(1, variables(["x0", "x1", "x2"])).holds([[1, 0, 1], [0, 0, 1]])
     array([False,  True])
     """
     items = _items(events, "at_most")
@@ -348,7 +348,7 @@ def exactly(k: int, events: Iterable[Any]) -> Event:
 
     Examples
     --------
-    >>> exactly(1, variables(["a", "b", "c"])).holds([[1, 0, 1], [0, 0, 1]])
+    >>> exactly(1, variables(["x0", "x1", "x2"])).holds([[1, 0, 1], [0, 0, 1]])
     array([False,  True])
     """
     items = _items(events, "exactly")
@@ -366,10 +366,10 @@ def less_than(a: Any, b: Any) -> Event:
 
     Examples
     --------
-    >>> x = variables(["a", "b", "c", "d"])
-    >>> less_than([x["a"], x["b"]], [x["c"], x["d"]]).holds([[0, 1, 1, 0], [1, 0, 1, 0]])
+    >>> x = variables(["x0", "x1", "x2", "x3"])
+    >>> less_than([x[0], x[1]], [x[2], x[3]]).holds([[0, 1, 1, 0], [1, 0, 1, 0]])
     array([ True, False])
-    >>> less_than([x["a"], x["b"]], 3).holds([[1, 0, 0, 0], [1, 1, 0, 0]])
+    >>> less_than([x[0], x[1]], 3).holds([[1, 0, 0, 0], [1, 1, 0, 0]])
     array([ True, False])
     """
     digits = [_digits(number, "less_than") for number in (a, b)]

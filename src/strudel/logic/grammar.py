@@ -246,6 +246,8 @@ class _Reader:
             return False
         if group.bracket and token.kind == "end":
             self._fail(f"the '{group.bracket}' at {group.at + 1} is never closed", token.at)
+        if group.bracket and text in (")", "]"):
+            self._fail(f"the '{group.bracket}' at {group.at + 1} must be closed first", token.at)
         if text in (")", "]"):
             self._fail(f"no '{ {')': '(', ']': '['}[text] }' is open that it could close", token.at)
         self._fail("an operator such as & or | should be here", token.at)

@@ -261,12 +261,21 @@ class _SimpleSdd:
             rest = need.counts >> j & everything
             by_rest[rest] = by_rest.get(rest, 0) | 1 << j
         by_rest.pop(0, None)
+        left, right = self.left[v], self.right[v]
         elements = [
-            (_Need(prime, False), _Need(rest, need.is_negated)) for rest, prime in by_rest.items()
+            (_Need(prime, False), self._need(right, rest, need.is_negated))
+            for rest, prime in by_rest.items()
         ]
         # Primes exhaust the left side: what is none of the above makes the event false.
         covered = sum(by_rest.values())
-        return [*elements, (_Need(covered, True), _Need(0, need.is_negated))]
+        outside = self._need(left, covered, True), self._need(right, 0, need.is_negated)
+        return [*elements, outside]
+
+    def _need(self, v: int, counts: int, is_negated: bool) -> _Need:
+        """A need in the one way it is written: without literals, the negation is other counts."""
+        if is_negated and not self.is_bound[v]:
+            return _Need((2 << self.n_counted[v]) - 1 ^ counts, False)
+        return _Need(counts, is_negated)
 
 
 def _trim(elements: list[tuple[int, int]]) -> int | None:

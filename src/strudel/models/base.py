@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from strudel._types import ByteArray, FloatArray
+from strudel.algebra.probability import probability
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_binary, check_sample_weight
@@ -94,6 +95,10 @@ class QueryMethods:
     def count_distribution(self, variables: Any = None, given: Any = None) -> FloatArray:
         """Probability that exactly j of some variables are 1, for every j."""
         return count_distribution(self._fitted(), variables, given)
+
+    def probability(self, event: Any, given: Any = None, **options: Any) -> float | FloatArray:
+        """Probability of a logical event."""
+        return probability(self._fitted(), event, given, **options)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)
