@@ -43,9 +43,10 @@ class Strudel(DensityEstimator):
     tie_rule : {"root_first", "depth_first"}, default="root_first"
         Which of several edges with equally many rows comes first.
     constraint : event, optional
-        What every row satisfies: a formula over `variables`, a string, a CNF, DNF or SDD. The
-        search starts from its SDD, with the dependences of the first circuit, and every row that
-        violates it keeps probability zero. Needs PySDD (extra ``logic``).
+        What every row satisfies: a formula over `variables`, a string such as ``"a >> (b | c)"``, a
+        CNF, DNF or SDD. The search starts from its SDD times the circuit of `init`, and every row
+        that violates it has probability zero. Needs PySDD (extra ``logic``), unless it is a count
+        of variables such as ``"exactly(1, a, b, c)"``, a conjunction or a single clause.
     random_state : int, RandomState or None
         For the held-out rows and the random scores.
     n_jobs : int or None
@@ -71,6 +72,10 @@ class Strudel(DensityEstimator):
     >>> model = Strudel(random_state=0).fit(X)
     >>> bool(model.score(X) > -6 * np.log(2))  # better than fair coins
     True
+    >>> X = X[X.any(axis=1)]
+    >>> model = Strudel(constraint="at_least(1, x0, x1, x2, x3, x4, x5)", random_state=0).fit(X)
+    >>> model.log_likelihood([[0] * 6])
+    array([-inf])
     """
 
     def __init__(
