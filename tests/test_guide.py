@@ -19,7 +19,7 @@ def test_there_are_pages():
 def test_every_python_example_gives_what_it_says(page):
     text = page.read_text(encoding="utf-8")
     if "strudel-pc[logic]" in text:
-        pytest.importorskip("pysdd")
+        pytest.importorskip("pysdd", reason="needs PySDD: pip install 'strudel-pc[logic]'")
     found = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     test = doctest.DocTestParser().get_doctest("\n".join(found), {}, page.name, str(page), 0)
     assert test.examples

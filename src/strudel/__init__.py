@@ -99,6 +99,8 @@ _MODULE_OF = {
     "load": "io.model_file",
     "read": "io.formats",
     "write": "io.formats",
+    "read_cnf": "io.event_files",
+    "read_sdd": "io.event_files",
     # pictures
     "plot_learning_curve": "plotting.learning_curve",
     "plot_vtree": "plotting.drawing",
@@ -164,6 +166,8 @@ if TYPE_CHECKING:
     from strudel.errors import EventSyntaxError as EventSyntaxError
     from strudel.errors import FileFormatError as FileFormatError
     from strudel.errors import MissingDependencyError as MissingDependencyError
+    from strudel.io.event_files import read_cnf as read_cnf
+    from strudel.io.event_files import read_sdd as read_sdd
     from strudel.io.formats import read as read
     from strudel.io.formats import write as write
     from strudel.io.model_file import load as load

@@ -1,5 +1,7 @@
 """Events: operators, counts, and their SDDs with and without PySDD."""
 
+import copy
+import pickle
 import random
 import sys
 
@@ -258,3 +260,14 @@ def test_events_are_written_as_they_are_read():
     event = (x["a"] & ~x["b"]) >> (x["age > 60"] | x["and"])
     assert str(event) == "(a & ~b) >> ('age > 60' | 'and')"
     assert repr(Event("and")) == "Event('true')"
+
+
+def test_events_survive_pickling_and_copying():
+    x = variables(["x0", "x1", "x2"])
+    shared = x[0] ^ x[1]
+    event = at_least(1, [shared, shared & x[2]]) | compile_event({"x1": 0}, balanced_vtree(3))
+    for _ in range(5000):
+        event = event ^ x[2]
+    again = pickle.loads(pickle.dumps(event))
+    assert again.holds(all_rows(3)).tolist() == event.holds(all_rows(3)).tolist()
+    assert copy.deepcopy(event) is event

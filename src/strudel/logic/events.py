@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from strudel._types import NONE
+from strudel.data.containers import quote
 from strudel.data.validation import check_binary
 from strudel.logic.names import find_name, names_of, places_of
 from strudel.logic.sdd import Sdd
@@ -124,11 +125,34 @@ class Event:
             value[id(event)] = result
         return value[id(self)]
 
+    def __copy__(self) -> Event:
+        return self  # it never changes
+
+    def __deepcopy__(self, memo: Any) -> Event:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a flat list, however deep the expression is."""
+        parts: list[tuple[Any, ...]] = []
+        number: dict[int, int] = {}
+        for part, _ in children_first(self, flat=False):
+            below = tuple(number[id(child)] for child in part.children)
+            number[id(part)] = len(parts)
+            parts.append((part.kind, below, part.var, part.low, part.high, part.sdd))
+        return _from_parts, (parts,)
+
     def __str__(self) -> str:
         return _write(self, None)
 
     def __repr__(self) -> str:
         return f"Event({_write(self, SHOWN_LENGTH)!r})"
+
+
+def _from_parts(parts: list[tuple[Any, ...]]) -> Event:
+    events: list[Event] = []
+    for kind, below, *rest in parts:
+        events.append(Event(kind, tuple(events[child] for child in below), *rest))
+    return events[-1]
 
 
 def _write(event: Event, longest: int | None) -> str:
@@ -283,7 +307,7 @@ class Variables:
         return len(self.names)
 
     def __repr__(self) -> str:
-        return f"Variables({', '.join(self.names)})"
+        return f"Variables({quote(self.names)})"
 
 
 def variables(model: Any) -> Variables:
