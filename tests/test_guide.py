@@ -17,7 +17,10 @@ def test_there_are_pages():
 @pytest.mark.compiled
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_python_example_gives_what_it_says(page):
-    found = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = page.read_text(encoding="utf-8")
+    if "strudel-pc[logic]" in text:
+        pytest.importorskip("pysdd", reason="needs PySDD: pip install 'strudel-pc[logic]'")
+    found = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     test = doctest.DocTestParser().get_doctest("\n".join(found), {}, page.name, str(page), 0)
     assert test.examples
     assert doctest.DocTestRunner(optionflags=FLAGS).run(test).failed == 0

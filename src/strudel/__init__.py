@@ -45,6 +45,14 @@ _MODULE_OF = {
     "Sdd": "logic.sdd",
     "uniform_circuit": "logic.models",
     "log_model_count": "logic.models",
+    "Event": "logic.events",
+    "variables": "logic.events",
+    "at_least": "logic.events",
+    "at_most": "logic.events",
+    "exactly": "logic.events",
+    "less_than": "logic.events",
+    "parse_event": "logic.grammar",
+    "compile_event": "logic.compile_event",
     # learning
     "SearchOptions": "learning.options",
     "MixtureOptions": "learning.options",
@@ -70,6 +78,7 @@ _MODULE_OF = {
     "entropy": "queries.information",
     "mutual_information": "queries.information",
     "count_distribution": "queries.counting",
+    "probability": "algebra.probability",
     # two circuits on one vtree
     "multiply": "algebra.products",
     "power": "algebra.products",
@@ -90,6 +99,8 @@ _MODULE_OF = {
     "load": "io.model_file",
     "read": "io.formats",
     "write": "io.formats",
+    "read_cnf": "io.event_files",
+    "read_sdd": "io.event_files",
     # pictures
     "plot_learning_curve": "plotting.learning_curve",
     "plot_vtree": "plotting.drawing",
@@ -98,6 +109,7 @@ _MODULE_OF = {
     "to_dot": "plotting.dot",
     # errors
     "CircuitPropertyError": "errors",
+    "EventSyntaxError": "errors",
     "FileFormatError": "errors",
     "MissingDependencyError": "errors",
 }
@@ -126,6 +138,7 @@ if TYPE_CHECKING:
     from strudel.algebra.divergences import mean_squared_distance as mean_squared_distance
     from strudel.algebra.divergences import renyi_divergence as renyi_divergence
     from strudel.algebra.marginals import marginalize as marginalize
+    from strudel.algebra.probability import probability as probability
     from strudel.algebra.products import divide as divide
     from strudel.algebra.products import multiply as multiply
     from strudel.algebra.products import power as power
@@ -150,8 +163,11 @@ if TYPE_CHECKING:
     from strudel.data.datasets import dataset_names as dataset_names
     from strudel.data.datasets import load_dataset as load_dataset
     from strudel.errors import CircuitPropertyError as CircuitPropertyError
+    from strudel.errors import EventSyntaxError as EventSyntaxError
     from strudel.errors import FileFormatError as FileFormatError
     from strudel.errors import MissingDependencyError as MissingDependencyError
+    from strudel.io.event_files import read_cnf as read_cnf
+    from strudel.io.event_files import read_sdd as read_sdd
     from strudel.io.formats import read as read
     from strudel.io.formats import write as write
     from strudel.io.model_file import load as load
@@ -163,8 +179,16 @@ if TYPE_CHECKING:
     from strudel.learning.options import SearchOptions as SearchOptions
     from strudel.learning.parameters import fit_parameters as fit_parameters
     from strudel.learning.structure import learn_structure as learn_structure
+    from strudel.logic.compile_event import compile_event as compile_event
+    from strudel.logic.events import Event as Event
+    from strudel.logic.events import at_least as at_least
+    from strudel.logic.events import at_most as at_most
+    from strudel.logic.events import exactly as exactly
+    from strudel.logic.events import less_than as less_than
+    from strudel.logic.events import variables as variables
     from strudel.logic.formula import Cnf as Cnf
     from strudel.logic.formula import Dnf as Dnf
+    from strudel.logic.grammar import parse_event as parse_event
     from strudel.logic.models import log_model_count as log_model_count
     from strudel.logic.models import uniform_circuit as uniform_circuit
     from strudel.logic.nnf import Nnf as Nnf

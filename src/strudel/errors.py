@@ -1,5 +1,7 @@
 """Every exception of our own."""
 
+from __future__ import annotations
+
 
 class StrudelError(Exception):
     """Base of the library's exceptions."""
@@ -11,6 +13,17 @@ class CircuitPropertyError(StrudelError, ValueError):
 
 class FileFormatError(StrudelError, ValueError):
     """A file is truncated, of another kind, or breaks the rules of its format."""
+
+
+class EventSyntaxError(StrudelError, ValueError):
+    """An event as text breaks the grammar, or names what is not a variable."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.position = position  # of the first character that does not fit, from 0
+
+    def __reduce__(self) -> tuple[type[EventSyntaxError], tuple[str, int]]:
+        return EventSyntaxError, (str(self), self.position)
 
 
 class MissingDependencyError(StrudelError, ImportError):

@@ -249,3 +249,44 @@ def test_help_has_an_example(run):
     assert (code, err) == (0, "")
     assert "Example:  strudel query" in out
     assert "--json" in out
+
+
+def test_the_probability_of_an_event(run, model, joint):
+    coffee, tea, milk, sugar, _ = STATES.T.astype(bool)
+    event = "coffee & ~(tea | milk)"
+    (answer,) = ask(run, model, "probability", event)
+    assert answer["probability"] == pytest.approx(joint[coffee & ~tea & ~milk].sum())
+    assert answer["event"] == event
+    (answer,) = ask(
+        run, model, "probability", "at_least(2, coffee, tea, milk)", "--given", "sugar=1"
+    )
+    few = joint[sugar & (coffee.astype(int) + tea + milk >= 2)].sum()
+    assert answer["probability"] == pytest.approx(few / joint[sugar].sum())
+    code, out, _ = run("query", model, "probability", "coffee | tea")
+    assert code == 0
+    assert f"{joint[coffee | tea].sum():.4g}" in out
+
+
+def test_the_probability_of_a_formula_in_a_file(run, model, joint, tmp_path):
+    path = tmp_path / "rule.cnf"
+    path.write_text("p cnf 5 1\n1 -2 0\n")
+    (answer,) = ask(run, model, "probability", str(path))
+    coffee, tea = STATES[:, 0] == 1, STATES[:, 1] == 1
+    assert answer["probability"] == pytest.approx(joint[coffee | ~tea].sum())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["probability"], "probability needs EVENT"),
+        (["entropy", "tea"], "EVENT goes with probability"),
+        (["probability", "tea & coffe"], "at character 7, 'coffe'"),
+        (["probability", "tea &"], "at character 6, the end"),
+        (["probability", "nowhere.cnf"], "nowhere.cnf"),
+    ],
+)
+def test_events_that_cannot_be_answered_are_one_line(run, model, arguments, message):
+    code, out, err = run("query", model, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.strip().splitlines()) == 1

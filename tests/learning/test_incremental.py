@@ -1,9 +1,12 @@
 """The incremental learner equals, split for split, the plain one that recomputes every flow."""
 
+import random
+
 import numpy as np
 import pytest
 
 import plain_learner as plain
+from makers import random_function, sdd_of
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.flows import compute_flows
 from strudel.circuits.properties import (
@@ -15,6 +18,7 @@ from strudel.data.bits import merge_equal_rows, pack_columns
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import N_EDGES
 from strudel.learning.heuristics import VariablePicker, pick_edge
+from strudel.logic.models import uniform_circuit
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
 
@@ -56,6 +60,18 @@ def test_every_split_equals_the_plain_learner(scores, copy_depth, init, weights,
     X, weight = train.unpack(), train.weights  # weights rounded so that every sum is exact
     circuit = first_circuit(init, X, weight, rng)
     follow(circuit, train, valid, scores, copy_depth, tie_rule, N_SPLITS)
+
+
+@pytest.mark.parametrize("copy_depth", [1, 3])
+@pytest.mark.parametrize("scores", ["informed", "random"])
+@pytest.mark.parametrize("seed", range(4))
+def test_from_the_circuit_of_a_constraint(seed, scores, copy_depth):
+    rng = np.random.default_rng(seed)
+    X, V = table(rng, 40, 6), table(rng, 15, 6)
+    others = random_function(6, random.Random(seed), [0.0, 0.1, 0.4, 0.9][seed])
+    allowed = others | {tuple(row) for row in np.vstack([X, V]).tolist()}
+    circuit = uniform_circuit(sdd_of(allowed, random_vtree(6, rng)))
+    follow(circuit, pack_columns(X), pack_columns(V), scores, copy_depth, "root_first", 20)
 
 
 @pytest.mark.parametrize("copy_depth", [1, 3])

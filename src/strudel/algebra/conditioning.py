@@ -1,32 +1,66 @@
-"""Circuits given evidence, or given an event, as circuits again.
+"""Models given evidence, or given an event, as models again.
 
-In:  a circuit in normal form, and a row, a dict, or an event that is itself a circuit.
-Out: a `Circuit` on the same vtree that gives zero to every row against the evidence.
+In:  a circuit or mixture in normal form; a row, a dict, or an event.
+Out: a `Circuit` or `Mixture` on the same vtree that gives zero to every row against the evidence.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from strudel.algebra.operands import need_deterministic, one_circuit
+from strudel._types import FloatArray
+from strudel.algebra.events import event_pairs, simple_event_of
+from strudel.algebra.operands import columns_of, in_normal_form
 from strudel.algebra.pairs import MAX_PAIRS
-from strudel.algebra.products import multiply
-from strudel.algebra.settle import settle, weighted
+from strudel.algebra.products import product_arrays
+from strudel.algebra.settle import (
+    Weighted,
+    one_component,
+    settle,
+    settle_mixture,
+    weighted,
+    zero,
+)
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
+from strudel.logic.event_forms import is_formula
 from strudel.queries.arguments import given_rows
+from strudel.queries.model import Model
+
+IF_ZERO = (
+    "What is given has probability zero under the model, so nothing can be said given it. Set some "
+    "of its values to NaN."
+)
+IF_EVENT_ZERO = (
+    "The event has probability zero under the model, so nothing can be said given it: no row is "
+    "possible under both."
+)
 
 
-def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MAX_PAIRS) -> Circuit:
-    """The distribution given evidence, ``p(x | given)``, as a circuit.
+@overload
+def condition(
+    p: Circuit, given: Any, *, normalize: bool = True, max_pairs: int = MAX_PAIRS
+) -> Circuit: ...
+@overload
+def condition(
+    p: Mixture, given: Any, *, normalize: bool = True, max_pairs: int = MAX_PAIRS
+) -> Mixture: ...
+@overload
+def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MAX_PAIRS) -> Any: ...
+
+
+def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MAX_PAIRS) -> Any:
+    """The distribution given evidence or an event, ``p(x | given)``, as a model.
 
     Parameters
     ----------
-    p : Circuit or fitted estimator
+    p : Circuit, Mixture or fitted estimator
         In normal form.
-    given : array-like of shape (n_vars,), dict by feature name, frame of one row, or Circuit
-        0, 1, or NaN where the value is unknown. An event is a deterministic circuit on the same
+    given : row, dict by feature name, frame of one row, or event
+        A row holds 0, 1, or NaN where the value is unknown. An event is an `Event`, a string such
+        as ``"a | ~b"``, a `Cnf`, `Dnf`, `Nnf` or `Sdd`, or a deterministic circuit on the same
         vtree with parameters 0 and 1 only, so that it is 1 on the rows of the event and else 0.
     normalize : bool
         Whether the result adds up to 1. If not, it is `p` on the rows that agree and zero on all
@@ -36,14 +70,17 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
 
     Returns
     -------
-    Circuit
-        Over all variables, known ones included, on the same vtree, so that it can be compared and
-        multiplied; `marginalize` drops some. Deterministic if `p` is.
+    Circuit or Mixture
+        As `p` is; over all variables, known ones included, on the same vtree, so that it can be
+        compared and multiplied; `marginalize` drops some. Deterministic if `p` is. Components of a
+        mixture for which the event is impossible are dropped.
 
     Raises
     ------
     ValueError
         If what is given has probability zero and the result should be normalised.
+    MissingDependencyError
+        Without PySDD, if the event needs it; see `probability`.
 
     Examples
     --------
@@ -51,27 +88,55 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     >>> p = condition(figure_1_circuit(), {"X3": 1})
     >>> np.exp(log_likelihood(p, [[1, 0, 1, 0]])).round(4)  # 0.0192 / 0.6
     array([0.032])
+    >>> p = condition(figure_1_circuit(), "exactly(1, X1, X2)")
+    >>> np.exp(log_likelihood(p, [[1, 0, 1, 0], [1, 1, 1, 0]])).round(4)
+    array([0.035, 0.   ])
     """
-    circuit = one_circuit(p, "condition")
-    if isinstance(given, Circuit):
-        log_theta = given.edge_log_theta
-        if np.any((log_theta != 0.0) & (log_theta != -np.inf)):
+    model = in_normal_form(p, "condition")
+    if not isinstance(given, Circuit) and not is_formula(given):
+        rows, _ = given_rows(model, given)
+        if len(rows) != 1:
             raise ValueError(
-                "An event must have parameters 0 and 1 only, so that it holds or not; use multiply "
-                "for any other circuit."
+                "condition makes one circuit and takes one row of evidence, but got "
+                f"{len(rows)}. Call it once per row."
             )
-        need_deterministic(given, "condition counts every row of an event once")
-        return multiply(circuit, given, normalize=normalize, max_pairs=max_pairs)
-    rows, _ = given_rows(circuit, given)
-    if len(rows) != 1:
-        raise ValueError(
-            f"condition makes one circuit and takes one row of evidence, but got {len(rows)}. Call "
-            "it once per row."
+        return _given_row(model, rows, normalize, IF_ZERO)
+    simple = simple_event_of(model, given)
+    if simple is not None and simple.low == 0 and not simple.counted:  # evidence in other words
+        rows = np.full((1, model.n_vars), np.nan)
+        literals = np.array(simple.literals, dtype=np.int64)
+        rows[0, literals // 2] = literals % 2
+        return _given_row(model, rows, normalize, IF_EVENT_ZERO)
+    found = event_pairs(model, given, "condition", max_pairs)
+    if found is None:
+        nothing = zero(model.vtree, model.feature_names, normalize=normalize, if_zero=IF_EVENT_ZERO)
+        return one_component(nothing) if isinstance(model, Mixture) else nothing
+    arrays = product_arrays(found.structure, found.pairs, found.edge_log_weight[:, 0])
+    return _settle(model, arrays, found.edge_log_weight, normalize, IF_EVENT_ZERO)
+
+
+def _given_row(model: Model, rows: FloatArray, normalize: bool, if_zero: str) -> Model:
+    structure, log_theta, _ = columns_of(model)
+    arrays = weighted(structure, structure.edge_log_theta)
+    return _settle(model, arrays, log_theta, normalize, if_zero, rows)
+
+
+def _settle(
+    model: Model,
+    arrays: Weighted,
+    edge_log_weight: FloatArray,
+    normalize: bool,
+    if_zero: str,
+    evidence: FloatArray | None = None,
+) -> Model:
+    """The model of these weights, one column per component."""
+    if isinstance(model, Mixture):
+        return settle_mixture(
+            arrays,
+            edge_log_weight,
+            model.log_weight,
+            normalize=normalize,
+            if_zero=if_zero,
+            evidence=evidence,
         )
-    return settle(
-        weighted(circuit, circuit.edge_log_theta),
-        normalize=normalize,
-        if_zero="What is given has probability zero under the model, so nothing can be said given "
-        "it. Set some of its values to NaN.",
-        evidence=rows,
-    )
+    return settle(arrays, normalize=normalize, if_zero=if_zero, evidence=evidence)

@@ -4,7 +4,8 @@ In:  two circuits in normal form on one vtree.
 Out: inner products, distances and divergences, exact.
 
 Each is one pass over the pairs of nodes (`pairs`). Sums of products of powers go up in logs.
-Expectations of logs under p, whose sums add up to 1, go up as they are.
+Expectations of logs under p, whose sums add up to 1, go up as they are. Mixtures take part where
+the quantity is a sum over their components: products of p and q, and expectations under p.
 
 The divergences compare distributions: a circuit that does not add up to 1 is normalised first.
 """
@@ -16,14 +17,18 @@ from typing import Any
 import numpy as np
 
 from strudel._numba import kernel
-from strudel._types import NONE, FloatArray, IntArray
-from strudel.algebra.operands import need_deterministic, two_circuits
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.algebra.operands import columns_of, need_single, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.algebra.products import edge_weights
 from strudel.algebra.settle import local_parameters
 from strudel.algebra.support import is_covered
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import _upward_log_values
+from strudel.circuits.mixture import Mixture
+from strudel.queries.model import Model
+
+BLOCK_VALUES = 2**18  # values of pairs of components that go up together: 2 MB
 
 
 def inner_product(p: Any, q: Any, *, log: bool = False, max_pairs: int = MAX_PAIRS) -> float:
@@ -31,7 +36,7 @@ def inner_product(p: Any, q: Any, *, log: bool = False, max_pairs: int = MAX_PAI
 
     Parameters
     ----------
-    p, q : Circuit or fitted estimator
+    p, q : Circuit, Mixture or fitted estimator
         In normal form on one vtree.
     log : bool
         Whether to give its natural log, which many variables call for.
@@ -49,7 +54,7 @@ def inner_product(p: Any, q: Any, *, log: bool = False, max_pairs: int = MAX_PAI
     >>> round(inner_product(p, compile_factorized(p.vtree)), 4)  # one of 16 rows
     0.0625
     """
-    first, second = two_circuits(p, q, "inner_product")
+    first, second = two_models(p, q, "inner_product")
     found = _log_inner_product(first, second, "inner_product", max_pairs)
     return found if log else float(np.exp(found))
 
@@ -61,7 +66,7 @@ def mean_squared_distance(
 
     Parameters
     ----------
-    p, q : Circuit or fitted estimator
+    p, q : Circuit, Mixture or fitted estimator
         In normal form on one vtree.
     log : bool
         Whether to give its natural log, which many variables call for.
@@ -81,7 +86,7 @@ def mean_squared_distance(
     >>> round(mean_squared_distance(p, compile_factorized(p.vtree)), 6)
     0.0043
     """
-    first, second = two_circuits(p, q, "mean_squared_distance")
+    first, second = two_models(p, q, "mean_squared_distance")
     log_products = np.array(
         [
             _log_inner_product(a, b, "mean_squared_distance", max_pairs)
@@ -104,7 +109,7 @@ def cauchy_schwarz_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> 
 
     Parameters
     ----------
-    p, q : Circuit or fitted estimator
+    p, q : Circuit, Mixture or fitted estimator
         In normal form on one vtree. They need not be deterministic.
     max_pairs : int
         The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
@@ -122,7 +127,7 @@ def cauchy_schwarz_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> 
     0.3711
     """
     query = "cauchy_schwarz_divergence"
-    first, second = two_circuits(p, q, query)
+    first, second = two_models(p, q, query)
     mine = _log_inner_product(first, first, query, max_pairs)
     theirs = _log_inner_product(second, second, query, max_pairs)
     _check_positive(mine, theirs)
@@ -135,8 +140,8 @@ def cross_entropy(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
 
     Parameters
     ----------
-    p, q : Circuit or fitted estimator
-        In normal form on one vtree; `q` deterministic.
+    p, q : Circuit, Mixture or fitted estimator
+        In normal form on one vtree; `q` one deterministic circuit.
     max_pairs : int
         The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
 
@@ -152,14 +157,22 @@ def cross_entropy(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     >>> round(cross_entropy(p, compile_factorized(p.vtree)), 4)  # 4 log 2
     2.7726
     """
-    first, second = two_circuits(p, q, "cross_entropy")
-    need_deterministic(second, "cross_entropy takes the log of q")
-    pairs = find_pairs(first, second, "cross_entropy", max_pairs)
-    p_log_theta, q_log_theta = _parameters(first, second)
-    if not is_covered(first, pairs):
+    model, other = two_models(p, q, "cross_entropy")
+    second = need_single(other, "cross_entropy takes the log of q", "log")
+    structure = columns_of(model).structure
+    pairs = find_pairs(structure, second, "cross_entropy", max_pairs)
+    q_log_theta, q_log_total = local_parameters(second)
+    parts = model.components() if isinstance(model, Mixture) else [model]
+    local = [local_parameters(part) for part in parts]
+    log_share = columns_of(model).log_weight + np.array([log_total for _, log_total in local])
+    p_log_total = float(np.logaddexp.reduce(log_share))
+    _check_positive(p_log_total, q_log_total)
+    if not is_covered(structure, pairs):
         return np.inf
-    weight = edge_weights(pairs, np.zeros(first.n_edges), -q_log_theta)
-    return _expectation(first, pairs, p_log_theta, weight)
+    weight = edge_weights(pairs, np.zeros(structure.n_edges), -q_log_theta)
+    share = np.exp(log_share - p_log_total)
+    means = [_expectation(pairs, log_theta, weight) for log_theta, _ in local]
+    return float(share @ means)
 
 
 def kl_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
@@ -168,7 +181,8 @@ def kl_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     Parameters
     ----------
     p, q : Circuit or fitted estimator
-        Deterministic, in normal form on one vtree.
+        Deterministic, in normal form on one vtree; not mixtures, whose logs do not split into those
+        of their components.
     max_pairs : int
         The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
 
@@ -186,15 +200,15 @@ def kl_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     >>> round(float(4 * np.log(2)) - entropy(p), 4)
     0.4345
     """
-    first, second = two_circuits(p, q, "kl_divergence")
-    need_deterministic(first, "kl_divergence takes the log of p")
-    need_deterministic(second, "kl_divergence takes the log of q")
+    first, second = two_models(p, q, "kl_divergence")
+    first = need_single(first, "kl_divergence takes the log of p", "log")
+    second = need_single(second, "kl_divergence takes the log of q", "log")
     pairs = find_pairs(first, second, "kl_divergence", max_pairs)
     p_log_theta, q_log_theta = _parameters(first, second)
     if not is_covered(first, pairs):
         return np.inf
     weight = edge_weights(pairs, p_log_theta, -q_log_theta)
-    return max(0.0, _expectation(first, pairs, p_log_theta, weight))  # rounding may leave -1e-16
+    return max(0.0, _expectation(pairs, p_log_theta, weight))  # rounding may leave -1e-16
 
 
 def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS) -> float:
@@ -203,7 +217,8 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
     Parameters
     ----------
     p, q : Circuit or fitted estimator
-        Deterministic, in normal form on one vtree.
+        Deterministic, in normal form on one vtree; not mixtures, whose powers do not split into
+        those of their components.
     alpha : float
         Zero or more. The limit at 1 is the Kullback-Leibler divergence; 0 gives minus the log of
         what `q` gives to the rows possible under `p`.
@@ -227,9 +242,9 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
         raise ValueError(f"alpha must be a finite number of zero or more, but is {alpha}.")
     if alpha == 1.0:
         return kl_divergence(p, q, max_pairs=max_pairs)
-    first, second = two_circuits(p, q, "renyi_divergence")
-    need_deterministic(first, "renyi_divergence takes a power of p")
-    need_deterministic(second, "renyi_divergence takes a power of q")
+    first, second = two_models(p, q, "renyi_divergence")
+    first = need_single(first, "renyi_divergence takes a power of p", "power")
+    second = need_single(second, "renyi_divergence takes a power of q", "power")
     pairs = find_pairs(first, second, "renyi_divergence", max_pairs)
     p_log_theta, q_log_theta = _parameters(first, second)
     if len(pairs.pair_p) == 0 or (alpha > 1.0 and not is_covered(first, pairs)):
@@ -238,9 +253,82 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
     return max(0.0, _log_total(first, pairs, weight) / (alpha - 1.0))
 
 
-def _log_inner_product(p: Circuit, q: Circuit, query: str, max_pairs: int) -> float:
-    pairs = find_pairs(p, q, query, max_pairs)
-    return _log_total(p, pairs, edge_weights(pairs, p.edge_log_theta, q.edge_log_theta))
+def _log_inner_product(p: Model, q: Model, query: str, max_pairs: int) -> float:
+    """The log of the inner product: a sum over pairs of components, over one `Pairs`."""
+    first, second = columns_of(p), columns_of(q)
+    pairs = find_pairs(first.structure, second.structure, query, max_pairs)
+    if len(pairs.pair_p) == 0:
+        return -np.inf
+    k, m = len(first.log_weight), len(second.log_weight)
+    log_term = np.add.outer(first.log_weight, second.log_weight).ravel()
+    p_log_theta = np.append(first.edge_log_theta, np.zeros((1, k)), axis=0)  # 1 at a bare literal
+    q_log_theta = np.append(second.edge_log_theta, np.zeros((1, m)), axis=0)
+    n_nodes = len(pairs.node_edges) - 1
+    block = max(1, BLOCK_VALUES // n_nodes)
+    for start in range(0, k * m, block):
+        mine, theirs = np.divmod(np.arange(start, min(start + block, k * m)), m)
+        log_value = np.zeros((n_nodes, len(mine)))
+        _component_log_totals(
+            pairs.node_edges,
+            pairs.edge_left,
+            pairs.edge_right,
+            pairs.edge_p,
+            pairs.edge_q,
+            p_log_theta,
+            q_log_theta,
+            mine,
+            theirs,
+            log_value,
+        )
+        log_term[start : start + block] += log_value[-1]
+    return float(np.logaddexp.reduce(log_term))
+
+
+@kernel
+def _component_log_totals(
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    edge_p: IntArray,
+    edge_q: IntArray,
+    p_log_theta: FloatArray,
+    q_log_theta: FloatArray,
+    mine: AnyArray,
+    theirs: AnyArray,
+    log_value: FloatArray,
+) -> None:
+    """Fill `log_value` (n_nodes, n_columns) from the literals, which are 0, up.
+
+    Column c multiplies component `mine[c]` of p and `theirs[c]` of q.
+    """
+    n_columns = len(mine)
+    product, total = np.empty(n_columns), np.empty(n_columns)
+    for n in range(len(log_value)):
+        start, stop = node_edges[n], node_edges[n + 1]
+        if start == stop:
+            continue
+        for step in range(2):  # the largest product first, then the others as shares of it
+            total[:] = 0.0
+            for e in range(start, stop):
+                left, right, a, b = edge_left[e], edge_right[e], edge_p[e], edge_q[e]
+                for c in range(n_columns):
+                    product[c] = (
+                        p_log_theta[a, mine[c]] + q_log_theta[b, theirs[c]] + log_value[left, c]
+                    )
+                    if right != NONE:
+                        product[c] += log_value[right, c]
+                for c in range(n_columns):
+                    if step == 0:
+                        if e == start or product[c] > log_value[n, c]:
+                            log_value[n, c] = product[c]
+                    elif product[c] != -np.inf:
+                        total[c] += np.exp(product[c] - log_value[n, c])
+            if stop - start == 1:
+                break
+        if stop - start > 1:
+            for c in range(n_columns):
+                if log_value[n, c] != -np.inf:
+                    log_value[n, c] += np.log(total[c])
 
 
 def _log_total(p: Circuit, pairs: Pairs, edge_log_weight: FloatArray) -> float:
@@ -255,9 +343,7 @@ def _log_total(p: Circuit, pairs: Pairs, edge_log_weight: FloatArray) -> float:
     return float(log_value[-1, 0])
 
 
-def _expectation(
-    p: Circuit, pairs: Pairs, p_log_theta: FloatArray, edge_weight: FloatArray
-) -> float:
+def _expectation(pairs: Pairs, p_log_theta: FloatArray, edge_weight: FloatArray) -> float:
     """The mean, over rows drawn from p, of the weights of the edges a row takes, added up."""
     theta = np.append(np.exp(p_log_theta), 1.0)[pairs.edge_p]  # 1 at a bare literal
     mean = _mean_weight(pairs.node_edges, pairs.edge_left, pairs.edge_right, theta, edge_weight)

@@ -17,11 +17,12 @@ import numpy as np
 from scipy import sparse
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.algebra.operands import one_circuit
+from strudel.algebra.operands import one_model
 from strudel.algebra.settle import Weighted, local_parameters, settle, zero
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_log
+from strudel.circuits.mixture import Mixture
 from strudel.queries.arguments import variable_indices
 from strudel.trees.vtree import Vtree
 
@@ -36,8 +37,8 @@ def marginalize(
 
     Parameters
     ----------
-    p : Circuit or fitted estimator
-        In normal form.
+    p : Circuit, Mixture or fitted estimator
+        In normal form. A mixture is taken as one circuit, whose root chooses the component.
     keep : names or numbers of variables
         They are the variables of the result, in this order.
     normalize : bool
@@ -67,7 +68,8 @@ def marginalize(
     >>> np.exp(log_likelihood(p, [[0, 0], [1, 0], [0, 1], [1, 1]])).round(4)
     array([0.12, 0.48, 0.28, 0.12])
     """
-    circuit = one_circuit(p, "marginalize")
+    model = one_model(p, "marginalize")
+    circuit = model.to_circuit() if isinstance(model, Mixture) else model
     kept = variable_indices(circuit, keep, "keep")
     smaller = _smaller_vtree(circuit.vtree, kept)
     names = circuit.feature_names

@@ -1,30 +1,80 @@
 """What the algebra takes: models that share a vtree, in normal form.
 
-In:  circuits or fitted estimators.
-Out: circuits, or an error that says what they lack.
+In:  circuits, mixtures or fitted estimators.
+Out: circuits and mixtures, or an error that says what they lack.
+
+Sums over rows of products split into sums over pairs of components, so mixtures take part in them.
+Logs and powers of a mixture do not: `need_single` says so.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
 from strudel.errors import CircuitPropertyError
-from strudel.queries.model import circuit_of
+from strudel.queries.model import Model, model_of, structure_of
 
 
-def one_circuit(p: Any, query: str) -> Circuit:
-    """The circuit of a model, in normal form."""
-    circuit = circuit_of(p)
-    if not circuit.is_in_normal_form:
-        check_in_normal_form(circuit, query)
-    return circuit
+class Columns(NamedTuple):
+    """A model as one structure with columns of parameters; a circuit has one column."""
+
+    structure: Circuit  # its parameters are zero only where those of all columns are
+    edge_log_theta: FloatArray  # (n_edges, n_columns)
+    log_weight: FloatArray  # (n_columns,)
 
 
-def two_circuits(p: Any, q: Any, query: str) -> tuple[Circuit, Circuit]:
-    """The circuits of two models, in normal form on one vtree, with the names of either."""
-    first, second = one_circuit(p, query), one_circuit(q, query)
+def columns_of(model: Model) -> Columns:
+    """The columns of a circuit or a mixture.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> columns_of(figure_1_circuit()).edge_log_theta.shape
+    (16, 1)
+    """
+    if isinstance(model, Mixture):
+        largest = model.edge_log_theta.max(axis=1)
+        return Columns(
+            model.structure.with_parameters(largest), model.edge_log_theta, model.log_weight
+        )
+    return Columns(model, model.edge_log_theta[:, np.newaxis], np.zeros(1))
+
+
+def in_normal_form(p: Any, query: str) -> Model:
+    """The circuit or mixture of a model, which must be in normal form."""
+    model = model_of(p)
+    structure = structure_of(model)
+    if not structure.is_in_normal_form:
+        check_in_normal_form(structure, query)
+    return model
+
+
+def one_model(p: Any, query: str) -> Model:
+    """The circuit or mixture of a model, in normal form; a mixture of one component is a circuit.
+
+    Components of weight zero are left out.
+    """
+    model = in_normal_form(p, query)
+    if isinstance(model, Mixture):
+        counts = np.flatnonzero(model.log_weight > -np.inf)
+        if len(counts) == 1:
+            return model.component(int(counts[0]))
+        if len(counts) < model.n_components:
+            return Mixture(
+                model.structure, model.edge_log_theta[:, counts], model.log_weight[counts]
+            )
+    return model
+
+
+def two_models(p: Any, q: Any, query: str) -> tuple[Model, Model]:
+    """Two models in normal form on one vtree, with the names of either."""
+    first, second = one_model(p, query), one_model(q, query)
     if first.n_vars != second.n_vars:
         raise ValueError(
             f"{query} needs two circuits over the same variables, but p has {first.n_vars} and "
@@ -46,6 +96,22 @@ def two_circuits(p: Any, q: Any, query: str) -> tuple[Circuit, Circuit]:
     if mine is None and theirs is not None:
         first = first.with_names(theirs)
     return first, second
+
+
+def need_single(model: Model, what: str, function: str, hint: str = "") -> Circuit:
+    """The model, which must be one deterministic circuit.
+
+    `what` is done to it, for instance "power takes a power of p", and `function`, "log" or "power",
+    is why several components do not do. Raises `CircuitPropertyError`.
+    """
+    if isinstance(model, Mixture):
+        raise CircuitPropertyError(
+            f"{what}, which is a mixture of {model.n_components} components, and the {function} of "
+            f"a sum over components does not split into one {function} for each. Take one "
+            f"component with component(c).{hint}"
+        )
+    need_deterministic(model, what, hint)
+    return model
 
 
 def need_deterministic(circuit: Circuit, what: str, hint: str = "") -> None:

@@ -1,8 +1,9 @@
 """Products, powers and quotients of circuits on one vtree, as circuits again.
 
-In:  circuits in normal form.
+In:  circuits or mixtures in normal form.
 Out: a `Circuit` in normal form on the same vtree. Its sums add up to 1, but for the root, which
-     holds the total unless it is asked to be normalised.
+     holds the total unless it is asked to be normalised. A product of mixtures is a `Mixture`, with
+     one component per pair of theirs on one structure.
 """
 
 from __future__ import annotations
@@ -12,19 +13,29 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.algebra.operands import need_deterministic, one_circuit, two_circuits
+from strudel.algebra.operands import Columns, columns_of, need_single, one_model, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
-from strudel.algebra.settle import Weighted, settle, weighted, zero
+from strudel.algebra.settle import (
+    Weighted,
+    one_component,
+    settle,
+    settle_mixture,
+    weighted,
+    zero,
+)
 from strudel.algebra.support import is_covered
 from strudel.circuits.circuit import Circuit
+from strudel.queries.model import Model
+
+MAX_PARAMETERS = 2**27  # of a product of mixtures: 1 GB
 
 
-def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> Circuit:
+def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> Model:
     """The product ``p(x) q(x)`` as a circuit.
 
     Parameters
     ----------
-    p, q : Circuit or fitted estimator
+    p, q : Circuit, Mixture or fitted estimator
         In normal form on one vtree.
     normalize : bool
         Whether the result adds up to 1. If not, it adds up to `inner_product(p, q)`, which is what
@@ -34,9 +45,10 @@ def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PA
 
     Returns
     -------
-    Circuit
+    Circuit or Mixture
         In normal form on the same vtree, with at most one edge per pair of edges; deterministic if
-        both are.
+        both are. Of mixtures, a mixture with a component for each pair of components; where it does
+        not add up to 1, its components do not.
 
     Raises
     ------
@@ -50,25 +62,25 @@ def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PA
     >>> np.exp(log_likelihood(multiply(p, p), [[1, 0, 1, 0]]) / 2).round(4)
     array([0.0192])
     """
-    first, second = two_circuits(p, q, "multiply")
-    pairs = find_pairs(first, second, "multiply", max_pairs)
+    first, second = (columns_of(model) for model in two_models(p, q, "multiply"))
+    pairs = find_pairs(first.structure, second.structure, "multiply", max_pairs)
     return _combine(
         first,
+        second,
         pairs,
-        edge_weights(pairs, first.edge_log_theta, second.edge_log_theta),
         normalize,
         "The product of p and q is zero everywhere, so it cannot be normalised: no row is possible "
         "under both.",
     )
 
 
-def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> Circuit:
+def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> Model:
     """The quotient ``p(x) / q(x)`` as a circuit, zero where `p` is zero.
 
     Parameters
     ----------
-    p, q : Circuit or fitted estimator
-        In normal form on one vtree; `q` deterministic.
+    p, q : Circuit, Mixture or fitted estimator
+        In normal form on one vtree; `q` one deterministic circuit.
     normalize : bool
         Whether the result adds up to 1.
     max_pairs : int
@@ -76,9 +88,9 @@ def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIR
 
     Returns
     -------
-    Circuit
-        In normal form on the same vtree; deterministic if `p` is. Where both are zero, 0 / 0, it is
-        zero.
+    Circuit or Mixture
+        In normal form on the same vtree; deterministic if `p` is, and a mixture if `p` is. Where
+        both are zero, 0 / 0, it is zero.
 
     Raises
     ------
@@ -93,18 +105,19 @@ def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIR
     >>> np.exp(log_likelihood(divide(p, coins), [[1, 0, 1, 0]])).round(4)  # 16 times 0.0192
     array([0.3072])
     """
-    first, second = two_circuits(p, q, "divide")
-    need_deterministic(second, "divide inverts q")
-    pairs = find_pairs(first, second, "divide", max_pairs)
-    if not is_covered(first, pairs):
+    numerator, denominator = two_models(p, q, "divide")
+    first = columns_of(numerator)
+    second = columns_of(need_single(denominator, "divide inverts q", "inverse"))
+    pairs = find_pairs(first.structure, second.structure, "divide", max_pairs)
+    if not is_covered(first.structure, pairs):
         raise ValueError(
             "p cannot be divided by q: q is zero on a row where p is not. Where both are zero the "
             "quotient is zero; condition p on what is possible under q first."
         )
     return _combine(
         first,
+        second._replace(edge_log_theta=-second.edge_log_theta),
         pairs,
-        edge_weights(pairs, first.edge_log_theta, -second.edge_log_theta),
         normalize,
         "The quotient is zero everywhere, as p is, so it cannot be normalised.",
     )
@@ -136,11 +149,14 @@ def power(p: Any, a: float, *, normalize: bool = False) -> Circuit:
     >>> [float(np.exp(most_probable_state(model)[1]).round(4)) for model in (p, cold)]
     [0.2592, 0.9617]
     """
-    circuit = one_circuit(p, "power")
+    model = one_model(p, "power")
     if not np.isfinite(a):
         raise ValueError(f"a must be a finite number, but is {a}.")
-    need_deterministic(
-        circuit, "power takes a power of p", " For whole exponents, multiply it with itself."
+    circuit = need_single(
+        model,
+        "power takes a power of p",
+        "power",
+        " For whole exponents, multiply it with itself.",
     )
     log_theta = circuit.edge_log_theta
     is_possible = log_theta > -np.inf
@@ -159,14 +175,40 @@ def edge_weights(pairs: Pairs, p_log_weight: FloatArray, q_log_weight: FloatArra
     return weight + np.append(q_log_weight, 0.0)[pairs.edge_q]
 
 
-def _combine(
-    p: Circuit, pairs: Pairs, edge_log_weight: FloatArray, normalize: bool, if_zero: str
-) -> Circuit:
-    """The circuit over pairs with these weights."""
+def _combine(p: Columns, q: Columns, pairs: Pairs, normalize: bool, if_zero: str) -> Model:
+    """The circuit or mixture over pairs with the weights of either side."""
+    like = p.structure
+    n_columns = len(p.log_weight) * len(q.log_weight)
     if len(pairs.pair_p) == 0:
-        return zero(p.vtree, p.feature_names, normalize=normalize, if_zero=if_zero)
+        nothing = zero(like.vtree, like.feature_names, normalize=normalize, if_zero=if_zero)
+        return nothing if n_columns == 1 else one_component(nothing)
+    if n_columns * len(pairs.edge_p) > MAX_PARAMETERS:
+        raise ValueError(
+            f"A product of {len(p.log_weight)} and {len(q.log_weight)} components has {n_columns} "
+            f"of them with {len(pairs.edge_p)} edges each, more than {MAX_PARAMETERS} parameters "
+            "in all. Multiply single components, or fewer."
+        )
+    columns = [
+        edge_weights(pairs, mine, theirs)
+        for mine in p.edge_log_theta.T
+        for theirs in q.edge_log_theta.T
+    ]
+    arrays = product_arrays(like, pairs, columns[0])
+    if n_columns == 1:
+        return settle(arrays, normalize=normalize, if_zero=if_zero)
+    return settle_mixture(
+        arrays,
+        np.stack(columns, axis=1),
+        np.add.outer(p.log_weight, q.log_weight).ravel(),
+        normalize=normalize,
+        if_zero=if_zero,
+    )
+
+
+def product_arrays(p: Circuit, pairs: Pairs, edge_log_weight: FloatArray) -> Weighted:
+    """The circuit over pairs, with these weights and the names of `p`."""
     literals = p.node_vtree[: 2 * p.n_vars]
-    arrays = Weighted(
+    return Weighted(
         p.vtree,
         np.concatenate([literals, p.node_vtree[pairs.pair_p]]),
         pairs.node_edges,
@@ -175,4 +217,3 @@ def _combine(
         edge_log_weight,
         p.feature_names,
     )
-    return settle(arrays, normalize=normalize, if_zero=if_zero)

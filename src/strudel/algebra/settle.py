@@ -1,7 +1,8 @@
 """From weights to parameters: circuits whose sums add up to 1.
 
 In:  the arrays of a circuit with any weights, children before parents.
-Out: a `Circuit` in which every sum below the root adds up to 1, and the root to the total, or to 1.
+Out: a `Circuit` in which every sum below the root adds up to 1, and the root to the total, or to 1;
+     a `Mixture` of several columns of weights.
 
 A factor common to all edges of a sum is taken out of it and put on the edges that lead to it, from
 the literals up. What no positive weight reaches is dropped on the way.
@@ -13,11 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strudel._types import NONE, FloatArray, IntArray
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.evaluate import _upward_log_values
+from strudel.circuits.mixture import Mixture
 from strudel.trees.vtree import Vtree
 
 ROUNDING = 1e-13  # a sum that adds up to 1 but for this is taken as it is
@@ -60,11 +62,66 @@ def settle(
     log_theta, log_total = _local_parameters(arrays, evidence)
     if log_total == -np.inf:
         return zero(vtree, arrays.feature_names, normalize=normalize, if_zero=if_zero)
+    if not normalize:
+        log_theta[_edge_parent(arrays.node_edges) == root] += log_total
+    kept = np.flatnonzero(log_theta > -np.inf)
+    return _keep(arrays, kept, log_theta[kept])
+
+
+def settle_mixture(
+    arrays: Weighted,
+    edge_log_weight: FloatArray,
+    log_weight: FloatArray,
+    *,
+    normalize: bool = True,
+    if_zero: str,
+    evidence: FloatArray | None = None,
+) -> Mixture:
+    """The mixture of components with these weights `(n_edges, n_components)`, as in `settle`.
+
+    Components are weighted by what they add up to, and those that are zero are dropped. If the
+    mixture should not add up to 1, its total goes to the root of every component. The weights in
+    `arrays` do not matter.
+    """
+    settled = [
+        _local_parameters(arrays._replace(edge_log_weight=column), evidence)
+        for column in edge_log_weight.T
+    ]
+    log_share = log_weight + np.array([log_total for _, log_total in settled])
+    log_total = float(np.logaddexp.reduce(log_share))
+    if log_total == -np.inf:
+        return one_component(
+            zero(arrays.vtree, arrays.feature_names, normalize=normalize, if_zero=if_zero)
+        )
+    possible = np.flatnonzero(log_share > -np.inf)
+    log_theta = np.stack([settled[c][0] for c in possible], axis=1)
     parent = _edge_parent(arrays.node_edges)
     if not normalize:
-        log_theta[parent == root] += log_total
-    kept = np.flatnonzero(log_theta > -np.inf)
-    left, right, parent = arrays.edge_left[kept], arrays.edge_right[kept], parent[kept]
+        log_theta[parent == len(arrays.node_vtree) - 1] += log_total
+    kept = np.flatnonzero(np.any(log_theta > -np.inf, axis=1))
+    log_theta, owner = log_theta[kept], parent[kept]
+    # A sum that a component never comes to has no parameters of its own there: even ones.
+    is_alive = np.zeros((len(arrays.node_vtree), len(possible)), dtype=np.bool_)
+    np.logical_or.at(is_alive, owner, log_theta > -np.inf)
+    even = -np.log(np.bincount(owner, minlength=len(is_alive))[owner])
+    log_theta = np.where(is_alive[owner], log_theta, even[:, np.newaxis])
+    numbered = _keep(arrays, kept, np.arange(len(kept)))  # its parameters say which edge each was
+    log_theta = log_theta[numbered.edge_log_theta.astype(np.int64)]
+    return Mixture(
+        numbered.with_parameters(log_theta.max(axis=1)), log_theta, log_share[possible] - log_total
+    )
+
+
+def one_component(circuit: Circuit) -> Mixture:
+    """A circuit as a mixture."""
+    return Mixture(circuit, np.array(circuit.edge_log_theta)[:, np.newaxis], np.zeros(1))
+
+
+def _keep(arrays: Weighted, kept: AnyArray, edge_log_theta: AnyArray) -> Circuit:
+    """The circuit of some of the edges, with these parameters."""
+    root = len(arrays.node_vtree) - 1
+    parent = _edge_parent(arrays.node_edges)[kept]
+    left, right = arrays.edge_left[kept], arrays.edge_right[kept]
 
     # A sum of one literal is that literal: its weight, 1 by now, says nothing.
     is_only = np.bincount(parent, minlength=root + 1)[parent] == 1
@@ -72,12 +129,12 @@ def settle(
     number = np.append(np.arange(root + 1, dtype=np.int32), np.int32(NONE))  # NONE stays NONE
     number[parent[alone]] = left[alone]
     return assemble(
-        vtree,
+        arrays.vtree,
         arrays.node_vtree,
         edge_parent=parent,
         edge_left=number[left],
         edge_right=number[right],
-        edge_log_theta=log_theta[kept],
+        edge_log_theta=edge_log_theta,
         root=root,
         feature_names=arrays.feature_names,
     )

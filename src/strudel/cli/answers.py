@@ -36,6 +36,7 @@ class Question:
     has_evidence: bool
     k: int
     max_seconds: float | None
+    event: Any
     of: FloatArray | None
     variables: list[str] | None
     a: list[str] | None
@@ -204,6 +205,14 @@ def find_conditional(question: Question) -> list[Answer]:
     assert question.of is not None
     rows = np.repeat(question.of, len(question.rows), axis=0)
     return _probabilities(log_conditional(question.model, rows, question.rows))
+
+
+def find_probability(question: Question) -> list[Answer]:
+    """The probability of an event."""
+    from strudel.algebra.probability import probability
+
+    log_p = probability(question.model, question.event, question.rows, log=True)
+    return [{"event": str(question.event)} | answer for answer in _probabilities(np.asarray(log_p))]
 
 
 def _probabilities(log_p: FloatArray) -> list[Answer]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -28,6 +28,7 @@ GivenOption = Annotated[
         help="What is known: values by name, or a table with some of the columns.",
     ),
 ]
+FORMULA_FILES = (".cnf", ".dnf", ".nnf", ".sdd")
 WORDS = {"0": 0, "1": 1, "false": 0, "true": 1}
 
 
@@ -59,6 +60,17 @@ def read_values(model: Model, text: str, option: str) -> FloatArray:
             raise InputError(f"{option} names {name!r} twice.")
         row[0, var] = WORDS[value.lower()]
     return row
+
+
+def read_event(model: Model, text: str) -> Any:
+    """An event as text, or from the file of a formula."""
+    from strudel.logic.event_forms import as_event
+
+    if Path(text.removesuffix(".gz")).suffix in FORMULA_FILES:
+        from strudel.io.formats import read
+
+        return as_event(read(text), model.n_vars, model.feature_names)
+    return as_event(text, model.n_vars, model.feature_names)
 
 
 def read_variables(model: Model, text: str | None, option: str) -> list[str] | None:

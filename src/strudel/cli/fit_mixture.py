@@ -94,7 +94,8 @@ def _valid_rows(parts: dict[str, Table]) -> Any:
 def log_likelihoods(model: StrudelMixture, parts: dict[str, Table]) -> dict[str, float]:
     """Mean log-likelihood of the training, validation and, if there are any, test rows."""
     # The same seed holds out the same rows again.
-    rows = model._learning_rows(parts["train"].X, _valid_rows(parts), None)
+    search = model._search_options()
+    rows = model._learning_rows(parts["train"].X, _valid_rows(parts), None, search)
     assert rows.valid is not None  # the command always has some
     likelihood = {
         "train": model.score(rows.train.unpack()),

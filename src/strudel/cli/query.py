@@ -15,7 +15,7 @@ import typer
 
 from strudel.cli import answers
 from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
-from strudel.cli.evidence import GivenOption, read_given, read_values, read_variables
+from strudel.cli.evidence import GivenOption, read_event, read_given, read_values, read_variables
 from strudel.cli.models import ModelArgument, read_model
 
 SHOWN_LINES = 20  # of one answer
@@ -35,6 +35,7 @@ class What(StrEnum):
     COUNT = "count"
     PAIRS = "pairs"
     RESPONSIBILITIES = "responsibilities"
+    PROBABILITY = "probability"
 
 
 ANSWERS = {  # how to find each answer, and how to show it
@@ -48,8 +49,10 @@ ANSWERS = {  # how to find each answer, and how to show it
     What.COUNT: (answers.find_counts, answers.show_counts),
     What.PAIRS: (answers.find_pairs, answers.show_pairs),
     What.RESPONSIBILITIES: (answers.find_responsibilities, answers.show_responsibilities),
+    What.PROBABILITY: (answers.find_probability, answers.show_probability),
 }
 OWNERS = {  # which questions an option belongs to
+    "EVENT": (What.PROBABILITY,),
     "-k": (What.MAP,),
     "--variables": (What.MARGINAL, What.MMAP, What.COUNT, What.PAIRS),
     "--of": (What.CONDITIONAL,),
@@ -61,12 +64,17 @@ NEEDS = {
     What.MMAP: ("--variables",),
     What.CONDITIONAL: ("--of",),
     What.INFORMATION: ("--a", "--b"),
+    What.PROBABILITY: ("EVENT",),
 }
 
 
 def query(
     model: ModelArgument,
     what: Annotated[What, typer.Argument(metavar="WHAT", help="One of the questions above.")],
+    event: Annotated[
+        str | None,
+        typer.Argument(metavar="[EVENT]", help="probability: of this event, such as 'x1 & ~x2'."),
+    ] = None,
     given: GivenOption = None,
     k: Annotated[int | None, typer.Option("-k", min=1, help="map: how many states.")] = None,
     variables: Annotated[
@@ -100,11 +108,14 @@ def query(
     count             how many of --variables, or of all, are 1
     pairs             which variables go together
     responsibilities  how probable each component of a mixture is
+    probability       how probable an EVENT is, as in "a & ~(b | c)" or "at_least(2, a, b, c)",
+                      or in a .cnf, .dnf, .nnf or .sdd file
 
     Everything is meant given what --given says; a table asks once for each of its rows. Of long
     answers you see first what is most probable, most changed or least expected.
     """  # noqa: D301
     asked = {
+        "EVENT": event,
         "-k": k,
         "--variables": variables,
         "--of": of,
@@ -120,6 +131,7 @@ def query(
         has_evidence=given is not None,
         k=k or 1,
         max_seconds=max_seconds,
+        event=None if event is None else read_event(held, event),
         of=None if of is None else read_values(held, of, "--of"),
         variables=read_variables(held, variables, "--variables"),
         a=read_variables(held, a, "--a"),

@@ -26,10 +26,13 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.errors import FileFormatError
 from strudel.io.archive import Archive, as_json, expect, read_archive, write_archive
+from strudel.logic.events import Event, children_first
 from strudel.trees.vtree import Vtree
 
 FORMAT = "strudel"
 VERSION = 2  # the newest that is read; circuits are still written as 1, which every version reads
+
+MAX_EVENT_SIZE = 10**5  # parts of an event that is saved; shared ones count each time
 
 State: TypeAlias = tuple[dict[str, Any], dict[str, AnyArray]]  # for meta.json, and the arrays
 
@@ -65,7 +68,7 @@ def save(
     ----------
     model : Circuit, Mixture, or a fitted estimator
         What to keep. Options that are not plain values, such as a random generator, are saved as
-        None and named in the provenance.
+        None and named in the provenance; a constraint is saved as text.
     path : path-like
         Usually ends in ``.strudel``.
     provenance : dict, optional
@@ -225,7 +228,10 @@ def _estimator_state(model: Any) -> State:
     holds = ESTIMATORS[type(model).__name__].holds
     check_is_fitted(model, f"{holds}_")
     meta, arrays = WRITERS[holds](getattr(model, f"{holds}_"))
-    plain = {name: as_json(value) for name, value in model.get_params(deep=False).items()}
+    options = model.get_params(deep=False)
+    if isinstance(options.get("constraint"), Event):
+        options["constraint"] = _event_text(options["constraint"]) or options["constraint"]
+    plain = {name: as_json(value) for name, value in options.items()}
     params = {name: None if text is None else json.loads(text) for name, text in plain.items()}
     meta |= {
         "class": type(model).__name__,
@@ -246,6 +252,16 @@ def _estimator_state(model: Any) -> State:
         meta["history"], columns = _history_state(model.history_)
         arrays |= columns
     return meta, arrays
+
+
+def _event_text(event: Event) -> str | None:
+    """An event as text that `parse_event` reads; None if it is too long, or holds an SDD."""
+    size: dict[int, int] = {}
+    for part, _ in children_first(event, flat=False):
+        size[id(part)] = 1 + sum(size[id(child)] for child in part.children)
+        if part.kind == "sdd" or size[id(part)] > MAX_EVENT_SIZE:
+            return None
+    return str(event)
 
 
 def _estimator_from_state(archive: Archive) -> Any:

@@ -11,10 +11,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from strudel._types import AnyArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.circuits.flows import flow_log_likelihood
+from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.data.validation import as_bits
+from strudel.errors import CircuitPropertyError
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.history import History
@@ -33,6 +37,7 @@ def learn_structure(
     search: SearchOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
+    first: Circuit | None = None,
 ) -> tuple[Circuit, History]:
     """Learn a structured-decomposable, deterministic circuit by greedy splits (Algorithm 2).
 
@@ -49,6 +54,10 @@ def learn_structure(
         Used by the random scores only.
     on_split : callable, optional
         Called with the history after every split, for progress.
+    first : Circuit, optional
+        Where to start, instead of the circuit of `search.init`: deterministic, in normal form, and
+        with every row possible. Its parameters do not matter. Splits never make a row possible
+        that it excludes, so a circuit of a logical constraint (`uniform_circuit`) stays one.
 
     Returns
     -------
@@ -66,7 +75,9 @@ def learn_structure(
     True
     """
     search = search or SearchOptions()
-    train_bits, growing, history = grow(train, valid, search=search, rng=rng, on_split=on_split)
+    train_bits, growing, history = grow(
+        train, valid, search=search, rng=rng, on_split=on_split, first=first
+    )
     try:
         best = growing.snapshot(history.best)
     except KeyboardInterrupt:  # the search is over: finish what it found
@@ -87,15 +98,20 @@ def grow(
     search: SearchOptions,
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
+    first: Circuit | None = None,
 ) -> tuple[BitMatrix, GrowingCircuit, History]:
     """The search itself: the training rows as it saw them, and every circuit it passed."""
     rng = np.random.default_rng(rng)
     history = History()
-    train_bits = _merged(as_bits(train))
-    valid_bits = _empty_like(train_bits) if valid is None else _merged(as_bits(valid))
+    train_bits = as_bits(train)
+    valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
     _check(train_bits, valid_bits, search)
+    if first is not None:
+        check_first(first, train_bits, valid_bits)
+    train_bits, valid_bits = _merged(train_bits), _merged(valid_bits)
 
-    first = first_circuit(train_bits, search)
+    if first is None:
+        first = first_circuit(train_bits, search)
     growing = GrowingCircuit(
         first,
         train_bits,
@@ -127,6 +143,34 @@ def first_circuit(train: BitMatrix, search: SearchOptions) -> Circuit:
     if search.init == "independent":
         return compile_factorized(vtree)
     return compile_chow_liu(tree, vtree)
+
+
+def check_first(first: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
+    """Refuse a circuit that cannot be grown, or that excludes a row it should learn from."""
+    if first.n_vars != train.n_vars:
+        raise ValueError(
+            f"The training rows have {train.n_vars} columns, but the first circuit has "
+            f"{first.n_vars} variables."
+        )
+    check_in_normal_form(first, "learn_structure")
+    if not first.is_deterministic:
+        raise CircuitPropertyError(
+            "learn_structure starts from a deterministic circuit, but "
+            f"{why_not_deterministic(first)}."
+        )
+    for name, bits in (("training", train), ("validation", valid)):
+        impossible = impossible_rows(first, bits)
+        if len(impossible):
+            raise ValueError(
+                f"The first circuit must give every row a chance, but row {impossible[0]} of the "
+                f"{name} rows satisfies none of its products."
+            )
+
+
+def impossible_rows(circuit: Circuit, bits: BitMatrix) -> AnyArray:
+    """The rows that no parameters of a deterministic circuit make possible."""
+    no_choice = circuit.with_parameters(np.zeros(circuit.n_edges))
+    return np.flatnonzero(flow_log_likelihood(no_choice, bits) == -np.inf)
 
 
 def _merged(bits: BitMatrix) -> BitMatrix:

@@ -122,6 +122,47 @@ class Sdd:
         return f"Sdd(n_vars={self.n_vars}, n_decisions={n_decisions}, n_elements={self.n_elements})"
 
 
+def reached_nodes(sdd: Sdd) -> NDArray[np.int64]:
+    """The nodes below the root, itself included, in order.
+
+    Examples
+    --------
+    >>> from strudel import Vtree
+    >>> sdd = Sdd.from_decisions(Vtree.from_nested((0, 1)), [(2, [(2, 4), (3, 1)])], root=6)
+    >>> reached_nodes(sdd)
+    array([1, 2, 3, 4, 6])
+    """
+    used = np.zeros(sdd.n_nodes, dtype=np.bool_)
+    used[sdd.root] = True
+    for node in range(sdd.n_nodes - 1, sdd.first_decision - 1, -1):
+        if used[node]:
+            here = slice(sdd.node_start[node], sdd.node_start[node + 1])
+            used[sdd.element_prime[here]] = used[sdd.element_sub[here]] = True
+    return np.flatnonzero(used)
+
+
+def without_unused(sdd: Sdd) -> Sdd:
+    """The same SDD without decisions that the root does not reach.
+
+    Examples
+    --------
+    >>> from strudel import Vtree
+    >>> decisions = [(2, [(2, 4), (3, 1)]), (2, [(2, 1), (3, 5)])]
+    >>> without_unused(Sdd.from_decisions(Vtree.from_nested((0, 1)), decisions, root=7))
+    Sdd(n_vars=2, n_decisions=1, n_elements=2)
+    """
+    first = sdd.first_decision
+    kept = reached_nodes(sdd)
+    kept = kept[kept >= first]
+    number = np.arange(sdd.n_nodes)
+    number[kept] = first + np.arange(len(kept))
+    decisions = [
+        (int(sdd.node_vtree[n]), [(int(number[p]), int(number[s])) for p, s in sdd.elements(n)])
+        for n in kept.tolist()
+    ]
+    return Sdd.from_decisions(sdd.vtree, decisions, int(number[sdd.root]))
+
+
 def nnf_from_sdd(sdd: Sdd) -> Nnf:
     """The same formula without its vtree: an or of ands for every decision.
 
@@ -132,15 +173,9 @@ def nnf_from_sdd(sdd: Sdd) -> Nnf:
     >>> nnf_from_sdd(sdd).holds([[0, 0], [0, 1], [1, 1]])
     array([ True, False,  True])
     """
-    used = np.zeros(sdd.n_nodes, dtype=np.bool_)
-    used[sdd.root] = True
-    for node in range(sdd.n_nodes - 1, sdd.first_decision - 1, -1):
-        if used[node]:
-            here = slice(sdd.node_start[node], sdd.node_start[node + 1])
-            used[sdd.element_prime[here]] = used[sdd.element_sub[here]] = True
     nodes: list[tuple[int, object]] = []
     number: dict[int, int] = {}
-    for node in np.flatnonzero(used).tolist():
+    for node in reached_nodes(sdd).tolist():
         if node in (FALSE, TRUE):
             nodes.append((AND if node == TRUE else OR, []))
         elif node < sdd.first_decision:

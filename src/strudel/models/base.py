@@ -11,8 +11,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from strudel._types import ByteArray, FloatArray
+from strudel.algebra.probability import probability
+from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_binary, check_sample_weight
+from strudel.learning.options import SearchOptions
+from strudel.models.constraint import check_satisfied, first_circuit_under
 from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
 from strudel.queries.likelihood import log_likelihood
@@ -92,6 +96,10 @@ class QueryMethods:
         """Probability that exactly j of some variables are 1, for every j."""
         return count_distribution(self._fitted(), variables, given)
 
+    def probability(self, event: Any, given: Any = None, **options: Any) -> float | FloatArray:
+        """Probability of a logical event."""
+        return probability(self._fitted(), event, given, **options)
+
     def _fitted(self) -> Any:
         check_is_fitted(self)
         return model_of(self)
@@ -107,6 +115,7 @@ class LearningRows(NamedTuple):
     train: BitMatrix
     valid: BitMatrix | None
     rng: np.random.Generator
+    first: Circuit | None  # where a constraint makes the search start
 
 
 class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -114,8 +123,11 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
 
     validation_fraction: float | None
     random_state: Any
+    constraint: Any
 
-    def _learning_rows(self, X: Any, X_valid: Any, sample_weight: Any) -> LearningRows:
+    def _learning_rows(
+        self, X: Any, X_valid: Any, sample_weight: Any, search: SearchOptions
+    ) -> LearningRows:
         """Check everything, then hold out validation rows if there are none."""
         fraction = self.validation_fraction
         is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
@@ -124,22 +136,33 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
                 f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
             )
         # All is checked before anything is kept: a refused table leaves a fitted model alone.
-        train, _ = check_binary(X)
+        table, names = check_binary(X)
+        valid = valid_weight = None
         if X_valid is not None:
-            check_binary(X_valid, n_vars=train.shape[1], name="X_valid")
+            valid, _ = check_binary(X_valid, n_vars=table.shape[1], name="X_valid")
             _check_same_features(X, X_valid)
-        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(train))
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(table))
         random_state = check_random_state(self.random_state)
-        train = check_rows(self, X, reset=True)
-        valid = None if X_valid is None else check_rows(self, X_valid, reset=False, name="X_valid")
-        self.data_ = _describe(train)
-        valid_weight = None
+        train = table
         if valid is None:
-            train, valid, weight, valid_weight = self._hold_out(train, weight, random_state)
+            train, valid, weight, valid_weight = self._hold_out(table, weight, random_state)
+        train_bits = _pack_rows_that_count(train, weight)
+        first = None
+        if self.constraint is not None:
+            first = first_circuit_under(self.constraint, train_bits, search, names)
+            check_satisfied(first, table, names)
+            if X_valid is not None:
+                assert valid is not None
+                check_satisfied(first, valid, names, "X_valid")
+        check_rows(self, X, reset=True)
+        if X_valid is not None:
+            check_rows(self, X_valid, reset=False, name="X_valid")
+        self.data_ = _describe(table)
         return LearningRows(
-            _pack_rows_that_count(train, weight),
+            train_bits,
             None if valid is None else _pack_rows_that_count(valid, valid_weight),
             np.random.default_rng(random_state.randint(2**31)),
+            first,
         )
 
     def _hold_out(

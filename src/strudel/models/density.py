@@ -42,6 +42,11 @@ class Strudel(DensityEstimator):
         the search then needs one of the bounds.
     tie_rule : {"root_first", "depth_first"}, default="root_first"
         Which of several edges with equally many rows comes first.
+    constraint : event, optional
+        What every row satisfies: a formula over `variables`, a string such as ``"a >> (b | c)"``, a
+        CNF, DNF or SDD. The search starts from its SDD times the circuit of `init`, and every row
+        that violates it has probability zero. Needs PySDD (extra ``logic``), unless it is a count
+        of variables such as ``"exactly(1, a, b, c)"``, a conjunction or a single clause.
     random_state : int, RandomState or None
         For the held-out rows and the random scores.
     n_jobs : int or None
@@ -67,6 +72,10 @@ class Strudel(DensityEstimator):
     >>> model = Strudel(random_state=0).fit(X)
     >>> bool(model.score(X) > -6 * np.log(2))  # better than fair coins
     True
+    >>> X = X[X.any(axis=1)]
+    >>> model = Strudel(constraint="at_least(1, x0, x1, x2, x3, x4, x5)", random_state=0).fit(X)
+    >>> model.log_likelihood([[0] * 6])
+    array([-inf])
     """
 
     def __init__(
@@ -84,6 +93,7 @@ class Strudel(DensityEstimator):
         copy_depth: int = 1,
         validation_fraction: float | None = 0.1,
         tie_rule: str = "root_first",
+        constraint: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -100,6 +110,7 @@ class Strudel(DensityEstimator):
         self.copy_depth = copy_depth
         self.validation_fraction = validation_fraction
         self.tie_rule = tie_rule
+        self.constraint = constraint
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -112,7 +123,8 @@ class Strudel(DensityEstimator):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_vars)
-            0 and 1; numpy, lists, scipy sparse, pandas, polars.
+            0 and 1; numpy, lists, scipy sparse, pandas, polars. A row that violates the constraint
+            is an error.
         y : ignored
         X_valid : array-like of shape (n_valid, n_vars), optional
             Rows that decide when to stop; a part of `X` is held out when not given.
@@ -135,7 +147,7 @@ class Strudel(DensityEstimator):
     ) -> Strudel:
         """`fit` with a callback for progress."""
         search = self._options()
-        rows = self._learning_rows(X, X_valid, sample_weight)
+        rows = self._learning_rows(X, X_valid, sample_weight, search)
         with use_threads(self.n_jobs):
             circuit, self.history_ = learn_structure(
                 rows.train,
@@ -143,6 +155,7 @@ class Strudel(DensityEstimator):
                 search=search,
                 rng=rows.rng,
                 on_split=on_split or (_Reporter() if self.verbose else None),
+                first=rows.first,
             )
         self.circuit_: Circuit = circuit.with_names(self._feature_names())
         if self.history_.stopped_because == "interrupted":

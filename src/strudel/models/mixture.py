@@ -81,6 +81,8 @@ class StrudelMixture(DensityEstimator):
         on the seed alone.
     edge_score, variable_score, init, copy_depth, max_splits, max_edges
         Options of the structure search, as in `Strudel`.
+    constraint : event, optional
+        What every row satisfies, as in `Strudel`.
     validation_fraction : float or None, default=0.1
         Rows held out when `fit` gets no `X_valid`; None holds nothing out, and nothing can be
         chosen then.
@@ -137,6 +139,7 @@ class StrudelMixture(DensityEstimator):
         copy_depth: int = 1,
         max_splits: int | None = None,
         max_edges: int | None = None,
+        constraint: Any = None,
         validation_fraction: float | None = 0.1,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -161,6 +164,7 @@ class StrudelMixture(DensityEstimator):
         self.copy_depth = copy_depth
         self.max_splits = max_splits
         self.max_edges = max_edges
+        self.constraint = constraint
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -174,7 +178,8 @@ class StrudelMixture(DensityEstimator):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_vars)
-            0 and 1; numpy, lists, scipy sparse, pandas, polars.
+            0 and 1; numpy, lists, scipy sparse, pandas, polars. A row that violates the constraint
+            is an error.
         y : ignored
         X_valid : array-like of shape (n_valid, n_vars), optional
             Rows by which everything is chosen; a part of `X` is held out when not given.
@@ -206,7 +211,7 @@ class StrudelMixture(DensityEstimator):
             if options.pseudocount == "auto":
                 options = replace(options, pseudocount=1.0)
         started = time.perf_counter()
-        rows = self._learning_rows(X, X_valid, sample_weight)
+        rows = self._learning_rows(X, X_valid, sample_weight, search)
         tell = on_progress or (_print if self.verbose else _ignore)
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
@@ -236,7 +241,9 @@ class StrudelMixture(DensityEstimator):
     ) -> LearnedMixture:
         """Grow a structure, choose what is to be chosen, and train."""
         tell("growing the structure")
-        _, growing, splits = grow(rows.train, rows.valid, search=search, rng=rows.rng)
+        _, growing, splits = grow(
+            rows.train, rows.valid, search=search, rng=rows.rng, first=rows.first
+        )
         last = len(splits) - 1  # fewer than asked for if nothing was left to split
         prefixes = prefixes_of(splits.best) if self.n_splits == "auto" else [last]
         sizes = self._sizes()

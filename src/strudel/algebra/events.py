@@ -1,0 +1,74 @@
+"""Events as circuits on a model's vtree, and the pairs of such a circuit with a model.
+
+In:  a circuit or mixture, and whatever may stand for an event.
+Out: a circuit that is 1 on the rows of the event and 0 on all others; `EventPairs`, with one column
+     of log-weights per component.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from strudel._types import FloatArray
+from strudel.algebra.operands import columns_of, need_deterministic, two_models
+from strudel.algebra.pairs import Pairs, find_pairs
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.properties import check_in_normal_form
+from strudel.logic.compile_event import compile_event
+from strudel.logic.event_circuit import event_circuit
+from strudel.logic.event_forms import as_event
+from strudel.logic.names import names_of, places_of
+from strudel.logic.simple_events import SimpleEvent, simple_event
+from strudel.queries.model import Model, structure_of
+
+
+class EventPairs(NamedTuple):
+    """The pairs of nodes of a model and an event; None if no row of the event is possible."""
+
+    structure: Circuit
+    pairs: Pairs
+    edge_log_weight: FloatArray  # (n_edges of the pairs, n_components)
+
+
+def simple_event_of(model: Model, event: Any) -> SimpleEvent | None:
+    """The event as literals and a count, if it is no more than that."""
+    if isinstance(event, Circuit):
+        return None
+    place = places_of(names_of(model.n_vars, model.feature_names))
+    return simple_event(as_event(event, model.n_vars, model.feature_names), place)
+
+
+def event_pairs(model: Model, event: Any, query: str, max_pairs: int) -> EventPairs | None:
+    """Find the pairs of a model and an event, once for all components."""
+    structure = structure_of(model)
+    if not structure.is_in_normal_form:
+        check_in_normal_form(structure, query)
+    if isinstance(event, Circuit):
+        found: Circuit | None = _checked(event, query)
+    else:
+        found = event_circuit(compile_event(event, structure.vtree, structure.feature_names))
+    if found is None:
+        return None
+    two_models(model, found, query)  # raises unless they share a vtree and names
+    structure, log_theta, _ = columns_of(model)
+    structure = structure.with_names(structure.feature_names or found.feature_names)
+    pairs = find_pairs(structure, found, query, max_pairs)
+    if len(pairs.pair_p) == 0:
+        return None
+    # Edges of the event that pairs meet have weight 1, and so has a bare literal of the model.
+    weight = np.concatenate([log_theta, np.zeros((1, log_theta.shape[1]))])[pairs.edge_p]
+    return EventPairs(structure, pairs, weight)
+
+
+def _checked(event: Circuit, query: str) -> Circuit:
+    """A circuit that someone gives for an event."""
+    log_theta = event.edge_log_theta
+    if np.any((log_theta != 0.0) & (log_theta != -np.inf)):
+        raise ValueError(
+            "An event must have parameters 0 and 1 only, so that it holds or not; use multiply "
+            "for any other circuit."
+        )
+    need_deterministic(event, f"{query} counts every row of an event once")
+    return event

@@ -1,0 +1,178 @@
+"""The probability of an event.
+
+In:  a circuit, a mixture or a fitted estimator; an event; what is given.
+Out: an exact probability, or one per row.
+
+Conjunctions are evidence. Counts are one pass of polynomials (`queries/counting.py`). All else is
+compiled to an SDD on the model's own vtree, whose pairs with the circuit are added up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from strudel._types import AnyArray, FloatArray
+from strudel.algebra.events import EventPairs, event_pairs, simple_event_of
+from strudel.algebra.pairs import MAX_PAIRS
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, _evaluate_log
+from strudel.circuits.mixture import Mixture
+from strudel.logic.event_forms import as_event, is_formula
+from strudel.logic.simple_events import SimpleEvent
+from strudel.queries.arguments import given_rows
+from strudel.queries.counting import count_distribution
+from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.model import Model, model_of, structure_of
+from strudel.queries.passes import decode, distinct_rows, encode
+from strudel.queries.probabilities import log_probabilities
+
+
+def probability(
+    model: Any, event: Any, given: Any = None, *, log: bool = False, max_pairs: int = MAX_PAIRS
+) -> float | FloatArray:
+    """The probability of an event, given evidence.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        In normal form.
+    event : Event, str, Cnf, Dnf, Nnf, Sdd, dict, row, or Circuit
+        For example ``"a & ~(b | c)"``, an expression of `variables`, or what `read` makes of a
+        formula's file. A circuit must be deterministic, on the model's vtree, with parameters 0
+        and 1 only.
+    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, dict, or event, optional
+        0, 1, or NaN where the value is unknown; nothing is known by default. It may also be an
+        event itself.
+    log : bool
+        Whether to give the natural logarithm, which tells small probabilities apart.
+    max_pairs : int
+        The most pairs of nodes, and of edges, of the model and the compiled event that may be met,
+        at about 60 bytes each.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_rows,) where `given` is a table
+
+    Raises
+    ------
+    ValueError
+        Where what is given has probability zero, or the event cannot be read.
+    MissingDependencyError
+        Without PySDD, if the event needs it. Rows, conjunctions, single clauses, counts of
+        variables and SDDs on the model's vtree do not.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit, variables
+    >>> circuit = figure_1_circuit()
+    >>> round(probability(circuit, "X1 & ~(X2 | X3)"), 4)
+    0.14
+    >>> x = variables(circuit)
+    >>> round(probability(circuit, x["X1"] >> x["X2"], given={"X3": 1}), 4)
+    0.96
+    >>> round(probability(circuit, "at_least(2, X1, X2, X4)"), 4)
+    0.5656
+    """
+    model = model_of(model)
+    if is_formula(given):
+        nothing = np.full((1, model.n_vars), np.nan)
+        log_given = _log_probabilities(model, given, nothing, max_pairs)
+        if log_given[0] == -np.inf:
+            raise ValueError(
+                "The event that is given has probability zero under the model, so nothing can be "
+                "said given it."
+            )
+        if isinstance(event, Circuit):
+            raise TypeError("Given an event, ask for an event that is not itself a circuit.")
+        both = as_event(event, model.n_vars, model.feature_names)
+        both = both & as_event(given, model.n_vars, model.feature_names)
+        log_joint, is_single = _log_probabilities(model, both, nothing, max_pairs), True
+    else:
+        rows, is_single = given_rows(model, given)
+        log_given = log_probabilities(model, rows, "probability")
+        raise_if_impossible(log_given)
+        log_joint = _log_probabilities(model, event, rows, max_pairs)
+    found = np.minimum(log_joint - log_given, 0.0)  # rounding may leave 1e-16
+    if not log:
+        found = np.exp(found)
+    return float(found[0]) if is_single else found
+
+
+def _log_probabilities(
+    model: Model, event: Any, evidence: FloatArray, max_pairs: int
+) -> FloatArray:
+    """Log-probability of the event together with every row of evidence."""
+    codes, place = distinct_rows(encode(evidence))
+    rows = decode(codes)
+    simple = simple_event_of(model, event)
+    if simple is not None:
+        return _simple_log_probabilities(model, simple, rows)[place]
+    found = event_pairs(model, event, "probability", max_pairs)
+    if found is None:
+        return np.full(len(evidence), -np.inf)
+    return _pairs_log_probabilities(model, found, rows)[place]
+
+
+def _pairs_log_probabilities(model: Model, found: EventPairs, rows: FloatArray) -> FloatArray:
+    """One pass over the pairs per component."""
+    pairs = found.pairs
+    block_rows = max(MIN_BLOCK_ROWS, BLOCK_VALUES // len(pairs.node_edges))
+    log_p = np.empty((found.edge_log_weight.shape[1], len(rows)))
+    for c in range(len(log_p)):
+        weight = np.ascontiguousarray(found.edge_log_weight[:, c])
+        _evaluate_log(
+            rows,
+            pairs.node_edges,
+            pairs.edge_left,
+            pairs.edge_right,
+            weight,
+            block_rows,
+            log_p[c],
+        )
+    if isinstance(model, Mixture):
+        return np.asarray(logsumexp(log_p + model.log_weight[:, np.newaxis], axis=0))
+    return log_p[0]
+
+
+def _simple_log_probabilities(model: Model, simple: SimpleEvent, rows: FloatArray) -> FloatArray:
+    """Literals are evidence, and counts have a pass of their own."""
+    literals = np.array(simple.literals, dtype=np.int64)
+    var, value = literals // 2, literals % 2
+    is_against = np.any(rows[:, var] == 1 - value, axis=1)
+    rows = rows.copy()
+    rows[:, var] = value
+    log_p = log_probabilities(model, rows, "probability")
+    log_p[is_against] = -np.inf
+    if not simple.counted:
+        return log_p if simple.low == 0 else np.full(len(rows), -np.inf)
+    is_possible = log_p > -np.inf
+    if is_possible.any():
+        counts = _counts(model, np.array(simple.counted), rows[is_possible])
+        with np.errstate(divide="ignore"):
+            log_p[is_possible] += np.log(counts[:, simple.low : simple.high + 1].sum(axis=1))
+    return log_p
+
+
+def _counts(model: Model, counted: AnyArray, rows: FloatArray) -> FloatArray:
+    """The probability of every number of literals that hold, given each row."""
+    flipped = counted[counted % 2 == 0] // 2
+    if len(flipped):  # count zeros of these variables as ones of others
+        model, rows = _flip(model, flipped), rows.copy()
+        rows[:, flipped] = 1.0 - rows[:, flipped]
+    return count_distribution(model, (counted // 2).tolist(), rows)
+
+
+def _flip(model: Model, variables: AnyArray) -> Model:
+    """The model of the same table with the zeros and ones of some columns exchanged."""
+    circuit = structure_of(model)
+    number = np.arange(circuit.n_nodes + 1, dtype=np.int32)
+    number[-1] = -1  # NONE stays NONE
+    number[2 * variables], number[2 * variables + 1] = 2 * variables + 1, 2 * variables
+    circuit = replace(
+        circuit, edge_left=number[circuit.edge_left], edge_right=number[circuit.edge_right]
+    )
+    return replace(model, structure=circuit) if isinstance(model, Mixture) else circuit

@@ -1,0 +1,90 @@
+"""Events to SDDs on a model's own vtree.
+
+In:  whatever may stand for an event, a `Vtree`, and the names of its variables.
+Out: `Sdd`.
+
+Simple events (`simple_events`) are built directly; all others by PySDD (`pysdd_compiler`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from strudel.errors import CircuitPropertyError
+from strudel.logic.event_circuit import event_circuit
+from strudel.logic.event_forms import as_event
+from strudel.logic.names import names_of, places_of
+from strudel.logic.pysdd_compiler import compile_with_pysdd
+from strudel.logic.sdd import Sdd
+from strudel.logic.simple_events import simple_event, simple_sdd
+from strudel.trees.vtree import Vtree
+
+
+def compile_event(event: Any, vtree: Vtree, feature_names: Sequence[str] | None = None) -> Sdd:
+    """Compile an event to an SDD.
+
+    Parameters
+    ----------
+    event : Event, str, Cnf, Dnf, Nnf, Sdd, dict, or row
+        A dict or a row is the event that the variables have these values.
+    vtree : Vtree
+        What the SDD follows; usually that of a circuit.
+    feature_names : sequence of str, optional
+        The names of the variables; x0, x1, ... by default.
+
+    Returns
+    -------
+    Sdd
+        On `vtree`, holding for exactly the rows of the event.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without PySDD, unless the event is a row, a conjunction of literals, a single clause, a
+        count of literals, a count and a conjunction, or an SDD on this vtree.
+
+    Examples
+    --------
+    >>> from strudel import balanced_vtree
+    >>> sdd = compile_event("at_least(2, a, b, c)", balanced_vtree(3), ("a", "b", "c"))
+    >>> sdd.holds([[1, 0, 1], [0, 0, 1]])
+    array([ True, False])
+    """
+    found = as_event(event, vtree.n_vars, feature_names)
+    if found.kind == "sdd" and found.sdd is not None and found.sdd.vtree == vtree:
+        return _checked(_on(found.sdd, vtree))
+    place = places_of(names_of(vtree.n_vars, feature_names))
+    simple = simple_event(found, place)
+    if simple is not None:
+        return simple_sdd(simple, vtree)
+    return compile_with_pysdd(found, vtree, place)
+
+
+def _on(sdd: Sdd, vtree: Vtree) -> Sdd:
+    """The same SDD with the node numbers of an equal vtree."""
+    if sdd.vtree is vtree:
+        return sdd
+    mine, theirs = (np.lexsort(tree.node_span) for tree in (vtree, sdd.vtree))
+    number = np.empty(vtree.n_nodes + 1, dtype=np.int32)
+    number[theirs], number[-1] = mine, -1  # NONE stays NONE
+    return Sdd(
+        vtree,
+        number[sdd.node_vtree],
+        sdd.node_start.copy(),
+        sdd.element_prime.copy(),
+        sdd.element_sub.copy(),
+        sdd.root,
+    )
+
+
+def _checked(sdd: Sdd) -> Sdd:
+    """Refuse what comes from elsewhere and counts rows twice."""
+    circuit = event_circuit(sdd)
+    if circuit is not None and not circuit.is_deterministic:
+        raise CircuitPropertyError(
+            "This SDD is none: two primes of one of its decisions hold together for some row."
+        )
+    return sdd

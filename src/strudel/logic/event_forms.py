@@ -1,0 +1,110 @@
+"""Whatever may stand for an event, as an `Event`.
+
+In:  an event, a string, a `Cnf`, `Dnf`, `Nnf` or `Sdd`, a dict of values, or one row.
+Out: `Event`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from strudel.data.validation import check_evidence
+from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
+from strudel.logic.formula import Cnf, Dnf
+from strudel.logic.grammar import parse_event
+from strudel.logic.names import names_of, places_of
+from strudel.logic.nnf import AND, LITERAL, Nnf
+from strudel.logic.sdd import Sdd
+
+FORMULAS = (Cnf, Dnf, Nnf, Sdd)
+
+
+def is_formula(item: Any) -> bool:
+    """Whether something is an event and not a row or rows of values.
+
+    Examples
+    --------
+    >>> is_formula("a | b"), is_formula({"a": 1})
+    (True, False)
+    """
+    return isinstance(item, (Event, str, bool, np.bool_, *FORMULAS))
+
+
+def as_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None) -> Event:
+    """An event over the variables of a model.
+
+    Examples
+    --------
+    >>> as_event("a -> b", 2, ("a", "b"))
+    Event('a >> b')
+    >>> as_event([1, np.nan, 0], 3)
+    Event('x0 & ~x2')
+    """
+    if isinstance(item, str):
+        return parse_event(item, places_of(names_of(n_vars, feature_names)))
+    if isinstance(item, FORMULAS) and item.n_vars > n_vars:
+        raise ValueError(
+            f"The event is over {item.n_vars} variables, but the model has {n_vars} only."
+        )
+    found = None if isinstance(item, Mapping) else event_of(item)
+    if found is not None:
+        return found
+    rows = check_evidence(item, n_vars=n_vars, feature_names=feature_names, name="event")
+    if len(rows) != 1:
+        raise ValueError(f"An event is one row, but got {len(rows)}. Join them with Dnf or |.")
+    known = np.flatnonzero(~np.isnan(rows[0]))
+    return _literals("and", 2 * known + rows[0, known].astype(np.int64))
+
+
+def event_of(item: Any) -> Event | None:
+    """An event from what needs no model to be one; None for anything else, rows included."""
+    if isinstance(item, Event):
+        return item
+    if isinstance(item, str):
+        return parse_event(item)
+    if isinstance(item, bool | np.bool_):
+        return TRUE_EVENT if item else FALSE_EVENT
+    if isinstance(item, Mapping):
+        return _values(item)
+    if isinstance(item, Sdd):
+        return Event("sdd", sdd=item)
+    if isinstance(item, Cnf | Dnf):
+        outer, inner = ("and", "or") if isinstance(item, Cnf) else ("or", "and")
+        groups = np.split(item.literal, item.group_start[1:-1]) if item.n_groups else []
+        return Event(outer, tuple(_literals(inner, group) for group in groups))
+    return _from_nnf(item) if isinstance(item, Nnf) else None
+
+
+def _literals(kind: str, literals: Any) -> Event:
+    return Event(kind, tuple(_literal(literal) for literal in literals.tolist()))
+
+
+def _literal(literal: int) -> Event:
+    event = Event("variable", var=literal // 2)
+    return event if literal % 2 else ~event
+
+
+def _values(values: Mapping[Any, Any]) -> Event:
+    events = []
+    for name, value in values.items():
+        if value is None or value != value:  # unknown
+            continue
+        if value not in (0, 1):
+            raise ValueError(f"The value of {name!r} must be 0, 1 or NaN, but is {value!r}.")
+        event = Event("variable", var=name)
+        events.append(event if value == 1 else ~event)
+    return Event("and", tuple(events))
+
+
+def _from_nnf(nnf: Nnf) -> Event:
+    events: list[Event] = []
+    for node in range(nnf.n_nodes):
+        if nnf.node_kind[node] == LITERAL:
+            events.append(_literal(int(nnf.node_literal[node])))
+        else:
+            kind = "and" if nnf.node_kind[node] == AND else "or"
+            events.append(Event(kind, tuple(events[child] for child in nnf.children(node))))
+    return events[-1]

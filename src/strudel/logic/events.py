@@ -1,0 +1,432 @@
+"""Events: logical statements about the variables, written with operators.
+
+In:  a model, or the names of its variables; then ``& | ~ ^ >> ==`` and counts.
+Out: `Event`, an immutable expression. It knows names, not a model, until it is compiled.
+
+Walks over an expression never recurse: expressions may be deeper than Python's stack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from strudel._types import NONE
+from strudel.data.containers import quote
+from strudel.data.validation import check_binary
+from strudel.logic.names import find_name, names_of, places_of
+from strudel.logic.sdd import Sdd
+
+BARE_NAME = re.compile(r"[^\W\d][\w.]*")
+WORDS = frozenset({"true", "false", "True", "False", "and", "or", "not", "xor"})  # not bare names
+SHOWN_LENGTH = 1000  # of an event in a notebook; one that uses parts of itself again may be endless
+SYMBOL = {"and": " & ", "or": " | ", "xor": " ^ ", "iff": " == ", "implies": " >> "}
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Event:
+    """A logical statement about 0/1 variables, made by `variables` and operators.
+
+    ``&`` is and, ``|`` or, ``~`` not, ``^`` xor, ``>>`` implies, ``==`` if and only if, ``!=`` the
+    same as ``^``. Their precedence is Python's: ``>>`` binds more tightly than ``&``, and ``==``
+    less tightly than ``|``, so use parentheses. Either side may also be a string, a dict of values,
+    or what `read` makes of a formula's file.
+
+    Examples
+    --------
+    >>> x = variables(["a", "b", "c"])
+    >>> event = x["a"] & ~x["b"] | x["c"]
+    >>> event
+    Event('(a & ~b) | c')
+    >>> event.holds([[1, 0, 0], [1, 1, 0]], feature_names=["a", "b", "c"])
+    array([ True, False])
+    """
+
+    kind: str  # constant, variable, not, and, or, xor, iff, implies, count or sdd
+    children: tuple[Event, ...] = ()
+    var: str | int = NONE  # of a variable: its name or number
+    low: int = 0  # of a count: the fewest children that hold; of a constant: 0 or 1
+    high: int = 0  # of a count: the most
+    sdd: Sdd | None = None
+
+    __array_ufunc__ = None  # so that NumPy leaves `row & event` to us
+
+    def __and__(self, other: Any) -> Event:
+        return _join("and", self, other)
+
+    def __rand__(self, other: Any) -> Event:
+        return _join("and", other, self)
+
+    def __or__(self, other: Any) -> Event:
+        return _join("or", self, other)
+
+    def __ror__(self, other: Any) -> Event:
+        return _join("or", other, self)
+
+    def __xor__(self, other: Any) -> Event:
+        return _join("xor", self, other)
+
+    def __rxor__(self, other: Any) -> Event:
+        return _join("xor", other, self)
+
+    def __rshift__(self, other: Any) -> Event:
+        return _join("implies", self, other)
+
+    def __rrshift__(self, other: Any) -> Event:
+        return _join("implies", other, self)
+
+    def __eq__(self, other: object) -> Event:  # type: ignore[override]
+        return _join("iff", self, other)
+
+    def __ne__(self, other: object) -> Event:  # type: ignore[override]
+        return _join("xor", self, other)
+
+    def __invert__(self) -> Event:
+        if self.kind == "not":
+            return self.children[0]
+        return Event("not", (self,))
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "An event is neither true nor false until a row is known. Write & for and, | for or, "
+            "~ for not, and (a == b) & (b == c) for a == b == c."
+        )
+
+    def holds(self, X: ArrayLike, feature_names: Sequence[str] | None = None) -> NDArray[np.bool_]:
+        """Whether every row of a table satisfies the event.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_rows, n_vars)
+            0 and 1 only.
+        feature_names : sequence of str, optional
+            The names of the columns, if `X` does not have them; by default x0, x1, ...
+        """
+        table, found = check_binary(X)
+        names = names_of(table.shape[1], found if feature_names is None else feature_names)
+        place = places_of(names)
+        value: dict[int, NDArray[np.bool_]] = {}
+        for event, operands in children_first(self):
+            below = [value[id(child)] for child in operands]
+            if event.kind == "variable":
+                result = table[:, find_name(event.var, place, "The event")] == 1
+            elif event.kind == "sdd":
+                assert event.sdd is not None
+                result = event.sdd.holds(table)
+            else:
+                result = _value(event, below, len(table))
+            value[id(event)] = result
+        return value[id(self)]
+
+    def __copy__(self) -> Event:
+        return self  # it never changes
+
+    def __deepcopy__(self, memo: Any) -> Event:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a flat list, however deep the expression is."""
+        parts: list[tuple[Any, ...]] = []
+        number: dict[int, int] = {}
+        for part, _ in children_first(self, flat=False):
+            below = tuple(number[id(child)] for child in part.children)
+            number[id(part)] = len(parts)
+            parts.append((part.kind, below, part.var, part.low, part.high, part.sdd))
+        return _from_parts, (parts,)
+
+    def __str__(self) -> str:
+        return _write(self, None)
+
+    def __repr__(self) -> str:
+        return f"Event({_write(self, SHOWN_LENGTH)!r})"
+
+
+def _from_parts(parts: list[tuple[Any, ...]]) -> Event:
+    events: list[Event] = []
+    for kind, below, *rest in parts:
+        events.append(Event(kind, tuple(events[child] for child in below), *rest))
+    return events[-1]
+
+
+def _write(event: Event, longest: int | None) -> str:
+    """The event as text; parts longer than `longest` are left out."""
+    text: dict[int, str] = {}
+    for part, _ in children_first(event, flat=False):
+        written = _text(part, [text[id(child)] for child in part.children])
+        text[id(part)] = written if longest is None or len(written) <= longest else "..."
+    return text[id(event)]
+
+
+def _value(event: Event, below: list[NDArray[np.bool_]], n_rows: int) -> NDArray[np.bool_]:
+    """Whether an event holds in every row, from whether what it joins does."""
+    if event.kind == "not":
+        return ~below[0]
+    if event.kind == "xor":
+        return below[0] ^ below[1]
+    if event.kind == "iff":
+        return below[0] == below[1]
+    if event.kind == "implies":
+        return ~below[0] | below[1]
+    if event.kind == "constant":
+        return np.full(n_rows, event.low == 1)
+    if event.kind in ("and", "or"):
+        result = np.full(n_rows, event.kind == "and")
+        for part in below:
+            result = result & part if event.kind == "and" else result | part
+        return result
+    assert event.kind == "count"
+    n_true = np.zeros(n_rows, dtype=np.int64)
+    for part in below:
+        n_true += part
+    return (n_true >= event.low) & (n_true <= event.high)
+
+
+def _text(event: Event, below: list[str]) -> str:
+    """An event as `parse_event` reads it, from the text of what it joins."""
+    if event.kind == "variable":
+        return quoted(event.var) if isinstance(event.var, str) else f"x{event.var}"
+    if event.kind == "constant" or (event.kind in ("and", "or") and not below):
+        return "true" if event.low == 1 or event.kind == "and" else "false"
+    if event.kind == "sdd":
+        return repr(event.sdd)
+    if event.kind == "count":
+        if event.high == len(below):
+            call = f"at_least({event.low}"
+        else:
+            call = f"exactly({event.low}" if event.low == event.high else f"at_most({event.high}"
+        return ", ".join([call, *below]) + ")"
+    parts: list[str] = []
+    for part, child in zip(below, event.children, strict=True):
+        is_clear = child.kind == "count" or len(child.children) < 2
+        is_chain = child.kind == event.kind and event.kind in ("and", "or") and not parts
+        parts.append(part if is_clear or is_chain else f"({part})")
+    return "~" + parts[0] if event.kind == "not" else SYMBOL[event.kind].join(parts)
+
+
+def quoted(name: str) -> str:
+    """A name as the grammar takes it: in quotes unless it is a plain word.
+
+    Examples
+    --------
+    >>> quoted("age"), quoted("age > 60")
+    ('age', "'age > 60'")
+    """
+    if BARE_NAME.fullmatch(name) and name not in WORDS:
+        return name
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _join(kind: str, left: Any, right: Any) -> Event:
+    both = _operand(left), _operand(right)
+    if both[0] is None or both[1] is None:
+        return NotImplemented
+    return Event(kind, (both[0], both[1]))
+
+
+def _operand(item: Any) -> Event | None:
+    """One side of an operator as an event; None if it is nothing of the kind."""
+    if isinstance(item, Event):
+        return item
+    from strudel.logic.event_forms import event_of  # late: it is written in terms of `Event`
+
+    return event_of(item)
+
+
+TRUE_EVENT = Event("constant", low=1)
+FALSE_EVENT = Event("constant", low=0)
+
+
+def children_first(event: Event, flat: bool = True) -> Iterator[tuple[Event, list[Event]]]:
+    """Every event below another, each once, with what it joins; that one comes last.
+
+    If `flat`, an and within an and, or an or within an or, is taken as part of it.
+    """
+    done: set[int] = set()
+    todo: list[tuple[Event, list[Event] | None]] = [(event, None)]
+    while todo:
+        item, operands = todo.pop()
+        if id(item) in done:
+            continue
+        if operands is not None:
+            done.add(id(item))
+            yield item, operands
+            continue
+        operands = _flat_operands(item) if flat else list(item.children)
+        todo.append((item, operands))
+        todo += [(child, None) for child in reversed(operands) if id(child) not in done]
+
+
+def _flat_operands(event: Event) -> list[Event]:
+    if event.kind not in ("and", "or"):
+        return list(event.children)
+    found: dict[int, Event] = {}  # each once, since twice says nothing more
+    seen: set[int] = set()
+    todo = list(event.children[::-1])
+    while todo:
+        child = todo.pop()
+        if id(child) in seen:
+            continue
+        seen.add(id(child))
+        if child.kind == event.kind:
+            todo += child.children[::-1]
+        else:
+            found[id(child)] = child
+    return list(found.values())
+
+
+class Variables:
+    """The variables of a model as events, by name or number.
+
+    Examples
+    --------
+    >>> x = Variables(("smoker", "cough"))
+    >>> x["smoker"] >> x["cough"]
+    Event('smoker >> cough')
+    >>> at_least(1, x)
+    Event('at_least(1, smoker, cough)')
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self._place = places_of(names)
+
+    def __getitem__(self, key: str | int) -> Event:
+        return Event("variable", var=self.names[find_name(key, self._place, "variables")])
+
+    def __iter__(self) -> Iterator[Event]:
+        return (self[name] for name in self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        return f"Variables({quote(self.names)})"
+
+
+def variables(model: Any) -> Variables:
+    """The variables of a model, to write events with.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture, fitted estimator, or sequence of names
+        Without feature names, the variables are called x0, x1, ...
+
+    Returns
+    -------
+    Variables
+        ``x["name"]`` and ``x[number]`` are `Event`s; iterating gives all of them.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit, probability
+    >>> x = variables(figure_1_circuit())
+    >>> round(probability(figure_1_circuit(), x["X1"] & ~x["X2"]), 4)
+    0.164
+    """
+    for held in (model, *(getattr(model, name, None) for name in ("circuit_", "mixture_"))):
+        if hasattr(held, "n_vars") and hasattr(held, "feature_names"):
+            return Variables(names_of(held.n_vars, held.feature_names))
+    if hasattr(model, "fit"):
+        raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
+    if isinstance(model, str) or not isinstance(model, Iterable):
+        raise TypeError(
+            "variables takes a Circuit, a Mixture, a fitted estimator or a list of names, "
+            f"but got {type(model).__name__}."
+        )
+    return Variables(tuple(str(name) for name in model))
+
+
+def at_least(k: int, events: Iterable[Any]) -> Event:
+    """The event that `k` or more of some events hold.
+
+    Examples
+    --------
+    >>> at_least(2, variables(["x0", "x1", "x2"])).holds([[1, 0, 1], [0, 0, 1]])
+    array([ True, False])
+    """
+    items = _items(events, "at_least")
+    return Event("count", items, low=_count(k, "at_least"), high=len(items))
+
+
+def at_most(k: int, events: Iterable[Any]) -> Event:
+    """The event that `k` or fewer of some events hold.
+
+    Examples
+    --------
+    >>> at_most(1, variables(["x0", "x1", "x2"])).holds([[1, 0, 1], [0, 0, 1]])
+    array([False,  True])
+    """
+    items = _items(events, "at_most")
+    return Event("count", items, high=_count(k, "at_most"))
+
+
+def exactly(k: int, events: Iterable[Any]) -> Event:
+    """The event that `k` of some events hold, no more and no less.
+
+    Examples
+    --------
+    >>> exactly(1, variables(["x0", "x1", "x2"])).holds([[1, 0, 1], [0, 0, 1]])
+    array([False,  True])
+    """
+    items = _items(events, "exactly")
+    return Event("count", items, low=_count(k, "exactly"), high=k)
+
+
+def less_than(a: Any, b: Any) -> Event:
+    """The event that one binary number is less than another.
+
+    Parameters
+    ----------
+    a, b : list of events, or whole number
+        The digits of a number, the most significant first, as numbers are written; or the number
+        itself. The shorter list is filled up with zeros in front.
+
+    Examples
+    --------
+    >>> x = variables(["x0", "x1", "x2", "x3"])
+    >>> less_than([x[0], x[1]], [x[2], x[3]]).holds([[0, 1, 1, 0], [1, 0, 1, 0]])
+    array([ True, False])
+    >>> less_than([x[0], x[1]], 3).holds([[1, 0, 0, 0], [1, 1, 0, 0]])
+    array([ True, False])
+    """
+    digits = [_digits(number, "less_than") for number in (a, b)]
+    width = max(map(len, digits))
+    left, right = ([FALSE_EVENT] * (width - len(number)) + number for number in digits)
+    result = FALSE_EVENT
+    for mine, theirs in zip(reversed(left), reversed(right), strict=True):  # the last digit first
+        result = ~mine & theirs | (mine == theirs) & result
+    return result
+
+
+def _digits(number: Any, call: str) -> list[Event]:
+    if isinstance(number, int | np.integer) and not isinstance(number, bool):
+        binary = bin(_count(number, call))[2:]
+        return [TRUE_EVENT if digit == "1" else FALSE_EVENT for digit in binary]
+    return list(_items(number, call))
+
+
+def _items(events: Any, call: str) -> tuple[Event, ...]:
+    if isinstance(events, str | Event | Mapping) or not isinstance(events, Iterable):
+        raise TypeError(f"{call} takes a list of events, but got {type(events).__name__}.")
+    items = []
+    for item in events:
+        event = _operand(item)
+        if event is None:
+            raise TypeError(f"{call} takes a list of events, but it holds {item!r}.")
+        items.append(event)
+    if not items:
+        raise ValueError(f"{call} takes at least one event, but the list is empty.")
+    return tuple(items)
+
+
+def _count(k: Any, call: str) -> int:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
+        raise ValueError(f"{call} takes a whole number of zero or more, but got {k!r}.")
+    return int(k)

@@ -1,0 +1,323 @@
+"""The grammar of events as text, such as ``"a & ~(b | c)"``.
+
+In:  a string, and the names it may use.
+Out: an `Event`, or `EventSyntaxError` with the place.
+
+    statement   a statement joined by operators, from the tightest:
+                ~ !  not; >> (as in Python); & && and; ^ xor; | || or; == != ; -> => ; <-> <=>
+    atom        a name; a name = 0 or = 1; true; false; ( statement ); a call
+    call        at_least(2, a, b, c), at_most(...), exactly(...), also at_least(2, [a, b, c]);
+                less_than([a, b], [c, d]), less_than([a, b], 3)
+    name        letters, digits, _ and . after a letter or _; anything else in '...', "..." or `...`
+
+Operators that Python has keep Python's precedence, so that a string means what the same characters
+mean in code. Where that would surprise, ``a & b >> c`` and ``a == b == c``, parentheses are asked
+for; ``->`` and ``<->`` bind least of all, as in logic.
+
+The reader keeps a stack of its own, so no depth of parentheses breaks it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn
+
+from strudel.errors import EventSyntaxError
+from strudel.logic.events import (
+    BARE_NAME,
+    FALSE_EVENT,
+    TRUE_EVENT,
+    Event,
+    at_least,
+    at_most,
+    exactly,
+    less_than,
+)
+from strudel.logic.names import hint
+
+TOKEN = re.compile(
+    r"\s*(?:(?P<name>" + BARE_NAME.pattern + r")|(?P<number>\d+)"
+    r"""|(?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`)"""
+    r"|(?P<symbol><->|<=>|->|=>|>>|==|!=|&&|\|\||[-&|^~!()\[\],=<>])|(?P<end>$)|(?P<other>.))",
+    re.DOTALL,
+)
+SAME = {  # other ways to write an operator
+    "&&": "&",
+    "and": "&",
+    "||": "|",
+    "or": "|",
+    "xor": "^",
+    "not": "~",
+    "!": "~",
+    "=>": "->",
+    "<=>": "<->",
+}
+KIND = {
+    "&": "and",
+    "|": "or",
+    "^": "xor",
+    "!=": "xor",
+    "==": "iff",
+    "<->": "iff",
+    ">>": "implies",
+    "->": "implies",
+}
+TIGHTNESS = {"<->": 0, "->": 1, "==": 2, "!=": 2, "|": 3, "^": 4, "&": 5, ">>": 6, "~": 7}
+CONSTANTS = {"true": TRUE_EVENT, "True": TRUE_EVENT, "false": FALSE_EVENT, "False": FALSE_EVENT}
+COUNTS: dict[str, Callable[[int, Any], Event]] = {
+    "at_least": at_least,
+    "at_most": at_most,
+    "exactly": exactly,
+}
+CALLS = (*COUNTS, "less_than")
+CLOSE = {"(": ")", "[": "]"}
+MAX_DIGITS = 18
+
+
+class _Token(NamedTuple):
+    kind: str  # name, number, quoted, symbol, end or other
+    text: str
+    at: int  # the place of its first character
+
+
+@dataclass
+class _Group:
+    """What is being read between two brackets, or in the whole text."""
+
+    bracket: str = ""  # ( or [
+    call: str = ""  # the function whose brackets these are
+    at: int = 0
+    arguments: list[Any] = field(default_factory=list)  # closed by commas
+    operands: list[tuple[Event, str]] = field(default_factory=list)  # and the operator on top
+    operators: list[_Token] = field(default_factory=list)
+
+
+def parse_event(text: str, names: Mapping[str, int] | None = None) -> Event:
+    """Read an event.
+
+    Parameters
+    ----------
+    text : str
+        For example ``"a & ~(b | c)"``; the grammar is at the top of this file.
+    names : mapping with the names of the variables as keys, optional
+        Other names are refused, with those that come close; by default all are taken.
+
+    Raises
+    ------
+    EventSyntaxError
+        A `ValueError` that says where and why.
+
+    Examples
+    --------
+    >>> parse_event("a & ~(b | 'age > 60')")
+    Event("a & ~(b | 'age > 60')")
+    >>> parse_event("a & ")
+    Traceback (most recent call last):
+    strudel.errors.EventSyntaxError: The event cannot be read at character 5, the end: a var...
+    """
+    return _Reader(text, names).read()
+
+
+class _Reader:
+    def __init__(self, text: str, names: Mapping[str, int] | None) -> None:
+        self.text, self.names = text, names
+        self.groups = [_Group()]
+        self.token = self._next(0)
+
+    def _next(self, start: int) -> _Token:
+        found = TOKEN.match(self.text, start)
+        assert found is not None
+        assert found.lastgroup is not None
+        word = found[found.lastgroup]
+        token = _Token(found.lastgroup, word, found.start(found.lastgroup))
+        if token.kind == "name" and word in SAME:
+            return token._replace(kind="symbol", text=SAME[word])
+        if token.kind == "symbol":
+            return token._replace(text=SAME.get(word, word))
+        return token
+
+    def _advance(self) -> _Token:
+        """Take the token, and look at the one after it."""
+        taken = self.token
+        self.token = self._next(TOKEN.match(self.text, taken.at).end())  # type: ignore[union-attr]
+        return taken
+
+    def _fail(self, message: str, at: int) -> NoReturn:
+        near = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
+        raise EventSyntaxError(
+            f"The event cannot be read at character {at + 1}, {near}: {message}.", position=at
+        )
+
+    def read(self) -> Event:
+        while True:
+            self._operand()
+            while not self._operator():  # a closed bracket ends an operand too
+                if not self.groups:
+                    return self.result
+
+    def _operand(self) -> None:
+        """Take an atom, with the brackets and negations before it."""
+        while True:
+            token, group = self.token, self.groups[-1]
+            if token.kind == "symbol" and token.text == "~":
+                group.operators.append(self._advance())
+            elif token.kind == "symbol" and token.text == "(":
+                self.groups.append(_Group("(", at=self._advance().at))
+            elif token.kind == "symbol" and token.text == "[":
+                if not group.call or group.operators or group.operands:
+                    self._fail(f"a list stands only inside {', '.join(CALLS)}", token.at)
+                self.groups.append(_Group("[", at=self._advance().at))
+            elif token.kind == "number":
+                self._number()
+                return
+            elif token.kind == "name" and token.text in CONSTANTS:
+                group.operands.append((CONSTANTS[self._advance().text], ""))
+                return
+            elif token.kind in ("name", "quoted"):
+                if not self._name():
+                    return
+            else:
+                what = "a variable, 'true', 'false', '~' or '(' should be here"
+                if token.kind == "other" and token.text in "'\"`":
+                    what = "this quotation mark is never closed"
+                self._fail(what, token.at)
+
+    def _number(self) -> None:
+        """A number as an argument of a call."""
+        token, group = self._advance(), self.groups[-1]
+        is_argument = self.token.kind == "symbol" and self.token.text in (",", ")")
+        if not group.call or group.operators or group.operands or not is_argument:
+            self._fail(
+                "a number stands only as in a=1 or at_least(2, a, b, c); a name that starts with a "
+                "digit needs quotes",
+                token.at,
+            )
+        if len(token.text) > MAX_DIGITS:
+            self._fail("this number is too large", token.at)
+        group.arguments.append(int(token.text))
+
+    def _name(self) -> bool:
+        """A variable, perhaps with its value; or the start of a call, which is no operand yet."""
+        token = self._advance()
+        name = token.text
+        if token.kind == "quoted":
+            name = re.sub(r"\\(.)", r"\1", name[1:-1], flags=re.DOTALL)
+        elif self.token.kind == "symbol" and self.token.text == "(":
+            if name not in CALLS:
+                self._fail(f"there is no {name}(...), only {', '.join(CALLS)}", token.at)
+            self._advance()
+            self.groups.append(_Group("(", name, token.at))
+            return True
+        if self.names is not None and name not in self.names:
+            self._fail(f"{name!r} is not a variable. {hint(name, self.names)[:-1]}", token.at)
+        event = Event("variable", var=name)
+        if self.token.kind == "symbol" and self.token.text == "=":
+            self._advance()
+            value = self._advance()
+            if value.kind != "number" or value.text not in ("0", "1"):
+                self._fail("a value must be 0 or 1; == says that two events agree", value.at)
+            event = event if value.text == "1" else ~event
+        self.groups[-1].operands.append((event, ""))
+        return False
+
+    def _operator(self) -> bool:
+        """Take what may follow an operand; whether another operand must come next."""
+        token, group = self.token, self.groups[-1]
+        text = token.text if token.kind == "symbol" else ""
+        if text in KIND:
+            if not group.operands:  # after a number or a list
+                self._fail("a comma or a closing bracket should be here", token.at)
+            self._reduce(group, text)
+            group.operators.append(self._advance())
+            return True
+        if text == "," and (group.call or group.bracket == "["):
+            self._close_argument(group)
+            self._advance()
+            return True
+        if token.kind == "end" and not group.bracket:
+            self._reduce(group, None)
+            self.result = group.operands[0][0]
+            self.groups.pop()
+            return False
+        if group.bracket and text == CLOSE[group.bracket]:
+            self._close(group)
+            return False
+        if group.bracket and token.kind == "end":
+            self._fail(f"the '{group.bracket}' at {group.at + 1} is never closed", token.at)
+        if group.bracket and text in (")", "]"):
+            self._fail(f"the '{group.bracket}' at {group.at + 1} must be closed first", token.at)
+        if text in (")", "]"):
+            self._fail(f"no '{ {')': '(', ']': '['}[text] }' is open that it could close", token.at)
+        self._fail("an operator such as & or | should be here", token.at)
+
+    def _close_argument(self, group: _Group) -> None:
+        if group.operands:
+            self._reduce(group, None)
+            group.arguments.append(group.operands.pop()[0])
+
+    def _close(self, group: _Group) -> None:
+        """A bracket closes: what it holds becomes an operand, or a list an argument."""
+        self._advance()
+        self.groups.pop()
+        outer = self.groups[-1]
+        if group.bracket == "[":
+            self._close_argument(group)
+            outer.arguments.append(group.arguments)
+        elif group.call:
+            self._close_argument(group)
+            outer.operands.append((self._call(group), ""))
+        else:
+            self._reduce(group, None)
+            outer.operands.append((group.operands[0][0], ""))
+
+    def _call(self, group: _Group) -> Event:
+        call, arguments = group.call, group.arguments
+        if call == "less_than":
+            if len(arguments) != 2 or any(isinstance(item, Event) for item in arguments):
+                self._fail(
+                    "less_than takes two numbers, each a list of digits or a number, as in "
+                    "less_than([a, b], 3)",
+                    group.at,
+                )
+            return less_than(*arguments)
+        k, *events = arguments
+        if len(events) == 1 and isinstance(events[0], list):
+            events = events[0]
+        if not isinstance(k, int) or not all(isinstance(item, Event) for item in events):
+            self._fail(f"{call} takes a number and then events, as in {call}(2, a, b, c)", group.at)
+        if not events:
+            self._fail(f"{call} takes at least one event after the number", group.at)
+        return COUNTS[call](k, events)
+
+    def _reduce(self, group: _Group, coming: str | None) -> None:
+        """Join operands by the operators that bind at least as tightly as the one coming."""
+        while group.operators:
+            token = group.operators[-1]
+            if coming is not None:
+                waits = TIGHTNESS[coming] - TIGHTNESS[token.text]
+                if waits > 0 or (waits == 0 and coming == "->"):  # -> goes from right to left
+                    return
+            group.operators.pop()
+            right, right_top = group.operands.pop()
+            if token.text == "~":
+                group.operands.append((~right, "~"))
+                continue
+            left, left_top = group.operands.pop()
+            for top in (left_top, right_top):
+                self._check_clear(token, top)
+            group.operands.append((Event(KIND[token.text], (left, right)), token.text))
+
+    def _check_clear(self, token: _Token, top: str) -> None:
+        """Refuse what Python and people read in different ways."""
+        is_arrow = top == ">>" and token.text in ("&", "|", "^", ">>")
+        is_chain = top in ("==", "!=") and token.text in ("==", "!=")
+        if is_arrow or is_chain:
+            self._fail(
+                f"put parentheses around {top!r} next to this, as it binds more tightly than it "
+                "may seem"
+                if is_arrow
+                else f"put parentheses around one {top!r} of these",
+                token.at,
+            )

@@ -1,0 +1,68 @@
+"""The names of variables in events, and what to say about names that are not there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from strudel.data.containers import quote
+
+
+def names_of(n_vars: int, feature_names: Sequence[str] | None) -> tuple[str, ...]:
+    """The feature names, or x0, x1, ... where there are none.
+
+    Examples
+    --------
+    >>> names_of(2, None)
+    ('x0', 'x1')
+    """
+    if feature_names is None:
+        return tuple(f"x{var}" for var in range(n_vars))
+    if len(feature_names) != n_vars:
+        raise ValueError(f"There are {len(feature_names)} feature names for {n_vars} variables.")
+    return tuple(feature_names)
+
+
+def places_of(names: Sequence[str]) -> dict[str, int]:
+    """The number of every name.
+
+    Examples
+    --------
+    >>> places_of(["a", "b"])
+    {'a': 0, 'b': 1}
+    """
+    place = {name: var for var, name in enumerate(names)}
+    if len(place) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise ValueError(f"Events name variables, but several are called {twice!r}.")
+    return place
+
+
+def find_name(key: Any, place: Mapping[str, int], who: str) -> int:
+    """The number of the variable with this name or number.
+
+    Examples
+    --------
+    >>> find_name("smokr", {"smoker": 0, "cough": 1}, "The event")
+    Traceback (most recent call last):
+    ValueError: The event names 'smokr', which is not a variable. Did you mean 'smoker'?
+    """
+    if isinstance(key, str):
+        if key in place:
+            return place[key]
+        raise ValueError(f"{who} names {key!r}, which is not a variable. {hint(key, place)}")
+    is_number = isinstance(key, int | np.integer) and not isinstance(key, bool)
+    if is_number and 0 <= key < len(place):
+        return int(key)
+    raise ValueError(
+        f"{who} must name variables or number them from 0 to {len(place) - 1}, but has {key!r}."
+    )
+
+
+def hint(name: str, names: Mapping[str, int]) -> str:
+    """The names that were probably meant, or some that there are."""
+    close = difflib.get_close_matches(name, names, n=3)
+    return f"Did you mean {quote(close)}?" if close else f"There are {quote(list(names))}."

@@ -1,0 +1,268 @@
+"""Any event to an SDD, by PySDD.
+
+In:  an `Event` and a `Vtree`.
+Out: `Sdd` on that vtree.
+
+PySDD works on the part of the vtree that the event speaks of: leaves that it does not mention are
+taken out and inner nodes with one side left are skipped. An SDD only has nodes where both sides
+matter, so it is the same one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strudel._types import NONE
+from strudel.errors import MissingDependencyError
+from strudel.logic.events import Event, children_first
+from strudel.logic.names import find_name
+from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
+from strudel.trees.vtree import Vtree
+
+MAX_ELEMENTS = 2**23  # of all SDDs of a compilation: about 1 GB
+DEAD_ELEMENTS = 2**18  # that may lie around before they are removed
+
+
+def compile_with_pysdd(event: Event, vtree: Vtree, place: Mapping[str, int]) -> Sdd:
+    """The SDD of an event, whatever its form.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without PySDD.
+    ValueError
+        If the SDD, or one on the way to it, is too large.
+    """
+    used = _used_variables(event, place)
+    if not used:
+        constant = bool(event.holds([[0] * len(place)], list(place))[0])
+        return Sdd.from_decisions(vtree, [], TRUE if constant else FALSE)
+    return _Compiler(vtree, used).compile(event, place)
+
+
+def _used_variables(event: Event, place: Mapping[str, int]) -> set[int]:
+    used: set[int] = set()
+    for item, _ in children_first(event):
+        if item.kind == "variable":
+            used.add(find_name(item.var, place, "The event"))
+        elif item.sdd is not None:
+            nodes = reached_nodes(item.sdd)
+            is_literal = (nodes >= FIRST_LITERAL) & (nodes < item.sdd.first_decision)
+            used |= set(((nodes[is_literal] - FIRST_LITERAL) // 2).tolist())
+    return used
+
+
+def _import_pysdd() -> Any:
+    try:
+        from pysdd import sdd
+    except ImportError as error:
+        raise MissingDependencyError(
+            "This event is compiled by PySDD, which is not installed: pip install "
+            "'strudel-pc[logic]'. Rows, conjunctions, single clauses, counts of variables, and "
+            "SDDs on the model's own vtree need no compiler."
+        ) from error
+    return sdd
+
+
+class _Compiler:
+    """A manager of PySDD over some variables, and the way back to the whole vtree."""
+
+    def __init__(self, vtree: Vtree, used: set[int]) -> None:
+        pysdd = _import_pysdd()
+        self.whole = vtree
+        self.vars = sorted(used)  # PySDD's variable i + 1 is vars[i]
+        self.number = {var: i + 1 for i, var in enumerate(self.vars)}
+        self.vtree, self.origin = _restrict(vtree, self.number)
+        position = _positions(self.vtree)
+        self.at = {place: v for v, place in enumerate(position)}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "event.vtree"
+            path.write_text(_vtree_file(self.vtree, position), encoding="ascii")
+            self.manager = pysdd.SddManager.from_vtree(pysdd.Vtree.from_file(str(path)))
+        self.manager.auto_gc_and_minimize_off()  # minimising would change the vtree
+
+    def compile(self, event: Event, place: Mapping[str, int]) -> Sdd:
+        manager = self.manager
+        node: dict[int, Any] = {}
+        for item, operands in children_first(event):
+            below = [node[id(child)] for child in operands]
+            if item.kind == "variable":
+                var = find_name(item.var, place, "The event")
+                result = manager.literal(self.number[var])
+            elif item.kind == "constant":
+                result = manager.true() if item.low == 1 else manager.false()
+            elif item.kind == "not":
+                result = manager.negate(below[0])
+            elif item.kind == "and":
+                result = self._join_all(below, manager.conjoin, manager.true())
+            elif item.kind == "or":
+                result = self._join_all(below, manager.disjoin, manager.false())
+            elif item.kind == "implies":
+                result = self._join(manager.disjoin, manager.negate(below[0]), below[1])
+            elif item.kind in ("xor", "iff"):
+                other = below[1] if item.kind == "xor" else manager.negate(below[1])
+                result = self._choose(below[0], manager.negate(other), other)
+            elif item.kind == "count":
+                result = self._count(below, item.low, item.high)
+            else:
+                assert item.sdd is not None
+                result = self._load(item.sdd)
+            node[id(item)] = result
+        return self._unload(node[id(event)])
+
+    def _join(self, join: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+        """One step, after which what nobody holds any more may be removed."""
+        result = join(a, b)
+        if self.manager.dead_size() > DEAD_ELEMENTS:
+            self.manager.garbage_collect()
+        if self.manager.size() > MAX_ELEMENTS:
+            raise ValueError(
+                f"The event needs an SDD of more than {MAX_ELEMENTS} elements on the vtree of this "
+                "model. Take it apart, or ask about fewer variables at a time."
+            )
+        return result
+
+    def _choose(self, test: Any, then: Any, otherwise: Any) -> Any:
+        manager = self.manager
+        yes = self._join(manager.conjoin, test, then)
+        no = self._join(manager.conjoin, manager.negate(test), otherwise)
+        return self._join(manager.disjoin, yes, no)
+
+    def _join_all(self, nodes: list[Any], join: Callable[[Any, Any], Any], none: Any) -> Any:
+        """Join from the leaves of the vtree up: those that share most variables come together."""
+        by_place: dict[int, list[Any]] = defaultdict(list)
+        for node in nodes:
+            if node.is_true() or node.is_false():
+                none = join(none, node)
+            else:
+                by_place[self._place(node)].append(node)
+        left, right = self.vtree.node_left.tolist(), self.vtree.node_right.tolist()
+        joined: dict[int, Any] = {}
+        for v in range(self.vtree.n_nodes):
+            here = [joined.pop(child) for child in (left[v], right[v]) if child in joined]
+            here += sorted(by_place.get(v, ()), key=lambda node: node.size())
+            while len(here) > 1:
+                here[:2] = [self._join(join, here[0], here[1])]
+            if here:
+                joined[v] = here[0]
+        return join(none, joined[self.vtree.root]) if joined else none
+
+    def _count(self, items: list[Any], low: int, high: int) -> Any:
+        """Between `low` and `high` of the items hold; one after another, from left to right."""
+        manager, n = self.manager, len(items)
+        items = sorted(items, key=self._place)
+        most = high + 1 if high < n else low  # counts of `most` and more are one case
+        found = {0: manager.true()}
+        for item in items:
+            negation = manager.negate(item)
+            after: dict[int, Any] = {}
+            for j, node in found.items():
+                for k, test in ((j, negation), (min(j + 1, most), item)):
+                    way = self._join(manager.conjoin, node, test)
+                    after[k] = self._join(manager.disjoin, after[k], way) if k in after else way
+            found = after
+        kept = [node for j, node in found.items() if low <= j <= high]
+        return self._join_all(kept, manager.disjoin, manager.false())
+
+    def _place(self, node: Any) -> int:
+        """The vtree node of an SDD node; any for a constant."""
+        vtree = node.vtree()
+        return 0 if vtree is None else self.at[vtree.position()]
+
+    def _load(self, sdd: Sdd) -> Any:
+        """An SDD on any vtree."""
+        manager = self.manager
+        node = {FALSE: manager.false(), TRUE: manager.true()}
+        for n in reached_nodes(sdd).tolist():
+            if FIRST_LITERAL <= n < sdd.first_decision:
+                var, value = divmod(n - FIRST_LITERAL, 2)
+                node[n] = manager.literal(self.number[var] if value else -self.number[var])
+            elif n >= sdd.first_decision:
+                elements = [
+                    self._join(manager.conjoin, node[prime], node[sub])
+                    for prime, sub in sdd.elements(n)
+                ]
+                node[n] = self._join_all(elements, manager.disjoin, manager.false())
+        return node[sdd.root]
+
+    def _unload(self, root: Any) -> Sdd:
+        """PySDD's nodes below the root, as our own on the whole vtree."""
+        first = FIRST_LITERAL + 2 * self.whole.n_vars
+        number: dict[int, int] = {}
+        decisions: list[tuple[int, list[tuple[int, int]]]] = []
+        todo: list[tuple[Any, list[tuple[Any, Any]] | None]] = [(root, None)]
+        while todo:
+            node, elements = todo.pop()
+            if node.id in number:
+                continue
+            if not node.is_decision():
+                number[node.id] = self._terminal(node)
+            elif elements is None:
+                elements = node.elements()
+                todo.append((node, elements))
+                todo += [
+                    (child, None) for pair in elements for child in pair if child.id not in number
+                ]
+            else:
+                pairs = [(number[prime.id], number[sub.id]) for prime, sub in elements]
+                decisions.append((self.origin[self._place(node)], pairs))
+                number[node.id] = first + len(decisions) - 1
+        return Sdd.from_decisions(self.whole, decisions, number[root.id])
+
+    def _terminal(self, node: Any) -> int:
+        if node.is_literal():
+            literal = node.literal
+            return FIRST_LITERAL + 2 * self.vars[abs(literal) - 1] + (literal > 0)
+        return TRUE if node.is_true() else FALSE
+
+
+def _restrict(vtree: Vtree, number: Mapping[int, int]) -> tuple[Vtree, list[int]]:
+    """The vtree without the leaves of other variables, and the node that every node of it was."""
+    left: list[int] = []
+    right: list[int] = []
+    var: list[int] = []
+    origin: list[int] = []
+    made: dict[int, int] = {}  # what is left of a node
+    sides = zip(
+        vtree.node_left.tolist(), vtree.node_right.tolist(), vtree.node_var.tolist(), strict=True
+    )
+    for v, (l, r, leaf) in enumerate(sides):
+        below = [made[child] for child in (l, r) if child in made]
+        if leaf == NONE and len(below) < 2:
+            if below:
+                made[v] = below[0]
+            continue
+        if leaf != NONE and leaf not in number:
+            continue
+        made[v] = len(var)
+        left.append(below[0] if below else NONE)
+        right.append(below[1] if below else NONE)
+        var.append(number[leaf] - 1 if leaf != NONE else NONE)
+        origin.append(v)
+    arrays = (np.array(values, dtype=np.int32) for values in (left, right, var))
+    return Vtree(*arrays), origin
+
+
+def _positions(vtree: Vtree) -> list[int]:
+    """Where every node stands from left to right: an inner one between its two sides."""
+    first, _ = vtree.node_span
+    is_leaf = vtree.node_var != NONE
+    places: list[int] = np.where(is_leaf, 2 * first, 2 * first[vtree.node_right] - 1).tolist()
+    return places
+
+
+def _vtree_file(vtree: Vtree, position: list[int]) -> str:
+    lines = [f"vtree {vtree.n_nodes}"]
+    for v, var in enumerate(vtree.node_var.tolist()):
+        if var != NONE:
+            lines.append(f"L {position[v]} {var + 1}")
+        else:
+            left, right = position[vtree.node_left[v]], position[vtree.node_right[v]]
+            lines.append(f"I {position[v]} {left} {right}")
+    return "\n".join([*lines, ""])

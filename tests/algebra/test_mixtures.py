@@ -1,0 +1,287 @@
+"""The algebra of mixtures against tables of all states."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+from joint import NAN, REL, Joint
+from strategies import (
+    partition_circuit,
+    partly_observed_rows,
+    random_mixture,
+    seeds,
+    split_circuit,
+    sum_circuit,
+    vtrees,
+)
+from strudel import (
+    CircuitPropertyError,
+    Mixture,
+    StrudelMixture,
+    cauchy_schwarz_divergence,
+    compile_factorized,
+    condition,
+    cross_entropy,
+    divide,
+    entropy,
+    figure_1_circuit,
+    inner_product,
+    kl_divergence,
+    log_likelihood,
+    log_marginal,
+    marginalize,
+    mean_squared_distance,
+    multiply,
+    power,
+    renyi_divergence,
+)
+from strudel.algebra import divergences, products
+
+KINDS = [split_circuit, partition_circuit, sum_circuit]
+
+
+@st.composite
+def model_pairs(draw, max_vars=6, kinds=KINDS):
+    """Two models on one vtree, at least one of them a mixture."""
+    vtree, rng = draw(vtrees(max_vars)), random.Random(draw(seeds))
+    numbers = np.random.default_rng(draw(seeds))
+
+    def make(k):
+        circuit = draw(st.sampled_from(kinds))(vtree, rng, draw(st.integers(1, 3)))
+        return circuit if k == 0 else random_mixture(circuit, k, numbers)
+
+    sizes = draw(st.sampled_from([(2, 0), (0, 3), (2, 3), (4, 4), (1, 2)]))
+    p = make(sizes[0])
+    if sizes == (4, 4):  # other parameters on the same structure
+        return p, random_mixture(p.structure, 2, numbers)
+    return p, make(sizes[1])
+
+
+def table(model):
+    return Joint(model).p
+
+
+@settings(max_examples=100)
+@given(model_pairs())
+def test_inner_products_and_distances(pair):
+    p, q = (table(model) for model in pair)
+    assert inner_product(*pair) == pytest.approx(math.fsum(p * q), rel=REL, abs=1e-300)
+    if math.fsum(p * q) > 0:
+        assert inner_product(*pair, log=True) == pytest.approx(math.log(math.fsum(p * q)), abs=REL)
+    else:
+        assert inner_product(*pair, log=True) == -math.inf
+    size = math.fsum(p * p + q * q) / len(p)
+    expected = math.fsum((p - q) ** 2) / len(p)
+    assert mean_squared_distance(*pair) == pytest.approx(expected, rel=REL, abs=1e-14 * size)
+    cosine = math.fsum(p * q) / math.sqrt(math.fsum(p * p) * math.fsum(q * q))
+    expected = math.inf if cosine == 0 else -math.log(cosine)
+    assert cauchy_schwarz_divergence(*pair) == pytest.approx(expected, rel=REL, abs=1e-13)
+
+
+def test_many_pairs_of_components_go_in_blocks(monkeypatch):
+    p = random_mixture(figure_1_circuit(), 7, np.random.default_rng(0))
+    q = random_mixture(figure_1_circuit(), 5, np.random.default_rng(1))
+    expected = float(table(p) @ table(q))
+    assert inner_product(p, q) == pytest.approx(expected, rel=REL)
+    monkeypatch.setattr(divergences, "BLOCK_VALUES", 100)
+    assert inner_product(p, q) == pytest.approx(expected, rel=REL)
+
+
+def test_a_thousand_variables_do_not_underflow():
+    from strudel import balanced_vtree
+
+    circuit = compile_factorized(balanced_vtree(2000))
+    k = 3
+    log_theta = np.repeat(np.array(circuit.edge_log_theta)[:, np.newaxis], k, axis=1)
+    mixture = Mixture(circuit, log_theta, np.log([0.2, 0.3, 0.5]))
+    assert inner_product(mixture, circuit, log=True) == pytest.approx(-2000 * math.log(2))
+    assert cauchy_schwarz_divergence(mixture, mixture) == pytest.approx(0.0, abs=1e-10)
+
+
+@settings(max_examples=80)
+@given(model_pairs(max_vars=5), st.booleans())
+def test_products(pair, normalize):
+    p, q = (table(model) for model in pair)
+    total = math.fsum(p * q)
+    if total == 0 and normalize:
+        with pytest.raises(ValueError, match="zero everywhere"):
+            multiply(*pair, normalize=True)
+        return
+    product = multiply(*pair, normalize=normalize)
+    expected = p * q / (total if normalize else 1.0)
+    np.testing.assert_allclose(table(product), expected, rtol=REL, atol=1e-300)
+    structure = product.structure if isinstance(product, Mixture) else product
+    assert structure.is_in_normal_form
+    if all((m.structure if isinstance(m, Mixture) else m).is_deterministic for m in pair):
+        assert structure.is_deterministic
+    if total > 0:
+        nothing = [[NAN] * len(structure.vtree.var_leaf)]
+        assert log_marginal(product, nothing)[0] == pytest.approx(math.log(expected.sum()), abs=REL)
+        np.testing.assert_allclose(
+            np.exp(log_likelihood(product, oracle.all_rows(structure.n_vars))), expected, rtol=1e-9
+        )
+
+
+def test_a_product_of_mixtures_has_a_component_per_pair():
+    p = random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
+    q = random_mixture(figure_1_circuit(), 2, np.random.default_rng(1))
+    product = multiply(p, q, normalize=True)
+    assert product.n_components == 6
+    assert product.feature_names == p.feature_names
+    assert product.weights.sum() == pytest.approx(1.0)
+
+
+def test_a_product_that_would_be_too_large(monkeypatch):
+    p = random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
+    monkeypatch.setattr(products, "MAX_PARAMETERS", 100)
+    with pytest.raises(ValueError, match="3 and 3 components has 9 of them"):
+        multiply(p, p)
+
+
+@settings(max_examples=60)
+@given(model_pairs(max_vars=5, kinds=[split_circuit, partition_circuit]))
+def test_quotients_and_cross_entropies_with_a_circuit_below(pair):
+    model, other = pair
+    q = other.component(0) if isinstance(other, Mixture) else other
+    p_table, q_table = table(model), table(q)
+    if np.any((p_table > 0) & (q_table == 0)):
+        assert cross_entropy(model, q) == math.inf
+        with pytest.raises(ValueError, match="q is zero on a row where p is not"):
+            divide(model, q)
+        return
+    some = p_table > 0
+    expected = np.zeros_like(p_table)
+    expected[some] = p_table[some] / q_table[some]
+    np.testing.assert_allclose(table(divide(model, q)), expected, rtol=REL)
+    mean = -math.fsum(p_table[some] * np.log(q_table[some]))
+    assert cross_entropy(model, q) == pytest.approx(mean, rel=REL, abs=1e-13)
+
+
+def test_cross_entropy_weighs_components_that_do_not_add_up_to_one():
+    circuit = figure_1_circuit()
+    mixture = random_mixture(circuit, 3, np.random.default_rng(2))
+    product = multiply(mixture, circuit)  # adds up to an inner product
+    normal = multiply(mixture, circuit, normalize=True)
+    assert cross_entropy(product, circuit) == pytest.approx(cross_entropy(normal, circuit))
+    p, q = table(normal), table(circuit)
+    assert cross_entropy(product, circuit) == pytest.approx(-float(p @ np.log(q)), rel=REL)
+
+
+@st.composite
+def mixtures_with_a_row(draw, max_vars=6):
+    vtree = draw(vtrees(max_vars))
+    circuit = draw(st.sampled_from(KINDS))(vtree, random.Random(draw(seeds)), 3)
+    mixture = random_mixture(circuit, draw(st.integers(1, 4)), np.random.default_rng(draw(seeds)))
+    return mixture, draw(partly_observed_rows(vtree.n_vars))
+
+
+@settings(max_examples=100)
+@given(mixtures_with_a_row())
+def test_bayes_rule(case):
+    mixture, row = case
+    joint = Joint(mixture)
+    expected = joint.given(row)
+    if expected is None:
+        with pytest.raises(ValueError, match="probability zero"):
+            condition(mixture, row)
+        assert not np.any(table(condition(mixture, row, normalize=False)))
+        return
+    found = condition(mixture, row)
+    np.testing.assert_allclose(table(found), expected, rtol=REL, atol=1e-300)
+    np.testing.assert_allclose(
+        table(condition(mixture, row, normalize=False)),
+        joint.p * joint.agrees(row),
+        rtol=REL,
+        atol=1e-300,
+    )
+    if isinstance(found, Mixture):
+        posterior = joint.responsibilities(row)
+        np.testing.assert_allclose(found.weights, posterior[posterior > 0], rtol=REL)
+        assert found.n_edges <= mixture.n_edges
+        assert found.structure.is_in_normal_form
+
+
+def test_an_event_keeps_the_components():
+    circuit = figure_1_circuit()
+    mixture = random_mixture(circuit, 3, np.random.default_rng(0))
+    event = condition(circuit, {"X3": 1})
+    event = event.with_parameters(np.zeros(event.n_edges))
+    found = condition(mixture, event)
+    assert isinstance(found, Mixture)
+    np.testing.assert_allclose(table(found), table(condition(mixture, {"X3": 1})), rtol=REL)
+    joint = condition(mixture, "exactly(1, X1, X4)", normalize=False)
+    expected = [
+        p * (state[0] + state[3] == 1)
+        for p, state in zip(table(mixture), oracle.all_rows(4), strict=True)
+    ]
+    np.testing.assert_allclose(table(joint), expected, rtol=REL)
+    nothing = condition(condition(mixture, {"X1": 1}), "~X1", normalize=False)
+    assert not np.any(table(nothing))
+
+
+@settings(max_examples=60)
+@given(mixtures_with_a_row(), st.data())
+def test_marginals(case, data):
+    mixture, _ = case
+    n = mixture.n_vars
+    keep = data.draw(st.permutations(range(n)))[: data.draw(st.integers(1, n))]
+    joint = Joint(mixture)
+    found = table(marginalize(mixture, keep))
+    expected = [
+        math.fsum(joint.p[np.all(joint.states[:, keep] == state, axis=1)])
+        for state in oracle.all_rows(len(keep))
+    ]
+    np.testing.assert_allclose(found, expected, rtol=REL, atol=1e-300)
+
+
+# What does not split into components
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m, c: kl_divergence(m, c), "takes the log of p"),
+        (lambda m, c: kl_divergence(c, m), "takes the log of q"),
+        (lambda m, c: cross_entropy(c, m), "takes the log of q"),
+        (lambda m, c: renyi_divergence(m, c, 2), "takes a power of p"),
+        (lambda m, c: renyi_divergence(c, m, 0.5), "takes a power of q"),
+        (lambda m, c: power(m, 2), "takes a power of p"),
+        (lambda m, c: divide(c, m), "inverts q"),
+    ],
+)
+def test_logs_and_powers_of_a_mixture_are_refused_with_the_reason(call, words):
+    circuit = figure_1_circuit()
+    mixture = random_mixture(circuit, 3, np.random.default_rng(0))
+    reason = rf"{words}, which is a mixture of 3 components, and .* does not split"
+    with pytest.raises(CircuitPropertyError, match=reason):
+        call(mixture, circuit)
+
+
+def test_a_mixture_of_one_component_is_a_circuit():
+    p = figure_1_circuit()
+    column = np.array(p.edge_log_theta)[:, np.newaxis]
+    one = Mixture(p, column, np.zeros(1))
+    q = compile_factorized(p.vtree)
+    assert kl_divergence(one, q) == kl_divergence(p, q)
+    other = random_mixture(p, 2, np.random.default_rng(0)).edge_log_theta
+    idle = Mixture(p, np.hstack([column, other]), np.array([0.0, -np.inf, -np.inf]))
+    assert kl_divergence(idle, q) == kl_divergence(p, q)
+    assert inner_product(idle, q) == inner_product(p, q)
+
+
+def test_an_estimator_of_a_mixture():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (60, 1)).repeat(5, axis=1) ^ (rng.random((60, 5)) < 0.2)
+    model = StrudelMixture(2, n_splits=1, random_state=0).fit(X)
+    p = table(model.mixture_)
+    assert inner_product(model, model) == pytest.approx(float(p @ p), rel=REL)
+    given_one = condition(model, {0: 1})
+    assert table(given_one).sum() == pytest.approx(1.0)
+    assert entropy(given_one) > 0

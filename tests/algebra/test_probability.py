@@ -1,0 +1,208 @@
+"""Probabilities of events, and models given events, against enumeration."""
+
+import math
+import random
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulas import all_rows, event_of_truth, holds, need_pysdd, random_truth, seeds
+from joint import NAN, REL, Joint, mixture_models, models
+from makers import random_function, sdd_of
+from strategies import partly_observed_rows, random_mixture, split_circuit
+from strudel.algebra.conditioning import condition
+from strudel.algebra.probability import probability
+from strudel.circuits.examples import figure_1_circuit
+from strudel.errors import CircuitPropertyError
+from strudel.logic.compile_event import compile_event
+from strudel.logic.event_circuit import event_circuit
+from strudel.logic.events import at_least, at_most, exactly, variables
+from strudel.logic.formula import Cnf, Dnf
+from strudel.queries.likelihood import log_likelihood
+from strudel.queries.marginal import log_marginal
+from strudel.trees.vtree import random_vtree
+
+
+@st.composite
+def questions(draw):
+    """A model, its table, rows that are possible, and a formula with an event for it."""
+    found = draw(st.one_of(models(7), mixture_models(6)))
+    rows = draw(st.lists(partly_observed_rows(found.n_vars), max_size=3))
+    joint = Joint(found)
+    truth = random_truth(found.n_vars, random.Random(draw(seeds)), draw(st.integers(0, 3)))
+    event = event_of_truth(truth, variables(found))
+    is_true = np.array([holds(truth, row) for row in all_rows(found.n_vars)])
+    return found, joint, [*joint.possible(rows), [NAN] * found.n_vars], event, is_true
+
+
+@settings(max_examples=120)
+@given(questions())
+def test_probability_is_the_sum_over_the_rows_of_the_event(question):
+    need_pysdd()
+    model, joint, rows, event, is_true = question
+    expected = [math.fsum(joint.given(row)[is_true]) for row in rows]
+    found = probability(model, event, rows)
+    np.testing.assert_allclose(found, expected, rtol=REL, atol=0)
+    alone = probability(model, event)
+    assert isinstance(alone, float)
+    assert alone == pytest.approx(expected[-1], rel=REL, abs=0)
+    if alone > 0:
+        assert probability(model, event, log=True) == pytest.approx(math.log(alone), abs=REL)
+    else:
+        assert probability(model, event, log=True) == -math.inf
+
+
+@settings(max_examples=120)
+@given(questions())
+def test_condition_then_log_likelihood_is_bayes_rule(question):
+    need_pysdd()
+    model, joint, _, event, is_true = question
+    total = math.fsum(joint.p[is_true])
+    if total == 0.0:
+        with pytest.raises(ValueError, match="probability zero"):
+            condition(model, event)
+        return
+    found = condition(model, event)
+    assert type(found) is type(model)
+    expected = np.where(is_true, joint.p / total, 0.0)
+    p = np.exp(log_likelihood(found, joint.states))
+    np.testing.assert_allclose(p, expected, rtol=REL, atol=0)
+    assert probability(found, event) == pytest.approx(1.0, rel=REL)
+    # Marginals, samples and counts go through other passes than likelihoods.
+    some = [1.0, *[NAN] * (model.n_vars - 1)]
+    share = math.fsum(expected[joint.agrees(some)])
+    assert math.exp(log_marginal(found, [some])[0]) == pytest.approx(share, rel=REL, abs=1e-300)
+
+
+@given(mixture_models(6), st.data())
+def test_mixtures_given_evidence(mixture, data):
+    joint = Joint(mixture)
+    row = data.draw(partly_observed_rows(mixture.n_vars))
+    expected = joint.given(row)
+    if expected is None:
+        with pytest.raises(ValueError, match="probability zero"):
+            condition(mixture, row)
+        return
+    found = condition(mixture, row)
+    p = np.exp(log_likelihood(found, joint.states))
+    np.testing.assert_allclose(p, expected, rtol=REL, atol=0)
+
+
+@given(st.one_of(models(6), mixture_models(6)), st.data())
+def test_counts_and_conjunctions_need_no_pysdd(model, data):
+    n_vars = model.n_vars
+    joint, x = Joint(model), variables(model)
+    signs = data.draw(st.lists(st.booleans(), min_size=n_vars, max_size=n_vars))
+    literals = [x[var] if sign else ~x[var] for var, sign in enumerate(signs)]
+    cut, k = data.draw(st.integers(0, n_vars)), data.draw(st.integers(0, n_vars))
+    is_literal = joint.states == signs
+    event, is_true = x[0] | ~x[0], np.ones(len(joint.states), dtype=bool)
+    if cut < n_vars:
+        kind = data.draw(st.sampled_from([at_least, at_most, exactly]))
+        event = kind(k, literals[cut:])
+        n_true = is_literal[:, cut:].sum(axis=1)
+        is_true = {at_least: n_true >= k, at_most: n_true <= k, exactly: n_true == k}[kind]
+    for var in range(cut):
+        event, is_true = event & literals[var], is_true & is_literal[:, var]
+    row = data.draw(partly_observed_rows(n_vars))
+    rows = [*joint.possible([row]), [NAN] * n_vars]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pysdd", None)
+        found = probability(model, event, rows)
+        expected = [math.fsum(joint.given(row)[is_true]) for row in rows]
+        np.testing.assert_allclose(found, expected, rtol=REL, atol=0)
+        if expected[-1] > 0:
+            p = np.exp(log_likelihood(condition(model, event), joint.states))
+            np.testing.assert_allclose(
+                p, np.where(is_true, joint.p / math.fsum(joint.p[is_true]), 0.0), rtol=REL, atol=0
+            )
+
+
+@pytest.mark.compiled
+def test_ten_variables(rng):
+    need_pysdd()
+    for seed in range(2):
+        source = random.Random(seed)
+        circuit = split_circuit(random_vtree(10, seed), source, size=6)
+        for model in (circuit, random_mixture(circuit, 3, rng)):
+            joint = Joint(model)
+            truth = random_truth(10, source, 4)
+            is_true = np.array([holds(truth, row) for row in all_rows(10)])
+            event = event_of_truth(truth, variables(model))
+            expected = math.fsum(joint.p[is_true])
+            assert probability(model, event) == pytest.approx(expected, rel=REL, abs=0)
+
+
+def test_formulas_of_all_kinds_give_the_same():
+    need_pysdd()
+    circuit = figure_1_circuit()
+    joint = Joint(circuit)
+    cnf = Cnf.from_literals([[1, -2], [2, 3], [-3, 4, -1]])
+    is_true = cnf.holds(joint.states)
+    expected = pytest.approx(math.fsum(joint.p[is_true]), rel=REL)
+    rows = [tuple(row) for row in joint.states[is_true].tolist()]
+    terms = [[(v + 1) if x else -(v + 1) for v, x in enumerate(row)] for row in rows]
+    sdd = sdd_of(set(rows), circuit.vtree)
+    text = "(X1 | ~X2) & (X2 | X3) & (~X3 | X4 | ~X1)"
+    for event in (cnf, Dnf.from_literals(terms), sdd, text, event_circuit(sdd)):
+        assert probability(circuit, event) == expected
+        assert np.exp(log_marginal(condition(circuit, event, normalize=False), {})) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pysdd", None)
+        assert probability(circuit, sdd) == expected
+
+
+def test_what_is_given_may_be_an_event():
+    need_pysdd()
+    circuit = figure_1_circuit()
+    joint = Joint(circuit)
+    x1, x2, x3, _ = joint.states.T
+    both, alone = (x1 != x3) & (x2 == 1), x2 == 1
+    expected = math.fsum(joint.p[both]) / math.fsum(joint.p[alone])
+    assert probability(circuit, "X1 ^ X3", given="X2") == pytest.approx(expected, rel=REL)
+    either = (x1 | x2) == 1
+    expected = math.fsum(joint.p[either & (x3 == 1)]) / math.fsum(joint.p[either])
+    assert probability(circuit, {"X3": 1}, given="X1 | X2") == pytest.approx(expected, rel=REL)
+    with pytest.raises(ValueError, match="probability zero"):
+        probability(circuit, "X1", given="X2 & ~X2")
+
+
+def test_impossible_and_certain_events():
+    circuit = figure_1_circuit()
+    assert probability(circuit, "X1 & ~X1") == 0.0
+    assert probability(circuit, "X1 | ~X1") == 1.0
+    assert probability(circuit, "X1", given={"X1": 0}) == 0.0
+    assert probability(circuit, "X1", given=[[1, NAN, NAN, NAN], [0, 1, NAN, 0]]).tolist() == [1, 0]
+    with pytest.raises(ValueError, match="Row 0 of the evidence has probability zero"):
+        probability(condition(circuit, {"X1": 1}), "X2", given={"X1": 0})
+
+
+def test_what_cannot_be_answered_is_refused():
+    circuit = figure_1_circuit()
+    with pytest.raises(ValueError, match="parameters 0 and 1 only"):
+        probability(circuit, circuit)
+    with pytest.raises(ValueError, match="not a variable"):
+        probability(circuit, "X9")
+    with pytest.raises(ValueError, match="max_pairs"):
+        probability(circuit, event_circuit(compile_event({0: 1}, circuit.vtree)), max_pairs=2)
+    left, right = circuit.edge_left.copy(), circuit.edge_right.copy()
+    left[-1], right[-1] = right[-1], left[-1]
+    upside_down = replace(circuit, edge_left=left, edge_right=right)
+    with pytest.raises(CircuitPropertyError):
+        probability(upside_down, "X1 ^ X2")
+
+
+def test_a_large_random_function_without_pysdd():
+    source = random.Random(3)
+    circuit = split_circuit(random_vtree(7, 3), source, size=5)
+    rows = random_function(7, source)
+    joint = Joint(circuit)
+    is_true = np.array([tuple(row) in rows for row in joint.states.tolist()])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pysdd", None)
+        found = probability(circuit, sdd_of(rows, circuit.vtree))
+    assert found == pytest.approx(math.fsum(joint.p[is_true]), rel=REL)
