@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 
 import oracle
-import strudel.queries.model
 from strategies import random_mixture
+from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.cli.info import _learning
 from strudel.io.model_file import save
+from strudel.trees.vtree import balanced_vtree
 
 NAMES = ("coffee", "tea", "milk", "sugar")
 STATES = np.array(oracle.all_rows(4))
-asks_queries = pytest.mark.skipif(
-    not hasattr(strudel.queries.model, "model_of"), reason="queries take no mixtures yet"
-)
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +89,12 @@ def test_the_learning_of_a_mixture_is_told_in_iterations():
     }
 
 
-@asks_queries
 def test_score_is_the_mean_log_likelihood(run, file, joint, make_table):
     possible = joint > 0
     report = ask(run, "score", file, make_table("rows.csv", STATES[possible], NAMES))
     assert report["log_likelihood"] == pytest.approx(np.log(joint[possible]).mean())
 
 
-@asks_queries
 def test_score_sums_out_what_is_unknown(run, file, joint, make_table):
     table = make_table("gaps.csv", np.array([["", "1", "", "0"]], dtype=object), NAMES)
     agrees = (STATES[:, 1] == 1) & (STATES[:, 3] == 0)
@@ -106,7 +102,6 @@ def test_score_sums_out_what_is_unknown(run, file, joint, make_table):
     assert report["log_likelihood"] == pytest.approx(np.log(joint[agrees].sum()))
 
 
-@asks_queries
 def test_queries(run, file, joint):
     def answer(*arguments):
         return ask(run, "query", file, *arguments)["answers"][0]
@@ -132,7 +127,6 @@ def test_queries(run, file, joint):
     assert most["log_probability"] == pytest.approx(np.log(of_two.max()))
 
 
-@asks_queries
 def test_the_most_probable_state(run, file, joint):
     has_tea = STATES[:, 1] == 1
     (answer,) = ask(run, "query", file, "map", "--given", "tea=1")["answers"]
@@ -141,7 +135,6 @@ def test_the_most_probable_state(run, file, joint):
     assert list(state["state"].values()) == STATES[np.argmax(joint * has_tea)].tolist()
 
 
-@asks_queries
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -154,6 +147,8 @@ def test_the_most_probable_state(run, file, joint):
         ("information", "--a", "tea", "--b", "milk,sugar"),
         ("count",),
         ("pairs",),
+        ("responsibilities",),
+        ("responsibilities", "--given", "tea=1"),
     ],
 )
 def test_every_answer_can_be_shown(run, file, arguments):
@@ -162,7 +157,6 @@ def test_every_answer_can_be_shown(run, file, arguments):
     assert out
 
 
-@asks_queries
 def test_samples_follow_the_mixture(run, file, joint):
     report = ask(run, "sample", file, "-n", "4000", "--given", "tea=1")
     rows = np.array(report["rows"])
@@ -171,3 +165,46 @@ def test_samples_follow_the_mixture(run, file, joint):
     given = joint * has_tea / joint[has_tea].sum()
     share = np.bincount(rows @ [8, 4, 2, 1], minlength=16) / len(rows)
     np.testing.assert_allclose(share, given, atol=0.04)  # five standard deviations
+
+
+def test_responsibilities(run, file, mixture, make_table):
+    (answer,) = ask(run, "query", file, "responsibilities", "--given", "tea=1")["answers"]
+    has_tea = STATES[:, 1] == 1
+    parts = [oracle.probabilities(component) for component in mixture.components()]
+    share = mixture.weights * np.array(parts)[:, has_tea].sum(axis=1)
+    np.testing.assert_allclose(answer["responsibilities"], share / share.sum())
+    np.testing.assert_allclose(answer["without_evidence"], mixture.weights)
+    two = make_table("two.csv", [[1], [0]], ("tea",))
+    first, second = ask(run, "query", file, "responsibilities", "--given", two)["answers"]
+    assert first["responsibilities"] == pytest.approx(answer["responsibilities"])
+    assert second["responsibilities"] != pytest.approx(answer["responsibilities"])
+    (alone,) = ask(run, "query", file, "responsibilities")["answers"]
+    np.testing.assert_allclose(alone["responsibilities"], mixture.weights)
+
+
+def test_a_circuit_is_one_component(run, tmp_path):
+    save(figure_1_circuit(), tmp_path / "circuit.strudel")
+    (answer,) = ask(run, "query", tmp_path / "circuit.strudel", "responsibilities")["answers"]
+    assert answer["responsibilities"] == [1.0]
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A mixture of many variables."""
+    path = tmp_path_factory.mktemp("wide") / "wide.strudel"
+    circuit = compile_factorized(balanced_vtree(40))
+    save(random_mixture(circuit, 8, np.random.default_rng(0)), path)
+    return path
+
+
+def test_entropy_of_many_variables_is_refused_in_one_line(run, wide):
+    code, out, err = run("query", wide, "entropy")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "entropy of a mixture needs all states of 40 variables" in err
+
+
+def test_a_search_that_had_to_stop_says_so(run, wide):
+    code, out, err = run("query", wide, "map", "--max-seconds", 0, "--json")
+    assert code == 0
+    assert err.startswith("note: ")
+    assert len(json.loads(out)["answers"][0]["states"]) == 1

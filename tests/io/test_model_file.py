@@ -25,6 +25,8 @@ from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
+from strudel.learning.mixture_history import MixtureHistory
+from strudel.models.mixture import StrudelMixture
 from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
 
 ARRAYS = ("node_vtree", "node_edges", "edge_left", "edge_right", "edge_log_theta")
@@ -786,6 +788,36 @@ def test_an_estimator_that_holds_a_mixture_comes_back(tmp_path, fitted_mixture):
         np.testing.assert_array_equal(again.history_.columns()[name], column)
     assert (again.history_.best, again.history_.stopped_because) == (1, "patience")
     assert read_provenance(tmp_path / "m.strudel")["options"] == {"n_components": 3}
+
+
+def test_a_learned_mixture_comes_back(tmp_path, rng):
+    pandas = pytest.importorskip("pandas")
+    X = rng.integers(0, 2, (60, 1)).repeat(4, axis=1) ^ (rng.random((60, 4)) < 0.1)
+    frame = pandas.DataFrame(X.astype(np.uint8), columns=["a", "b", "c", "größe"])
+    model = StrudelMixture(3, n_splits=0, n_runs=2, max_iterations=5, random_state=0).fit(frame)
+    save(model, tmp_path / "m.strudel")
+    again = load(tmp_path / "m.strudel")
+    assert type(again) is StrudelMixture
+    assert again.get_params() == model.get_params()
+    assert_same(again.mixture_, model.mixture_)
+    assert again.chosen_ == model.chosen_
+    assert again.chosen_["n_runs"] == 2
+    assert again.data_ == model.data_
+    assert type(again.history_) is MixtureHistory
+    for name, column in model.history_.columns().items():
+        assert again.history_.columns()[name].dtype == column.dtype
+        np.testing.assert_array_equal(again.history_.columns()[name], column)
+    assert again.history_.best == model.history_.best
+    assert again.history_.stopped_because == model.history_.stopped_because
+    assert again.feature_names_in_.tolist() == ["a", "b", "c", "größe"]
+    np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
+    np.testing.assert_array_equal(again.responsibilities(X), model.responsibilities(X))
+
+
+def test_what_was_chosen_must_be_facts(tmp_path, rng, refused):
+    model = StrudelMixture(2, n_splits=0, max_iterations=2, random_state=0)
+    content = saved(model.fit(rng.integers(0, 2, (40, 3))), tmp_path)
+    refused(with_meta(content, chosen=[3]), "what was chosen should be dict, but is list")
 
 
 def test_an_estimator_must_hold_its_mixture(tmp_path, fitted_mixture, refused):

@@ -19,7 +19,7 @@ from strudel import (
     fit_parameters,
 )
 from strudel._numba import use_threads
-from strudel.learning import shared_flows
+from strudel.learning import boosting, shared_flows
 from strudel.learning.boosting import best_share, fit_boosted_mixture
 
 
@@ -127,6 +127,20 @@ def test_two_sources_beat_the_single_circuit():
     one = np.mean([oracle.log_likelihood(single, row) for row in T])
     mixture = fit_boosted_mixture(independent(6), X, 3, rng=0)
     assert log_density(mixture, T).mean() > one + 0.5
+
+
+def test_a_new_component_is_fitted_to_its_responsibilities(monkeypatch):
+    monkeypatch.setattr(boosting, "MOST_STEPS", 500)
+    X = two_sources(0)
+    options = MixtureOptions(pseudocount=0.0, tolerance=0.0)
+    mixture = fit_boosted_mixture(independent(6), X, 2, options=options, rng=0)
+    p = np.array([[oracle.probability(c, row) for row in X] for c in mixture.components()])
+    joint = mixture.weights[:, np.newaxis] * p
+    share = joint[1] / joint.sum(axis=0)
+    assert 0.1 < share.mean() < 0.9
+    expected = fit_parameters(independent(6), X, sample_weight=share, pseudocount=0)
+    np.testing.assert_allclose(np.exp(mixture.edge_log_theta[:, 1]), expected.theta, atol=1e-3)
+    assert mixture.weights[1] == pytest.approx(share.mean(), abs=1e-3)
 
 
 def test_the_first_components_do_not_depend_on_how_many_follow():

@@ -27,7 +27,7 @@ from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import average
 from strudel.learning import shared_flows
 from strudel.learning.em import MixtureData, train_runs
-from strudel.learning.em_steps import Ensemble
+from strudel.learning.em_steps import Ensemble, weighted_sums
 
 FLOAT32 = 1e-6  # relative error of sums of logs in float32
 
@@ -99,6 +99,8 @@ def test_responsibilities_and_counts_equal_enumeration(circuit, seed, k, pseudoc
     data, ensemble, weights = start_ensemble(circuit, rows, k, options, rng, weight)
     ensemble.maximise()
     (mixture,) = ensemble.mixtures()
+    mass = ensemble.total  # one virtual row is shared by the weights
+    np.testing.assert_allclose(mixture.weights, (mass + 1.0 / k) / (mass.sum() + 1.0))
     distinct, weight = data.rows.unpack(), data.rows.weights
     joint = mixture.weights * np.array(
         [[oracle.probability(c, row) for c in mixture.components()] for row in distinct]
@@ -396,9 +398,18 @@ def test_validation_rows_never_seen_are_minus_infinity_without_smoothing(n_runs)
     assert np.all(np.isfinite(log_density(mixture, X)))
 
 
-def test_bags_without_a_row_that_another_holds():
+def test_impossible_rows_of_weight_zero_cost_nothing():
+    log_p = np.array([[-1.0, -np.inf], [-np.inf, -3.0]])
+    assert weighted_sums(np.array([[2.0, 0.0], [0.0, 1.0]]), log_p).tolist() == [-2.0, -3.0]
+    assert weighted_sums(np.array([[2.0, 0.0]]), log_p).tolist() == [-2.0, -np.inf]
+
+
+@pytest.mark.parametrize("n_restarts", [1, 2])
+def test_bags_without_a_row_that_another_holds(n_restarts):
     X = np.eye(6, dtype=np.uint8)
-    options = MixtureOptions(n_components=2, n_runs=2, pseudocount=0.0, start="random")
+    options = MixtureOptions(
+        n_components=2, n_runs=2, n_restarts=n_restarts, pseudocount=0.0, start="random"
+    )
     data = MixtureData.of(independent(6), pack_columns(X), None, options)
     row_weight = np.array([[2.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 2]])
     trained = train_runs(data, options, np.random.default_rng(0), row_weight=row_weight)

@@ -105,6 +105,21 @@ def test_the_likelihood_of_every_state_is_that_of_the_table(mixture):
     )
 
 
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_what_most_rows_take_is_added_once_and_zeros_stay_zeros(n_components, rng):
+    circuit = figure_1_circuit()
+    log_theta = np.log(rng.random((circuit.n_edges, n_components)))
+    log_theta[rng.random(log_theta.shape) < 0.1] = -np.inf
+    mixture = Mixture(circuit, log_theta, np.full(n_components, -np.log(n_components)))
+    states = np.array(list(np.ndindex(2, 2, 2, 2)))
+    rows = np.concatenate([states, np.repeat(states[[3, 9]], [60, 10], axis=0)])  # 3 is usual
+    expected = np.column_stack([evaluate_log(part, rows) for part in mixture.components()])
+    found = mixture_likelihood.SharedFlows(mixture).component_logs(rows.astype(np.uint8))
+    assert np.any(expected == -np.inf)
+    assert np.any(expected > -np.inf)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 @given(mixtures_with_rows, st.data())
 def test_conditionals_agree_with_the_table(case, data):
     mixture, joint, rows = case

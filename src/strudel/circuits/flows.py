@@ -67,7 +67,7 @@ def compute_flows(
         check_in_normal_form(circuit, "compute_flows")
     active = np.full((circuit.vtree.n_nodes, bits.n_rows), NONE, dtype=np.int32)
     is_twice = _sweep(circuit, bits, active, np.empty(0), np.empty((0, 0), dtype=np.uint64))
-    _raise_if_ambiguous(is_twice)
+    raise_if_ambiguous(is_twice)
     count = np.zeros(circuit.n_edges)
     _count(active, bits.weights, count)
     return Flows(active, count, _is_possible(circuit, active, bits))
@@ -81,7 +81,7 @@ def flow_log_likelihood(circuit: Circuit, X: BitMatrix | ArrayLike) -> FloatArra
     bits = _bits_for(circuit, X, None)
     total = np.full(bits.n_rows, -np.inf)
     is_twice = _sweep(circuit, bits, np.empty((0, 0), np.int32), total, np.empty((0, 0), np.uint64))
-    _raise_if_ambiguous(is_twice)
+    raise_if_ambiguous(is_twice)
     return total
 
 
@@ -104,7 +104,8 @@ def _bits_for(
     return bits
 
 
-def _raise_if_ambiguous(is_twice: bool) -> None:
+def raise_if_ambiguous(is_twice: bool) -> None:
+    """Refuse a circuit in which some row took two edges of a sum."""
     if is_twice:
         raise CircuitPropertyError(
             "Flows need a deterministic circuit, but some row satisfies two edges of one sum node. "
@@ -157,7 +158,7 @@ def _flow_blocks(
 ) -> None:
     """Blocks of rows are independent, so threads share nothing but the outputs' disjoint parts."""
     for block in prange(len(is_twice)):
-        is_twice[block] = _flow_block(
+        is_twice[block], _ = flow_block(
             words,
             n_rows,
             int(np.int64(block)) * BLOCK_WORDS,
@@ -169,11 +170,14 @@ def _flow_blocks(
             active,
             total,
             dense,
+            np.empty(0, dtype=np.int32),
+            np.empty((0, BLOCK_WORDS), dtype=np.uint64),
+            np.empty(BLOCK_WORDS, dtype=np.uint64),
         )
 
 
 @kernel
-def _flow_block(
+def flow_block(
     words: WordArray,
     n_rows: int,
     first_word: int,
@@ -185,8 +189,17 @@ def _flow_block(
     active: IntArray,
     total: FloatArray,
     dense: WordArray,
-) -> bool:
-    """Values up, flows down, for the rows of a few words."""
+    passed_edge: IntArray,
+    passed_rows: WordArray,
+    possible_rows: WordArray,
+) -> tuple[bool, int]:
+    """Values up, flows down, for the rows of BLOCK_WORDS words.
+
+    Fills `active` (n_vtree_nodes, n_rows), `total` (n_rows,) and `dense` (n_edges, n_words) for
+    these rows, `passed_edge` (n_edges,) with the edges that some of them take and `passed_rows`
+    (n_edges, BLOCK_WORDS) with which, unless they are empty, and `possible_rows` (BLOCK_WORDS,).
+    Returns whether some row took two edges of a sum, and how many edges are taken.
+    """
     n_vars, n_all_words = words.shape
     n_nodes = len(node_vtree)
     n_words = min(BLOCK_WORDS, n_all_words - first_word)
@@ -194,6 +207,7 @@ def _flow_block(
     flow = np.zeros((n_nodes, BLOCK_WORDS), dtype=np.uint64)
     taken = np.zeros(BLOCK_WORDS, dtype=np.uint64)  # rows that an earlier edge of the same sum took
     is_twice = False
+    n_passed = 0
 
     everyone = np.zeros(BLOCK_WORDS, dtype=np.uint64)  # bits past the last row belong to nobody
     for w in range(n_words):
@@ -217,6 +231,7 @@ def _flow_block(
 
     for w in range(BLOCK_WORDS):
         flow[n_nodes - 1, w] = value[n_nodes - 1, w]
+        possible_rows[w] = value[n_nodes - 1, w]
     if len(total):
         for w in range(n_words):
             word = flow[n_nodes - 1, w]
@@ -234,6 +249,7 @@ def _flow_block(
             taken[w] = np.uint64(0)
         for e in range(node_edges[n], node_edges[n + 1]):
             l, r = edge_left[e], edge_right[e]
+            is_new = True
             for w in range(n_words):
                 through = flow[n, w] & value[l, w]
                 if r != NONE:
@@ -247,6 +263,14 @@ def _flow_block(
                     flow[r, w] |= through
                 if len(dense):
                     dense[e, first_word + w] = through
+                if len(passed_edge):
+                    if is_new:
+                        is_new = False
+                        passed_edge[n_passed] = e
+                        for other in range(BLOCK_WORDS):
+                            passed_rows[n_passed, other] = np.uint64(0)
+                        n_passed += 1
+                    passed_rows[n_passed - 1, w] = through
                 if len(active) or len(total):
                     word = through
                     while word:
@@ -256,7 +280,7 @@ def _flow_block(
                             active[v, s] = e
                         if len(total):
                             total[s] += edge_log_theta[e]
-    return is_twice
+    return is_twice, n_passed
 
 
 @kernel

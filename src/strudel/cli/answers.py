@@ -21,7 +21,7 @@ from strudel.cli.evidence import variable_names
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
-    from strudel.cli.models import Model
+    from strudel.queries.model import Model
 
 Answer: TypeAlias = dict[str, Any]
 Line: TypeAlias = tuple[Any, ...]
@@ -104,7 +104,7 @@ def find_states(question: Question) -> list[Answer]:
     from strudel.queries.most_probable import most_probable_state
 
     model, rows, k = question.model, question.rows, question.k
-    states, log_p = most_probable_state(model, rows, k)
+    states, log_p = most_probable_state(model, rows, k, max_seconds=question.max_seconds)
     states, log_p = states.reshape(len(rows), k, -1), log_p.reshape(len(rows), k)
     log_given = log_marginal(model, rows).tolist()
     answers = []
@@ -248,7 +248,7 @@ def _nats(values: Any) -> list[Answer]:
 
 def show_nats(question: Question, answer: Answer, n_lines: float) -> None:
     """The same number in nats and in bits."""
-    show_facts("", answer)
+    show_facts("", {unit: answer[unit] for unit in ("nats", "bits")})
 
 
 # Counts and pairs
@@ -308,6 +308,34 @@ def show_pairs(question: Question, answer: Answer, n_lines: float) -> None:
     columns = ("a", "b", "probability of both", "covariance", "correlation")
     lines: list[Line] = [tuple(pair.values()) for pair in answer["pairs"]]
     _show_lines(columns, lines, n_lines, lambda line: -abs(line[3]))
+
+
+# Components
+
+
+def find_responsibilities(question: Question) -> list[Answer]:
+    """How probable each component is to have made a row, and was before the evidence."""
+    from strudel.circuits.mixture import Mixture
+    from strudel.queries.mixture_likelihood import responsibilities
+
+    model = question.model
+    weights = model.weights if isinstance(model, Mixture) else np.ones(1)
+    shares = responsibilities(model, question.rows)
+    answers: list[Answer] = [{"responsibilities": share.tolist()} for share in shares]
+    if question.has_evidence:
+        answers = [answer | {"without_evidence": weights.tolist()} for answer in answers]
+    return answers
+
+
+def show_responsibilities(question: Question, answer: Answer, n_lines: float) -> None:
+    """One line per component; of many, the most probable, best first."""
+    lines: list[Line] = list(enumerate(answer["responsibilities"]))
+    columns: tuple[str, ...] = ("component", "probability")
+    if question.has_evidence:
+        before = answer["without_evidence"]
+        lines = [(c, share, before[c]) for c, share in lines]
+        columns = (*columns, "without evidence")
+    _show_lines(columns, lines, n_lines, lambda line: -line[1])
 
 
 def _show_lines(

@@ -18,7 +18,7 @@ from strudel.cli.sources import read_rows
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
-    from strudel.cli.models import Model
+    from strudel.queries.model import Model
 
 GivenOption = Annotated[
     str | None,

@@ -1,4 +1,8 @@
-"""`strudel fit`: learn a circuit from a table, show how it goes, keep the model."""
+"""`strudel fit`: learn a model from a table, show how it goes, keep the model.
+
+What is particular to a circuit stands in `fit_circuit`, to a mixture in `fit_mixture`; both have
+`learn`, `report` and `facts`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from strudel.cli import fit_circuit, fit_mixture
 from strudel.cli.console import (
     JsonOption,
     bits_per_dimension,
@@ -19,21 +24,12 @@ from strudel.cli.console import (
     show_table,
     warnings_as_notes,
 )
+from strudel.cli.fit_mixture import Method, read_wishes
 from strudel.cli.outputs import check_output
-from strudel.cli.progress import FitProgress
 from strudel.cli.sources import check_known, match_columns, read_parts, read_rows
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
-    from strudel.models.density import Strudel
-
-STOPPED = {
-    "patience": "validation did not improve for {patience} splits",
-    "max_splits": "--max-splits was reached",
-    "max_edges": "--max-edges was reached",
-    "max_seconds": "--max-seconds were over",
-    "interrupted": "stopped early by you",
-}
 
 
 class EdgeScore(StrEnum):
@@ -75,9 +71,33 @@ def fit(
         str | None, typer.Option(help="Rows that decide when to stop; like DATA.")
     ] = None,
     test: Annotated[str | None, typer.Option(help="Rows to score at the end; like DATA.")] = None,
+    mixture: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K|auto",
+            help="Learn a mixture of K circuits that share one structure; auto chooses K.",
+        ),
+    ] = None,
+    method: Annotated[
+        Method | None, typer.Option(help="Mixtures: how to learn them; em by default.")
+    ] = None,
+    splits: Annotated[
+        str | None,
+        typer.Option(metavar="N|auto", help="Mixtures: splits of the structure; auto by default."),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Mixtures, em: average so many runs of K components.")
+    ] = None,
+    bags: Annotated[
+        int | None, typer.Option(min=1, help="Mixtures, bagged_em: bootstrap samples; default 10.")
+    ] = None,
     patience: Annotated[
-        int, typer.Option(help="Stop after so many splits without a better validation score.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            help="Stop after so many splits without a better validation score (default 100); "
+            "mixtures: so many EM steps (default 10)."
+        ),
+    ] = None,
     max_splits: Annotated[int | None, typer.Option(help="Stop after so many splits.")] = None,
     max_edges: Annotated[int | None, typer.Option(help="Stop at so many edges.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
@@ -89,8 +109,12 @@ def fit(
     ] = VariableScore.mutual_information,
     init: Annotated[Init, typer.Option(help="The first circuit.")] = Init.chow_liu,
     pseudocount: Annotated[
-        float, typer.Option(help="Virtual rows per sum node, shared by its edges.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            help="Virtual rows per sum node, shared by its edges (default 1); "
+            "mixtures choose it on validation."
+        ),
+    ] = None,
     copy_depth: Annotated[int, typer.Option(help="How far a split copies below its edge.")] = 1,
     validation_fraction: Annotated[
         float, typer.Option(help="Share of DATA held out when there is no --valid.")
@@ -99,53 +123,55 @@ def fit(
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no tables.")] = False,
 ) -> None:
-    """Learn a circuit from 0/1 rows and write it to a file.
+    """Learn a circuit, or a mixture of circuits, from 0/1 rows and write it to a file.
 
     A dataset brings its own validation and test rows. Ctrl-C stops the search and keeps the best
-    circuit so far.
+    model so far.
     """
+    wishes = read_wishes(mixture, method, splits, runs, bags, max_splits)
+    options = wishes | {
+        "edge_score": edge_score.value,
+        "variable_score": variable_score.value,
+        "init": init.value,
+        "max_splits": max_splits,
+        "max_edges": max_edges,
+        "max_seconds": max_seconds,
+        "copy_depth": copy_depth,
+        "validation_fraction": validation_fraction,
+        "random_state": seed,
+    }
+    options |= {} if patience is None else {"patience": patience}
+    options |= {} if pseudocount is None else {"pseudocount": pseudocount}
     path = output or default_output(data)
     check_output(path, "the model", (data, valid, test), ".strudel")
     started = time.perf_counter()
     parts = _read_all(data, valid, test)
     reading = time.perf_counter() - started
 
-    from strudel.models.density import Strudel
-
-    model = Strudel(
-        edge_score=edge_score.value,
-        variable_score=variable_score.value,
-        init=init.value,
-        max_splits=max_splits,
-        patience=patience,
-        max_edges=max_edges,
-        max_seconds=max_seconds,
-        pseudocount=pseudocount,
-        copy_depth=copy_depth,
-        validation_fraction=validation_fraction,
-        random_state=seed,
-    )
+    kind = fit_circuit if mixture is None else fit_mixture
     started = time.perf_counter()
-    with warnings_as_notes() as messages, FitProgress(patience, quiet) as progress:
-        _learn(model, parts, progress)
+    with warnings_as_notes() as messages:
+        model = kind.learn(options, parts, quiet)
     learning = time.perf_counter() - started
-    report = _report(model, parts)
-    _keep(model, parts["train"], path)
-    report |= {
+    likelihood = kind.log_likelihoods(model, parts)
+    report = _likelihoods(likelihood, model.n_features_in_)
+    report |= kind.report(model) | {
+        "n_rows": {part: len(table.X) for part, table in parts.items()},
         "model": path,
         "seconds": {"reading": reading, "learning": learning},
         "options": model.get_params(deep=False),
         "data": data,
     }
-    for message in messages:
-        if report["stopped_because"] != "interrupted":
-            note(f"note: {message}")
+    _keep(model, parts["train"], path, likelihood)
     if report["stopped_because"] == "interrupted":
-        note("stopped early by you; wrote the best circuit so far")
+        note(f"stopped early by you; wrote the best {kind.NAME} so far")
+        messages = []
+    for message in messages:
+        note(f"note: {message}")
     if as_json:
         print_json(report)
     elif not quiet:
-        _show(report)
+        _show(report, kind.facts(report))
 
 
 def default_output(data: str) -> Path:
@@ -172,51 +198,24 @@ def _read_all(data: str, valid: str | None, test: str | None) -> dict[str, Table
     }
 
 
-def _learn(model: Strudel, parts: dict[str, Table], progress: FitProgress) -> None:
-    valid = parts.get("valid")
-    model._fit(
-        parts["train"].X,
-        None if valid is None else valid.X,
-        None,
-        on_split=progress.update,
-    )
+def _likelihoods(likelihood: dict[str, float], n_vars: int) -> dict[str, Any]:
+    """Log-likelihoods, and the same as code lengths."""
+    bits = {part: bits_per_dimension(value, n_vars) for part, value in likelihood.items()}
+    return {"log_likelihood": likelihood, "bits_per_dimension": bits}
 
 
-def _report(model: Strudel, parts: dict[str, Table]) -> dict[str, Any]:
-    """What there is to know of a fitted model."""
-    circuit, history = model.circuit_, model.history_
-    likelihood = {
-        "train": float(history.train[history.best]),
-        "valid": float(history.valid[history.best]),
-    }
-    if "test" in parts:
-        likelihood["test"] = float(model.score(parts["test"].X))
-    return {
-        "log_likelihood": likelihood,
-        "bits_per_dimension": {
-            part: bits_per_dimension(value, circuit.n_vars) for part, value in likelihood.items()
-        },
-        "n_rows": {part: len(table.X) for part, table in parts.items()},
-        "n_vars": circuit.n_vars,
-        "n_nodes": circuit.n_nodes,
-        "n_edges": circuit.n_edges,
-        "n_parameters": circuit.n_parameters,
-        "n_splits": int(history.n_splits[-1]),
-        "best_split": int(history.n_splits[history.best]),
-        "stopped_because": history.stopped_because,
-    }
-
-
-def _keep(model: Strudel, train: Table, path: Path) -> None:
-    """Write the model, with the names of the columns and where the rows came from."""
+def _keep(model: Any, train: Table, path: Path, likelihood: dict[str, float]) -> None:
+    """Write the model, with the names of the columns, where the rows came from, and its scores."""
     from strudel.io.model_file import save
 
     if train.feature_names is not None:
-        model.circuit_ = model.circuit_.with_names(train.feature_names)
-    save(model, path, provenance={"source": Path(train.source).name})
+        held = "circuit_" if hasattr(model, "circuit_") else "mixture_"
+        setattr(model, held, getattr(model, held).with_names(train.feature_names))
+    facts = {"source": Path(train.source).name, "log_likelihood": likelihood}
+    save(model, path, provenance=facts)
 
 
-def _show(report: dict[str, Any]) -> None:
+def _show(report: dict[str, Any], facts: dict[str, Any]) -> None:
     """The report as tables."""
     likelihood, bits = report["log_likelihood"], report["bits_per_dimension"]
     n_rows = {part: f"{count:,}" for part, count in report["n_rows"].items()}
@@ -224,20 +223,9 @@ def _show(report: dict[str, Any]) -> None:
     rows = [(part, n_rows.get(part, held_out), likelihood[part], bits[part]) for part in likelihood]
     show_table(("", "rows", "mean log-likelihood", "bits per dimension"), rows)
     say()
-    show_facts("", _facts(report))
-
-
-def _facts(report: dict[str, Any]) -> dict[str, Any]:
     seconds = report["seconds"]
-    because = report["stopped_because"]
-    reason = STOPPED.get(because, because).format(patience=report["options"]["patience"])
-    return {
-        "variables": report["n_vars"],
-        "nodes": report["n_nodes"],
-        "edges": report["n_edges"],
-        "parameters": report["n_parameters"],
-        "splits": f"{report['n_splits']:,}, the best after {report['best_split']:,}",
-        "stopped": reason,
+    facts |= {
         "seconds": f"{seconds['reading']:.2f} reading, {seconds['learning']:.2f} learning",
         "model": report["model"],
     }
+    show_facts("", facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from strudel.cli.console import JsonOption, print_json, say, show_facts
-from strudel.cli.models import ModelArgument, model_of, read_file
+from strudel.cli.models import ModelArgument, read_file
 
 if TYPE_CHECKING:
     from strudel.circuits.circuit import Circuit
@@ -21,30 +21,32 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     """
     from strudel.circuits.mixture import Mixture
     from strudel.io.model_file import read_provenance
+    from strudel.queries.model import model_of, structure_of
 
     held = read_file(model)
     found = model_of(held)
-    is_mixture = isinstance(found, Mixture)
-    circuit = found.structure if is_mixture else found
+    circuit = structure_of(found)
     report: dict[str, Any] = {
         "model": model,
         "kind": type(held).__name__,
         "size": _size(circuit),
-        "mixture": _mixture(found) if is_mixture else {},
+        "mixture": _mixture(found) if isinstance(found, Mixture) else {},
+        "chosen": getattr(held, "chosen_", {}),
         "properties": _properties(circuit),
         "learning": _learning(getattr(held, "history_", None)),
         "provenance": read_provenance(model),
     }
-    if is_mixture and found.n_components > 1:
+    if isinstance(found, Mixture) and found.n_components > 1:
         reason = f"a row can come from any of the {found.n_components} components"
         report["properties"]["deterministic as a whole"] = reason
     if as_json:
         print_json(report)
         return
     show_facts(str(model), report["size"])
-    if is_mixture:
+    if report["mixture"]:
         say()
-        show_facts("Mixture, all components on this structure", report["mixture"])
+        facts = report["mixture"] | _chosen(report["chosen"])
+        show_facts("Mixture, all components on this structure", facts)
     say()
     show_facts(
         "Structural properties, certified",
@@ -55,7 +57,9 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     )
     if report["learning"]:
         say()
-        show_facts("Learning", report["learning"])
+        show_facts(
+            "Learning, the last runs" if report["mixture"] else "Learning", report["learning"]
+        )
     say()
     show_facts("Provenance", _flat(report["provenance"]))
 
@@ -83,6 +87,16 @@ def _mixture(mixture: Mixture) -> dict[str, Any]:
         "smallest weight": float(weights.min()),
         "parameters of all": mixture.n_parameters,
     }
+
+
+def _chosen(chosen: dict[str, Any]) -> dict[str, Any]:
+    """What an estimator chose, or was asked for."""
+    names = {
+        "n_splits": "splits of the structure",
+        "n_components": "components of one run",
+        "n_runs": "runs averaged",
+    }
+    return {words: chosen[name] for name, words in names.items() if name in chosen}
 
 
 def _properties(circuit: Circuit) -> dict[str, str | None]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from strudel.cli.console import InputError
 
-Model: TypeAlias = Any  # a Circuit or a Mixture
+if TYPE_CHECKING:
+    from strudel.queries.model import Model
 
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A .strudel file, as `strudel fit` writes it.")
@@ -29,12 +30,6 @@ def read_file(path: Path) -> Any:
 
 def read_model(path: Path) -> Model:
     """The circuit or mixture in a file, without the estimator around it."""
+    from strudel.queries.model import model_of
+
     return model_of(read_file(path))
-
-
-def model_of(held: Any) -> Model:
-    """What a fitted estimator holds; a circuit or mixture is itself."""
-    for name in ("circuit_", "mixture_"):
-        if hasattr(held, name):
-            return getattr(held, name)
-    return held

@@ -1,15 +1,17 @@
-"""What a terminal shows while a circuit grows.
+"""What a terminal shows while a circuit grows, or a mixture learns.
 
-No total is known, so the bar shows how much of the patience is used up: it empties whenever the
-validation likelihood improves, and learning stops when it is full.
+No total is known, so the bar of a circuit shows how much of the patience is used up: it empties
+whenever the validation likelihood improves, and learning stops when it is full. A mixture tells
+what goes on in its own words.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -19,22 +21,19 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_UPDATES = 0.1
 
 
-class FitProgress:
+class LiveLine(ABC):
     """A live line on stderr; nothing when that is not a terminal, or when asked to be quiet."""
 
-    def __init__(self, patience: int, is_quiet: bool = False) -> None:
-        self.patience = patience
+    def __init__(self, is_quiet: bool = False) -> None:
         self.is_live = not is_quiet and sys.stderr.isatty()
         self._next_update = 0.0
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
-    def __enter__(self) -> FitProgress:
+    def __enter__(self) -> Self:
         if self.is_live:
-            self._progress = _bar()
-            self._task = self._progress.add_task(
-                "preparing", total=self.patience, line="counting pairs, compiling on the first run"
-            )
+            self._progress = self._make()
+            self._task = self._first_task(self._progress)
             self._progress.start()
         return self
 
@@ -47,21 +46,59 @@ class FitProgress:
         if self._progress is not None:
             self._progress.stop()
 
+    def _is_due(self) -> bool:
+        """Whether the line is shown, and its last change long enough ago."""
+        now = time.monotonic()
+        if self._progress is None or now < self._next_update:
+            return False
+        self._next_update = now + SECONDS_BETWEEN_UPDATES
+        return True
+
+    def _show(self, **changes: Any) -> None:
+        assert self._progress is not None
+        assert self._task is not None
+        self._progress.update(self._task, **changes)
+
+    @abstractmethod
+    def _make(self) -> Progress:
+        """The columns of the line."""
+
+    @abstractmethod
+    def _first_task(self, progress: Progress) -> TaskID:
+        """What the line says before the first news."""
+
+
+class FitProgress(LiveLine):
+    """The line of a circuit that grows."""
+
+    def __init__(self, patience: int, is_quiet: bool = False) -> None:
+        super().__init__(is_quiet)
+        self.patience = patience
+
+    def _make(self) -> Progress:
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn
+
+        return _line_of(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[line]}"),
+        )
+
+    def _first_task(self, progress: Progress) -> TaskID:
+        return progress.add_task(
+            "preparing", total=self.patience, line="counting pairs, compiling on the first run"
+        )
+
     def update(self, history: History) -> None:
         """Show the latest split; cheap enough to be called after every one."""
-        if self._progress is None or self._task is None:
-            return
-        now = time.monotonic()
-        if now < self._next_update:
-            return
-        self._next_update = now + SECONDS_BETWEEN_UPDATES
-        since_best = len(history) - 1 - history.best
-        self._progress.update(
-            self._task,
-            description="learning",
-            completed=min(since_best, self.patience),
-            line=progress_line(history, self.patience),
-        )
+        if self._is_due():
+            since_best = len(history) - 1 - history.best
+            self._show(
+                description="learning",
+                completed=min(since_best, self.patience),
+                line=progress_line(history, self.patience),
+            )
 
 
 def progress_line(history: History, patience: int) -> str:
@@ -82,14 +119,31 @@ def progress_line(history: History, patience: int) -> str:
     return "  ".join(fact for fact in facts if fact)
 
 
-def _bar() -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+class MixtureProgress(LiveLine):
+    """The line of a mixture: the latest news, and the seconds since the start."""
 
-    columns: tuple[Any, ...] = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=16),
-        TextColumn("{task.fields[line]}"),
-    )
+    def _make(self) -> Progress:
+        from rich.progress import SpinnerColumn, TextColumn
+        from rich.table import Column
+
+        # On a narrow terminal the news take two lines rather than lose their end.
+        return _line_of(
+            SpinnerColumn(),
+            TextColumn("{task.elapsed:.1f} s", table_column=Column(no_wrap=True, min_width=6)),
+            TextColumn("{task.description}", markup=False, table_column=Column()),
+        )
+
+    def _first_task(self, progress: Progress) -> TaskID:
+        return progress.add_task("preparing", total=None)
+
+    def update(self, line: str) -> None:
+        """Show the latest news; cheap enough to be called after every step."""
+        if self._is_due():
+            self._show(description=line)
+
+
+def _line_of(*columns: Any) -> Progress:
+    from rich.console import Console
+    from rich.progress import Progress
+
     return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from strudel.cli import answers
-from strudel.cli.console import InputError, JsonOption, note, print_json, say
+from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
 from strudel.cli.evidence import GivenOption, read_event, read_given, read_values, read_variables
 from strudel.cli.models import ModelArgument, read_model
 
@@ -35,6 +35,7 @@ class What(StrEnum):
     COUNT = "count"
     PAIRS = "pairs"
     PROBABILITY = "probability"
+    RESPONSIBILITIES = "responsibilities"
 
 
 ANSWERS = {  # how to find each answer, and how to show it
@@ -48,6 +49,7 @@ ANSWERS = {  # how to find each answer, and how to show it
     What.COUNT: (answers.find_counts, answers.show_counts),
     What.PAIRS: (answers.find_pairs, answers.show_pairs),
     What.PROBABILITY: (answers.find_probability, answers.show_probability),
+    What.RESPONSIBILITIES: (answers.find_responsibilities, answers.show_responsibilities),
 }
 OWNERS = {  # which questions an option belongs to
     "EVENT": (What.PROBABILITY,),
@@ -56,7 +58,7 @@ OWNERS = {  # which questions an option belongs to
     "--of": (What.CONDITIONAL,),
     "--a": (What.INFORMATION,),
     "--b": (What.INFORMATION,),
-    "--max-seconds": (What.MMAP,),
+    "--max-seconds": (What.MAP, What.MMAP),
 }
 NEEDS = {
     What.MMAP: ("--variables",),
@@ -85,7 +87,7 @@ def query(
     a: Annotated[str | None, typer.Option(metavar="X,Y", help="information: one set.")] = None,
     b: Annotated[str | None, typer.Option(metavar="X,Y", help="information: the other.")] = None,
     max_seconds: Annotated[
-        float | None, typer.Option(min=0.0, help="mmap: stop after so long, with bounds.")
+        float | None, typer.Option(min=0.0, help="map, mmap: stop after so long, with bounds.")
     ] = None,
     top: Annotated[
         int | None, typer.Option(min=1, help=f"Show so many lines; {SHOWN_LINES} by default.")
@@ -96,17 +98,18 @@ def query(
     """Answer a question exactly.
 
     \b
-    marginal      how probable each variable is to be 1
-    map           the most probable values of all that is not given
-    mmap          the most probable values of --variables, the rest summed out
-    evidence      the probability of what is given
-    conditional   the probability of --of
-    entropy       how uncertain all variables are together
-    information   how much --a and --b tell about each other
-    count         how many of --variables, or of all, are 1
-    pairs         which variables go together
-    probability   how probable an EVENT is, as in "a & ~(b | c)" or "at_least(2, a, b, c)",
-                  or in a .cnf, .dnf, .nnf or .sdd file
+    marginal          how probable each variable is to be 1
+    map               the most probable values of all that is not given
+    mmap              the most probable values of --variables, the rest summed out
+    evidence          the probability of what is given
+    conditional       the probability of --of
+    entropy           how uncertain all variables are together
+    information       how much --a and --b tell about each other
+    count             how many of --variables, or of all, are 1
+    pairs             which variables go together
+    responsibilities  how probable each component of a mixture is
+    probability       how probable an EVENT is: "a & ~(b | c)", "at_least(2, a, b, c)",
+                      or a .cnf, .dnf, .nnf or .sdd file
 
     Everything is meant given what --given says; a table asks once for each of its rows. Of long
     answers you see first what is most probable, most changed or least expected.
@@ -135,7 +138,10 @@ def query(
         b=read_variables(held, b, "--b"),
     )
     find, show = ANSWERS[what]
-    found = [{"given": question.given(row)} | facts for row, facts in enumerate(find(question))]
+    with warnings_as_notes() as messages:  # a search that had to stop says how far it came
+        found = [{"given": question.given(row)} | facts for row, facts in enumerate(find(question))]
+    for message in messages:
+        note(f"note: {message}")
     if as_json:
         print_json({"query": what.value, "model": model, "given": given, "answers": found})
         return

@@ -15,13 +15,14 @@ from strudel.cli.console import (
     print_json,
     show_facts,
 )
-from strudel.cli.models import Model, ModelArgument, read_model
+from strudel.cli.models import ModelArgument, read_model
 from strudel.cli.outputs import check_output, write_text
 from strudel.cli.sources import match_columns, read_rows
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
     from strudel.io.tables import Table
+    from strudel.queries.model import Model
 
 
 def score(

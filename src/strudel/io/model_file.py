@@ -240,6 +240,8 @@ def _estimator_state(model: Any) -> State:
         meta["provenance"]["options_not_saved"] = not_saved
     if hasattr(model, "feature_names_in_"):
         meta["feature_names_in"] = [str(name) for name in model.feature_names_in_]
+    if hasattr(model, "chosen_"):
+        meta["chosen"] = model.chosen_
     if hasattr(model, "history_"):
         meta["history"], columns = _history_state(model.history_)
         arrays |= columns
@@ -270,6 +272,8 @@ def _estimator_from_state(archive: Archive) -> Any:
         model.feature_names_in_ = np.array(names, dtype=object)
     if meta.get("data") is not None:
         model.data_ = expect(meta["data"], dict, "the facts about the data")
+    if meta.get("chosen") is not None:
+        model.chosen_ = expect(meta["chosen"], dict, "what was chosen")
     if meta.get("history") is not None:
         state = expect(meta["history"], dict, "the history")
         model.history_ = _history_from_state(archive, state, place)

@@ -34,6 +34,8 @@ COMPONENTS = (25, 75, 225)  # of one run
 MOST_RUNS = 64  # more hardly help
 MOST_NUMBERS = 2**24  # parameters of all components, those that carry no choice included: 128 MiB
 COLUMNS = 1024  # components that learn side by side
+TOLERANCE = 1e-5  # steps that gain a smaller share of the likelihood do not count as better
+FEW_RUNS = 4  # with fewer, the short run of the first round would still be heard
 
 
 class Round(NamedTuple):
@@ -45,7 +47,7 @@ class Round(NamedTuple):
     patience: int
 
 
-ROUNDS = (Round(10**9, 1, 8, 3), Round(6, 4, 40, 4), Round(2, 16, 100, 5), Round(1, 64, 100, 5))
+ROUNDS = (Round(10**9, 1, 8, 3), Round(6, 4, 40, 4), Round(2, 16, 80, 4), Round(1, 64, 80, 4))
 FIRST_ROUNDS = ROUNDS[:2]  # enough to choose a structure and a number of components
 
 
@@ -101,16 +103,19 @@ class _Setting:
     def prior(self) -> Prior:
         return self.priors[self.best]
 
-    def add(self, runs: Runs) -> None:
-        """Average with more runs, and smooth anew."""
-        more = [runs.log_likelihoods(prior, self.data.valid) for prior in self.priors]
-        if self.parts:
-            more = [np.hstack(pair) for pair in zip(self.log_p, more, strict=True)]
-        scores = [self.data.valid_score(log_p) for log_p in more]
-        self.parts.append(runs)
-        self.log_p = more
-        self.best = int(np.argmax(scores))
-        self.valid = scores[self.best]
+    def add(self, runs: Runs, *, anew: bool = False, only_if_better: bool = False) -> bool:
+        """Average with more runs, or begin anew with these, and smooth; returns whether it did."""
+        log_p = [runs.log_likelihoods(prior, self.data.valid) for prior in self.priors]
+        parts = [runs]
+        if self.parts and not anew:
+            log_p = [np.hstack(pair) for pair in zip(self.log_p, log_p, strict=True)]
+            parts = [*self.parts, runs]
+        scores = [self.data.valid_score(one) for one in log_p]
+        best = int(np.argmax(scores))
+        if only_if_better and self.parts and not scores[best] > self.valid:
+            return False
+        self.parts, self.log_p, self.best, self.valid = parts, log_p, best, scores[best]
+        return True
 
 
 class MixtureSearch:
@@ -157,12 +162,22 @@ class MixtureSearch:
         self, growing: GrowingCircuit, prefixes: Sequence[int], train: BitMatrix, valid: BitMatrix
     ) -> Choice:
         """Search over prefixes of a structure search."""
-        settings = self._settings(growing, prefixes, train, valid)
-        for number, round_ in enumerate(self.rounds, 1):
-            settings = sorted(settings, key=lambda setting: -setting.valid)[: round_.n_kept]
-            for setting in settings:
-                if not self.stopped_because:
+        settings: list[_Setting] = []
+        try:
+            settings = self._settings(growing, prefixes, train, valid)
+            for number, round_ in enumerate(self.rounds, 1):
+                settings = sorted(settings, key=lambda setting: -setting.valid)[: round_.n_kept]
+                for setting in settings:
                     self._train(setting, round_, f"round {number} of {len(self.rounds)}")
+                    if self.stopped_because:
+                        break
+                if self.stopped_because:
+                    break
+        except KeyboardInterrupt:
+            self.stopped_because = "interrupted"
+            settings = [setting for setting in settings if setting.parts]
+            if not settings:
+                raise
         best = max(settings, key=lambda setting: setting.valid)
         return Choice(self._trial(best), best.data.single, best.prior, best.parts)
 
@@ -176,7 +191,7 @@ class MixtureSearch:
             most = min(self.max_components, MOST_NUMBERS // circuit.n_edges)
             sizes = [k for k in self.n_components if k <= most]
             if not settings and not sizes:
-                sizes = [min(self.n_components)]
+                sizes = [max(1, min(*self.n_components, self.max_components))]
             if not sizes:
                 continue
             data = MixtureData.of(circuit, train, valid, self.options)
@@ -188,26 +203,37 @@ class MixtureSearch:
     def _train(self, setting: _Setting, round_: Round, words: str) -> None:
         """Give a setting the runs of a round."""
         wanted = min(round_.n_runs, setting.most_runs)
-        while setting.n_runs < wanted and not self.stopped_because:
+        anew = setting.n_runs == wanted < FEW_RUNS  # no room for more runs: longer ones instead
+        while anew or setting.n_runs < wanted:
             left = self.deadline - time.perf_counter()
             if left <= 0.0 and self.trials:
                 self.stopped_because = "max_seconds"
                 return
+            missing = wanted if anew else wanted - setting.n_runs
+            side_by_side = max(1, COLUMNS // (setting.n_components * self.options.n_restarts))
             options = replace(
                 self.options,
                 n_components=setting.n_components,
-                n_runs=min(wanted - setting.n_runs, max(1, COLUMNS // setting.n_components)),
+                n_runs=missing if anew else min(missing, side_by_side),
                 max_iterations=round_.max_iterations,
                 patience=round_.patience,
+                tolerance=TOLERANCE * abs(setting.valid) if setting.parts else TOLERANCE,
                 max_seconds=None if math.isinf(left) else max(left, 0.0),
             )
             runs = train_runs(setting.data, options, self.rng)
-            if runs.history.stopped_because == "interrupted":
-                self.stopped_because = "interrupted"
-            setting.add(runs)
-            self.trials.append(self._trial(setting))
-            if self.on_trial is not None:
-                self.on_trial(self.trials[-1], words)
+            stopped = runs.history.stopped_because
+            if stopped in ("interrupted", "max_seconds"):
+                self.stopped_because = stopped
+            # Runs that were cut short may be worse than what there is.
+            is_kept = setting.add(
+                runs, anew=anew, only_if_better=anew or self.stopped_because != ""
+            )
+            if is_kept:
+                self.trials.append(self._trial(setting))
+                if self.on_trial is not None:
+                    self.on_trial(self.trials[-1], words)
+            if anew or self.stopped_because:
+                return
 
     def _trial(self, setting: _Setting) -> Trial:
         return Trial(
@@ -224,3 +250,12 @@ def prefixes_of(best: int) -> list[int]:
     """The prefixes of a search to be tried, up to the circuit that won it."""
     shorter = [n for n in SPLITS if n < best / 1.5]
     return [*shorter, best]
+
+
+def describe(trial: Trial) -> str:
+    """A setting and what it reached, in words."""
+    runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} runs"
+    return (
+        f"{trial.n_components} components{runs} on a {trial.n_splits}-split structure: "
+        f"valid {trial.valid:.4f}"
+    )

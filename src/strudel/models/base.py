@@ -132,17 +132,18 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         train, _ = check_binary(X)
         if X_valid is not None:
             check_binary(X_valid, n_vars=train.shape[1], name="X_valid")
+            _check_same_features(X, X_valid)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(train))
+        random_state = check_random_state(self.random_state)
         train = check_rows(self, X, reset=True)
         valid = None if X_valid is None else check_rows(self, X_valid, reset=False, name="X_valid")
-        random_state = check_random_state(self.random_state)
         self.data_ = _describe(train)
         valid_weight = None
         if valid is None:
             train, valid, weight, valid_weight = self._hold_out(train, weight, random_state)
         return LearningRows(
-            pack_columns(train, weight),
-            None if valid is None else pack_columns(valid, valid_weight),
+            _pack_rows_that_count(train, weight),
+            None if valid is None else _pack_rows_that_count(valid, valid_weight),
             np.random.default_rng(random_state.randint(2**31)),
         )
 
@@ -181,6 +182,21 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _check_same_features(X: Any, X_valid: Any) -> None:
+    """Refuse frames whose columns have other names, before a model remembers any."""
+    if hasattr(X, "columns") and hasattr(X_valid, "columns"):
+        probe = BaseEstimator()
+        validate_data(probe, X, reset=True, skip_check_array=True)
+        validate_data(probe, X_valid, reset=False, skip_check_array=True)
+
+
+def _pack_rows_that_count(X: ByteArray, weight: FloatArray | None) -> BitMatrix:
+    """Leave out rows of weight zero: not even the order of the others may depend on them."""
+    if weight is None or np.all(weight > 0.0):
+        return pack_columns(X, weight)
+    return pack_columns(X[weight > 0.0], weight[weight > 0.0])
 
 
 def _describe(X: ByteArray) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,16 +22,26 @@ from strudel.learning.mixture_search import (
     COMPONENTS,
     FIRST_ROUNDS,
     ROUNDS,
+    Choice,
     MixtureSearch,
     Trial,
+    describe,
     prefixes_of,
 )
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.structure import grow
 from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
+from strudel.models.learned_mixture import (
+    Clock,
+    LearnedMixture,
+    chosen_for,
+    settle,
+    single_circuit,
+)
 from strudel.queries.mixture_likelihood import responsibilities
 
 METHODS = ("em", "bagged_em", "boosting")
+STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
 OnProgress = Callable[[str], None]
 
 
@@ -185,9 +196,8 @@ class StrudelMixture(DensityEstimator):
         on_progress: OnProgress | None = None,
     ) -> StrudelMixture:
         """`fit` with a callback that gets a line about what goes on."""
-        search, options = self._search_options(), self._mixture_options()
-        rows = self._learning_rows(X, X_valid, sample_weight)
-        if rows.valid is None:
+        options, search = self._mixture_options(), self._search_options()
+        if X_valid is None and self.validation_fraction is None:
             if "auto" in (self.n_components, self.n_splits):
                 raise ValueError(
                     "n_components and n_splits are chosen on validation rows, but there are none: "
@@ -195,10 +205,18 @@ class StrudelMixture(DensityEstimator):
                 )
             if options.pseudocount == "auto":
                 options = replace(options, pseudocount=1.0)
+        started = time.perf_counter()
+        rows = self._learning_rows(X, X_valid, sample_weight)
         tell = on_progress or (_print if self.verbose else _ignore)
+        trials: list[Trial] = []
         with use_threads(self.n_jobs):
-            mixture = self._learn(rows, search, options, tell)
-        self.mixture_: Mixture = mixture.with_names(self._feature_names())
+            learned = self._learn(
+                rows, search, options, Clock(started, self.max_seconds), trials, tell
+            )
+        self.mixture_: Mixture = learned.mixture.with_names(self._feature_names())
+        self.history_: MixtureHistory = learned.history
+        self.chosen_: dict[str, Any] = learned.chosen
+        self.trials_: list[Trial] = trials
         if self.history_.stopped_because == "interrupted":
             warnings.warn(
                 "Learning was interrupted; the best mixture so far was kept.",
@@ -208,53 +226,74 @@ class StrudelMixture(DensityEstimator):
         return self
 
     def _learn(
-        self, rows: LearningRows, search: SearchOptions, options: MixtureOptions, tell: OnProgress
-    ) -> Mixture:
+        self,
+        rows: LearningRows,
+        search: SearchOptions,
+        options: MixtureOptions,
+        clock: Clock,
+        trials: list[Trial],
+        tell: OnProgress,
+    ) -> LearnedMixture:
         """Grow a structure, choose what is to be chosen, and train."""
         tell("growing the structure")
         _, growing, splits = grow(rows.train, rows.valid, search=search, rng=rows.rng)
-        self.trials_: list[Trial] = []
         last = len(splits) - 1  # fewer than asked for if nothing was left to split
         prefixes = prefixes_of(splits.best) if self.n_splits == "auto" else [last]
-        sizes = COMPONENTS if self.n_components == "auto" else (self.n_components,)
+        sizes = self._sizes()
         n_splits, n_components = prefixes[-1], sizes[0]
-        is_open = len(prefixes) > 1 or len(sizes) > 1
-        if is_open or self._averages_all_it_can():
-            assert rows.valid is not None
-            chooser = MixtureSearch(
-                replace(options, tolerance=1e-4),
-                n_components=[int(size) for size in sizes],
-                rounds=ROUNDS if self._averages_all_it_can() else FIRST_ROUNDS,
-                max_components=self.max_components,
-                max_seconds=self.max_seconds,
-                rng=rows.rng,
-                on_trial=lambda trial, words: tell(f"{words}: {describe(trial)}"),
-            )
-            choice = chooser.run(growing, prefixes, rows.train, rows.valid)
-            self.trials_ = chooser.trials
-            n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
-            if self._averages_all_it_can() or chooser.stopped_because:
-                self.history_: MixtureHistory = choice.history
-                self.history_.stopped_because = chooser.stopped_because or "all rounds are done"
-                self._remember(choice.trial.n_splits, n_components, choice.trial.n_runs)
-                self.chosen_["valid"] = choice.trial.valid
-                return choice.mixture()
-        self._remember(n_splits, int(n_components), self._n_parts())
-        structure = growing.snapshot(n_splits)
-        return self._train(structure, rows, options, int(n_components), tell)
+        choice: Choice | None = None
+
+        def on_trial(trial: Trial, words: str) -> None:
+            trials.append(trial)
+            tell(f"{words}: {describe(trial)}")
+
+        try:
+            if splits.stopped_because == "interrupted":
+                raise KeyboardInterrupt
+            if len(prefixes) > 1 or len(sizes) > 1 or self._averages_all_it_can():
+                assert rows.valid is not None
+                chooser = MixtureSearch(
+                    options,
+                    n_components=sizes,
+                    rounds=ROUNDS if self._averages_all_it_can() else FIRST_ROUNDS,
+                    max_components=max(self.max_components, sizes[0]),
+                    max_seconds=clock.left(),
+                    rng=rows.rng,
+                    on_trial=on_trial,
+                )
+                choice = chooser.run(growing, prefixes, rows.train, rows.valid)
+                n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
+                if not chooser.stopped_because and clock.left() == 0.0:
+                    chooser.stopped_because = "max_seconds"
+                if self._averages_all_it_can() or chooser.stopped_because:
+                    return settle(choice, chooser.stopped_because or "all rounds are done")
+            structure = growing.snapshot(n_splits)
+            options = replace(options, max_seconds=clock.left())
+            learned = self._train(structure, rows, options, n_splits, n_components, tell)
+            is_cut = learned.history.stopped_because in ("interrupted", "max_seconds")
+            if choice is not None and is_cut and learned.chosen["valid"] < choice.trial.valid:
+                return settle(choice, learned.history.stopped_because)
+            return learned
+        except KeyboardInterrupt:
+            if choice is not None:
+                return settle(choice, "interrupted")
+            return single_circuit(growing.snapshot(n_splits), n_splits, rows, options)
 
     def _train(
         self,
         structure: Circuit,
         rows: LearningRows,
         options: MixtureOptions,
+        n_splits: int,
         n_components: int,
         tell: OnProgress,
-    ) -> Mixture:
+    ) -> LearnedMixture:
         """One fit with everything decided."""
+        history = MixtureHistory()
 
-        def on_iteration(history: MixtureHistory) -> None:
-            self.history_ = history
+        def on_iteration(latest: MixtureHistory) -> None:
+            nonlocal history
+            history = latest
             step = "component" if self.method == "boosting" else "iteration"
             valid = "" if rows.valid is None else f", valid {history.valid[-1]:.4f}"
             tell(f"{step} {len(history) - 1}: train {history.train[-1]:.4f}{valid}")
@@ -273,8 +312,16 @@ class StrudelMixture(DensityEstimator):
             "boosting": fit_boosted_mixture,
         }[self.method]
         mixture: Mixture = learn(structure, rows.train, n_components, **arguments)
-        self.chosen_["valid"] = float(self.history_.valid[self.history_.best])
-        return mixture
+        if self.method == "boosting":  # may stop before it has all
+            n_components = mixture.n_components
+        return LearnedMixture(mixture, history, chosen_for(mixture, n_splits, n_components, rows))
+
+    def _sizes(self) -> list[int]:
+        """Components of one run, to choose from."""
+        if self.n_components != "auto":
+            return [int(self.n_components)]
+        most = max(1, self.max_components // self._n_parts())
+        return [size for size in COMPONENTS if size <= most] or [most]
 
     def _averages_all_it_can(self) -> bool:
         """Whether the number of runs is chosen, too."""
@@ -283,13 +330,6 @@ class StrudelMixture(DensityEstimator):
     def _n_parts(self) -> int:
         """Mixtures that are averaged."""
         return {"em": self.n_runs or 1, "bagged_em": self.n_bags, "boosting": 1}[self.method]
-
-    def _remember(self, n_splits: int, n_components: int, n_runs: int) -> None:
-        self.chosen_: dict[str, Any] = {
-            "n_splits": n_splits,
-            "n_components": n_components,
-            "n_runs": n_runs,
-        }
 
     def _search_options(self) -> SearchOptions:
         n_splits: Any = self.n_splits
@@ -305,7 +345,7 @@ class StrudelMixture(DensityEstimator):
             patience=100 if n_splits == "auto" else max(1, int(n_splits)),
             max_splits=max_splits,
             max_edges=self.max_edges,
-            max_seconds=self.max_seconds,
+            max_seconds=None if self.max_seconds is None else STRUCTURE_SHARE * self.max_seconds,
             copy_depth=self.copy_depth,
         )
 
@@ -331,15 +371,6 @@ class StrudelMixture(DensityEstimator):
     def responsibilities(self, X: Any) -> FloatArray:
         """Probability of every component, given complete or partly observed rows."""
         return responsibilities(self._fitted(), X)
-
-
-def describe(trial: Trial) -> str:
-    """A setting and what it reached, in words."""
-    runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} runs"
-    return (
-        f"{trial.n_components} components{runs} on a {trial.n_splits}-split structure: "
-        f"valid {trial.valid:.4f}"
-    )
 
 
 def _print(line: str) -> None:

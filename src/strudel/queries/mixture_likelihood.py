@@ -4,8 +4,9 @@ In:  a `Mixture` on a deterministic structure, and fully observed rows.
 Out: log-likelihoods per row, or per row and component; the posterior of the components.
 
 A row takes one edge at every vtree node, whatever the parameters are (equation 1 of the paper), so
-its log-likelihoods are the sum of a few rows of the table of log-parameters. Edges whose parameter
-is 1 in every component, those of unary sums above all, are left out of the table.
+its log-likelihoods are the sum of a few lines of the table of log-parameters. Lines of zeros, those
+of unary sums above all, are left out. Where most rows of a block take the same edge of a vtree
+node, its line is added once for all of them, and taken back from the rows that do not.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
-from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
-from strudel.circuits.flows import compute_flows
+from strudel._numba import kernel, lowest_bit, parallel_kernel, popcount, prange
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
+from strudel.circuits.flows import BLOCK_WORDS, flow_block, raise_if_ambiguous
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.properties import check_in_normal_form
 from strudel.data.bits import pack_columns
 from strudel.data.validation import check_evidence
 from strudel.errors import CircuitPropertyError
@@ -26,8 +28,8 @@ from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import UNKNOWN, encode
 
-BLOCK_CELLS = 2**22  # active edges found at a time
-TILE = 32  # rows that take turns at one vtree node, so that its edges are near one another
+BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
+BLOCK_ROWS = 64 * BLOCK_WORDS  # rows whose flows are found together
 FAR = -50.0  # nats; what is so much less probable than the best does not count
 
 
@@ -86,14 +88,12 @@ def _component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
 
 
 class SharedFlows:
-    """The likelihoods of a mixture by flows, with its table of log-parameters that are not 0."""
+    """The likelihoods of a mixture by flows."""
 
     def __init__(self, mixture: Mixture) -> None:
         self.mixture = mixture
-        log_theta = mixture.edge_log_theta
-        is_used = np.any(log_theta != 0.0, axis=1)
-        self._log_theta = np.ascontiguousarray(log_theta[is_used])
-        self._edge_line = np.where(is_used, np.cumsum(is_used) - 1, NONE).astype(np.int32)
+        self._log_theta = np.ascontiguousarray(mixture.edge_log_theta)
+        self._edge_vtree = mixture.structure.node_vtree[mixture.structure.edge_parent]
 
     def component_logs(self, rows: ByteArray) -> FloatArray:
         """Log-likelihoods `(n_rows, n_components)`, without the weights of the components."""
@@ -109,54 +109,150 @@ class SharedFlows:
 
     def _gather(self, rows: ByteArray, log_p: FloatArray, total: FloatArray) -> None:
         """Fill the output that is not empty, for as many rows at a time as memory allows."""
-        structure = self.mixture.structure
-        block = max(512, BLOCK_CELLS // structure.vtree.n_nodes)
+        circuit = self.mixture.structure
+        if not circuit.is_in_normal_form:
+            check_in_normal_form(circuit, "shared flows")
+        block = max(BLOCK_ROWS, BLOCK_CELLS // circuit.n_vars // BLOCK_ROWS * BLOCK_ROWS)
         for start in range(0, len(rows), block):
             part = slice(start, start + block)
-            flows = compute_flows(structure, pack_columns(rows[part]))
+            bits = pack_columns(rows[part])
+            is_twice = np.zeros(-(-bits.n_rows // BLOCK_ROWS), dtype=np.bool_)
             _gather_log_theta(
-                flows.active_edge,
-                flows.is_possible,
-                self._edge_line,
+                bits.words,
+                bits.n_rows,
+                circuit.node_vtree,
+                circuit.node_edges,
+                circuit.edge_left,
+                circuit.edge_right,
+                self._edge_vtree,
                 self._log_theta,
                 self.mixture.log_weight,
                 log_p[part],
                 total[part],
+                is_twice,
             )
+            raise_if_ambiguous(bool(is_twice.any()))
 
 
 @parallel_kernel
 def _gather_log_theta(
-    active_edge: IntArray,
-    is_possible: AnyArray,
-    edge_line: IntArray,
+    words: WordArray,
+    n_rows: int,
+    node_vtree: IntArray,
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    edge_vtree: IntArray,
     log_theta: FloatArray,
     log_weight: FloatArray,
     log_p: FloatArray,
     total: FloatArray,
+    is_twice: AnyArray,
 ) -> None:
     """Fill `log_p` (n_rows, k), or `total` (n_rows,) with the logs of their weighted sums."""
-    n_vtree, n_rows = active_edge.shape
-    k = len(log_weight)
-    for tile in prange((n_rows + TILE - 1) // TILE):
-        start = np.int64(tile) * TILE
-        width = min(TILE, n_rows - start)
-        part = np.zeros((TILE, k))
-        for v in range(n_vtree):
-            for s in range(width):
-                e = active_edge[v, start + s]
-                line = edge_line[e] if e != NONE else NONE
-                if line != NONE:
-                    mine, more = part[s], log_theta[line]
-                    for c in range(k):
-                        mine[c] += more[c]
+    n_edges, k = log_theta.shape
+    for b in prange(len(is_twice)):
+        block = int(np.int64(b))
+        start = block * BLOCK_ROWS
+        width = min(BLOCK_ROWS, n_rows - start)
+        passed_edge = np.empty(n_edges, dtype=np.int32)
+        passed_rows = np.empty((n_edges, BLOCK_WORDS), dtype=np.uint64)
+        possible = np.empty(BLOCK_WORDS, dtype=np.uint64)
+        is_twice[block], n_passed = flow_block(
+            words,
+            n_rows,
+            block * BLOCK_WORDS,
+            node_vtree,
+            node_edges,
+            edge_left,
+            edge_right,
+            np.empty(0),
+            np.empty((0, 0), dtype=np.int32),
+            np.empty(0),
+            np.empty((0, 0), dtype=np.uint64),
+            passed_edge,
+            passed_rows,
+            possible,
+        )
+        part = np.empty((width, k))
+        _add_lines(
+            passed_edge[:n_passed],
+            passed_rows,
+            possible,
+            edge_vtree,
+            node_vtree[-1] + 1,  # the root's is the last
+            log_theta,
+            part,
+        )
         for s in range(width):
-            if not is_possible[start + s]:
+            if not possible[s // 64] >> np.uint64(s % 64) & np.uint64(1):
                 part[s] = -np.inf
             if len(log_p):
                 log_p[start + s] = part[s]
             else:
                 total[start + s] = _log_weighted_sum(part[s], log_weight)
+
+
+@kernel
+def _add_lines(
+    passed_edge: IntArray,
+    passed_rows: WordArray,
+    possible: WordArray,
+    edge_vtree: IntArray,
+    n_vtree: int,
+    log_theta: FloatArray,
+    part: FloatArray,
+) -> None:
+    """Fill `part` (n_rows, k) with the sums of the log-parameters that each row takes."""
+    n_passed, k = len(passed_edge), log_theta.shape[1]
+    is_used = np.zeros(n_passed, dtype=np.bool_)
+    default = np.full(n_vtree, NONE, dtype=np.int32)  # by vtree node, the edge of most rows
+    n_most = np.full(len(default), len(part) // 2, dtype=np.int32)
+    for i in range(n_passed):
+        e = passed_edge[i]
+        is_used[i] = not _are_zero(log_theta[e])
+        if is_used[i]:
+            n = 0
+            for w in range(BLOCK_WORDS):
+                n += popcount(passed_rows[i, w])
+            v = edge_vtree[e]
+            # What is -inf can be added, but not taken back.
+            if n > n_most[v] and log_theta[e].min() > -np.inf:
+                n_most[v] = n
+                default[v] = i
+    base = np.zeros(k)
+    for v in range(len(default)):
+        if default[v] != NONE:
+            base += log_theta[passed_edge[default[v]]]
+    for s in range(len(part)):
+        part[s] = base
+    for i in range(n_passed):
+        if not is_used[i]:
+            continue
+        line = log_theta[passed_edge[i]]
+        is_default = default[edge_vtree[passed_edge[i]]] == i
+        for w in range(BLOCK_WORDS):
+            word = passed_rows[i, w]
+            if is_default:
+                word = possible[w] & ~word
+            while word:
+                mine = part[w * 64 + lowest_bit(word)]
+                word &= word - np.uint64(1)
+                if is_default:
+                    for c in range(k):
+                        mine[c] -= line[c]
+                else:
+                    for c in range(k):
+                        mine[c] += line[c]
+
+
+@kernel
+def _are_zero(line: FloatArray) -> bool:
+    """Whether all are zero, known at the first that is not."""
+    c = 0
+    while c < len(line) and line[c] == 0.0:
+        c += 1
+    return c == len(line)
 
 
 @kernel

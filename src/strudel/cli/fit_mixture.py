@@ -1,0 +1,165 @@
+"""What `strudel fit --mixture` does to learn a mixture, and how it explains what it chose."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from strudel.cli.console import InputError
+from strudel.cli.progress import MixtureProgress
+
+if TYPE_CHECKING:
+    from strudel.io.tables import Table
+    from strudel.models.mixture import StrudelMixture
+
+NAME = "mixture"
+STOPPED = {
+    "patience": "validation did not improve for {patience} {steps}",
+    "max_iterations": "after {max_iterations} {steps}, the most there may be",
+    "max_seconds": "--max-seconds were over",
+    "n_components": "there are as many components as asked for",
+    "interrupted": "stopped early by you",
+}
+
+
+class Method(StrEnum):
+    """How a mixture is learned."""
+
+    em = "em"
+    bagged_em = "bagged_em"
+    boosting = "boosting"
+
+
+def read_wishes(
+    mixture: str | None,
+    method: Method | None,
+    splits: str | None,
+    runs: int | None,
+    bags: int | None,
+    max_splits: int | None,
+) -> dict[str, Any]:
+    """Options of `StrudelMixture` from those of the command; nothing without --mixture."""
+    given = {"--method": method, "--splits": splits, "--runs": runs, "--bags": bags}
+    used = [option for option, value in given.items() if value is not None]
+    if mixture is None:
+        if used:
+            raise InputError(f"{used[0]} is for mixtures: add --mixture auto, or --mixture 20.")
+        return {}
+    method = method or Method.em
+    if runs is not None and method is not Method.em:
+        raise InputError(f"--runs goes with --method em, not with {method}.")
+    if bags is not None and method is not Method.bagged_em:
+        raise InputError(f"--bags goes with --method bagged_em, not with {method}.")
+    n_splits = "auto" if splits is None else _number_or_auto(splits, "--splits", 0)
+    if n_splits != "auto" and max_splits is not None:
+        raise InputError("--splits says how many there are, so --max-splits has no meaning.")
+    wishes = {
+        "n_components": _number_or_auto(mixture, "--mixture", 1),
+        "n_splits": n_splits,
+        "method": method.value,
+        "n_runs": runs,
+    }
+    return wishes if bags is None else wishes | {"n_bags": bags}
+
+
+def _number_or_auto(text: str, option: str, lowest: int) -> int | str:
+    if text.strip().lower() == "auto":
+        return "auto"
+    try:
+        number = int(text)
+    except ValueError:
+        number = lowest - 1
+    if number < lowest:
+        raise InputError(
+            f"{option} must be auto or a whole number of at least {lowest}, but is {text!r}."
+        )
+    return number
+
+
+def learn(options: dict[str, Any], parts: dict[str, Table], is_quiet: bool) -> StrudelMixture:
+    """A fitted estimator, with a live line meanwhile."""
+    from strudel.models.mixture import StrudelMixture
+
+    model = StrudelMixture(**options)
+    with MixtureProgress(is_quiet) as progress:
+        progress.update("preparing, compiling on the first run")
+        model._fit(parts["train"].X, _valid_rows(parts), on_progress=progress.update)
+    return model
+
+
+def _valid_rows(parts: dict[str, Table]) -> Any:
+    return parts["valid"].X if "valid" in parts else None
+
+
+def log_likelihoods(model: StrudelMixture, parts: dict[str, Table]) -> dict[str, float]:
+    """Mean log-likelihood of the training, validation and, if there are any, test rows."""
+    # The same seed holds out the same rows again.
+    rows = model._learning_rows(parts["train"].X, _valid_rows(parts), None)
+    assert rows.valid is not None  # the command always has some
+    likelihood = {
+        "train": model.score(rows.train.unpack()),
+        "valid": model.score(rows.valid.unpack()),
+    }
+    if "test" in parts:
+        likelihood["test"] = model.score(parts["test"].X)
+    return likelihood
+
+
+def report(model: StrudelMixture) -> dict[str, Any]:
+    """Size, choice and last EM steps of a fitted model."""
+    mixture, history = model.mixture_, model.history_
+    return {
+        "n_vars": mixture.n_vars,
+        "n_components": mixture.n_components,
+        "n_nodes": mixture.n_nodes,
+        "n_edges": mixture.n_edges,
+        "n_parameters": mixture.n_parameters,
+        "chosen": model.chosen_,
+        "n_trials": len(model.trials_),
+        "choice": explain(model),
+        "n_iterations": int(history.n_iterations[-1]),
+        "best_iteration": int(history.n_iterations[history.best]),
+        "stopped_because": history.stopped_because,
+    }
+
+
+def facts(report: dict[str, Any]) -> dict[str, Any]:
+    """The same in words."""
+    options, because = report["options"], report["stopped_because"]
+    steps = "components" if options["method"] == "boosting" else "EM steps"
+    return {
+        "variables": report["n_vars"],
+        "components": report["n_components"],
+        "nodes": f"{report['n_nodes']:,}, shared by all components",
+        "edges": f"{report['n_edges']:,}, shared by all components",
+        "parameters": report["n_parameters"],
+        "choice": report["choice"],
+        "stopped": STOPPED.get(because, because).format(steps=steps, **options),
+    }
+
+
+def explain(model: StrudelMixture) -> str:
+    """Why the mixture is as large as it is, in a sentence."""
+    chosen = model.chosen_
+    n_splits, size, n_runs = chosen["n_splits"], chosen["n_components"], chosen["n_runs"]
+    if model.method == "boosting":
+        size = model.mixture_.n_components  # it may have stopped before
+    runs = "bag" if model.method == "bagged_em" else "run"
+    words = _setting(n_splits, size, n_runs, runs)
+    last = {(trial.n_splits, trial.n_components): trial for trial in model.trials_}
+    winner = last.pop((n_splits, chosen["n_components"]), None)
+    if winner is None or not last:
+        is_as_asked = (n_splits, size) == (model.n_splits, model.n_components)
+        return f"{words}, as asked" if is_as_asked else f"{words}; there was nothing to choose"
+    second = max(last.values(), key=lambda trial: trial.valid)
+    return (
+        f"{words} won on validation, among {len(last) + 1} settings; next came "
+        f"{_setting(second.n_splits, second.n_components, second.n_runs)}, "
+        f"{winner.valid - second.valid:.4f} nats per row behind"
+    )
+
+
+def _setting(n_splits: int, n_components: int, n_runs: int, runs: str = "run") -> str:
+    averaged = "" if n_runs == 1 else f" x {n_runs} {runs}s"
+    plural = "" if n_components == 1 else "s"
+    return f"{n_components} component{plural}{averaged} on a {n_splits}-split structure"

@@ -1,0 +1,486 @@
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_array
+
+from strudel import Strudel, StrudelMixture
+from strudel.circuits.mixture import Mixture
+from strudel.learning import em, mixture_search, structure
+from strudel.learning.parameters import fit_parameters
+from strudel.models import mixture as module
+from strudel.models.base import InterruptedWarning
+
+REAL_NUMBERS = "feeds a table of real numbers, and StrudelMixture takes only 0 and 1"
+NEEDS_BINARY = {
+    name: REAL_NUMBERS
+    for name in (
+        "check_estimator_sparse_tag",
+        "check_estimator_sparse_array",
+        "check_estimator_sparse_matrix",
+        "check_sample_weights_pandas_series",
+        "check_sample_weights_not_an_array",
+        "check_sample_weights_list",
+        "check_sample_weights_not_overwritten",
+        "check_sample_weights_shape",
+        "check_pipeline_consistency",
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weight_equivalence_on_sparse_data",
+        "check_estimators_dtypes",
+        "check_estimators_pickle",
+        "check_estimators_fit_returns_self",
+        "check_estimators_overwrite_params",
+        "check_dict_unchanged",
+        "check_fit_score_takes_y",
+        "check_n_features_in",
+        "check_n_features_in_after_fitting",
+        "check_methods_sample_order_invariance",
+        "check_methods_subset_invariance",
+        "check_fit_idempotent",
+        "check_fit_check_is_fitted",
+        "check_fit2d_1sample",
+        "check_fit2d_1feature",
+        "check_fit2d_predict1d",
+        "check_f_contiguous_array_estimator",
+        "check_positive_only_tag_during_fit",
+        "check_readonly_memmap_input",
+        "check_dont_overwrite_parameters",
+        "check_all_zero_sample_weights_error",
+        "check_dtype_object",
+        "check_estimators_nan_inf",
+    )
+}
+QUICK = {"n_components": 3, "n_splits": 2, "random_state": 0}
+
+
+def clusters(seed, n_rows=300, n_vars=8):
+    """Rows of three kinds that are the same for every seed."""
+    centre = np.random.default_rng(7).choice([0.1, 0.9], (3, n_vars))
+    rng = np.random.default_rng(seed)
+    return (rng.random((n_rows, n_vars)) < centre[rng.integers(3, size=n_rows)]).astype(np.uint8)
+
+
+def is_same(a, b):
+    return np.array_equal(a.mixture_.edge_log_theta, b.mixture_.edge_log_theta) and np.array_equal(
+        a.mixture_.log_weight, b.mixture_.log_weight
+    )
+
+
+@pytest.fixture(scope="module")
+def model():
+    return StrudelMixture(**QUICK).fit(clusters(0))
+
+
+@pytest.mark.compiled
+@parametrize_with_checks(
+    [StrudelMixture(**QUICK)], expected_failed_checks=lambda estimator: NEEDS_BINARY
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+class Thresholded(StrudelMixture):
+    """StrudelMixture on whether a number is positive, so that checks with numbers reach it."""
+
+    def fit(self, X, y=None, *, X_valid=None, sample_weight=None):
+        return super().fit(positive(X), X_valid=X_valid, sample_weight=sample_weight)
+
+    def score_samples(self, X):
+        return super().score_samples(positive(X))
+
+
+def positive(X):
+    if not scipy.sparse.issparse(X) and not hasattr(X, "columns"):
+        X = check_array(X)
+    return (X > 0).astype(np.uint8)
+
+
+@pytest.mark.compiled
+@parametrize_with_checks([Thresholded(**QUICK)])
+def test_scikit_learn_checks_on_thresholded_numbers(estimator, check):
+    check(estimator)
+
+
+# What a fitted model is
+
+
+def test_feature_names_are_kept_and_compared():
+    X = pd.DataFrame(clusters(0), columns=list("abcdefgh"))
+    model = StrudelMixture(**QUICK).fit(X)
+    assert model.feature_names_in_.tolist() == list("abcdefgh")
+    assert model.mixture_.feature_names == tuple("abcdefgh")
+    with pytest.raises(ValueError, match="feature names"):
+        model.score(X.rename(columns={"a": "z"}))
+    assert model.fit(clusters(0)).mixture_.feature_names is None
+
+
+def test_params_can_be_cloned_and_set(model):
+    assert clone(model).get_params() == model.get_params()
+    assert clone(model).set_params(n_components=2).fit(clusters(0)).mixture_.n_components == 2
+    assert model.get_params()["n_components"] == 3
+
+
+def test_a_pickled_model_answers_alike(model):
+    again = pickle.loads(pickle.dumps(model))
+    assert is_same(again, model)
+    assert again.score(clusters(1)) == model.score(clusters(1))
+    assert again.chosen_ == model.chosen_
+    assert np.array_equal(again.history_.valid, model.history_.valid)
+
+
+@pytest.mark.compiled
+def test_the_seed_alone_decides_not_the_number_of_threads(monkeypatch):
+    monkeypatch.setattr(em, "FEW_ADDITIONS", 0)  # small steps would take one thread all the same
+    options = {"n_components": 5, "n_runs": 2, "max_iterations": 10}
+    one, two, other = (
+        StrudelMixture(random_state=seed, n_jobs=n_jobs, **options).fit(clusters(0))
+        for seed, n_jobs in ((0, 1), (0, 2), (1, 1))
+    )
+    assert is_same(one, two)
+    assert [trial[:-1] for trial in one.trials_] == [trial[:-1] for trial in two.trials_]
+    assert len(one.trials_) > 0
+    assert not is_same(one, other)
+
+
+def test_a_refused_fit_leaves_a_fitted_model_as_it_was():
+    X = pd.DataFrame(clusters(0), columns=list("abcdefgh"))
+    model = StrudelMixture(**QUICK).fit(X)
+    before = model.score(X), vars(model).keys()
+    other = X.rename(columns={"a": "z"})
+    for refused, arguments in (
+        ([[0, 2]], {}),
+        (clusters(0, n_vars=5), {"X_valid": clusters(0)}),
+        (other, {"X_valid": X}),
+        (other, {"sample_weight": [1.0]}),
+    ):
+        with pytest.raises(ValueError, match=r"X|sample_weight|feature names"):
+            model.fit(refused, **arguments)
+        assert (model.score(X), vars(model).keys()) == before
+    with pytest.raises(ValueError, match="chosen on validation rows"):
+        model.set_params(n_splits="auto", validation_fraction=None).fit(other)
+    with pytest.raises(ValueError, match="seed"):
+        model.set_params(**QUICK, validation_fraction=0.1).set_params(random_state="a").fit(other)
+    assert (model.score(X), vars(model).keys()) == before
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"n_components": 0},
+        {"n_components": "many"},
+        {"n_splits": -1},
+        {"n_splits": 1.5},
+        {"method": "magic"},
+        {"n_runs": 0},
+        {"n_bags": 0},
+        {"max_components": 0},
+        {"start": "here"},
+        {"smoothing": "none"},
+        {"pseudocount": -1.0},
+        {"max_seconds": "long"},
+        {"validation_fraction": 1.0},
+    ],
+)
+def test_bad_params_are_refused_by_name_in_fit(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        StrudelMixture(**bad).fit(clusters(0))
+
+
+# Tables of all kinds
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[1]],
+        [[0], [0], [0]],
+        [[0], [1], [1]],
+        [[1, 1, 1]],
+        [[1, 0, 1], [0, 1, 1]],
+        np.zeros((5, 4)),
+        [[1, 0, 1]] * 9,
+        np.eye(3, 6),
+    ],
+    ids=["cell", "constant", "column", "row", "two rows", "zeros", "equal rows", "few rows"],
+)
+@pytest.mark.parametrize("method", module.METHODS)
+def test_small_and_odd_tables_work(X, method):
+    model = StrudelMixture(4, n_splits=500, method=method, n_bags=2, random_state=0).fit(X)
+    assert np.isfinite(model.score(X))
+    assert model.chosen_["n_splits"] < 500
+    assert model.sample(3, rng=0).shape == (3, np.shape(X)[1])
+    assert len(model.history_) > 0
+
+
+def test_a_row_that_training_never_saw_is_possible():
+    X = np.ones((30, 4))
+    X[:, :2] = np.arange(30)[:, np.newaxis] % 2
+    model = StrudelMixture(**QUICK).fit(X, X_valid=[[1, 0, 0, 0], [0, 1, 0, 1]])
+    assert np.isfinite(model.chosen_["valid"])
+
+
+def test_weights_equal_repetition_when_validation_is_given():
+    X, V = clusters(0), clusters(1)
+    weight = np.random.default_rng(0).integers(0, 3, len(X))
+    a = StrudelMixture(**QUICK).fit(X, X_valid=V, sample_weight=weight)
+    b = StrudelMixture(**QUICK).fit(X.repeat(weight, axis=0), X_valid=V)
+    assert is_same(a, b)
+
+
+# What is learned
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("method", module.METHODS)
+@pytest.mark.parametrize("n_components", [2, "auto"])
+@pytest.mark.parametrize("n_splits", [3, "auto"])
+def test_all_that_can_be_chosen_is_chosen_with_every_method(method, n_components, n_splits):
+    X, V = clusters(0, 150), clusters(1, 50)
+    model = StrudelMixture(
+        n_components,
+        n_splits=n_splits,
+        method=method,
+        n_bags=2,
+        max_components=26,
+        max_iterations=5,
+        patience=2,
+        random_state=0,
+    ).fit(X, X_valid=V)
+    chosen = model.chosen_
+    assert chosen["n_components"] * chosen["n_runs"] == model.mixture_.n_components <= 26
+    assert chosen["valid"] == pytest.approx(model.score(V), abs=1e-4)
+    assert len(model.history_) > 0
+    if n_splits != "auto":
+        assert chosen["n_splits"] == 3
+    if n_components == 2:
+        assert chosen["n_components"] <= 2
+
+
+def test_n_runs_multiplies_the_components():
+    model = StrudelMixture(n_runs=3, **QUICK).fit(clusters(0))
+    assert model.mixture_.n_components == 9
+    assert model.chosen_["n_runs"] == 3
+
+
+@pytest.mark.parametrize("params", [{}, {"n_runs": 2}, {"method": "bagged_em", "n_bags": 2}])
+def test_max_components_bounds_what_is_chosen(params):
+    model = StrudelMixture("auto", n_splits=0, max_components=8, random_state=0, **params)
+    assert 1 <= model.fit(clusters(0)).mixture_.n_components <= 8
+
+
+def test_max_components_does_not_bound_what_is_given():
+    model = StrudelMixture(4, n_splits=1, max_components=2, random_state=0).fit(clusters(0))
+    assert model.mixture_.n_components == 4
+
+
+def test_the_valid_likelihood_is_that_of_the_mixture_with_the_chosen_smoothing():
+    X, V = clusters(0, 60), clusters(1)
+    auto = StrudelMixture(**QUICK).fit(X, X_valid=V)
+    assert auto.chosen_["valid"] == pytest.approx(auto.score(V), abs=1e-12)
+    training = em.TRAINING_STRENGTH
+    fixed = StrudelMixture(pseudocount=training, **QUICK).fit(X, X_valid=V)
+    others = [StrudelMixture(pseudocount=p, **QUICK).fit(X, X_valid=V) for p in (0.03, 30.0)]
+    assert auto.score(V) > min(other.score(V) for other in others)
+    assert auto.score(V) > fixed.score(V) - 1e-3
+
+
+def test_without_validation_rows_numbers_are_needed():
+    X = clusters(0)
+    for params in ({"n_splits": 2}, {"n_splits": 2, "n_components": "auto"}, {}):
+        params = {"n_components": 3, "n_splits": "auto"} | params
+        model = StrudelMixture(validation_fraction=None, random_state=0, **params)
+        if "auto" in params.values():
+            with pytest.raises(ValueError, match="chosen on validation rows"):
+                model.fit(X)
+        else:
+            model.fit(X)
+            assert np.isnan(model.chosen_["valid"])
+            assert model.score(X) > Strudel(max_splits=2).fit(X).score(X)
+
+
+@pytest.mark.parametrize("start", ["random", "k-means++"])
+@pytest.mark.parametrize("smoothing", ["single", "uniform"])
+def test_starts_and_smoothing(start, smoothing):
+    model = StrudelMixture(start=start, smoothing=smoothing, **QUICK).fit(clusters(0))
+    assert model.score(clusters(1)) > Strudel(max_splits=2).fit(clusters(0)).score(clusters(1))
+
+
+def test_one_component_is_the_single_circuit():
+    X, V = clusters(0), clusters(1)
+    model = StrudelMixture(1, n_splits=4, pseudocount=1.0, smoothing="uniform", random_state=0).fit(
+        X, X_valid=V
+    )
+    single = fit_parameters(model.mixture_.structure, X, pseudocount=1.0)
+    assert np.allclose(
+        model.mixture_.edge_log_theta[:, 0], single.edge_log_theta, rtol=0, atol=1e-12
+    )
+    grown = Strudel(max_splits=4, validation_fraction=None).fit(X)
+    assert model.log_likelihood(V) == pytest.approx(grown.log_likelihood(V), abs=1e-12)
+
+
+@pytest.mark.compiled
+def test_a_mixture_beats_the_single_circuit_on_rows_of_several_kinds():
+    X, V, T = clusters(0, 1000, 12), clusters(1, 300, 12), clusters(2, 2000, 12)
+    single = Strudel().fit(X, X_valid=V)
+    model = StrudelMixture("auto", max_components=100, random_state=0).fit(X, X_valid=V)
+    assert model.score(T) > single.score(T) + 0.01
+
+
+# Queries
+
+
+def test_score_is_the_mean_of_log_likelihood(model):
+    X = clusters(1)
+    assert model.score(X) == pytest.approx(model.log_likelihood(X).mean(), abs=1e-12)
+
+
+def test_responsibilities_add_up_to_one(model):
+    X = clusters(1, 20).astype(float)
+    X[::2, 3] = np.nan
+    assert model.responsibilities(X).shape == (20, 3)
+    assert model.responsibilities(X).sum(axis=1) == pytest.approx(np.ones(20), abs=1e-12)
+
+
+def test_the_order_of_components_does_not_matter(model):
+    X = clusters(1, 20)
+    other = pickle.loads(pickle.dumps(model))
+    old, order = model.mixture_, np.array([2, 0, 1])
+    other.mixture_ = Mixture(old.structure, old.edge_log_theta[:, order], old.log_weight[order])
+    given = np.where(np.arange(8) < 3, X[:5], np.nan)
+    for query in (
+        lambda m: m.log_likelihood(X),
+        lambda m: m.log_marginal(given),
+        lambda m: m.marginal_probabilities(given),
+        lambda m: m.covariance(),
+        lambda m: m.most_probable_state(given)[1],
+        lambda m: m.count_distribution(),
+        lambda m: m.responsibilities(X).max(axis=1),
+    ):
+        assert np.allclose(query(model), query(other), rtol=0, atol=1e-10)
+    assert np.array_equal(model.most_probable_state()[0], other.most_probable_state()[0])
+
+
+def test_samples_have_the_marginals_of_the_model(model):
+    X = model.sample(4000, rng=0)
+    assert X.mean(axis=0) == pytest.approx(model.marginal_probabilities(), abs=0.04)
+
+
+# Limits and interrupts
+
+
+@pytest.mark.parametrize("max_seconds", [0, 1e-3])
+@pytest.mark.parametrize("params", [{}, {"n_components": "auto"}, {"n_splits": 3}])
+def test_a_tiny_time_limit_still_gives_a_mixture(max_seconds, params):
+    model = StrudelMixture(max_seconds=max_seconds, random_state=0, **params).fit(clusters(0))
+    assert np.isfinite(model.score(clusters(1)))
+    assert model.history_.stopped_because in ("max_seconds", "patience")
+
+
+def test_the_time_limit_is_for_the_whole_fit(monkeypatch):
+    """Structure search, choice and last fit share it: a clock that ticks with every look."""
+    clock = iter(np.arange(0.0, 10**6, 1.0))
+    monkeypatch.setattr(module.time, "perf_counter", lambda: float(next(clock)))
+    model = StrudelMixture(3, max_seconds=60.0, random_state=0).fit(clusters(0))
+    assert model.history_.stopped_because == "max_seconds"
+    assert next(clock) < 150
+
+
+def interrupt(monkeypatch, owner, name, call):
+    """Raise KeyboardInterrupt at the n-th call of a function, and only then."""
+    original, calls = getattr(owner, name), []
+
+    def interrupted(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, interrupted)
+
+
+@pytest.mark.parametrize("params", [{}, {"n_components": "auto"}, {"n_splits": 30}])
+def test_an_interrupt_of_the_structure_search_keeps_the_circuit(monkeypatch, params):
+    interrupt(monkeypatch, structure, "pick_edge", 6)
+    with pytest.warns(InterruptedWarning, match="best mixture so far"):
+        model = StrudelMixture(random_state=0, **params).fit(clusters(0))
+    assert model.mixture_.n_components == model.chosen_["n_components"] == 1
+    assert model.chosen_["n_splits"] <= 5
+    assert model.history_.stopped_because == "interrupted"
+    assert model.trials_ == []
+    assert np.isfinite(model.score(clusters(1)))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("call", [1, 2, 7])
+def test_an_interrupt_before_a_trial_keeps_the_best_of_the_others(monkeypatch, call):
+    V = clusters(1)
+    interrupt(monkeypatch, mixture_search, "train_runs", call)
+    with pytest.warns(InterruptedWarning):
+        model = StrudelMixture("auto", max_components=75, random_state=0).fit(
+            clusters(0), X_valid=V
+        )
+    assert model.history_.stopped_because == "interrupted"
+    assert len(model.trials_) == call - 1
+    if model.trials_:
+        assert model.chosen_["valid"] == max(trial.valid for trial in model.trials_)
+    assert model.chosen_["valid"] == pytest.approx(model.score(V), abs=1e-4)
+
+
+@pytest.mark.parametrize("params", [{"n_components": "auto"}, {}, {"n_splits": 2}])
+@pytest.mark.parametrize("call", [1, 2, 6])
+def test_an_interrupt_of_em_keeps_the_best_so_far(monkeypatch, params, call):
+    V = clusters(1)
+    interrupt(monkeypatch, em.Ensemble, "expect", call)
+    with pytest.warns(InterruptedWarning):
+        model = StrudelMixture(random_state=0, max_components=75, **params).fit(
+            clusters(0), X_valid=V
+        )
+    assert model.history_.stopped_because == "interrupted"
+    assert model.chosen_["valid"] == pytest.approx(model.score(V), abs=1e-4)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("method", module.METHODS)
+def test_an_interrupt_of_the_last_fit_keeps_the_choice(monkeypatch, method):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    names = {"em": "fit_mixture", "bagged_em": "fit_bagged_mixture"}
+    monkeypatch.setattr(module, names.get(method, "fit_boosted_mixture"), interrupted)
+    V = clusters(1)
+    model = StrudelMixture(3, method=method, random_state=0)
+    with pytest.warns(InterruptedWarning):
+        model.fit(clusters(0), X_valid=V)
+    assert model.history_.stopped_because == "interrupted"
+    assert model.chosen_["valid"] == max(
+        trial.valid for trial in model.trials_ if trial.n_runs == model.chosen_["n_runs"]
+    )
+    assert model.chosen_["valid"] == pytest.approx(model.score(V), abs=1e-4)
+
+
+def test_an_interrupt_before_anything_is_known_leaves_the_old_model(monkeypatch):
+    model = StrudelMixture(**QUICK).fit(clusters(0))
+    before, history = model.score(clusters(1)), model.history_
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "grow", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(clusters(2))
+    assert model.history_ is history
+    assert model.score(clusters(1)) == before
+
+
+def test_verbose_reports_on_stderr(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        StrudelMixture(verbose=1, **QUICK).fit(clusters(0))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "growing the structure"
+    assert lines[1].startswith("iteration 0: train -")
