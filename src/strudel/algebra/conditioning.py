@@ -111,8 +111,8 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     if found is None:
         nothing = zero(model.vtree, model.feature_names, normalize=normalize, if_zero=IF_EVENT_ZERO)
         return one_component(nothing) if isinstance(model, Mixture) else nothing
-    arrays = product_arrays(found.structure, found.pairs, found.edge_log_weight[:, 0])
-    return _settle(model, arrays, found.edge_log_weight, normalize, IF_EVENT_ZERO)
+    arrays = product_arrays(found.structure, found.pairs, found.weights_of(0))
+    return _settle(model, arrays, found.weights(), normalize, IF_EVENT_ZERO)
 
 
 def _given_row(model: Model, rows: FloatArray, normalize: bool, if_zero: str) -> Model:

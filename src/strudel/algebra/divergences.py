@@ -22,7 +22,7 @@ from strudel.algebra.operands import columns_of, need_single, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.algebra.products import edge_weights
 from strudel.algebra.settle import local_parameters
-from strudel.algebra.support import is_covered
+from strudel.algebra.support import is_covered, is_model_covered
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import _upward_log_values
 from strudel.circuits.mixture import Mixture
@@ -167,7 +167,7 @@ def cross_entropy(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     log_share = columns_of(model).log_weight + np.array([log_total for _, log_total in local])
     p_log_total = float(np.logaddexp.reduce(log_share))
     _check_positive(p_log_total, q_log_total)
-    if not is_covered(structure, pairs):
+    if not is_model_covered(model, structure, pairs):
         return np.inf
     weight = edge_weights(pairs, np.zeros(structure.n_edges), -q_log_theta)
     share = np.exp(log_share - p_log_total)

@@ -23,13 +23,32 @@ from strudel.logic.names import names_of, places_of
 from strudel.logic.simple_events import SimpleEvent, simple_event
 from strudel.queries.model import Model, structure_of
 
+MAX_PARAMETERS = 2**27  # of a conditioned mixture: 1 GB
+
 
 class EventPairs(NamedTuple):
     """The pairs of nodes of a model and an event; None if no row of the event is possible."""
 
     structure: Circuit
     pairs: Pairs
-    edge_log_weight: FloatArray  # (n_edges of the pairs, n_components)
+    log_theta: FloatArray  # (n_edges of the model, n_components)
+
+    def weights_of(self, c: int) -> FloatArray:
+        """Log-weights of the edges of the pairs, under component c.
+
+        Edges of the event that pairs meet have weight 1, and so has a bare literal of the model.
+        """
+        return np.append(self.log_theta[:, c], 0.0)[self.pairs.edge_p]
+
+    def weights(self) -> FloatArray:
+        """The same for all components, `(n_edges of the pairs, n_components)`."""
+        n_edges, k = len(self.pairs.edge_p), self.log_theta.shape[1]
+        if n_edges * k > MAX_PARAMETERS:
+            raise ValueError(
+                f"{k} components with {n_edges} edges each are more than {MAX_PARAMETERS} "
+                "parameters in all. Condition single components, or fewer."
+            )
+        return np.column_stack([self.weights_of(c) for c in range(k)])
 
 
 def simple_event_of(model: Model, event: Any) -> SimpleEvent | None:
@@ -57,9 +76,7 @@ def event_pairs(model: Model, event: Any, query: str, max_pairs: int) -> EventPa
     pairs = find_pairs(structure, found, query, max_pairs)
     if len(pairs.pair_p) == 0:
         return None
-    # Edges of the event that pairs meet have weight 1, and so has a bare literal of the model.
-    weight = np.concatenate([log_theta, np.zeros((1, log_theta.shape[1]))])[pairs.edge_p]
-    return EventPairs(structure, pairs, weight)
+    return EventPairs(structure, pairs, log_theta)
 
 
 def _checked(event: Circuit, query: str) -> Circuit:

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from strudel._types import AnyArray, FloatArray
 from strudel.algebra.events import EventPairs, event_pairs, simple_event_of
+from strudel.algebra.operands import columns_of
 from strudel.algebra.pairs import MAX_PAIRS
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, _evaluate_log
@@ -29,6 +29,8 @@ from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
+
+FAINT = 1e-250  # counts below are looked at again in logs
 
 
 def probability(
@@ -109,37 +111,45 @@ def _log_probabilities(
     codes, place = distinct_rows(encode(evidence))
     rows = decode(codes)
     simple = simple_event_of(model, event)
+    log_p = np.full(len(rows), -np.inf)
+    is_open = np.ones(len(rows), dtype=np.bool_)
     if simple is not None:
-        return _simple_log_probabilities(model, simple, rows)[place]
-    found = event_pairs(model, event, "probability", max_pairs)
-    if found is None:
-        return np.full(len(evidence), -np.inf)
-    return _pairs_log_probabilities(model, found, rows)[place]
+        log_p, is_open = _simple_log_probabilities(model, simple, rows)
+    if is_open.any():
+        found = event_pairs(model, event, "probability", max_pairs)
+        if found is not None:
+            log_p[is_open] = _pairs_log_probabilities(model, found, rows[is_open])
+    return log_p[place]
 
 
 def _pairs_log_probabilities(model: Model, found: EventPairs, rows: FloatArray) -> FloatArray:
     """One pass over the pairs per component."""
     pairs = found.pairs
     block_rows = max(MIN_BLOCK_ROWS, BLOCK_VALUES // len(pairs.node_edges))
-    log_p = np.empty((found.edge_log_weight.shape[1], len(rows)))
-    for c in range(len(log_p)):
-        weight = np.ascontiguousarray(found.edge_log_weight[:, c])
+    log_weight = columns_of(model).log_weight
+    log_p = np.full(len(rows), -np.inf)
+    one = np.empty(len(rows))
+    for c in range(len(log_weight)):
         _evaluate_log(
             rows,
             pairs.node_edges,
             pairs.edge_left,
             pairs.edge_right,
-            weight,
+            found.weights_of(c),
             block_rows,
-            log_p[c],
+            one,
         )
-    if isinstance(model, Mixture):
-        return np.asarray(logsumexp(log_p + model.log_weight[:, np.newaxis], axis=0))
-    return log_p[0]
+        np.logaddexp(log_p, one + log_weight[c], out=log_p)
+    return log_p
 
 
-def _simple_log_probabilities(model: Model, simple: SimpleEvent, rows: FloatArray) -> FloatArray:
-    """Literals are evidence, and counts have a pass of their own."""
+def _simple_log_probabilities(
+    model: Model, simple: SimpleEvent, rows: FloatArray
+) -> tuple[FloatArray, AnyArray]:
+    """Literals are evidence, and counts have a pass of their own.
+
+    Returns also where a count is so improbable that its pass, which is not in logs, may be off.
+    """
     literals = np.array(simple.literals, dtype=np.int64)
     var, value = literals // 2, literals % 2
     is_against = np.any(rows[:, var] == 1 - value, axis=1)
@@ -147,14 +157,28 @@ def _simple_log_probabilities(model: Model, simple: SimpleEvent, rows: FloatArra
     rows[:, var] = value
     log_p = log_probabilities(model, rows, "probability")
     log_p[is_against] = -np.inf
+    is_faint = np.zeros(len(rows), dtype=np.bool_)
     if not simple.counted:
-        return log_p if simple.low == 0 else np.full(len(rows), -np.inf)
+        return (log_p if simple.low == 0 else np.full(len(rows), -np.inf)), is_faint
     is_possible = log_p > -np.inf
-    if is_possible.any():
+    if is_possible.any() and simple.low <= simple.high:
         counts = _counts(model, np.array(simple.counted), rows[is_possible])
+        total = counts[:, simple.low : simple.high + 1].sum(axis=1)
+        is_faint[is_possible] = (total < FAINT) & _may_count(simple, rows[is_possible])
         with np.errstate(divide="ignore"):
-            log_p[is_possible] += np.log(counts[:, simple.low : simple.high + 1].sum(axis=1))
-    return log_p
+            log_p[is_possible] += np.log(total)
+    elif is_possible.any():
+        log_p[:] = -np.inf
+    return log_p, is_faint
+
+
+def _may_count(simple: SimpleEvent, rows: FloatArray) -> AnyArray:
+    """Whether what is known of each row leaves room for the count."""
+    counted = np.array(simple.counted)
+    known = rows[:, counted // 2]
+    n_true = (known == counted % 2).sum(axis=1)
+    n_open = np.isnan(known).sum(axis=1)
+    return (n_true <= simple.high) & (n_true + n_open >= simple.low)
 
 
 def _counts(model: Model, counted: AnyArray, rows: FloatArray) -> FloatArray:

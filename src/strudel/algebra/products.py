@@ -23,7 +23,7 @@ from strudel.algebra.settle import (
     weighted,
     zero,
 )
-from strudel.algebra.support import is_covered
+from strudel.algebra.support import is_model_covered
 from strudel.circuits.circuit import Circuit
 from strudel.queries.model import Model
 
@@ -109,7 +109,7 @@ def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIR
     first = columns_of(numerator)
     second = columns_of(need_single(denominator, "divide inverts q", "inverse"))
     pairs = find_pairs(first.structure, second.structure, "divide", max_pairs)
-    if not is_covered(first.structure, pairs):
+    if not is_model_covered(numerator, first.structure, pairs):
         raise ValueError(
             "p cannot be divided by q: q is zero on a row where p is not. Where both are zero the "
             "quotient is zero; condition p on what is possible under q first."

@@ -17,6 +17,8 @@ from strudel._numba import kernel
 from strudel._types import NONE, IntArray, WordArray
 from strudel.algebra.pairs import Pairs
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
+from strudel.queries.model import Model
 
 FIRST_PRIME = np.uint64(2**31 - 1)  # products of two residues fit in a word
 SECOND_PRIME = np.uint64(2**31 - 19)
@@ -33,6 +35,15 @@ def is_covered(p: Circuit, pairs: Pairs) -> bool:
     return alone == _add_up(
         pairs.node_edges, pairs.edge_left, pairs.edge_right, weight[pairs.edge_p]
     )
+
+
+def is_model_covered(p: Model, structure: Circuit, pairs: Pairs) -> bool:
+    """The same for a mixture on `structure`, which may be positive where no component is."""
+    is_all = is_covered(structure, pairs)
+    if is_all or not isinstance(p, Mixture):
+        return is_all
+    possible = np.flatnonzero(p.log_weight > -np.inf)
+    return all(is_covered(p.component(int(c)), pairs) for c in possible)
 
 
 @kernel

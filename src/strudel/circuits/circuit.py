@@ -17,6 +17,8 @@ import numpy as np
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.trees.vtree import Vtree
 
+LARGEST_LOG = 1e100  # of a parameter: sums of as many as fit into memory stay finite
+
 
 @dataclass(frozen=True, eq=False)
 class Circuit:
@@ -225,8 +227,8 @@ def why_not_well_formed(circuit: Circuit) -> str | None:
         return "the left child of every edge must come before its parent"
     if np.any((circuit.edge_right < NONE) | (circuit.edge_right >= parent)):
         return "the right child of every edge must be NONE or come before its parent"
-    if np.any(np.isnan(circuit.edge_log_theta)) or np.any(circuit.edge_log_theta == np.inf):
-        return "log-parameters must be numbers or -inf"
+    if not np.all(circuit.edge_log_theta <= LARGEST_LOG):  # nan is not, either
+        return f"log-parameters must be numbers up to {LARGEST_LOG:g}, or -inf"
     if circuit.feature_names is not None and len(circuit.feature_names) != n_vars:
         return f"there are {len(circuit.feature_names)} feature names for {n_vars} variables"
     return None

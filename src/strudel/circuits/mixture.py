@@ -15,7 +15,7 @@ import numpy as np
 
 from strudel._types import NONE, FloatArray
 from strudel.circuits.builder import assemble
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import LARGEST_LOG, Circuit
 from strudel.trees.vtree import Vtree
 
 LANES = 8  # components side by side in `theta_lanes`: one cache line of float64
@@ -41,6 +41,10 @@ class Mixture:
     log_weight: FloatArray  # (n_components,) natural log of the weights
 
     def __post_init__(self) -> None:
+        # Arrays of its own, which nobody else can change.
+        for name in ("edge_log_theta", "log_weight"):
+            own = np.array(getattr(self, name), dtype=np.float64, order="C")
+            object.__setattr__(self, name, own)
         problem = _why_not_a_mixture(self)
         if problem is not None:
             raise ValueError(f"These arrays are not a mixture: {problem}.")
@@ -99,7 +103,8 @@ class Mixture:
         k, n_edges = self.n_components, self.n_edges
         n_blocks, n_copies = -(-k // LANES), max(1, LANES // k)
         theta = np.zeros((n_edges, n_blocks * LANES))
-        theta[:, : n_copies * k] = np.tile(np.exp(self.edge_log_theta), n_copies)
+        with np.errstate(over="ignore"):  # passes leave components with such parameters to logs
+            theta[:, : n_copies * k] = np.tile(np.exp(self.edge_log_theta), n_copies)
         return np.ascontiguousarray(theta.reshape(n_edges, n_blocks, LANES).transpose(1, 0, 2))
 
     def component(self, c: int) -> Circuit:
@@ -189,8 +194,8 @@ def _why_not_a_mixture(mixture: Mixture) -> str | None:
             f"of that shape, but they have {log_theta.shape}"
         )
     for name, logs in (("parameters", log_theta), ("weights", log_weight)):
-        if np.any(np.isnan(logs)) or np.any(logs == np.inf):
-            return f"the logs of the {name} must be numbers or -inf"
+        if not np.all(logs <= LARGEST_LOG):  # nan is not, either
+            return f"the logs of the {name} must be numbers up to {LARGEST_LOG:g}, or -inf"
     total = float(np.exp(log_weight).sum())
     if not abs(total - 1.0) <= WEIGHT_TOLERANCE * len(log_weight):
         return f"the weights add up to {total:g} instead of 1"

@@ -80,6 +80,7 @@ def _as_kind(model: Any, wanted: Format | None) -> tuple[Any, str]:
     """The model as what a format holds, and in words what was done to it."""
     from strudel.circuits.circuit import Circuit
     from strudel.circuits.compile import compile_chow_liu
+    from strudel.circuits.mixture import Mixture
     from strudel.logic.models import uniform_circuit
     from strudel.logic.nnf import Nnf
     from strudel.logic.sdd import Sdd, nnf_from_sdd
@@ -87,12 +88,18 @@ def _as_kind(model: Any, wanted: Format | None) -> tuple[Any, str]:
     from strudel.trees.vtree import Vtree, vtree_from_chow_liu
 
     kind = Circuit if wanted is None else wanted.holds
-    if isinstance(model, kind) or (wanted is None and hasattr(model, "circuit_")):
+    is_whole = (
+        isinstance(model, Mixture) or hasattr(model, "circuit_") or hasattr(model, "mixture_")
+    )
+    if isinstance(model, kind) or (wanted is None and is_whole):
         return model, ""
     if kind is Circuit and hasattr(model, "circuit_"):
         return model.circuit_, "the circuit of the estimator"
     if kind is Circuit and isinstance(model, ChowLiuTree):
         return compile_chow_liu(model, vtree_from_chow_liu(model)), "compiled"
+    if kind is Circuit and isinstance(getattr(model, "mixture_", model), Mixture):
+        mixture = getattr(model, "mixture_", model)
+        return mixture.to_circuit(), f"the {mixture.n_components} components as one circuit"
     if kind is Circuit and isinstance(model, Sdd | Nnf):
         return uniform_circuit(model), "all satisfying rows equally likely"
     if kind is Nnf and isinstance(model, Sdd):
@@ -100,7 +107,8 @@ def _as_kind(model: Any, wanted: Format | None) -> tuple[Any, str]:
     if kind is Vtree:
         if isinstance(model, ChowLiuTree):
             return vtree_from_chow_liu(model), "the vtree of the tree"
-        found = getattr(getattr(model, "circuit_", model), "vtree", None)
+        held = getattr(model, "circuit_", getattr(model, "mixture_", model))
+        found = getattr(held, "vtree", None)
         if found is not None:
             return found, "the vtree only"
     words = "a circuit" if wanted is None else wanted.words

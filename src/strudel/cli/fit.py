@@ -25,7 +25,7 @@ from strudel.cli.console import (
     warnings_as_notes,
 )
 from strudel.cli.fit_mixture import Method, read_wishes
-from strudel.cli.outputs import check_output
+from strudel.cli.outputs import check_is_model_file, check_output
 from strudel.cli.sources import check_known, match_columns, read_parts, read_rows
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ def fit(
     options |= {} if pseudocount is None else {"pseudocount": pseudocount}
     path = output or default_output(data)
     check_output(path, "the model", (data, valid, test), ".strudel")
+    check_is_model_file(path)
     started = time.perf_counter()
     parts = _read_all(data, valid, test)
     reading = time.perf_counter() - started

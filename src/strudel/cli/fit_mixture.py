@@ -153,6 +153,9 @@ def explain(model: StrudelMixture) -> str:
         is_as_asked = (n_splits, size) == (model.n_splits, model.n_components)
         return f"{words}, as asked" if is_as_asked else f"{words}; there was nothing to choose"
     second = max(last.values(), key=lambda trial: trial.valid)
+    if winner.n_runs != n_runs or model.method != "em":  # trials only chose the setting
+        tried = _setting(n_splits, winner.n_components, winner.n_runs)
+        words = f"{words}, learned anew after {tried}"
     return (
         f"{words} won on validation, among {len(last) + 1} settings; next came "
         f"{_setting(second.n_splits, second.n_components, second.n_runs)}, "

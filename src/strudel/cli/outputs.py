@@ -32,6 +32,17 @@ def check_output(path: Path, what: str, inputs: Iterable[str | None], ending: st
     return path
 
 
+def check_is_model_file(path: Path) -> None:
+    """Refuse the ending of another program's format: a model file would lie under its name."""
+    from strudel.io.formats import FORMATS
+
+    if path.suffix in FORMATS:
+        raise InputError(
+            f"a model is written to a .strudel file, not to {str(path)!r}. `strudel convert` then "
+            f"makes a {path.suffix} file of it."
+        )
+
+
 def _is_same_file(source: Path, path: Path) -> bool:
     """Whether two paths lead to one file, however they are written and through whatever links."""
     return os.path.realpath(source) == os.path.realpath(path) or (

@@ -255,11 +255,16 @@ def _estimator_state(model: Any) -> State:
 
 
 def _event_text(event: Event) -> str | None:
-    """An event as text that `parse_event` reads; None if it is too long, or holds an SDD."""
+    """An event as text that `parse_event` reads.
+
+    None if it is too long, holds an SDD, or knows a variable by its number: the name that would
+    stand for it may be that of another one.
+    """
     size: dict[int, int] = {}
     for part, _ in children_first(event, flat=False):
         size[id(part)] = 1 + sum(size[id(child)] for child in part.children)
-        if part.kind == "sdd" or size[id(part)] > MAX_EVENT_SIZE:
+        is_numbered = part.kind == "variable" and not isinstance(part.var, str)
+        if part.kind == "sdd" or is_numbered or size[id(part)] > MAX_EVENT_SIZE:
             return None
     return str(event)
 

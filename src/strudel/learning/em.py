@@ -260,8 +260,10 @@ def _start(
     first = 0
     for bag, weight in zip(data.train, weights, strict=True):
         rows = slice(first, first + bag.n_rows)
-        share = np.concatenate([start(rows) for start in starts], axis=1)
-        ensemble.add(bag, share.astype(np.float32), weight)
+        share = np.empty((bag.n_rows, len(ensemble.total)), dtype=np.float32)
+        for g, start in enumerate(starts):
+            share[:, g * ensemble.size : (g + 1) * ensemble.size] = start(rows)
+        ensemble.add(bag, share, weight)
         first += bag.n_rows
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
-from strudel.data.bits import BitMatrix
+from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.em import MixtureData, Runs, priors, train_runs
 from strudel.learning.em_steps import Prior
 from strudel.learning.growing import GrowingCircuit
@@ -35,6 +35,7 @@ MOST_RUNS = 64  # more hardly help
 MOST_NUMBERS = 2**24  # parameters of all components, those that carry no choice included: 128 MiB
 COLUMNS = 1024  # components that learn side by side
 TOLERANCE = 1e-5  # steps that gain a smaller share of the likelihood do not count as better
+PER_ROW = 3  # most components of all runs for every distinct row
 FEW_RUNS = 4  # with fewer, the short run of the first round would still be heard
 
 
@@ -186,17 +187,20 @@ class MixtureSearch:
     ) -> list[_Setting]:
         """All that fit into memory, and at least the smallest."""
         settings: list[_Setting] = []
+        most_for_rows = PER_ROW * merge_equal_rows(train)[0].n_rows
         for n_splits in prefixes:
             circuit = growing.snapshot(n_splits)
             most = min(self.max_components, MOST_NUMBERS // circuit.n_edges)
-            sizes = [k for k in self.n_components if k <= most]
+            # More components than rows can tell apart are only tried when they were asked for.
+            sensible = max(most_for_rows, min(self.n_components))
+            sizes = [k for k in self.n_components if k <= min(most, sensible)]
             if not settings and not sizes:
                 sizes = [max(1, min(*self.n_components, self.max_components))]
             if not sizes:
                 continue
             data = MixtureData.of(circuit, train, valid, self.options)
             for k in sizes:
-                most_runs = max(1, min(MOST_RUNS, most // k))
+                most_runs = max(1, min(MOST_RUNS, min(most, most_for_rows) // k))
                 settings.append(_Setting(n_splits, data, k, most_runs, priors(data, self.options)))
         return settings
 

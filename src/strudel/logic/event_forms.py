@@ -90,8 +90,8 @@ def _literal(literal: int) -> Event:
 def _values(values: Mapping[Any, Any]) -> Event:
     events = []
     for name, value in values.items():
-        if value is None or value != value:  # unknown
-            continue
+        if value is None or not isinstance(value == value, bool | np.bool_) or value != value:
+            continue  # unknown: None, NaN, or NA, which does not even say whether it equals itself
         if value not in (0, 1):
             raise ValueError(f"The value of {name!r} must be 0, 1 or NaN, but is {value!r}.")
         event = Event("variable", var=name)

@@ -81,10 +81,10 @@ class Event:
         return _join("implies", other, self)
 
     def __eq__(self, other: object) -> Event:  # type: ignore[override]
-        return _join("iff", self, other)
+        return _compare("iff", self, other)
 
     def __ne__(self, other: object) -> Event:  # type: ignore[override]
-        return _join("xor", self, other)
+        return _compare("xor", self, other)
 
     def __invert__(self) -> Event:
         if self.kind == "not":
@@ -204,7 +204,7 @@ def _text(event: Event, below: list[str]) -> str:
         return ", ".join([call, *below]) + ")"
     parts: list[str] = []
     for part, child in zip(below, event.children, strict=True):
-        is_clear = child.kind == "count" or len(child.children) < 2
+        is_clear = child.kind in ("count", "not") or not child.children
         is_chain = child.kind == event.kind and event.kind in ("and", "or") and not parts
         parts.append(part if is_clear or is_chain else f"({part})")
     return "~" + parts[0] if event.kind == "not" else SYMBOL[event.kind].join(parts)
@@ -228,6 +228,16 @@ def _join(kind: str, left: Any, right: Any) -> Event:
     if both[0] is None or both[1] is None:
         return NotImplemented
     return Event(kind, (both[0], both[1]))
+
+
+def _compare(kind: str, event: Event, other: Any) -> Event:
+    """Whether two events hold alike; 0 and 1 stand for false and true, as values of a variable."""
+    if isinstance(other, int | np.integer | np.bool_) and other in (0, 1):
+        other = TRUE_EVENT if other == 1 else FALSE_EVENT
+    joined = _join(kind, event, other)
+    if joined is NotImplemented:  # Python would answer False, and the event be lost
+        raise TypeError(f"An event can be compared with an event, 0 or 1, but not with {other!r}.")
+    return joined
 
 
 def _operand(item: Any) -> Event | None:

@@ -71,7 +71,8 @@ class StrudelMixture(DensityEstimator):
     smoothing : {"single", "uniform"}, default="single"
         What parameters are drawn to: those of the single circuit, or all alike.
     pseudocount : float or "auto", default="auto"
-        How strongly, in virtual rows per sum node and component; chosen on the validation rows.
+        How strongly, in virtual rows per sum node and component; "auto" is chosen on the validation
+        rows, but is 2 in boosting.
     max_iterations, patience : int
         Stop EM after so many steps, or so many without a better validation likelihood.
     max_components : int, default=3200

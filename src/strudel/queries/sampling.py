@@ -272,7 +272,8 @@ def _draw_of_mixture(
     """Rows of shape (n_evidence * n, n_vars)."""
     circuit, k = mixture.structure, mixture.n_components
     layout, n_vtree = plan(circuit), circuit.vtree.n_nodes
-    component_theta = np.ascontiguousarray(np.exp(mixture.edge_log_theta.T))
+    with np.errstate(over="ignore"):  # such components are walked in logs
+        component_theta = np.ascontiguousarray(np.exp(mixture.edge_log_theta.T))
     is_moderate = are_moderate(mixture.edge_log_theta)
     out = np.empty((len(codes) * n, circuit.n_vars), dtype=np.uint8)
     block = max(PIECE, BLOCK_NUMBERS // (n_vtree + k))
@@ -288,7 +289,7 @@ def _draw_of_mixture(
         order = np.lexsort((row, component))
         piece_start, piece_stop = _groups(component[order] * len(codes) + row[order])
         first = order[piece_start]  # a sample of each piece
-        is_lost = np.zeros(len(first), dtype=np.bool_)
+        is_lost = ~is_moderate[component[first]]  # these are not walked at all
         _walk_component_pieces(
             codes[row[first]],
             component[first],
@@ -302,7 +303,7 @@ def _draw_of_mixture(
             out[start:stop],
             is_lost,
         )
-        for piece in np.flatnonzero(is_lost | ~is_moderate[component[first]]):
+        for piece in np.flatnonzero(is_lost):
             own = order[piece_start[piece] : piece_stop[piece]]
             log_theta = mixture.edge_log_theta[:, component[first[piece]]]
             theta = parameters_in_logs(circuit, log_theta, codes[row[first[piece]]])
@@ -362,8 +363,8 @@ def _walk_component_pieces(
                         edge_theta[e, b] = component_theta[held[b], e]
             lost = pass_up(codes, start, width, p, edge_theta, value, scale, exponent)
             for b in range(width):
-                is_lost[start + b] = lost >> b & 1
-                if is_lost[start + b] or value[root, b] == 0.0:
+                is_lost[start + b] |= lost >> b & 1 != 0
+                if is_lost[start + b] or not value[root, b] > 0.0:
                     continue
                 for i in range(piece_start[start + b], piece_stop[start + b]):
                     s = order[i]

@@ -1,0 +1,129 @@
+"""Mistakes that were made once: each of these gave a wrong answer, or crashed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from strategies import random_mixture
+from strudel import (
+    CircuitBuilder,
+    Mixture,
+    StrudelMixture,
+    at_least,
+    balanced_vtree,
+    compile_factorized,
+    cross_entropy,
+    divide,
+    figure_1_circuit,
+    log_likelihood,
+    log_marginal,
+    probability,
+    sample,
+    variables,
+)
+from strudel.logic.event_forms import event_of
+from strudel.logic.grammar import parse_event
+from strudel.logic.nnf import AND, LITERAL, Nnf
+
+
+def test_samples_of_a_component_with_absurd_parameters():
+    mixture = random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
+    log_theta = mixture.edge_log_theta.copy()
+    log_theta[:, 0] = np.where(np.arange(len(log_theta)) % 2, 800.0, -800.0)
+    rows = sample(Mixture(mixture.structure, log_theta, mixture.log_weight), 200, rng=0)
+    assert rows.shape == (200, 4)
+
+
+@pytest.mark.parametrize("absurd", [1e308, np.inf, np.nan])
+def test_logs_that_could_not_be_added_up_are_refused(absurd):
+    circuit = figure_1_circuit()
+    with pytest.raises(ValueError, match="up to 1e"):
+        circuit.with_parameters(np.full(circuit.n_edges, absurd))
+    with pytest.raises(ValueError, match="up to 1e"):
+        Mixture(circuit, np.full((circuit.n_edges, 1), absurd), np.zeros(1))
+
+
+def test_a_mixture_has_arrays_of_its_own():
+    mixture = random_mixture(figure_1_circuit(), 2, np.random.default_rng(0))
+    mine = mixture.edge_log_theta.copy()
+    copy = Mixture(mixture.structure, mine, mixture.log_weight)
+    before = log_marginal(copy, [[1, 0, 1, 0]])
+    mine[:] = -5.0  # still writable, and no longer theirs
+    assert log_likelihood(copy, [[1, 0, 1, 0]]) == pytest.approx(before, rel=1e-12)
+
+
+def rows_00_and_11():
+    """Half of either, as two components that each know one row."""
+    circuit = compile_factorized(balanced_vtree(2))
+    value = circuit.edge_left % 2
+    is_leaf = circuit.edge_left < 4
+    columns = [np.where(is_leaf & (value != wanted), -np.inf, 0.0) for wanted in (0, 1)]
+    columns = [np.where(circuit.edge_right >= 0, 0.0, column) for column in columns]
+    return Mixture(circuit, np.column_stack(columns), np.log([0.5, 0.5]))
+
+
+def equal_values():
+    """Uniform on x0 == x1."""
+    builder = CircuitBuilder(balanced_vtree(2))
+    builder.add_sum([(0, 2, 0.5), (1, 3, 0.5)])
+    return builder.build()
+
+
+def test_a_row_that_no_component_makes_possible_needs_no_cover():
+    mixture, even = rows_00_and_11(), equal_values()
+    assert cross_entropy(mixture, even) == pytest.approx(np.log(2.0))
+    ratio = divide(mixture, even)
+    assert np.exp(log_likelihood(ratio, [[0, 0], [1, 1]])) == pytest.approx([1.0, 1.0])
+
+
+def test_counts_that_are_very_improbable():
+    circuit = compile_factorized(balanced_vtree(400))
+    log_theta = np.where(circuit.edge_left % 2, np.log(0.01), np.log(0.99))
+    log_theta = np.where(circuit.edge_right >= 0, 0.0, log_theta)
+    coins = circuit.with_parameters(log_theta)
+    found = probability(coins, at_least(399, variables(coins)), log=True)
+    exact = np.logaddexp(400 * np.log(0.01), np.log(400) + 399 * np.log(0.01) + np.log(0.99))
+    assert found == pytest.approx(exact, rel=1e-10)
+
+
+def test_text_of_an_event_keeps_its_parentheses():
+    nnf = Nnf(
+        2,
+        np.array([LITERAL, LITERAL, AND, AND], dtype=np.int32),
+        np.array([1, 3, -1, -1], dtype=np.int32),
+        np.array([0, 0, 0, 2, 3], dtype=np.int32),
+        np.array([0, 1, 2], dtype=np.int32),
+        np.full(4, -1, dtype=np.int32),
+    )
+    event = ~event_of(nnf)
+    rows = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    again = parse_event(str(event))
+    assert again.holds(rows, ["x0", "x1"]).tolist() == event.holds(rows).tolist()
+
+
+def test_events_compared_with_values():
+    circuit = figure_1_circuit()
+    x = variables(circuit)
+    assert probability(circuit, x["X1"] == 1) == pytest.approx(probability(circuit, "X1"))
+    assert probability(circuit, x["X1"] == np.int64(0)) == pytest.approx(
+        probability(circuit, "~X1")
+    )
+    assert probability(circuit, x["X1"] != 0) == pytest.approx(probability(circuit, "X1"))
+    with pytest.raises(TypeError, match="compared with an event, 0 or 1"):
+        x["X1"] == 2  # noqa: B015
+
+
+def test_not_available_is_unknown_in_an_event():
+    circuit = figure_1_circuit()
+    event = variables(circuit)["X1"] & {"X2": pd.NA, "X3": 1}
+    assert probability(circuit, event) == pytest.approx(probability(circuit, "X1 & X3"))
+
+
+@pytest.mark.compiled
+def test_few_rows_get_few_components():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (120, 1)).repeat(4, axis=1) ^ (rng.random((120, 4)) < 0.1)
+    model = StrudelMixture("auto", n_splits=0, random_state=0).fit(X)
+    assert model.mixture_.n_components <= 3 * 16
