@@ -233,7 +233,7 @@ def _join(kind: str, left: Any, right: Any) -> Event:
 def _compare(kind: str, event: Event, other: Any) -> Event:
     """Whether two events hold alike; 0 and 1 stand for false and true, as values of a variable."""
     if isinstance(other, int | np.integer | np.bool_) and other in (0, 1):
-        other = TRUE_EVENT if other == 1 else FALSE_EVENT
+        return event if (kind == "iff") == (other == 1) else ~event
     joined = _join(kind, event, other)
     if joined is NotImplemented:  # Python would answer False, and the event be lost
         raise TypeError(f"An event can be compared with an event, 0 or 1, but not with {other!r}.")
