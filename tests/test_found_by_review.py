@@ -28,6 +28,7 @@ from strudel.logic.grammar import parse_event
 from strudel.logic.nnf import AND, LITERAL, Nnf
 
 
+@pytest.mark.compiled  # plain NumPy warns of what the compiled pass computes and does not use
 def test_samples_of_a_component_with_absurd_parameters():
     mixture = random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
     log_theta = mixture.edge_log_theta.copy()
