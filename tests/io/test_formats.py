@@ -12,6 +12,7 @@ from makers import nnf_of, random_function, sdd_of
 from strategies import circuits, seeds, vtrees
 from strudel import FileFormatError, compile_chow_liu, read, vtree_from_chow_liu, write
 from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic.formula import Cnf, Dnf
 from strudel.trees.chow_liu import ChowLiuTree
@@ -183,6 +184,11 @@ def test_a_compiled_tree_is_the_tree(tmp_path):
     [
         (balanced_vtree(2), "a.psdd", "holds a circuit, so it cannot hold this Vtree"),
         (figure_1_circuit(), "a.vtree", "holds a vtree, so it cannot hold this Circuit"),
+        (
+            Mixture(figure_1_circuit(), np.zeros((16, 1)), np.zeros(1)),
+            "a.psdd",
+            r"cannot hold this Mixture. Write its to_circuit\(\)",
+        ),
         (figure_1_circuit(), "a.glc", "PredictorCircuit"),
         (Cnf.from_literals([[1]]), "a.dnf", "holds a Dnf"),
     ],

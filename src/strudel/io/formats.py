@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import FileFormatError
 from strudel.io.clt_format import clt_lines, read_clt
@@ -165,9 +166,11 @@ def write(model: Any, path: PathLike) -> None:
     if form.holds is Circuit and isinstance(getattr(model, "circuit_", None), Circuit):
         model = model.circuit_
     if not isinstance(model, form.holds):
+        is_mixture = isinstance(getattr(model, "mixture_", model), Mixture)
+        way_out = " Write its to_circuit()." if is_mixture and form.holds is Circuit else ""
         raise TypeError(
             f"A {bare_suffix(path)} file holds {form.words}, "
-            f"so it cannot hold this {type(model).__name__}."
+            f"so it cannot hold this {type(model).__name__}.{way_out}"
         )
     if isinstance(model, Circuit) and not model.is_in_normal_form:
         from strudel.circuits.properties import why_not_in_normal_form
