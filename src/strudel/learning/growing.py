@@ -171,8 +171,9 @@ def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix, room: int) -> G
     train_active, train_words, train_count = _rows(circuit, train)
     valid_active, valid_words, valid_count = _rows(circuit, valid)
     growth = Growth(
-        size=np.zeros(8, dtype=np.int64),
+        size=np.zeros(10, dtype=np.int64),
         total=np.zeros(2),
+        strength=np.zeros(1),
         node=np.zeros(room, dtype=NODE),
         node_one=np.zeros((room, n_words), dtype=np.uint64),
         node_zero=np.zeros((room, n_words), dtype=np.uint64),

@@ -16,7 +16,7 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 ALIVE = np.iinfo(np.int32).max  # death of an edge that has not died
 
 # Places in `Growth.size`.
-N_NODES, N_EDGES, N_ALIVE, N_HEAP, N_SPLITS, N_IMPOSSIBLE, STAMP, ROOT = range(8)
+N_NODES, N_EDGES, N_ALIVE, N_HEAP, N_SPLITS, N_IMPOSSIBLE, STAMP, ROOT, SHRINKS, NO_HEAP = range(10)
 
 
 # One record per node, edge, heap entry and vtree node: what belongs together lies together. With an
@@ -30,6 +30,8 @@ NODE = np.dtype(
         ("uses", np.int32),  # number of living edges that lead to the node
         ("stamp", np.int32),  # the operation that last touched the node
         ("is_open", np.bool_),  # whether some variable is undecided below
+        ("chance", np.float64),  # of a one at the split place, in the operation of its stamp
+        ("strength", np.float64),  # virtual rows that draw its parameters to the priors
         ("train", np.float64),  # what the node contributes to the training log-likelihood
         ("valid", np.float64),
     ],
@@ -47,6 +49,7 @@ EDGE = np.dtype(
         ("stamp", np.int32),
         ("train", np.float64),  # weight of the training rows through it
         ("valid", np.float64),
+        ("prior", np.float64),  # what its parameter is drawn to; those of a sum add up to 1
         ("key", np.float64),  # count under which the edge last entered the heap
         ("is_candidate", np.bool_),  # whether some variable is still undecided below
     ],
@@ -75,6 +78,7 @@ class Growth(NamedTuple):
 
     size: AnyArray  # (8,) int64 how much of the arrays is in use
     total: FloatArray  # (2,) log-likelihood of all training and all validation rows
+    strength: FloatArray  # (1,) virtual rows of a new node, when copies shrink to their originals
     node: AnyArray  # (n,) NODE
     node_one: WordArray  # (n, n_words) places with a positive literal below
     node_zero: WordArray  # (n, n_words) places with a negative literal below
@@ -170,6 +174,7 @@ def new_node(g: Growth, v: int) -> int:
     g.node["vtree"][n] = v
     g.node["first"][n] = NONE
     g.node["width"][n] = 0
+    g.node["strength"][n] = g.strength[0]
     return n
 
 
@@ -230,12 +235,17 @@ def rows_through(active: IntArray, edge: int, rows: IntArray) -> int:
 @kernel
 def refresh(g: Growth, n: int, pseudocount: float) -> None:
     """Bring a touched node's likelihood up to date, and the heap entries of its edges."""
+    shrinks = g.size[SHRINKS] != 0
+    if shrinks:
+        pseudocount = g.node["strength"][n]
     share = pseudocount / g.node["width"][n]
-    is_alive = g.node["uses"][n] > 0 or n == g.size[ROOT]
+    is_alive = (g.node["uses"][n] > 0 or n == g.size[ROOT]) and g.size[NO_HEAP] == 0
     train, valid, new_train, new_valid = 0.0, 0.0, 0.0, 0.0
     e = g.node["first"][n]
     while e != NONE:
         count, passed = g.edge["train"][e], g.edge["valid"][e]
+        if shrinks:
+            share = pseudocount * g.edge["prior"][e]
         if count > 0.0 or passed > 0.0:
             log_above = np.log(count + share) if count + share > 0.0 else -np.inf
             train += count

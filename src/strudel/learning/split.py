@@ -15,6 +15,7 @@ from strudel.learning.growth import (
     N_HEAP,
     N_NODES,
     N_SPLITS,
+    SHRINKS,
     STAMP,
     Growth,
     append_edge,
@@ -45,6 +46,8 @@ def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
 
     first_copy = g.size[N_NODES]
     for i in range(n_found - 1, -1, -1):  # children before parents
+        if g.size[SHRINKS]:
+            _find_chance(g, g.node_found[i], place, stamp)
         _copy_for_both_values(g, g.node_found[i], place, stamp)
 
     is_left = place < g.vtree["last"][g.vtree["left"][v]]
@@ -52,6 +55,9 @@ def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
     other = g.edge["right"][edge] if is_left else g.edge["left"][edge]
     ones = new_edge(g, top, g.node_copy[child, 1], other, is_left)
     zeros = new_edge(g, top, g.node_copy[child, 0], other, is_left)
+    if g.size[SHRINKS]:
+        g.edge["prior"][ones] = g.edge["prior"][edge] * g.node["chance"][child]
+        g.edge["prior"][zeros] = g.edge["prior"][edge] * (1.0 - g.node["chance"][child])
     _replace(g, edge, ones, zeros)
 
     moved = _move_rows(
@@ -132,6 +138,31 @@ def _find_undecided(g: Growth, edge: int, place: int, stamp: int) -> tuple[int, 
 
 
 @kernel
+def _find_chance(g: Growth, n: int, place: int, stamp: int) -> None:
+    """The probability of a one at `place` below n, before the split; its children are done."""
+    v = g.node["vtree"][n]
+    strength = g.node["strength"][n]
+    total, chance = 0.0, 0.0
+    e = g.node["first"][n]
+    while e != NONE:
+        total += g.edge["train"][e]
+        e = g.edge["next"][e]
+    is_leaf = g.vtree["left"][v] == NONE
+    is_left = (not is_leaf) and place < g.vtree["last"][g.vtree["left"][v]]
+    word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
+    e = g.node["first"][n]
+    while e != NONE:
+        theta = (g.edge["train"][e] + strength * g.edge["prior"][e]) / (total + strength)
+        child = g.edge["left"][e] if is_left or is_leaf else g.edge["right"][e]
+        if g.node["stamp"][child] == stamp:
+            chance += theta * g.node["chance"][child]
+        elif g.node_one[child, word] & bit:
+            chance += theta
+        e = g.edge["next"][e]
+    g.node["chance"][n] = chance
+
+
+@kernel
 def _copy_for_both_values(g: Growth, n: int, place: int, stamp: int) -> None:
     """Condition node n on either value of the variable at `place`; its children are done."""
     v = g.node["vtree"][n]
@@ -147,9 +178,18 @@ def _copy_for_both_values(g: Growth, n: int, place: int, stamp: int) -> None:
         return
     is_left = place < g.vtree["last"][g.vtree["left"][v]]
     word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
+    shrinks = g.size[SHRINKS] != 0
+    old = g.node["strength"][n]
+    total = 0.0
+    if shrinks:
+        e = g.node["first"][n]
+        while e != NONE:
+            total += g.edge["train"][e]
+            e = g.edge["next"][e]
     for x in range(1, -1, -1):
         m = new_node(g, v)
         g.node_copy[n, x] = m
+        whole = max(g.node["chance"][n] if x == 1 else 1.0 - g.node["chance"][n], 1e-300)
         last = NONE
         e = g.node["first"][n]
         while e != NONE:
@@ -164,6 +204,12 @@ def _copy_for_both_values(g: Growth, n: int, place: int, stamp: int) -> None:
             if new != NONE:
                 append_edge(g, m, last, new)
                 last = new
+                if shrinks:
+                    part = 1.0
+                    if g.node["stamp"][child] == stamp:
+                        part = g.node["chance"][child] if x == 1 else 1.0 - g.node["chance"][child]
+                    theta = (g.edge["train"][e] + old * g.edge["prior"][e]) / (total + old)
+                    g.edge["prior"][new] = theta * part / whole
             e = g.edge["next"][e]
         collect_scope(g, m)
 

@@ -1,0 +1,403 @@
+"""Exact gains: how much a clone or a split would raise the training log-likelihood.
+
+In:  `Growth`; sums at a vtree node, or edges and the variables undecided below them.
+Out: the best context of every sum, the best variable of every edge, each with its gain per new
+     parameter.
+
+A sum with counts h contributes f(h_1) + f(h_2) + ... - f(h_1 + h_2 + ...) to the log-likelihood,
+with f(x) = x ln x. Copying it for some of its rows divides the counts between two sums, and the
+contributions of both, less the old one, are the gain. So gains need counts only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strudel._numba import kernel, lowest_bit, parallel_kernel, popcount, prange
+from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
+from strudel.learning.growth import Growth, rows_through
+
+LONG = 2048  # rows of an edge beyond which its variables are first compared on a part of them
+SHORT_LIST = 12  # variables that are then compared on all rows
+
+
+@kernel
+def f(x: float, table: FloatArray) -> float:
+    """X ln x; whole numbers are looked up where the weights are whole."""
+    if x <= 0.0:
+        return 0.0
+    if len(table):
+        return table[np.int64(x)]
+    return x * np.log(x)
+
+
+@kernel
+def score_clones(
+    g: Growth,
+    c: int,
+    wanted: int,
+    table: FloatArray,
+    gain: FloatArray,
+    occupied: IntArray,
+    target: IntArray,
+    contexts: IntArray,
+    keys: IntArray,
+    counts: FloatArray,
+    slots: IntArray,
+    node_score: FloatArray,
+    node_edge: IntArray,
+) -> None:
+    """For every sum at vtree node c with stamp `wanted`: its best context, and the gain of a copy.
+
+    A context is an edge above through which some of the sum's rows come: an edge that leads to it,
+    or, where that one is the only edge of its sum, the next edge further up that is a choice.
+    """
+    top = g.vtree["parent"][c]
+    if top == NONE:
+        return
+    active = g.train_active
+    n_contexts, n_slots = 0, 0
+    mask = len(keys) - 1
+    for s in range(active.shape[1]):  # the histogram of pairs (context, edge)
+        a = active[c, s]
+        if a == NONE:
+            continue
+        n = g.edge["parent"][a]
+        if g.node["stamp"][n] != wanted or g.node["width"][n] < 2:
+            continue
+        p = top
+        b = active[p, s]
+        while g.node["width"][g.edge["parent"][b]] == 1 and g.vtree["parent"][p] != NONE:
+            p = g.vtree["parent"][p]
+            b = active[p, s]
+        key = (np.int64(b) << np.int64(32)) | np.int64(a)
+        i = ((key * np.int64(-7046029254386353131)) >> np.int64(20)) & mask
+        while keys[i] != NONE and keys[i] != key:
+            i = (i + 1) & mask
+        if keys[i] == NONE:
+            keys[i] = key
+            counts[i] = 0.0
+            slots[n_slots] = i
+            n_slots += 1
+            if occupied[b] == 0:
+                contexts[n_contexts] = b
+                n_contexts += 1
+                target[b] = n
+            occupied[b] += 1
+        counts[i] += g.train_weight[s]
+    for k in range(n_slots):
+        i = slots[k]
+        b, a = keys[i] >> np.int64(32), keys[i] & np.int64(0xFFFFFFFF)
+        whole = g.edge["train"][a]
+        gain[b] += f(counts[i], table) + f(whole - counts[i], table) - f(whole, table)
+        keys[i] = NONE
+    for k in range(n_contexts):
+        node_score[target[contexts[k]]] = -np.inf
+    for k in range(n_contexts):
+        b = contexts[k]
+        n = target[b]
+        total = count_of(g, n)
+        inside = g.edge["train"][b]
+        if total - inside > 1e-9 * total:
+            value = gain[b] - f(inside, table) - f(total - inside, table) + f(total, table)
+            score = value / max(1, min(g.node["width"][n] - 1, occupied[b]))
+            if score > node_score[n] or (score == node_score[n] and b < node_edge[n]):
+                node_score[n] = score
+                node_edge[n] = b
+        gain[b] = 0.0
+        occupied[b] = 0
+
+
+@kernel
+def count_of(g: Growth, n: int) -> float:
+    """Weight of the training rows through a sum."""
+    total = 0.0
+    e = g.node["first"][n]
+    while e != NONE:
+        total += g.edge["train"][e]
+        e = g.edge["next"][e]
+    return total
+
+
+@kernel
+def score_few_splits(
+    g: Growth,
+    edges: IntArray,
+    table: FloatArray,
+    least: float,
+    local: IntArray,
+    rows: IntArray,
+    edge_score: FloatArray,
+    edge_place: IntArray,
+) -> None:
+    for e in edges:
+        score, place = _score_split(g, e, table, least, local[0], rows[0])
+        edge_score[e] = score
+        edge_place[e] = place
+
+
+@parallel_kernel
+def score_splits(
+    g: Growth,
+    edges: IntArray,
+    table: FloatArray,
+    least: float,
+    local: IntArray,
+    rows: IntArray,
+    edge_score: FloatArray,
+    edge_place: IntArray,
+) -> None:
+    """For every one of `edges` its best place, and the gain of that split per new parameter.
+
+    `local` (n_lanes, n_edges), all NONE, and `rows` (n_lanes, n_rows) are room to work in.
+    """
+    n_lanes = len(local)
+    for t in prange(n_lanes):
+        for i in range(t, len(edges), n_lanes):
+            score, place = _score_split(g, edges[i], table, least, local[t], rows[t])
+            edge_score[edges[i]] = score
+            edge_place[edges[i]] = place
+
+
+@kernel
+def _score_split(
+    g: Growth, edge: int, table: FloatArray, least: float, local: IntArray, rows: IntArray
+) -> tuple[float, int]:
+    v = g.node["vtree"][g.edge["parent"][edge]]
+    rows = rows[: rows_through(g.train_active[v], edge, rows)]
+    first, last = g.vtree["first"][v], g.vtree["last"][v]
+    mask = np.zeros(g.train_words.shape[1], dtype=np.uint64)
+    for side in range(2):
+        child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
+        u = g.node["vtree"][child]
+        for w in range(g.vtree["first"][u] // 64, (g.vtree["last"][u] - 1) // 64 + 1):
+            mask[w] |= g.node_one[child, w] & g.node_zero[child, w]
+    gains = np.full(last - first, -np.inf)
+    costs = np.ones(last - first)
+    if len(rows) > LONG:
+        step = len(rows) // LONG
+        _split_gains(g, v, rows[::step], mask, True, table, least, local, gains, costs)
+        ranks = np.argsort(-gains / costs)
+        mask[:] = np.uint64(0)
+        for i in ranks[:SHORT_LIST]:
+            if gains[i] > -np.inf:
+                mask[(first + i) // 64] |= np.uint64(1) << np.uint64((first + i) % 64)
+        gains[:] = -np.inf
+        costs[:] = 1.0
+    _split_gains(g, v, rows, mask, False, table, least, local, gains, costs)
+    best = 0
+    for i in range(1, last - first):
+        if gains[i] / costs[i] > gains[best] / costs[best]:
+            best = i
+    return gains[best] / costs[best], first + best
+
+
+@kernel
+def _split_gains(
+    g: Growth,
+    v: int,
+    rows: IntArray,
+    mask: WordArray,
+    is_part: bool,
+    table: FloatArray,
+    least: float,
+    local: IntArray,
+    gains: FloatArray,
+    costs: FloatArray,
+) -> None:
+    """Gain and number of new parameters of splitting an edge on each place in `mask`."""
+    first = g.vtree["first"][v]
+    one = np.zeros(len(gains))
+    total = _count_ones(g, rows, mask, first, one)
+    usable = mask.copy()
+    for w in range(len(mask)):
+        word = mask[w]
+        while word:
+            place = w * 64 + lowest_bit(word)
+            x = one[place - first]
+            if x == 0.0 or x == total:
+                usable[w] &= ~(word & (~word + np.uint64(1)))
+            else:
+                gains[place - first] = f(x, table) + f(total - x, table) - f(total, table)
+            word &= word - np.uint64(1)
+    column = np.empty(len(gains), dtype=np.int32)
+    pending = [np.int64(g.vtree["left"][v]), np.int64(g.vtree["right"][v])]
+    masks = [usable, usable]
+    while len(pending) > 0:
+        u, mask = pending.pop(), masks.pop()
+        places = _places(mask)
+        if len(places) == 0:
+            continue
+        for k in range(len(places)):
+            column[places[k] - first] = k
+        edges, here, hist = _histogram(g, u, rows, mask, first, column, len(places), local)
+        if len(edges) == 0:
+            continue
+        below = _add_gains(
+            g, u, edges, here, hist, places, is_part, table, least, first, gains, costs
+        )
+        if g.vtree["left"][u] != NONE:
+            pending.append(np.int64(g.vtree["left"][u]))
+            pending.append(np.int64(g.vtree["right"][u]))
+            masks.append(below)
+            masks.append(below)
+
+
+@kernel
+def _places(mask: WordArray) -> IntArray:
+    """The places in a set of bits."""
+    n = 0
+    for word in mask:
+        n += popcount(word)
+    places = np.empty(n, dtype=np.int32)
+    k = 0
+    for w in range(len(mask)):
+        word = mask[w]
+        while word:
+            places[k] = w * 64 + lowest_bit(word)
+            word &= word - np.uint64(1)
+            k += 1
+    return places
+
+
+@kernel
+def _count_ones(g: Growth, rows: IntArray, mask: WordArray, first: int, one: FloatArray) -> float:
+    """Weight of the rows with a one at every place; returns that of all rows."""
+    total = 0.0
+    for s in rows:
+        weight = g.train_weight[s]
+        total += weight
+        for w in range(len(mask)):
+            word = g.train_words[s, w] & mask[w]
+            while word:
+                one[w * 64 + lowest_bit(word) - first] += weight
+                word &= word - np.uint64(1)
+    return total
+
+
+@kernel
+def _histogram(
+    g: Growth,
+    u: int,
+    rows: IntArray,
+    mask: WordArray,
+    first: int,
+    column: IntArray,
+    n_columns: int,
+    local: IntArray,
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Active edges at u, their weights, and the weight of their rows with a one at each place."""
+    active = g.train_active[u]
+    edges = np.empty(min(len(rows), 1 << 30), dtype=np.int32)
+    n_edges = 0
+    for s in rows:
+        e = active[s]
+        if e != NONE and local[e] == NONE:
+            local[e] = n_edges
+            edges[n_edges] = e
+            n_edges += 1
+    edges = edges[:n_edges]
+    # Edges of one sum together.
+    order = np.argsort(g.edge["parent"][edges], kind="mergesort")
+    edges = edges[order]
+    for k in range(n_edges):
+        local[edges[k]] = k
+    here = np.zeros(n_edges)
+    hist = np.zeros((n_edges, n_columns))
+    low, high = len(mask), 0
+    for w in range(len(mask)):
+        if mask[w]:
+            low, high = min(low, w), w + 1
+    for s in rows:
+        e = active[s]
+        if e == NONE:
+            continue
+        k = local[e]
+        weight = g.train_weight[s]
+        here[k] += weight
+        for w in range(low, high):
+            word = g.train_words[s, w] & mask[w]
+            while word:
+                hist[k, column[w * 64 + lowest_bit(word) - first]] += weight
+                word &= word - np.uint64(1)
+    for e in edges:
+        local[e] = NONE
+    return edges, here, hist
+
+
+@kernel
+def _add_gains(
+    g: Growth,
+    u: int,
+    edges: IntArray,
+    here: FloatArray,
+    hist: FloatArray,
+    places: IntArray,
+    is_part: bool,
+    table: FloatArray,
+    least: float,
+    first: int,
+    gains: FloatArray,
+    costs: FloatArray,
+) -> WordArray:
+    """Add the gains of the copies at u; returns the places that reach the vtree nodes below.
+
+    On the way to its leaf a place needs copies. Beside the way a copy is made where it pays; the
+    split is what makes it possible, so its gain counts.
+    """
+    below = np.zeros(g.train_words.shape[1], dtype=np.uint64)
+    start, end = g.vtree["first"][u], g.vtree["last"][u]
+    n_columns = len(places)
+    one, value, free = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
+    k = 0
+    while k < len(edges):
+        n = g.edge["parent"][edges[k]]
+        one[:] = 0.0
+        value[:] = 0.0
+        free[:] = -2.0
+        inside = 0.0
+        while k < len(edges) and g.edge["parent"][edges[k]] == n:
+            h = here[k]
+            inside += h
+            rest = 0.0
+            if is_part:
+                rest = -f(h, table)
+            else:
+                count = g.edge["train"][edges[k]]
+                rest = f(count - h, table) - f(count, table)
+            for i in range(n_columns):
+                x = hist[k, i]
+                value[i] += rest
+                if x > 0.0:
+                    one[i] += x
+                    value[i] += f(x, table)
+                    free[i] += 1.0
+                if h - x > 0.0:
+                    value[i] += f(h - x, table)
+                    free[i] += 1.0
+            k += 1
+        if is_part:
+            rest = f(inside, table)
+        else:
+            total = count_of(g, n)
+            rest = f(total, table) - f(total - inside, table)
+        is_unary = g.node["width"][n] == 1
+        for i in range(n_columns):
+            place = places[i]
+            word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
+            gain = value[i] + rest - f(one[i], table) - f(inside - one[i], table)
+            cost = max(0.0, free[i])
+            if start <= place < end:
+                below[word] |= bit
+                if not (g.node_one[n, word] & g.node_zero[n, word] & bit):
+                    continue  # decided: it is not copied
+            elif is_unary:
+                below[word] |= bit
+                continue
+            elif gain > least * max(1.0, cost):
+                below[word] |= bit
+            else:
+                continue
+            gains[place - first] += gain
+            costs[place - first] += cost
+    return below
