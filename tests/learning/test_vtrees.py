@@ -22,7 +22,7 @@ from strudel import (
 from strudel.learning.structure import first_circuit
 from strudel.trees.vtree import linear_vtree
 
-METHODS = ["chow_liu", "bottom_up", "top_down", "balanced", "linear", "random"]
+METHODS = ["chow_liu", "bottom_up", "top_down", "clusters", "balanced", "linear", "random"]
 
 
 def clusters(seed, n_rows=300, n_vars=7):

@@ -113,8 +113,8 @@ def fit(
         str,
         typer.Option(
             metavar="NAME|FILE",
-            help="How the circuit decomposes: chow_liu, bottom_up, top_down, balanced, linear, "
-            "random, or a .vtree file.",
+            help="How the circuit decomposes: chow_liu, bottom_up, top_down, clusters, balanced, "
+            "linear, random, or a .vtree file.",
         ),
     ] = "chow_liu",
     pseudocount: Annotated[

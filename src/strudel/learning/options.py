@@ -32,8 +32,9 @@ class SearchOptions:
         The first circuit: the tree-shaped network with most mutual information among those that
         the vtree has room for (see `learn_tree_for_vtree`; for the vtree of the Chow-Liu tree it is
         that tree), or all variables independent.
-    vtree : Vtree, or "chow_liu", "bottom_up", "top_down", "balanced", "linear" or "random"
-        How the circuit decomposes; a name is a method of `learn_vtree`.
+    vtree : Vtree or str
+        How the circuit decomposes; a name is a method of `learn_vtree`: "chow_liu", "bottom_up",
+        "top_down", "clusters", "balanced", "linear" or "random".
     patience : int
         Stop after so many splits without a better validation likelihood.
     max_splits, max_edges, max_seconds : optional

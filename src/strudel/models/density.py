@@ -33,7 +33,7 @@ class Strudel(DensityEstimator):
         variables independent.
     vtree : Vtree or str, default="chow_liu"
         How the circuit decomposes. A name is a method of `learn_vtree`: "chow_liu", "bottom_up",
-        "top_down", "balanced", "linear" or "random".
+        "top_down", "clusters", "balanced", "linear" or "random".
     max_splits, max_edges, max_seconds : optional
         Bounds on the search.
     patience : int, default=100

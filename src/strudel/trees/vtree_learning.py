@@ -4,7 +4,7 @@ In:  a `BitMatrix` and the name of a method.
 Out: `Vtree`.
 
 The methods ``"top_down"`` and ``"bottom_up"`` are those of LearnPSDD (Liang, Bekker and Van den
-Broeck 2017); both look at the mutual information of pairs only.
+Broeck 2017). They and ``"clusters"`` look at the mutual information of pairs only.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import squareform
 
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.data.bits import BitMatrix
@@ -31,7 +33,9 @@ from strudel.trees.vtree import (
     vtree_from_chow_liu,
 )
 
-VtreeMethod = Literal["chow_liu", "bottom_up", "top_down", "balanced", "linear", "random"]
+VtreeMethod = Literal[
+    "chow_liu", "bottom_up", "top_down", "clusters", "balanced", "linear", "random"
+]
 
 
 def learn_vtree(
@@ -54,6 +58,8 @@ def learn_vtree(
         - ``"bottom_up"``: pair the variables, then the pairs, and so on, with as much mutual
           information within the pairs as possible; between two sets it is the mean over their
           variables.
+        - ``"clusters"``: join the two sets of variables whose least dependent pair depends most,
+          again and again (complete linkage); sets may differ in size.
         - ``"balanced"``, ``"linear"``: in the order of the columns, whatever the rows are.
         - ``"random"``: any.
     alpha : float
@@ -86,7 +92,9 @@ def learn_vtree(
     if method == "random":
         return random_vtree(bits.n_vars, rng)
     information = pairwise_mutual_information(pair_counts(bits), bits.total_weight, alpha)
-    return (_top_down if method == "top_down" else _bottom_up)(information)
+    if method == "top_down":
+        return _top_down(information)
+    return _bottom_up(information) if method == "bottom_up" else _clusters(information)
 
 
 def check_method(method: object, must_be: str = "method must be") -> None:
@@ -133,4 +141,14 @@ def _bottom_up(information: FloatArray) -> Vtree:
         total = total[:, kept] + total[:, joined] * is_pair
         np.fill_diagonal(total, 0.0)
         size = size[kept] + np.where(is_pair, size[joined], 0.0)
+    return nodes.build()
+
+
+def _clusters(information: FloatArray) -> Vtree:
+    nodes = VtreeNodes()
+    trees = [nodes.leaf(var) for var in range(len(information))]
+    if len(trees) > 1:
+        distance = squareform(information.max() - information, checks=False)
+        for first, second in linkage(distance, "complete")[:, :2].astype(int).tolist():
+            trees.append(nodes.inner(trees[first], trees[second]))
     return nodes.build()
