@@ -111,7 +111,7 @@ class InterruptedWarning(UserWarning):
 
 
 CONTINUED = {
-    "must": "be possible in the circuit of the last fit, from which warm_start continues",
+    "must": "have a way through the circuit of the last fit, from which warm_start continues",
     "advice": "Leave such rows out, or start anew with warm_start=False.",
 }
 
