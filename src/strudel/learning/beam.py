@@ -1,0 +1,315 @@
+"""Beam search: keep the best few circuits after every step instead of one.
+
+In:  a way to make the first `GrowingCircuit`, options, and the history to write.
+Out: the growing circuit of the best member that ever was in the beam.
+
+All members share one table. A member is the split that made it from its parent, so it is a path in
+a tree of splits; to go from one member to another is to undo splits up to their common ancestor and
+to make those of the other path again (`learning/undo.py`). The members are visited in the order of
+a walk around that tree, to and fro, so that a step walks along every branch at most once.
+
+Dang, Vergari, Van den Broeck: Strudel: A fast and accurate learner of structured-decomposable
+probabilistic circuits. International Journal of Approximate Reasoning 140 (2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isclose
+
+import numpy as np
+
+from strudel._types import NONE
+from strudel.circuits.builder import assemble
+from strudel.circuits.circuit import Circuit
+from strudel.learning.front import Front, first_entries, first_front, next_front
+from strudel.learning.growing import GrowingCircuit
+from strudel.learning.growth import ALIVE, N_EDGES, N_NODES, ROOT
+from strudel.learning.heuristics import VariablePicker
+from strudel.learning.history import History
+from strudel.learning.options import SearchOptions
+from strudel.learning.parameters import log_parameters
+from strudel.learning.undo import Journal
+
+Divergence = Callable[[Circuit, Circuit], float]
+
+# The same circuit, reached by splits in another order, has the same likelihood up to rounding.
+ROUNDING = 1e-11
+
+
+def grow_beam(
+    make: Callable[[], GrowingCircuit],
+    search: SearchOptions,
+    rng: np.random.Generator,
+    history: History,
+    on_split: Callable[[History], None] | None = None,
+    divergence: Divergence | None = None,
+) -> GrowingCircuit:
+    """Search with a beam; the history gets the path of the best member, then the later steps.
+
+    Parameters
+    ----------
+    make : callable
+        Gives the growing circuit before the first split.
+    search : SearchOptions
+    rng : numpy Generator
+        Used by the random scores only.
+    history : History
+        Empty. A step adds the row of the member with the best validation likelihood; without
+        validation rows, of the first member.
+    on_split : callable, optional
+        Called with the history after every step.
+    divergence : callable, optional
+        Of one circuit from another; needed for `beam_kl_threshold`.
+
+    Returns
+    -------
+    GrowingCircuit
+        Whose circuit after ``history.best`` splits is the best one.
+    """
+    beam = _Beam(make(), search, rng, history, divergence)
+    is_whole = True
+    try:
+        while not history.is_finished(search):
+            if not beam.step():
+                history.stopped_because = "nothing left to split"
+                break
+            if on_split is not None:
+                on_split(history)
+    except KeyboardInterrupt:
+        history.stopped_because = "interrupted"
+        is_whole = False  # it may have been in the middle of a split
+    best = beam.best
+    history.follow([member.row for member in best.path()])
+    if is_whole and beam.tree.path[best.n_splits] is best:
+        return beam.tree.growing
+    del beam  # its flows are as large as those to come
+    try:
+        return _replay(make(), best)
+    except KeyboardInterrupt:  # the search is over: finish what it found
+        history.stopped_because = "interrupted"
+        return _replay(make(), best)
+
+
+def _replay(growing: GrowingCircuit, member: Member) -> GrowingCircuit:
+    """Make the splits of a member on the first circuit."""
+    for other in member.path()[1:]:
+        growing.split(other.edge, other.place)
+    return growing
+
+
+@dataclass(eq=False)
+class Member:
+    """A circuit of the search: the split that makes it from its parent, and what was found."""
+
+    parent: Member | None = None
+    edge: int = NONE
+    place: int = NONE
+    n_splits: int = 0
+    row: tuple[float, ...] = ()  # of the history
+    size: tuple[int, int, int] = (0, 0, 0)  # sums and parameters more than at first, and edges
+    front: Front | None = None  # from when it is split until its children are
+
+    @property
+    def train(self) -> float:
+        """Mean log-likelihood of the training rows."""
+        return self.row[1]
+
+    @property
+    def valid(self) -> float:
+        """Mean log-likelihood of the validation rows; nan without any."""
+        return self.row[2]
+
+    def child(self, edge: int, place: int) -> Member:
+        """The member that one more split makes, not yet looked at."""
+        return Member(self, edge, place, self.n_splits + 1)
+
+    def path(self) -> list[Member]:
+        """From the first circuit to this one."""
+        path = [self]
+        while path[-1].parent is not None:
+            path.append(path[-1].parent)
+        return path[::-1]
+
+    def is_like(self, other: Member) -> bool:
+        """Whether sizes and likelihood are the same."""
+        return self.size == other.size and isclose(self.train, other.train, rel_tol=ROUNDING)
+
+
+class _Tree:
+    """The growing circuit that all members share: always the circuit of one of them."""
+
+    def __init__(self, growing: GrowingCircuit, history: History) -> None:
+        self.growing = growing
+        self.history = history
+        self.journal = Journal(growing)
+        first = Member(row=history.row_of(growing), size=(0, 0, growing.n_edges))
+        self.path = [first]
+
+    @property
+    def here(self) -> Member:
+        """The member whose circuit it is now."""
+        return self.path[-1]
+
+    def go_to(self, member: Member) -> None:
+        """Become the circuit of a member, by way of the common ancestor."""
+        ahead = []
+        while member.n_splits >= len(self.path) or self.path[member.n_splits] is not member:
+            ahead.append(member)
+            assert member.parent is not None
+            member = member.parent
+        while self.here is not member:
+            self.journal.undo()
+            self.path.pop()
+        for other in reversed(ahead):
+            self._enter(other)
+
+    def _enter(self, member: Member) -> None:
+        """Make the split of a child of the member at hand; see what it gives, the first time."""
+        parent = self.here
+        self.journal.split(member.edge, member.place)
+        self.path.append(member)
+        if not member.row:
+            member.row = self.history.row_of(self.growing)
+            n_nodes, n_parameters = self.journal.size_change()
+            member.size = (
+                parent.size[0] + n_nodes,
+                parent.size[1] + n_parameters,
+                self.growing.n_edges,
+            )
+
+    def forget_before(self, members: list[Member]) -> None:
+        """Forget how to undo what they all have in common; they are in the order of a walk."""
+        apart = max(_n_apart(self.here, members[0]), _n_apart(self.here, members[-1]))
+        self.journal.forget(apart)
+
+
+def _n_apart(one: Member, other: Member) -> int:
+    """How many splits the first has made since it was one with the other."""
+    n_splits = one.n_splits
+    while one is not other:
+        later, earlier = (one, other) if one.n_splits > other.n_splits else (other, one)
+        assert later.parent is not None
+        one, other = later.parent, earlier
+    return n_splits - one.n_splits
+
+
+class _Beam:
+    """The members after every step, best first."""
+
+    def __init__(
+        self,
+        growing: GrowingCircuit,
+        search: SearchOptions,
+        rng: np.random.Generator,
+        history: History,
+        divergence: Divergence | None,
+    ) -> None:
+        self.search = search
+        self.rng = rng
+        self.history = history
+        self.divergence = divergence
+        self.variables = VariablePicker(growing, search.variable_score, search.alpha)
+        self.tree = _Tree(growing, history)
+        self.best = self.tree.here
+        self.members = [self.best]
+        self.walk = [self.best]  # the same, in the order of visits
+        history.add_row(self.best.row)
+
+    def step(self) -> bool:
+        """Split every member at its best edges, and keep the best of what comes out."""
+        children = {id(member): self._try(member) for member in self.walk}
+        ranked = [child for member in self.members for child in children[id(member)]]
+        for member in self.members:
+            if member.parent is not None:
+                member.parent.front = None  # its children have their own by now
+        if not ranked:
+            return False
+        score = 1 if self.search.beam_selection == "train" else 2
+        ranked.sort(key=lambda child: -child.row[score])  # stable: ties stay in order
+        self.members = self._keep(ranked)
+        # Back the way it came, from where it is now: a walk around the tree again.
+        visit = {id(member): k for k, member in enumerate(self.walk)}
+        self.walk = sorted(
+            self.members, key=lambda child: (-visit[id(child.parent)], child is not self.tree.here)
+        )
+        self.tree.forget_before(self.walk)
+
+        latest = self.members[0]
+        for member in self.members[1:]:
+            if member.valid > latest.valid:
+                latest = member
+        self.history.add_row(latest.row)
+        if self.history.best == len(self.history) - 1:
+            self.best = latest
+        return True
+
+    def _try(self, member: Member) -> list[Member]:
+        """Try the splits of a member: its children, best-scored edge first."""
+        self.tree.go_to(member)
+        children = [member.child(edge, place) for edge, place in self._splits(member)]
+        for child in reversed(children):  # the first is the likeliest to stay: end there
+            self.tree.go_to(child)
+        return children
+
+    def _splits(self, member: Member) -> list[tuple[int, int]]:
+        """The edges to split and the variables to split them on, for the member at hand."""
+        growing, width = self.tree.growing, self.search.beam_width
+        splits: list[tuple[int, int]] = []
+        if self.search.edge_score == "random":
+            candidates = growing.candidates()
+            while len(splits) < width and len(candidates):
+                edge = int(self.rng.choice(candidates))
+                splits.append((edge, self.variables.pick(edge, self.rng)))
+                candidates = candidates[candidates != edge]
+            return splits
+        if member.parent is None or member.parent.front is None:
+            member.front = first_front(growing, width)
+        else:
+            member.front = next_front(member.parent.front, growing, width)
+        entries = member.front.entries
+        for k in first_entries(growing, member.front, width, self.search.tie_rule):
+            edge, place = int(entries["edge"][k]), int(entries["place"][k])
+            if place == NONE or self.search.variable_score == "random":
+                place = self.variables.pick(edge, self.rng)
+                entries["place"][k] = place
+            splits.append((edge, place))
+        return splits
+
+    def _keep(self, ranked: list[Member]) -> list[Member]:
+        """The first members of all that differ from those before them."""
+        kept: list[Member] = []
+        circuits: list[Circuit] = []
+        for child in ranked:
+            if any(child.is_like(other) for other in kept):
+                continue
+            if self.search.beam_kl_threshold is not None:
+                assert self.divergence is not None
+                self.tree.go_to(child)
+                circuit = _circuit(self.tree.growing)
+                threshold = self.search.beam_kl_threshold
+                if any(self.divergence(other, circuit) < threshold for other in circuits):
+                    continue
+                circuits.append(circuit)
+            kept.append(child)
+            if len(kept) == self.search.beam_width:
+                break
+        return kept
+
+
+def _circuit(growing: GrowingCircuit) -> Circuit:
+    """The circuit as it is now, with its parameters, from the counts that are there."""
+    g = growing.growth
+    edges = np.flatnonzero(g.edge["death"][: g.size[N_EDGES]] == ALIVE)
+    counted = assemble(
+        growing.vtree,
+        g.node["vtree"][: g.size[N_NODES]].copy(),
+        g.edge["parent"][edges],
+        g.edge["left"][edges],
+        g.edge["right"][edges],
+        g.edge["train"][edges],  # sorted along with the edges
+        root=int(g.size[ROOT]),
+    )
+    log_theta = log_parameters(counted, counted.edge_log_theta, growing.pseudocount)
+    return counted.with_parameters(log_theta)
