@@ -100,6 +100,31 @@ def test_every_split_of_a_path_can_be_taken_back_and_made_again(seed, init, copy
         assert state(growing) == after
 
 
+@pytest.mark.parametrize("copy_depth", [1, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_kept_split_is_made_again_by_copying(seed, copy_depth):
+    rng = np.random.default_rng(seed)
+    growing = start(seed, "chow_liu", copy_depth)
+    journal = Journal(growing)
+    states = [state(growing)]
+    for _ in range(8):
+        journal.split(*random_split(growing, rng))
+        states.append(state(growing))
+    for _ in range(2):  # what was redone can be undone, and redone, again
+        edits = []
+        for before in reversed(states[:-1]):
+            edits.append(journal.undo(keep=True))
+            assert state(growing) == before
+            assert unused_is_empty(growing)
+        journal.split(*random_split(growing, rng))  # something else in between
+        journal.undo()
+        for after in states[1:]:
+            journal.redo(edits.pop())
+            assert state(growing) == after
+    journal.split(*random_split(growing, rng))
+    assert growing.n_splits == 9
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_trials_leave_no_trace(seed):
     rng = np.random.default_rng(seed)

@@ -8,6 +8,9 @@ a tree of splits; to go from one member to another is to undo splits up to their
 to make those of the other path again (`learning/undo.py`). The members are visited in the order of
 a walk around that tree, to and fro, so that a step walks along every branch at most once.
 
+Most splits to be tried were tried on the parent, too. Where the split between the two changed none
+of the nodes they depend on, they change the likelihoods as they did there, and are not tried again.
+
 Dang, Vergari, Van den Broeck: Strudel: A fast and accurate learner of structured-decomposable
 probabilistic circuits. International Journal of Approximate Reasoning 140 (2022).
 """
@@ -15,12 +18,12 @@ probabilistic circuits. International Journal of Approximate Reasoning 140 (2022
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import isclose
+from dataclasses import dataclass, field
+from math import isclose, isinf
 
 import numpy as np
 
-from strudel._types import NONE
+from strudel._types import NONE, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.learning.front import Front, first_entries, first_front, next_front
@@ -30,7 +33,7 @@ from strudel.learning.heuristics import VariablePicker
 from strudel.learning.history import History
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import log_parameters
-from strudel.learning.undo import Journal
+from strudel.learning.undo import Edit, Journal
 
 Divergence = Callable[[Circuit, Circuit], float]
 
@@ -109,7 +112,12 @@ class Member:
     n_splits: int = 0
     row: tuple[float, ...] = ()  # of the history
     size: tuple[int, int, int] = (0, 0, 0)  # sums and parameters more than at first, and edges
-    front: Front | None = None  # from when it is split until its children are
+    decisive_nodes: IntArray | None = None  # on which it depended what the split changed
+    # From when it is split until its children are:
+    front: Front | None = None
+    tried: dict[int, Member] = field(default_factory=dict)  # its children by edge
+    n_uses: int = 0  # places in the beam, and children with uses
+    edit: Edit | None = None  # its split, to make it again; only with uses, while it is undone
 
     @property
     def train(self) -> float:
@@ -125,12 +133,55 @@ class Member:
         """The member that one more split makes, not yet looked at."""
         return Member(self, edge, place, self.n_splits + 1)
 
+    def child_like(self, twin: Member) -> Member:
+        """The member that a split makes which did the same to the parent of this one."""
+        assert self.parent is not None
+        child = self.child(twin.edge, twin.place)
+        old, new = self.parent, twin
+        n_splits, train, valid, n_edges, _, _ = self.row
+        child.row = (
+            n_splits + 1,
+            train + (new.row[1] - old.row[1]),
+            valid + (new.row[2] - old.row[2]),
+            n_edges + (new.row[3] - old.row[3]),
+            *new.row[4:],
+        )
+        child.size = (
+            self.size[0] + (new.size[0] - old.size[0]),
+            self.size[1] + (new.size[1] - old.size[1]),
+            self.size[2] + (new.size[2] - old.size[2]),
+        )
+        child.decisive_nodes = new.decisive_nodes
+        return child
+
     def path(self) -> list[Member]:
         """From the first circuit to this one."""
         path = [self]
         while path[-1].parent is not None:
             path.append(path[-1].parent)
         return path[::-1]
+
+    def use(self) -> None:
+        """Count a place in the beam, or the first use of a child."""
+        self.n_uses += 1
+        if self.n_uses == 1 and self.parent is not None:
+            self.parent.use()
+
+    def release(self) -> None:
+        """Take back a use; what is of no use any more need not be made again."""
+        member: Member | None = self
+        while member is not None:
+            member.n_uses -= 1
+            if member.n_uses > 0:
+                break
+            member.edit = None
+            member.close()
+            member = member.parent
+
+    def close(self) -> None:
+        """Forget what only its children need."""
+        self.front = None
+        self.tried = {}
 
     def is_like(self, other: Member) -> bool:
         """Whether sizes and likelihood are the same."""
@@ -160,15 +211,23 @@ class _Tree:
             assert member.parent is not None
             member = member.parent
         while self.here is not member:
-            self.journal.undo()
-            self.path.pop()
+            self._leave()
         for other in reversed(ahead):
             self._enter(other)
+
+    def _leave(self) -> None:
+        """Undo the latest split; keep it if it is going to be made again."""
+        member = self.path.pop()
+        member.edit = self.journal.undo(keep=member.n_uses > 0)
 
     def _enter(self, member: Member) -> None:
         """Make the split of a child of the member at hand; see what it gives, the first time."""
         parent = self.here
-        self.journal.split(member.edge, member.place)
+        if member.edit is not None:
+            self.journal.redo(member.edit)
+            member.edit = None
+        else:
+            self.journal.split(member.edge, member.place)
         self.path.append(member)
         if not member.row:
             member.row = self.history.row_of(self.growing)
@@ -178,11 +237,12 @@ class _Tree:
                 parent.size[1] + n_parameters,
                 self.growing.n_edges,
             )
+            member.decisive_nodes = self.journal.decisive_nodes()
 
     def forget_before(self, members: list[Member]) -> None:
         """Forget how to undo what they all have in common; they are in the order of a walk."""
         apart = max(_n_apart(self.here, members[0]), _n_apart(self.here, members[-1]))
-        self.journal.forget(apart)
+        self.journal.forget(max(apart, 1))  # the latest says what it changed
 
 
 def _n_apart(one: Member, other: Member) -> int:
@@ -213,6 +273,7 @@ class _Beam:
         self.variables = VariablePicker(growing, search.variable_score, search.alpha)
         self.tree = _Tree(growing, history)
         self.best = self.tree.here
+        self.best.use()
         self.members = [self.best]
         self.walk = [self.best]  # the same, in the order of visits
         history.add_row(self.best.row)
@@ -223,12 +284,16 @@ class _Beam:
         ranked = [child for member in self.members for child in children[id(member)]]
         for member in self.members:
             if member.parent is not None:
-                member.parent.front = None  # its children have their own by now
+                member.parent.close()
         if not ranked:
             return False
-        score = 1 if self.search.beam_selection == "train" else 2
-        ranked.sort(key=lambda child: -child.row[score])  # stable: ties stay in order
-        self.members = self._keep(ranked)
+        score = History.COLUMNS.index(self.search.beam_selection)
+        ranked = _sorted([child.row[score] for child in ranked], ranked)
+        before, self.members = self.members, self._keep(ranked)
+        for member in self.members:
+            member.use()
+        for member in before:
+            member.release()
         # Back the way it came, from where it is now: a walk around the tree again.
         visit = {id(member): k for k, member in enumerate(self.walk)}
         self.walk = sorted(
@@ -238,7 +303,8 @@ class _Beam:
 
         latest = self.members[0]
         for member in self.members[1:]:
-            if member.valid > latest.valid:
+            is_equal = isclose(member.valid, latest.valid, rel_tol=ROUNDING)
+            if member.valid > latest.valid and not is_equal:
                 latest = member
         self.history.add_row(latest.row)
         if self.history.best == len(self.history) - 1:
@@ -248,10 +314,30 @@ class _Beam:
     def _try(self, member: Member) -> list[Member]:
         """Try the splits of a member: its children, best-scored edge first."""
         self.tree.go_to(member)
-        children = [member.child(edge, place) for edge, place in self._splits(member)]
+        member.tried = {
+            edge: self._like_before(member, edge, place) or member.child(edge, place)
+            for edge, place in self._splits(member)
+        }
+        children = list(member.tried.values())
         for child in reversed(children):  # the first is the likeliest to stay: end there
-            self.tree.go_to(child)
+            if not child.row:
+                self.tree.go_to(child)
         return children
+
+    def _like_before(self, member: Member, edge: int, place: int) -> Member | None:
+        """The child that a split makes, if it does the same as on the parent."""
+        if member.parent is None or edge not in member.parent.tried:
+            return None
+        twin = member.parent.tried[edge]
+        is_finite = not (isinf(member.valid) or isinf(twin.valid) or isinf(member.parent.valid))
+        assert twin.decisive_nodes is not None
+        if (
+            twin.place != place
+            or not is_finite
+            or self.tree.journal.changed_any(twin.decisive_nodes)
+        ):
+            return None
+        return member.child_like(twin)
 
     def _splits(self, member: Member) -> list[tuple[int, int]]:
         """The edges to split and the variables to split them on, for the member at hand."""
@@ -296,6 +382,15 @@ class _Beam:
             if len(kept) == self.search.beam_width:
                 break
         return kept
+
+
+def _sorted(scores: list[float], members: list[Member]) -> list[Member]:
+    """Largest score first; those that are equal up to rounding stay in order."""
+    order = sorted(range(len(members)), key=lambda k: -scores[k])
+    level = [0] * len(members)
+    for k, last in zip(order[1:], order[:-1], strict=True):
+        level[k] = level[last] + (not isclose(scores[k], scores[last], rel_tol=ROUNDING))
+    return [members[k] for k in sorted(range(len(members)), key=lambda k: level[k])]
 
 
 def _circuit(growing: GrowingCircuit) -> Circuit:

@@ -69,7 +69,7 @@ def next_front(front: Front, growing: GrowingCircuit, n_wanted: int) -> Front:
     if front.floor == 0.0:  # edges without rows never enter the heap
         return first_front(growing, n_wanted)
     entries = np.empty(len(front.entries) + int(g.size[N_HEAP]), dtype=ENTRY)
-    entries = _sorted(entries[: _keep_valid(g, front.entries, front.floor, entries)])
+    entries = entries[: _merge(g, front.entries, front.floor, entries)]
     if len(entries) < n_wanted:
         return first_front(growing, n_wanted)
     if len(entries) > 4 * (ROOM + 2 * n_wanted):
@@ -79,21 +79,36 @@ def next_front(front: Front, growing: GrowingCircuit, n_wanted: int) -> Front:
 
 
 @kernel
-def _keep_valid(g: Growth, old: AnyArray, floor: float, entries: AnyArray) -> int:
-    """Collect what is still as it was, and what the split pushed; returns how many."""
+def _merge(g: Growth, old: AnyArray, floor: float, entries: AnyArray) -> int:
+    """Fill `entries`, in order, with what is still as it was and what the split pushed."""
     n = 0
-    for i in range(len(old) + g.size[N_HEAP]):
-        is_old = i < len(old)
-        k = i if is_old else i - len(old)
-        key = old["key"][k] if is_old else g.heap["key"][k]
-        e = old["edge"][k] if is_old else g.heap["edge"][k]
-        if key >= floor and g.edge["death"][e] == ALIVE and g.edge["train"][e] == key:
-            entries["key"][n] = key
-            entries["edge"][n] = e
-            entries["depth"][n] = old["depth"][k] if is_old else g.heap["depth"][k]
-            entries["place"][n] = old["place"][k] if is_old else NONE
+    for i in range(len(old)):
+        e = old["edge"][i]
+        if g.edge["death"][e] == ALIVE and g.edge["train"][e] == old["key"][i]:
+            entries[n] = old[i]
             n += 1
+    for i in range(g.size[N_HEAP]):
+        key, depth, e = g.heap["key"][i], g.heap["depth"][i], g.heap["edge"][i]
+        if key < floor or g.edge["death"][e] != ALIVE or g.edge["train"][e] != key:
+            continue
+        k = n
+        while k > 0 and _is_behind(entries, k - 1, key, depth, e):
+            entries[k] = entries[k - 1]
+            k -= 1
+        entries["key"][k], entries["depth"][k] = key, depth
+        entries["edge"][k], entries["place"][k] = e, NONE
+        n += 1
     return n
+
+
+@kernel
+def _is_behind(entries: AnyArray, k: int, key: float, depth: int, edge: int) -> bool:
+    """Whether an entry comes after another: fewer rows, then farther from the root, then newer."""
+    if entries["key"][k] != key:
+        return entries["key"][k] < key
+    if entries["depth"][k] != depth:
+        return entries["depth"][k] > depth
+    return entries["edge"][k] > edge
 
 
 def _sorted(entries: AnyArray) -> AnyArray:
