@@ -281,10 +281,10 @@ def test_what_was_tried_on_the_parent_need_not_be_tried_again(selection, copy_de
     n_reused = 0
     reuse = beam_module.Member.child_like
 
-    def counted(self, twin):
+    def counted(self, *args):
         nonlocal n_reused
         n_reused += 1
-        return reuse(self, twin)
+        return reuse(self, *args)
 
     monkeypatch.setattr(beam_module.Member, "child_like", counted)
     quick = [[path_of(m) for m in beam.members] for beam in run_beam(X, V, search, 12)]

@@ -117,7 +117,8 @@ class Journal:
                 new_zero=g.node_zero[nodes].copy(),
                 new_edge=g.edge[edges].copy(),
             )
-        _undo(g, edit, keep)
+        _clear_new(g, edit.size[N_NODES], edit.size[N_EDGES])
+        _swap(g, edit)
         return edit if keep else None
 
     def redo(self, edit: Edit) -> None:
@@ -308,36 +309,18 @@ def _copy(g: Growth, edit: Edit) -> None:
 
 
 @kernel
-def _undo(g: Growth, edit: Edit, keep: bool) -> None:
-    """Copy back, and leave the places of new nodes and edges as empty as they were."""
-    for n in range(edit.size[N_NODES], g.size[N_NODES]):
+def _clear_new(g: Growth, first_node: int, first_edge: int) -> None:
+    """Leave the places of new nodes and edges as empty as they were."""
+    for n in range(first_node, g.size[N_NODES]):
         g.node["uses"][n] = 0
         g.node["train"][n] = 0.0
         g.node["valid"][n] = 0.0
         for w in range(g.node_one.shape[1]):
             g.node_one[n, w] = np.uint64(0)
             g.node_zero[n, w] = np.uint64(0)
-    for e in range(edit.size[N_EDGES], g.size[N_EDGES]):
+    for e in range(first_edge, g.size[N_EDGES]):
         g.edge["train"][e] = 0.0
         g.edge["valid"][e] = 0.0
-    if keep:
-        _swap(g, edit)
-        return
-    for i in range(len(edit.nodes)):
-        g.node[edit.nodes[i]] = edit.node[i]
-    for i in range(len(edit.edges)):
-        g.edge[edit.edges[i]] = edit.edge[i]
-    for i in range(len(edit.vtree_nodes)):
-        v = edit.vtree_nodes[i]
-        for k in range(len(edit.train_rows)):
-            g.train_active[v, edit.train_rows[k]] = edit.train_active[i, k]
-        for k in range(len(edit.valid_rows)):
-            g.valid_active[v, edit.valid_rows[k]] = edit.valid_active[i, k]
-    stamp = g.size[STAMP]  # never goes back: old stamps must not look new
-    g.size[:] = edit.size
-    g.total[:] = edit.total
-    g.size[STAMP] = stamp
-    g.size[N_HEAP] = 0
 
 
 @kernel
