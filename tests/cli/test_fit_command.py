@@ -85,6 +85,47 @@ def test_options_reach_the_learner(run, table, tmp_path):
     assert report["options"]["random_state"] == 3
 
 
+def test_a_beam_is_asked_for_and_reported(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    options = {
+        "search": "beam",
+        "beam_width": 2,
+        "beam_selection": "valid",
+        "beam_kl_threshold": 0.001,
+        "max_splits": 3,
+    }
+    arguments = [
+        text
+        for name, value in options.items()
+        for text in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    report = fit_json(run, table, "-o", path, *arguments)
+    assert {name: report["options"][name] for name in options} == options
+    assert load(path).get_params()["beam_width"] == 2
+    assert (
+        fit_json(run, table, "-o", path, "--search", "beam", "--max-splits", 1)["options"][
+            "beam_width"
+        ]
+        == 5
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--beam-width", 3], "--search beam"),
+        (["--beam-selection", "valid"], "--beam-selection"),
+        (["--search", "beam", "--mixture", 2], "mixtures"),
+        (["--search", "beam", "--beam-width", 0], "--beam-width"),
+        (["--search", "beam", "--beam-kl-threshold", -1], "beam_kl_threshold"),
+    ],
+)
+def test_beam_options_where_they_have_no_meaning_are_refused(run, table, arguments, words):
+    code, out, err = run("fit", table, *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+
+
 def test_the_same_seed_gives_the_same_circuit(run, table, tmp_path):
     arguments = (table, "--edge-score", "random", "--max-splits", 5, "--seed", 7)
     first, second = (

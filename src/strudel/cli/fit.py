@@ -47,6 +47,20 @@ class VariableScore(StrEnum):
     random = "random"
 
 
+class Search(StrEnum):
+    """How to search."""
+
+    greedy = "greedy"
+    beam = "beam"
+
+
+class BeamSelection(StrEnum):
+    """The likelihood by which circuits stay in the beam."""
+
+    train = "train"
+    valid = "valid"
+
+
 class Init(StrEnum):
     """The circuit before the first split."""
 
@@ -108,6 +122,20 @@ def fit(
     variable_score: Annotated[
         VariableScore, typer.Option(help="Split on the variable that tells most, or any.")
     ] = VariableScore.mutual_information,
+    search: Annotated[
+        Search, typer.Option(help="Keep the best split, or a beam of the best circuits.")
+    ] = Search.greedy,
+    beam_width: Annotated[
+        int | None, typer.Option(min=1, help="Beam: circuits that are kept; default 5.")
+    ] = None,
+    beam_selection: Annotated[
+        BeamSelection | None,
+        typer.Option(help="Beam: the rows by which circuits are kept; train by default."),
+    ] = None,
+    beam_kl_threshold: Annotated[
+        float | None,
+        typer.Option(help="Beam: leave out circuits closer than this to a better one, in nats."),
+    ] = None,
     init: Annotated[Init, typer.Option(help="The first circuit.")] = Init.chow_liu,
     vtree: Annotated[
         str,
@@ -150,6 +178,8 @@ def fit(
         "validation_fraction": validation_fraction,
         "random_state": seed,
     }
+    beam = {"width": beam_width, "selection": beam_selection, "kl_threshold": beam_kl_threshold}
+    options |= read_search(search, beam, mixture is not None)
     options |= {} if patience is None else {"patience": patience}
     options |= {} if pseudocount is None else {"pseudocount": pseudocount}
     path = output or default_output(data)
@@ -183,6 +213,19 @@ def fit(
         print_json(report)
     elif not quiet:
         _show(report, kind.facts(report))
+
+
+def read_search(search: Search, beam: dict[str, Any], is_mixture: bool) -> dict[str, Any]:
+    """Options of the estimator that say how to search, from those of the command."""
+    given = {name: value for name, value in beam.items() if value is not None}
+    if search is Search.greedy and given:
+        option = next(iter(given)).replace("_", "-")
+        raise InputError(f"--beam-{option} goes with --search beam.")
+    if is_mixture:
+        if search is not Search.greedy:
+            raise InputError(f"--search {search} is for single circuits, not for mixtures.")
+        return {}
+    return {"search": search.value} | {f"beam_{name}": value for name, value in given.items()}
 
 
 def default_output(data: str) -> Path:

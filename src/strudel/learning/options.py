@@ -11,6 +11,8 @@ from strudel.trees.vtree_learning import VtreeMethod, check_method
 
 EdgeScore = Literal["flow", "random"]
 VariableScore = Literal["mutual_information", "random"]
+Search = Literal["greedy", "beam"]
+BeamSelection = Literal["train", "valid"]
 Init = Literal["chow_liu", "independent"]
 TieRule = Literal["root_first", "depth_first"]
 Start = Literal["k-means", "k-means++", "random"]
@@ -19,7 +21,7 @@ Smoothing = Literal["uniform", "single"]
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Options of the greedy search, with the paper's defaults.
+    """Options of the search for a structure, with the paper's defaults.
 
     Parameters
     ----------
@@ -49,6 +51,16 @@ class SearchOptions:
     tie_rule : {"root_first", "depth_first"}
         Which of several edges with equally many rows to split: the one nearest the root, or the one
         a depth-first walk leaves first, as the authors' released code does.
+    search : {"greedy", "beam"}
+        Take the best-scored split at once, or keep the `beam_width` best circuits after every step,
+        each split at its `beam_width` best-scored edges.
+    beam_width : int
+        Circuits in the beam. One is the greedy search.
+    beam_selection : {"train", "valid"}
+        The likelihood by which circuits stay in the beam.
+    beam_kl_threshold : float, optional
+        Leave a circuit out of the beam if the Kullback-Leibler divergence, in nats, of a better one
+        from it is smaller. Circuits of equal size and likelihood are always left out.
     """
 
     edge_score: EdgeScore = "flow"
@@ -63,6 +75,10 @@ class SearchOptions:
     copy_depth: int = 1
     alpha: float = 1.0
     tie_rule: TieRule = "root_first"
+    search: Search = "greedy"
+    beam_width: int = 5
+    beam_selection: BeamSelection = "train"
+    beam_kl_threshold: float | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -70,6 +86,8 @@ class SearchOptions:
             ("variable_score", get_args(VariableScore)),
             ("init", get_args(Init)),
             ("tie_rule", get_args(TieRule)),
+            ("search", get_args(Search)),
+            ("beam_selection", get_args(BeamSelection)),
         ):
             value = getattr(self, name)
             if value not in allowed:
@@ -81,9 +99,10 @@ class SearchOptions:
             ("max_splits", 0),
             ("max_edges", 1),
             ("copy_depth", 0),
+            ("beam_width", 1),
         ):
             _check_number(name, getattr(self, name), lowest, Integral, "a whole number")
-        for name in ("max_seconds", "pseudocount", "alpha"):
+        for name in ("max_seconds", "pseudocount", "alpha", "beam_kl_threshold"):
             _check_number(name, getattr(self, name), 0, Real, "a finite number")
 
 
@@ -144,7 +163,7 @@ class MixtureOptions:
 
 def _check_number(name: str, value: Any, lowest: int, kind: type, words: str) -> None:
     """Refuse what is not such a number, or too small; None stands for no limit."""
-    if value is None and name.startswith("max_"):
+    if value is None and (name.startswith("max_") or name.endswith("_threshold")):
         return
     if not isinstance(value, kind) or not lowest <= value < float("inf"):  # type: ignore[operator]
         raise ValueError(f"{name} must be {words} of at least {lowest}, but is {value!r}.")

@@ -1,4 +1,4 @@
-"""Algorithm 2 of the paper: grow a circuit by greedy splits until validation says stop.
+"""Algorithm 2 of the paper: grow a circuit by splits until validation says stop.
 
 In:  training and validation rows.
 Out: the best circuit seen, with its parameters, and the `History` of the search.
@@ -7,6 +7,7 @@ Out: the best circuit seen, with its parameters, and the `History` of the search
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +20,7 @@ from strudel.circuits.properties import check_in_normal_form, why_not_determinis
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
+from strudel.learning.beam import Divergence, grow_beam
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.history import History
@@ -40,8 +42,9 @@ def learn_structure(
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
+    divergence: Divergence | None = None,
 ) -> tuple[Circuit, History]:
-    """Learn a structured-decomposable, deterministic circuit by greedy splits (Algorithm 2).
+    """Learn a structured-decomposable, deterministic circuit by splits (Algorithm 2).
 
     Parameters
     ----------
@@ -62,6 +65,9 @@ def learn_structure(
         form, and every row is possible. Its parameters do not matter. Splits never make a row
         possible that it excludes, so a circuit of a logical constraint (`uniform_circuit`) stays
         one. The bounds of the search, but for `max_edges`, count from here.
+    divergence : callable, optional
+        Compares two circuits for `search.beam_kl_threshold`, which needs it; for example
+        `kl_divergence`.
 
     Returns
     -------
@@ -80,7 +86,13 @@ def learn_structure(
     """
     search = search or SearchOptions()
     train_bits, growing, history = grow(
-        train, valid, search=search, rng=rng, on_split=on_split, start=start
+        train,
+        valid,
+        search=search,
+        rng=rng,
+        on_split=on_split,
+        start=start,
+        divergence=divergence,
     )
     try:
         best = growing.snapshot(history.best)
@@ -103,26 +115,34 @@ def grow(
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
+    divergence: Divergence | None = None,
 ) -> tuple[BitMatrix, GrowingCircuit, History]:
-    """The search itself: the training rows as it saw them, and every circuit it passed."""
+    """The search itself: the training rows as it saw them, and every circuit up to the best one."""
     rng = np.random.default_rng(rng)
     history = History()
     train_bits = as_bits(train)
     valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
     _check(train_bits, valid_bits, search)
+    if search.search == "beam":
+        _check_beam(valid_bits, search, divergence)
     if start is not None:
         check_start(start, train_bits, valid_bits)
     train_bits, valid_bits = _merged(train_bits), _merged(valid_bits)
 
     if start is None:
         start = first_circuit(train_bits, search, rng)
-    growing = GrowingCircuit(
+    make = partial(
+        GrowingCircuit,
         start,
         train_bits,
         valid_bits,
         pseudocount=search.pseudocount,
         copy_depth=search.copy_depth,
     )
+    if search.search == "beam":
+        growing = grow_beam(make, search, rng, history, on_split, divergence)
+        return train_bits, growing, history
+    growing = make()
     variables = VariablePicker(growing, search.variable_score, search.alpha)
     history.add(growing)
     try:
@@ -216,4 +236,14 @@ def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
         raise ValueError(
             "Without validation rows the search would never stop: give some, or one of "
             "max_splits, max_edges and max_seconds."
+        )
+
+
+def _check_beam(valid: BitMatrix, search: SearchOptions, divergence: Divergence | None) -> None:
+    if search.beam_selection == "valid" and valid.total_weight == 0.0:
+        raise ValueError("beam_selection='valid' needs validation rows: give some, or use 'train'.")
+    if search.beam_kl_threshold is not None and divergence is None:
+        raise ValueError(
+            "beam_kl_threshold needs a divergence to compare circuits by: "
+            "learn_structure(..., divergence=strudel.kl_divergence)."
         )
