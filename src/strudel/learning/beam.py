@@ -29,6 +29,7 @@ from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_EDGES, N_NODES, ROOT
 from strudel.learning.heuristics import VariablePicker
 from strudel.learning.history import History
+from strudel.learning.operations import Operation, replay
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import log_parameters
 from strudel.learning.split_tree import ROUNDING, Member, SplitTree
@@ -43,7 +44,7 @@ def grow_beam(
     history: History,
     on_split: Callable[[History], None] | None = None,
     divergence: Divergence | None = None,
-) -> GrowingCircuit:
+) -> tuple[GrowingCircuit, list[Operation]]:
     """Search with a beam; the history gets the path of the best member, then the later steps.
 
     Parameters
@@ -63,8 +64,10 @@ def grow_beam(
 
     Returns
     -------
-    GrowingCircuit
+    growing : GrowingCircuit
         Whose circuit after ``history.best`` splits is the best one.
+    operations : list of Operation
+        The splits that lead to the best one.
     """
     beam = _Beam(make(), search, rng, history, divergence)
     is_whole = True
@@ -80,21 +83,15 @@ def grow_beam(
         is_whole = False  # it may have been in the middle of a split
     best = beam.best
     history.follow([member.row for member in best.path()])
+    operations = [Operation(member.edge, member.place) for member in best.path()[1:]]
     if is_whole and beam.tree.is_past(best):
-        return beam.tree.growing
+        return beam.tree.growing, operations
     del beam  # its flows are as large as those to come
     try:
-        return _replay(make(), best)
+        return replay(make(), operations), operations
     except KeyboardInterrupt:  # the search is over: finish what it found
         history.stopped_because = "interrupted"
-        return _replay(make(), best)
-
-
-def _replay(growing: GrowingCircuit, member: Member) -> GrowingCircuit:
-    """Make the splits of a member on the first circuit."""
-    for other in member.path()[1:]:
-        growing.split(other.edge, other.place)
-    return growing
+        return replay(make(), operations), operations
 
 
 class _Beam:

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._types import AnyArray, CountArray, IntArray, WordArray
+from strudel._types import AnyArray, CountArray, FloatArray, IntArray, WordArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix, pack_rows
+from strudel.learning.clone import clone
 from strudel.learning.deepen import copy_below, n_copies_below
 from strudel.learning.growth import (
     ALIVE,
@@ -33,8 +34,10 @@ from strudel.learning.growth import (
     N_IMPOSSIBLE,
     N_NODES,
     N_SPLITS,
+    NO_HEAP,
     NODE,
     ROOT,
+    SHRINKS,
     VTREE,
     Growth,
     link,
@@ -58,6 +61,7 @@ class GrowingCircuit:
         *,
         pseudocount: float = 1.0,
         copy_depth: int = 1,
+        strength: float | None = None,
         room: int = 1024,
     ) -> None:
         self.vtree: Vtree = circuit.vtree
@@ -69,6 +73,13 @@ class GrowingCircuit:
         self.rows_moved = 0
         self.growth = _start(circuit, train, valid, room)
         self._ensure_room(0, 0, circuit.n_edges)
+        if strength is not None:
+            self.growth.size[SHRINKS] = 1
+            self.growth.strength[0] = strength
+            first = slice(0, circuit.n_nodes)
+            self.growth.node["strength"][first] = self.pseudocount
+            width = self.growth.node["width"][circuit.edge_parent]
+            self.growth.edge["prior"][: circuit.n_edges] = 1.0 / width
         refresh_all(self.growth, self.pseudocount)
 
     @property
@@ -109,6 +120,21 @@ class GrowingCircuit:
             self._ensure_room(nodes, edges, 2 * edges)
             copy_below(self.growth, one, self.copied_levels, self.pseudocount)
 
+    def clone(self, edge: int, target: int) -> None:
+        """Give `edge` its own copy of the sum `target`, to which only sums of one edge lead."""
+        self.without_queue()
+        while True:
+            moved = clone(self.growth, edge, target, self.pseudocount)
+            if moved >= 0:
+                break
+            self._double()
+        self.rows_moved = moved
+
+    def without_queue(self) -> GrowingCircuit:
+        """Itself, without the heap of edge counts, which only eFLOW needs."""
+        self.growth.size[NO_HEAP] = 1
+        return self
+
     def candidates(self) -> IntArray:
         """The edges below which some variable is undecided."""
         g = self.growth
@@ -125,20 +151,39 @@ class GrowingCircuit:
 
     def snapshot(self, n_splits: int | None = None) -> Circuit:
         """The circuit after the first `n_splits` splits, all by default; parameters uniform."""
-        g = self.growth
         time = self.n_splits if n_splits is None else n_splits
-        used = slice(0, int(g.size[N_EDGES]))
-        edges = np.flatnonzero((g.edge["birth"][used] <= time) & (g.edge["death"][used] > time))
+        edges = self._edges_at(time)
+        parent = self.growth.edge["parent"][edges]
+        return self._assemble(edges, -np.log(np.bincount(parent, minlength=1)[parent]))
+
+    def shrunk(self) -> Circuit:
+        """The circuit as it is now, its parameters drawn to the sums they were copied from."""
+        edges = self._edges_at(self.n_splits)
+        node, edge = self.growth.node, self.growth.edge[edges]
+        count = np.bincount(edge["parent"], edge["train"], minlength=1)[edge["parent"]]
+        strength = node["strength"][edge["parent"]]
+        above, below = edge["train"] + strength * edge["prior"], count + strength
+        width = node["width"][edge["parent"]]
+        share = np.divide(above, below, out=1.0 / width, where=below > 0.0)
+        log_share = np.log(share, out=np.full(len(share), -np.inf), where=share > 0.0)
+        return self._assemble(edges, np.where(width == 1, 0.0, log_share))
+
+    def _edges_at(self, time: int) -> IntArray:
+        """The edges after so many splits, in the order of the circuit."""
+        edge = self.growth.edge[: self.growth.size[N_EDGES]]
+        edges = np.flatnonzero((edge["birth"] <= time) & (edge["death"] > time))
         # The two edges of a split stand before the older edges of their sum.
-        edges = edges[np.lexsort((edges, -g.edge["birth"][edges]))]
-        width = np.bincount(g.edge["parent"][edges], minlength=1)
+        return edges[np.lexsort((edges, -edge["birth"][edges]))].astype(np.int32)
+
+    def _assemble(self, edges: IntArray, log_theta: FloatArray) -> Circuit:
+        g = self.growth
         return assemble(
             self.vtree,
             g.node["vtree"][: g.size[N_NODES]].copy(),
             g.edge["parent"][edges],
             g.edge["left"][edges],
             g.edge["right"][edges],
-            -np.log(width[g.edge["parent"][edges]]),
+            log_theta,
             root=int(g.size[ROOT]),
         )
 

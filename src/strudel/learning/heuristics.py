@@ -10,6 +10,7 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, IntArray
+from strudel.learning.gains import Gains
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_HEAP, ROOT, STAMP, Growth, pop, rows_through
 from strudel.learning.information_scores import score_real, score_whole
@@ -141,6 +142,9 @@ class VariablePicker:
         weight = g.train_weight
         if score == "random":  # needs no memory
             return
+        if score == "gain":
+            self.gains = Gains(growing)
+            return
         self.is_unit = bool(np.all(weight == 1.0))
         is_whole = bool(np.all(weight == np.round(weight))) and weight.sum() < LARGEST_TABLE
         total = int(weight.sum()) if is_whole else 0
@@ -162,8 +166,11 @@ class VariablePicker:
         ``"mutual_information"`` sums, for every variable still undecided below the edge, its
         smoothed mutual information with the other undecided ones on the rows through the edge
         (vMI); the largest wins, then the lowest variable. ``"random"`` takes any (vRAND).
+        ``"gain"`` takes the one whose split gains most per new parameter.
         """
         g = self.growing.growth
+        if self.score == "gain":
+            return self.gains.best_place(edge)
         places = np.empty(len(g.place_var), dtype=np.int32)
         places = places[: undecided_places(g, edge, places)]
         if self.score == "random":

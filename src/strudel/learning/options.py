@@ -10,8 +10,9 @@ from strudel.trees.vtree import Vtree
 from strudel.trees.vtree_learning import VtreeMethod, check_method
 
 EdgeScore = Literal["flow", "random"]
-VariableScore = Literal["mutual_information", "random"]
-Search = Literal["greedy", "beam"]
+VariableScore = Literal["mutual_information", "random", "gain"]
+Search = Literal["greedy", "best_first", "beam"]
+CircuitSmoothing = Literal["uniform", "hierarchical"]
 BeamSelection = Literal["train", "valid"]
 Init = Literal["chow_liu", "independent"]
 TieRule = Literal["root_first", "depth_first"]
@@ -27,9 +28,10 @@ class SearchOptions:
     ----------
     edge_score : {"flow", "random"}
         Which edge to split: the one with most rows through it (eFLOW), or any (eRAND).
-    variable_score : {"mutual_information", "random"}
-        On which variable: the one that tells most about the others below the edge (vMI), or any
-        (vRAND).
+    variable_score : {"mutual_information", "random", "gain"}
+        On which variable: the one that tells most about the others below the edge (vMI), any
+        (vRAND), or the one with the largest gain of training likelihood per new parameter, copies
+        that the split makes possible included.
     init : {"chow_liu", "independent"}
         The first circuit: the tree-shaped network with most mutual information among those that
         the vtree has room for (see `learn_tree_for_vtree`; for the vtree of the Chow-Liu tree it is
@@ -51,9 +53,17 @@ class SearchOptions:
     tie_rule : {"root_first", "depth_first"}
         Which of several edges with equally many rows to split: the one nearest the root, or the one
         a depth-first walk leaves first, as the authors' released code does.
-    search : {"greedy", "beam"}
-        Take the best-scored split at once, or keep the `beam_width` best circuits after every step,
-        each split at its `beam_width` best-scored edges.
+    search : {"greedy", "best_first", "beam"}
+        Take the split that `edge_score` and `variable_score` choose; or, of all splits and clones,
+        the one that gains most training likelihood per new parameter; or keep the `beam_width` best
+        circuits after every step, each split at its `beam_width` best-scored edges.
+    clones : bool
+        Whether best-first search may also give an edge its own copy of a sum that it shares.
+    smoothing : {"uniform", "hierarchical"}
+        What parameters are drawn to: all edges of a sum alike, or, for a sum that was copied, the
+        parameters of the sum it was copied from.
+    smoothing_strength : float or "auto"
+        How strongly copies are drawn, in virtual rows per sum; "auto" chooses on validation rows.
     beam_width : int
         Circuits in the beam. One is the greedy search.
     beam_selection : {"train", "valid"}
@@ -76,6 +86,9 @@ class SearchOptions:
     alpha: float = 1.0
     tie_rule: TieRule = "root_first"
     search: Search = "greedy"
+    clones: bool = True
+    smoothing: CircuitSmoothing = "uniform"
+    smoothing_strength: float | Literal["auto"] = "auto"
     beam_width: int = 5
     beam_selection: BeamSelection = "train"
     beam_kl_threshold: float | None = None
@@ -87,6 +100,7 @@ class SearchOptions:
             ("init", get_args(Init)),
             ("tie_rule", get_args(TieRule)),
             ("search", get_args(Search)),
+            ("smoothing", get_args(CircuitSmoothing)),
             ("beam_selection", get_args(BeamSelection)),
         ):
             value = getattr(self, name)
@@ -104,6 +118,8 @@ class SearchOptions:
             _check_number(name, getattr(self, name), lowest, Integral, "a whole number")
         for name in ("max_seconds", "pseudocount", "alpha", "beam_kl_threshold"):
             _check_number(name, getattr(self, name), 0, Real, "a finite number")
+        if self.smoothing_strength != "auto":
+            _check_number("smoothing_strength", self.smoothing_strength, 0, Real, "a finite number")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,11 +22,14 @@ from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
 from strudel.learning.beam import Divergence, grow_beam
+from strudel.learning.best_first import BestFirst
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.history import History
+from strudel.learning.operations import Operation, apply
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
+from strudel.learning.shrinkage import first_strength, shrink
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.fitting_tree import learn_tree_for_vtree
 from strudel.trees.vtree import Vtree, vtree_from_chow_liu
@@ -85,7 +89,7 @@ def learn_structure(
     True
     """
     search = search or SearchOptions()
-    train_bits, growing, history = grow(
+    grown = grow(
         train,
         valid,
         search=search,
@@ -95,16 +99,27 @@ def learn_structure(
         divergence=divergence,
     )
     try:
-        best = growing.snapshot(history.best)
+        return grown.best(search)
     except KeyboardInterrupt:  # the search is over: finish what it found
-        history.stopped_because = "interrupted"
-        best = growing.snapshot(history.best)
-    del growing  # its flows are as large as those to come
-    try:
-        return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
-    except KeyboardInterrupt:
-        history.stopped_because = "interrupted"
-        return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
+        grown.history.stopped_because = "interrupted"
+        return grown.best(search)
+
+
+class Grown(NamedTuple):
+    """What a search has seen."""
+
+    train: BitMatrix  # rows as the search saw them, equal ones merged
+    growing: GrowingCircuit  # knows every circuit up to the best one
+    history: History
+    operations: list[Operation]
+    make: Callable[..., GrowingCircuit]  # gives the growing circuit before the first of them
+
+    def best(self, search: SearchOptions) -> tuple[Circuit, History]:
+        """The best circuit with its parameters, and the history that led there."""
+        if search.smoothing == "hierarchical":
+            return shrink(self.make, self.operations, search.smoothing_strength, self.history)
+        best = self.growing.snapshot(self.history.best)
+        return fit_parameters(best, self.train, pseudocount=search.pseudocount), self.history
 
 
 def grow(
@@ -116,8 +131,8 @@ def grow(
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
     divergence: Divergence | None = None,
-) -> tuple[BitMatrix, GrowingCircuit, History]:
-    """The search itself: the training rows as it saw them, and every circuit up to the best one."""
+) -> Grown:
+    """The search itself."""
     rng = np.random.default_rng(rng)
     history = History()
     train_bits = as_bits(train)
@@ -138,26 +153,43 @@ def grow(
         valid_bits,
         pseudocount=search.pseudocount,
         copy_depth=search.copy_depth,
+        strength=first_strength(search),
     )
     if search.search == "beam":
-        growing = grow_beam(make, search, rng, history, on_split, divergence)
-        return train_bits, growing, history
-    growing = make()
-    variables = VariablePicker(growing, search.variable_score, search.alpha)
+        growing, operations = grow_beam(make, search, rng, history, on_split, divergence)
+        return Grown(train_bits, growing, history, operations, make)
+    growing, operations = make(), []
     history.add(growing)
     try:
+        next_operation = _chooser(growing, search, rng)
         while not history.is_finished(search):
-            edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
-            if edge is None:
+            operation = next_operation()
+            if operation is None:
                 history.stopped_because = "nothing left to split"
                 break
-            growing.split(edge, variables.pick(edge, rng))
+            apply(growing, operation)
+            operations.append(operation)
             history.add(growing)
             if on_split is not None:
                 on_split(history)
     except KeyboardInterrupt:
         history.stopped_because = "interrupted"
-    return train_bits, growing, history
+    return Grown(train_bits, growing, history, operations, make)
+
+
+def _chooser(
+    growing: GrowingCircuit, search: SearchOptions, rng: np.random.Generator
+) -> Callable[[], Operation | None]:
+    """What says which operation comes next."""
+    if search.search == "best_first":
+        return BestFirst(growing, clones=search.clones).next
+    variables = VariablePicker(growing, search.variable_score, search.alpha)
+
+    def next_split() -> Operation | None:
+        edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
+        return None if edge is None else Operation(edge, variables.pick(edge, rng))
+
+    return next_split
 
 
 def first_circuit(
