@@ -56,6 +56,25 @@ class Gains:
         room = self._rooms()
         score(self.growing.growth, edges, self.table, self.least_gain, room, edge_score, edge_place)
 
+    def of_variables(self, edge: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        """For every undecided place below an edge its gain, and the parameters that it adds.
+
+        The gain is in nats of training likelihood, without smoothing. It includes that of the
+        copies beside the way which the split makes possible and `least_gain` asks for.
+        """
+        g = self.growing.growth
+        mask = _undecided(g, edge)
+        v = int(g.node["vtree"][g.edge["parent"][edge]])
+        room = self._rooms()
+        rows = room.rows[0][: rows_through(g.train_active[v], edge, room.rows[0])]
+        first, last = int(g.vtree["first"][v]), int(g.vtree["last"][v])
+        gains, costs = np.full(last - first, -np.inf), np.ones(last - first)
+        _split_gains(
+            g, v, rows, mask, False, self.table, self.least_gain, room.local[0], gains, costs
+        )
+        places = _places(mask)
+        return places, gains[places - first], costs[places - first]
+
     def best_place(self, edge: int) -> int:
         """On which variable to split an edge: its place."""
         _, place = _score_split(
@@ -249,12 +268,7 @@ def _score_split(
     rows = room.rows[lane]
     rows = rows[: rows_through(g.train_active[v], edge, rows)]
     first, last = g.vtree["first"][v], g.vtree["last"][v]
-    mask = np.zeros(g.train_words.shape[1], dtype=np.uint64)
-    for side in range(2):
-        child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
-        u = g.node["vtree"][child]
-        for w in range(g.vtree["first"][u] // 64, (g.vtree["last"][u] - 1) // 64 + 1):
-            mask[w] |= g.node_one[child, w] & g.node_zero[child, w]
+    mask = _undecided(g, edge)
     best_score, best_place = -np.inf, _places(mask)[0]
     gains = np.full(last - first, -np.inf)
     costs = np.ones(last - first)
@@ -275,6 +289,18 @@ def _score_split(
             if score > best_score or (score == best_score and first + i < best_place):
                 best_score, best_place = score, first + i
     return best_score, best_place
+
+
+@kernel
+def _undecided(g: Growth, edge: int) -> WordArray:
+    """The places with both literals below an edge, as bits."""
+    mask = np.zeros(g.train_words.shape[1], dtype=np.uint64)
+    for side in range(2):
+        child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
+        u = g.node["vtree"][child]
+        for w in range(g.vtree["first"][u] // 64, (g.vtree["last"][u] - 1) // 64 + 1):
+            mask[w] |= g.node_one[child, w] & g.node_zero[child, w]
+    return mask
 
 
 @kernel

@@ -122,6 +122,9 @@ class Strudel(DensityEstimator):
         beam_width: int = 5,
         beam_selection: str = "train",
         beam_kl_threshold: float | None = None,
+        clones: bool = True,
+        smoothing: str = "uniform",
+        smoothing_strength: float | str = "auto",
         constraint: Any = None,
         warm_start: bool = False,
         random_state: Any = None,
@@ -144,6 +147,9 @@ class Strudel(DensityEstimator):
         self.beam_width = beam_width
         self.beam_selection = beam_selection
         self.beam_kl_threshold = beam_kl_threshold
+        self.clones = clones
+        self.smoothing = smoothing
+        self.smoothing_strength = smoothing_strength
         self.constraint = constraint
         self.warm_start = warm_start
         self.random_state = random_state
@@ -225,6 +231,9 @@ class Strudel(DensityEstimator):
             copy_depth=self.copy_depth,
             tie_rule=self.tie_rule,  # type: ignore[arg-type]
             search=self.search,  # type: ignore[arg-type]
+            clones=self.clones,
+            smoothing=self.smoothing,  # type: ignore[arg-type]
+            smoothing_strength=self.smoothing_strength,  # type: ignore[arg-type]
             beam_width=self.beam_width,
             beam_selection=self.beam_selection,  # type: ignore[arg-type]
             beam_kl_threshold=self.beam_kl_threshold,
