@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strudel.learning.beam as beam_module
+import strudel.learning.front as front_module
 from strategies import binary_tables
 from strudel import Strudel, kl_divergence, load_dataset, log_likelihood
 from strudel.data.bits import pack_columns
@@ -178,6 +179,32 @@ def test_a_beam_of_one_is_the_greedy_search(options):
 def test_a_beam_of_one_is_the_greedy_search_until_nothing_is_left(tie_rule):
     X = clusters(3, 4, 5)
     assert_equals_greedy(X, X, patience=10**6, tie_rule=tie_rule)
+
+
+@pytest.mark.parametrize("tie_rule", ["root_first", "depth_first"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_small_front_is_renewed_in_time(width, tie_rule, monkeypatch):
+    X, V = clusters(0, 100, 7), clusters(1, 50, 7)
+    search = SearchOptions(search="beam", beam_width=width, tie_rule=tie_rule, max_splits=25)
+    _, expected = learn_structure(X, V, search=search)
+    fronts = []
+    for name in ("first_front", "next_front"):
+        monkeypatch.setattr(beam_module, name, recorded(getattr(front_module, name), fronts))
+    monkeypatch.setattr(front_module, "ROOM", 0)
+    _, history = learn_structure(X, V, search=search)
+    floors = [front.floor for front in fronts]
+    assert len(set(floors)) > 3  # lowered, and raised when there are too many edges
+    assert min(floors) < max(floors)
+    for name in ("train", "valid", "n_edges", "rows_moved"):
+        assert np.array_equal(getattr(history, name), getattr(expected, name))
+
+
+def recorded(function, results):
+    def inner(*args):
+        results.append(function(*args))
+        return results[-1]
+
+    return inner
 
 
 def test_a_beam_of_one_is_the_greedy_search_without_validation_rows():
