@@ -1,6 +1,7 @@
 """Beam search against one that copies everything, and against the greedy search."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -352,6 +353,18 @@ def test_members_are_at_least_the_threshold_apart(threshold):
                 n_compared += 1
                 assert np.sum(np.exp(earlier) * (earlier - later)) >= threshold
     assert n_compared > 10
+
+
+@pytest.mark.parametrize("selection", ["train", "valid"])
+def test_a_threshold_of_zero_changes_nothing(selection):
+    X, V = pack_columns(clusters(0)), pack_columns(clusters(1))
+    plain = SearchOptions(search="beam", beam_width=4, beam_selection=selection)
+    compared = replace(plain, beam_kl_threshold=0.0)
+    found = [
+        [[path_of(m) for m in beam.members] for beam in run_beam(X, V, search, 15, kl_divergence)]
+        for search in (plain, compared)
+    ]
+    assert found[0] == found[1]
 
 
 def test_everything_is_alike_under_a_large_threshold():
