@@ -1,6 +1,7 @@
 """Beam search against one that copies everything, and against the greedy search."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strudel.learning.beam as beam_module
+import strudel.learning.front as front_module
 from strategies import binary_tables
 from strudel import Strudel, kl_divergence, load_dataset, log_likelihood
 from strudel.data.bits import pack_columns
@@ -180,6 +182,32 @@ def test_a_beam_of_one_is_the_greedy_search_until_nothing_is_left(tie_rule):
     assert_equals_greedy(X, X, patience=10**6, tie_rule=tie_rule)
 
 
+@pytest.mark.parametrize("tie_rule", ["root_first", "depth_first"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_small_front_is_renewed_in_time(width, tie_rule, monkeypatch):
+    X, V = clusters(0, 100, 7), clusters(1, 50, 7)
+    search = SearchOptions(search="beam", beam_width=width, tie_rule=tie_rule, max_splits=25)
+    _, expected = learn_structure(X, V, search=search)
+    fronts = []
+    for name in ("first_front", "next_front"):
+        monkeypatch.setattr(beam_module, name, recorded(getattr(front_module, name), fronts))
+    monkeypatch.setattr(front_module, "ROOM", 0)
+    _, history = learn_structure(X, V, search=search)
+    floors = [front.floor for front in fronts]
+    assert len(set(floors)) > 3  # lowered, and raised when there are too many edges
+    assert min(floors) < max(floors)
+    for name in ("train", "valid", "n_edges", "rows_moved"):
+        assert np.array_equal(getattr(history, name), getattr(expected, name))
+
+
+def recorded(function, results):
+    def inner(*args):
+        results.append(function(*args))
+        return results[-1]
+
+    return inner
+
+
 def test_a_beam_of_one_is_the_greedy_search_without_validation_rows():
     assert_equals_greedy(clusters(0), None, max_splits=10)
 
@@ -325,6 +353,18 @@ def test_members_are_at_least_the_threshold_apart(threshold):
                 n_compared += 1
                 assert np.sum(np.exp(earlier) * (earlier - later)) >= threshold
     assert n_compared > 10
+
+
+@pytest.mark.parametrize("selection", ["train", "valid"])
+def test_a_threshold_of_zero_changes_nothing(selection):
+    X, V = pack_columns(clusters(0)), pack_columns(clusters(1))
+    plain = SearchOptions(search="beam", beam_width=4, beam_selection=selection)
+    compared = replace(plain, beam_kl_threshold=0.0)
+    found = [
+        [[path_of(m) for m in beam.members] for beam in run_beam(X, V, search, 15, kl_divergence)]
+        for search in (plain, compared)
+    ]
+    assert found[0] == found[1]
 
 
 def test_everything_is_alike_under_a_large_threshold():

@@ -7,7 +7,7 @@ from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.data.bits import pack_columns
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import N_EDGES, N_HEAP, N_NODES, STAMP
-from strudel.learning.heuristics import undecided_places
+from strudel.learning.heuristics import VariablePicker, pick_edge, undecided_places
 from strudel.learning.undo import Journal
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
@@ -172,3 +172,20 @@ def test_what_is_forgotten_cannot_be_undone():
     assert growing.n_splits == 3
     with pytest.raises(IndexError):
         journal.undo()
+
+
+def test_the_heap_can_be_filled_again():
+    rng = np.random.default_rng(0)
+    growing, alone = start(0, "chow_liu", 1), start(0, "chow_liu", 1)
+    journal = Journal(growing)
+    for _ in range(8):
+        for _ in range(3):
+            journal.split(*random_split(growing, rng))
+        for _ in range(3):
+            journal.undo()
+        growing.queue_all()
+        edge = pick_edge(growing, "flow", rng)
+        assert edge == pick_edge(alone, "flow", rng)
+        place = VariablePicker(growing, "mutual_information").pick(edge, rng)
+        journal.split(edge, place)
+        alone.split(edge, place)

@@ -195,10 +195,11 @@ class _Beam:
                 splits.append((edge, self.variables.pick(edge, self.rng)))
                 candidates = candidates[candidates != edge]
             return splits
-        if member.parent is None or member.parent.front is None:
-            member.front = first_front(growing, width)
+        above = None if member.parent is None else member.parent.front
+        if above is not None and self.tree.journal.is_fresh:
+            member.front = next_front(above, growing, width)
         else:
-            member.front = next_front(member.parent.front, growing, width)
+            member.front = first_front(growing, width)
         entries = member.front.entries
         for k in first_entries(growing, member.front, width, self.search.tie_rule):
             edge, place = int(entries["edge"][k]), int(entries["place"][k])

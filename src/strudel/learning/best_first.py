@@ -81,7 +81,7 @@ class BestFirst:
         self.node_score[:] = -np.inf
         self.edge_score[:] = -np.inf
         self._score_clones(np.arange(2 * len(g.place_var), g.size[N_NODES]))
-        self._score_splits(self.growing.candidates(), many=True)
+        self._score_splits(self.growing.candidates())
         self._n_nodes, self._n_edges = int(g.size[N_NODES]), int(g.size[N_EDGES])
         self._level = min(self._level, max(self.node_score.max(), self.edge_score.max()))
 
@@ -109,7 +109,7 @@ class BestFirst:
         for v in np.unique(g.node["vtree"][nodes]):
             self.gains.of_clones(v, self.node_score, self.node_edge)
 
-    def _score_splits(self, edges: AnyArray, *, many: bool = False) -> None:
+    def _score_splits(self, edges: AnyArray) -> None:
         """Score the best split of each of these edges."""
         g = self.growing.growth
         self.edge_score[edges] = -np.inf
@@ -117,7 +117,7 @@ class BestFirst:
         is_open = edge["is_candidate"] & (edge["death"] == ALIVE) & (edge["train"] >= self.min_rows)
         edges = edges[is_open].astype(np.int32)
         self.edge_time[edges] = self.growing.n_splits
-        self.gains.of_splits(edges, self.edge_score, self.edge_place, many=many)
+        self.gains.of_splits(edges, self.edge_score, self.edge_place)
 
     def _have_room(self) -> None:
         """Make the arrays as long as those of the growing circuit."""

@@ -25,6 +25,7 @@ SHORT_LIST = 12  # variables that are then compared on all rows
 N_PRICED = 3  # the best of them, for which the copied edges are counted, too
 EDGE_PRICE = 0.05  # of an edge without rows, in parameters; else circuits grow and learn nothing
 LARGEST_TABLE = 2**22  # entries of x ln x, 32 MiB; beyond, logarithms are taken one by one
+MUCH = 2e6  # rows by vtree nodes: with less to do, threads cost more than they save
 N_LANES = 4  # shares of the edges to score; the result does not depend on it
 LEAST_GAIN = 3.0  # nats per parameter: copies that gain less are not counted to a split
 
@@ -48,11 +49,11 @@ class Gains:
         edges: IntArray,
         edge_score: FloatArray,
         edge_place: IntArray,
-        *,
-        many: bool = False,
     ) -> None:
-        """Score the best split of each of these edges; `many` uses all cores."""
-        score = _score_many_splits if many else _score_splits
+        """Score the best split of each of these edges."""
+        rows = np.minimum(self.growing.growth.edge["train"][edges], LONG).sum()
+        is_much = len(edges) > 1 and rows * len(self.growing.growth.vtree) > MUCH
+        score = _score_many_splits if is_much else _score_splits
         room = self._rooms()
         score(self.growing.growth, edges, self.table, self.least_gain, room, edge_score, edge_place)
 

@@ -38,7 +38,8 @@ class SearchOptions:
         that tree), or all variables independent.
     vtree : Vtree or str
         How the circuit decomposes; a name is a method of `learn_vtree`: "chow_liu", "bottom_up",
-        "top_down", "clusters", "balanced", "linear" or "random".
+        "top_down", "clusters", "balanced", "linear" or "random". "auto" starts on several and goes
+        on with the one that is best on the validation rows.
     patience : int
         Stop after so many splits without a better validation likelihood.
     max_splits, max_edges, max_seconds : optional
@@ -76,7 +77,7 @@ class SearchOptions:
     edge_score: EdgeScore = "flow"
     variable_score: VariableScore = "mutual_information"
     init: Init = "chow_liu"
-    vtree: Vtree | VtreeMethod = "chow_liu"
+    vtree: Vtree | VtreeMethod | Literal["auto"] = "chow_liu"
     patience: int = 100
     max_splits: int | None = None
     max_edges: int | None = None
@@ -106,7 +107,7 @@ class SearchOptions:
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {value!r}.")
-        if not isinstance(self.vtree, Vtree):
+        if not isinstance(self.vtree, Vtree) and self.vtree != "auto":
             check_method(self.vtree, "vtree must be a Vtree, or")
         for name, lowest in (
             ("patience", 1),
@@ -115,11 +116,11 @@ class SearchOptions:
             ("copy_depth", 0),
             ("beam_width", 1),
         ):
-            _check_number(name, getattr(self, name), lowest, Integral, "a whole number")
+            check_number(name, getattr(self, name), lowest, Integral, "a whole number")
         for name in ("max_seconds", "pseudocount", "alpha", "beam_kl_threshold"):
-            _check_number(name, getattr(self, name), 0, Real, "a finite number")
+            check_number(name, getattr(self, name), 0, Real, "a finite number")
         if self.smoothing_strength != "auto":
-            _check_number("smoothing_strength", self.smoothing_strength, 0, Real, "a finite number")
+            check_number("smoothing_strength", self.smoothing_strength, 0, Real, "a finite number")
 
 
 @dataclass(frozen=True)
@@ -171,13 +172,13 @@ class MixtureOptions:
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {value!r}.")
         for name in ("n_components", "n_runs", "n_restarts", "max_iterations", "patience"):
-            _check_number(name, getattr(self, name), 1, Integral, "a whole number")
+            check_number(name, getattr(self, name), 1, Integral, "a whole number")
         for name in ("pseudocount", "tolerance", "max_seconds"):
             if getattr(self, name) != "auto" or name != "pseudocount":
-                _check_number(name, getattr(self, name), 0, Real, "a finite number")
+                check_number(name, getattr(self, name), 0, Real, "a finite number")
 
 
-def _check_number(name: str, value: Any, lowest: int, kind: type, words: str) -> None:
+def check_number(name: str, value: Any, lowest: int, kind: type, words: str) -> None:
     """Refuse what is not such a number, or too small; None stands for no limit."""
     if value is None and (name.startswith("max_") or name.endswith("_threshold")):
         return

@@ -6,9 +6,11 @@ Out: the best circuit seen, with its parameters, and the `History` of the search
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,20 +24,29 @@ from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
 from strudel.learning.beam import Divergence, grow_beam
-from strudel.learning.best_first import BestFirst
 from strudel.learning.growing import GrowingCircuit
-from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.history import History
-from strudel.learning.operations import Operation, apply
-from strudel.learning.options import SearchOptions
+from strudel.learning.operations import Operation
+from strudel.learning.options import Init, SearchOptions
 from strudel.learning.parameters import fit_parameters
+from strudel.learning.run import Run, race
 from strudel.learning.shrinkage import first_strength, shrink
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.fitting_tree import learn_tree_for_vtree
 from strudel.trees.vtree import Vtree, vtree_from_chow_liu
-from strudel.trees.vtree_learning import learn_vtree
+from strudel.trees.vtree_learning import VtreeMethod, learn_vtree
 
 MERGE_BELOW = 0.5  # merge equal rows when that at least halves them
+
+# What vtree="auto" tries. Independent variables are a good start for few variables only.
+STARTS: tuple[tuple[VtreeMethod, Init], ...] = (
+    ("chow_liu", "chow_liu"),
+    ("bottom_up", "chow_liu"),
+    ("top_down", "chow_liu"),
+    ("clusters", "chow_liu"),
+    ("clusters", "independent"),
+)
+FEW_VARIABLES = 200
 
 
 def learn_structure(
@@ -133,8 +144,8 @@ def grow(
     divergence: Divergence | None = None,
 ) -> Grown:
     """The search itself."""
+    started = time.perf_counter()
     rng = np.random.default_rng(rng)
-    history = History()
     train_bits = as_bits(train)
     valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
     _check(train_bits, valid_bits, search)
@@ -144,52 +155,42 @@ def grow(
         check_start(start, train_bits, valid_bits)
     train_bits, valid_bits = _merged(train_bits), _merged(valid_bits)
 
-    if start is None:
-        start = first_circuit(train_bits, search, rng)
-    make = partial(
-        GrowingCircuit,
-        start,
-        train_bits,
-        valid_bits,
-        pseudocount=search.pseudocount,
-        copy_depth=search.copy_depth,
-        strength=first_strength(search),
-    )
+    starts = [start] if start is not None else first_circuits(train_bits, search, rng)
+
+    def make(first: Circuit, strength: float | None = first_strength(search)) -> GrowingCircuit:
+        return GrowingCircuit(
+            first,
+            train_bits,
+            valid_bits,
+            pseudocount=search.pseudocount,
+            copy_depth=search.copy_depth,
+            strength=strength,
+        )
+
     if search.search == "beam":
-        growing, operations = grow_beam(make, search, rng, history, on_split, divergence)
-        return Grown(train_bits, growing, history, operations, make)
-    growing, operations = make(), []
-    history.add(growing)
-    try:
-        next_operation = _chooser(growing, search, rng)
-        while not history.is_finished(search):
-            operation = next_operation()
-            if operation is None:
-                history.stopped_because = "nothing left to split"
-                break
-            apply(growing, operation)
-            operations.append(operation)
-            history.add(growing)
-            if on_split is not None:
-                on_split(history)
-    except KeyboardInterrupt:
-        history.stopped_because = "interrupted"
-    return Grown(train_bits, growing, history, operations, make)
+        make_first, history = partial(make, starts[0]), History(started)
+        growing, operations = grow_beam(make_first, search, rng, history, on_split, divergence)
+        return Grown(train_bits, growing, history, operations, make_first)
+    if search.vtree == "auto":
+        run = race([partial(make, first) for first in starts], search, rng, started, on_split)
+    else:
+        run = Run(partial(make, starts[0]), search, rng, started)
+    if run.history.stopped_because != "interrupted":
+        run.continue_until(search, on_split)
+    return Grown(train_bits, run.growing, run.history, run.operations, run.make)
 
 
-def _chooser(
-    growing: GrowingCircuit, search: SearchOptions, rng: np.random.Generator
-) -> Callable[[], Operation | None]:
-    """What says which operation comes next."""
-    if search.search == "best_first":
-        return BestFirst(growing, clones=search.clones).next
-    variables = VariablePicker(growing, search.variable_score, search.alpha)
-
-    def next_split() -> Operation | None:
-        edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
-        return None if edge is None else Operation(edge, variables.pick(edge, rng))
-
-    return next_split
+def first_circuits(
+    train: BitMatrix, search: SearchOptions, rng: np.random.Generator
+) -> list[Circuit]:
+    """Where a search may start: one circuit, or several for vtree="auto"."""
+    if search.vtree != "auto":
+        return [first_circuit(train, search, rng)]
+    return [
+        first_circuit(train, replace(search, vtree=method, init=init), rng)
+        for method, init in STARTS
+        if init == "chow_liu" or train.n_vars <= FEW_VARIABLES
+    ]
 
 
 def first_circuit(
@@ -197,14 +198,15 @@ def first_circuit(
 ) -> Circuit:
     """The circuit before the first split, when there is none to start from."""
     is_independent = search.init == "independent"
-    if search.vtree == "chow_liu":
+    if search.vtree in ("chow_liu", "auto"):  # under a constraint there is nothing to compare
         tree = learn_chow_liu_tree(train, alpha=search.alpha)
         vtree = vtree_from_chow_liu(tree)
         return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)
     if isinstance(search.vtree, Vtree):
         vtree = search.vtree
     else:
-        vtree = learn_vtree(train, search.vtree, alpha=search.alpha, rng=rng)
+        method = cast(VtreeMethod, search.vtree)
+        vtree = learn_vtree(train, method, alpha=search.alpha, rng=rng)
     if vtree.n_vars != train.n_vars:
         raise ValueError(
             f"The training rows have {train.n_vars} columns, but the vtree has {vtree.n_vars} "
@@ -262,6 +264,11 @@ def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
         raise ValueError(
             f"The validation rows have {valid.n_vars} columns, "
             f"but the training rows have {train.n_vars}."
+        )
+    if search.vtree == "auto" and (valid.total_weight == 0.0 or search.search == "beam"):
+        raise ValueError(
+            "vtree='auto' compares vtrees on validation rows in a greedy or best-first search: "
+            "give validation rows and such a search, or name a vtree."
         )
     limits = (search.max_splits, search.max_edges, search.max_seconds)
     if valid.total_weight == 0.0 and all(limit is None for limit in limits):

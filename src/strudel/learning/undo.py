@@ -82,6 +82,7 @@ class Journal:
 
     def __init__(self, growing: GrowingCircuit) -> None:
         self.growing = growing
+        self.is_fresh = False  # whether the heap holds what the latest split pushed
         self._edits: deque[Edit] = deque()
         self._nodes = np.empty(0, dtype=np.int32)  # work lists
         self._edges = np.empty(0, dtype=np.int32)
@@ -104,10 +105,12 @@ class Journal:
         self.growing.growth.size[N_HEAP] = 0
         self.growing.split(edge, place)
         self._edits.append(edit)
+        self.is_fresh = True
 
     def undo(self, *, keep: bool = False) -> Edit | None:
         """Take the latest split back; `keep` gives what `redo` needs."""
         edit, g = self._edits.pop(), self.growing.growth
+        self.is_fresh = False
         if keep:
             nodes = slice(int(edit.size[N_NODES]), int(g.size[N_NODES]))
             edges = slice(int(edit.size[N_EDGES]), int(g.size[N_EDGES]))
@@ -124,6 +127,7 @@ class Journal:
     def redo(self, edit: Edit) -> None:
         """Make a split again that was the latest when it was undone."""
         g = self.growing.growth
+        self.is_fresh = False
         g.node[g.size[N_NODES] : edit.size[N_NODES]] = edit.new_node
         g.node_one[g.size[N_NODES] : edit.size[N_NODES]] = edit.new_one
         g.node_zero[g.size[N_NODES] : edit.size[N_NODES]] = edit.new_zero

@@ -6,15 +6,19 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import fields
+from inspect import signature
+from numbers import Integral
 from typing import Any
 
 from strudel._numba import use_threads
 from strudel.algebra.divergences import kl_divergence
 from strudel.circuits.circuit import Circuit
 from strudel.learning.history import History
-from strudel.learning.options import SearchOptions
+from strudel.learning.options import SearchOptions, check_number
 from strudel.learning.structure import learn_structure
 from strudel.models.base import DensityEstimator, InterruptedWarning
+from strudel.models.presets import learn_with_sampled_rows, with_preset
 
 
 class Strudel(DensityEstimator):
@@ -22,12 +26,19 @@ class Strudel(DensityEstimator):
 
     Parameters
     ----------
+    preset : {"paper", "fast", "accurate"}, default="paper"
+        What the options stand for that are left at their defaults: the paper's search; a best-first
+        search of about two seconds; or everything that makes a circuit accurate, within four
+        minutes (`max_seconds`): best-first search on the best of several vtrees, hierarchical
+        smoothing, and a second search with rows sampled from a mixture.
     edge_score : {"flow", "random"}, default="flow"
         Which edge to split next: the one with most rows through it (eFLOW of the paper), or any.
-    variable_score : {"mutual_information", "random"}, default="mutual_information"
-        On which variable: the one that tells most about the others (vMI), or any.
-    search : {"greedy", "beam"}, default="greedy"
-        Take the best-scored split at once, as Algorithm 2 of the paper does; or keep, after every
+    variable_score : {"mutual_information", "random", "gain"}, default="mutual_information"
+        On which variable: the one that tells most about the others (vMI), any, or the one with the
+        largest gain of training likelihood per new parameter.
+    search : {"greedy", "best_first", "beam"}, default="greedy"
+        Take the best-scored split at once, as Algorithm 2 of the paper does; or, of all splits and
+        clones everywhere, the one with the largest gain per new parameter; or keep, after every
         step, the `beam_width` best of the circuits that come of splitting each at its `beam_width`
         best-scored edges. A step then costs about the square of the width times a greedy one.
     beam_width : int, default=5
@@ -44,7 +55,7 @@ class Strudel(DensityEstimator):
         variables independent.
     vtree : Vtree or str, default="chow_liu"
         How the circuit decomposes. A name is a method of `learn_vtree`: "chow_liu", "bottom_up",
-        "top_down", "clusters", "balanced", "linear" or "random".
+        "top_down", "clusters", "balanced", "linear" or "random"; "auto" tries several.
     max_splits, max_edges, max_seconds : optional
         Bounds on the search.
     patience : int, default=100
@@ -58,6 +69,16 @@ class Strudel(DensityEstimator):
         the search then needs one of the bounds.
     tie_rule : {"root_first", "depth_first"}, default="root_first"
         Which of several edges with equally many rows comes first.
+    clones : bool, default=True
+        Whether best-first search may also copy a shared sum for one of the edges that lead to it.
+    smoothing : {"uniform", "hierarchical"}, default="uniform"
+        What parameters are drawn to: all edges of a sum alike; or, for copies, the parameters of
+        the sum they were copied from.
+    smoothing_strength : float or "auto", default="auto"
+        How strongly copies are drawn, in virtual rows per sum; chosen on validation rows.
+    sampled_rows : int, "auto" or None, default=None
+        Learn a second time, from the rows and as many more sampled from a mixture, and keep the
+        better circuit on the validation rows. Not used with a constraint or `warm_start`.
     constraint : event, optional
         What every row satisfies: a formula over `variables`, a string such as ``"a >> (b | c)"``, a
         CNF, DNF or SDD. The search starts from its SDD times the circuit of `init`, and every row
@@ -106,6 +127,7 @@ class Strudel(DensityEstimator):
     def __init__(
         self,
         *,
+        preset: str = "paper",
         edge_score: str = "flow",
         variable_score: str = "mutual_information",
         search: str = "greedy",
@@ -125,12 +147,14 @@ class Strudel(DensityEstimator):
         clones: bool = True,
         smoothing: str = "uniform",
         smoothing_strength: float | str = "auto",
+        sampled_rows: int | str | None = None,
         constraint: Any = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
+        self.preset = preset
         self.edge_score = edge_score
         self.variable_score = variable_score
         self.search = search
@@ -150,6 +174,7 @@ class Strudel(DensityEstimator):
         self.clones = clones
         self.smoothing = smoothing
         self.smoothing_strength = smoothing_strength
+        self.sampled_rows = sampled_rows
         self.constraint = constraint
         self.warm_start = warm_start
         self.random_state = random_state
@@ -187,23 +212,29 @@ class Strudel(DensityEstimator):
         on_split: Callable[[History], None] | None = None,
     ) -> Strudel:
         """`fit` with a callback for progress."""
-        search = self._options()
+        search, sampled_rows = self._options()
         last = getattr(self, "circuit_", None) if self.warm_start else None
         # A circuit from a file may have been learned under anything.
         is_restricted = last is not None and _is_same(
             self.constraint, getattr(self, "_constraint_of_circuit", False)
         )
         rows = self._learning_rows(X, X_valid, sample_weight, search, last, is_restricted)
+        tell = on_split or (_Reporter() if self.verbose else None)
         with use_threads(self.n_jobs):
-            circuit, history = learn_structure(
-                rows.train,
-                rows.valid,
-                search=search,
-                rng=rows.rng,
-                on_split=on_split or (_Reporter() if self.verbose else None),
-                start=rows.start,
-                divergence=kl_divergence,
-            )
+            if sampled_rows is not None and rows.start is None:
+                circuit, history = learn_with_sampled_rows(
+                    rows, search, sampled_rows, tell, self.n_jobs
+                )
+            else:
+                circuit, history = learn_structure(
+                    rows.train,
+                    rows.valid,
+                    search=search,
+                    rng=rows.rng,
+                    on_split=tell,
+                    start=rows.start,
+                    divergence=kl_divergence,
+                )
         self.circuit_: Circuit = circuit.with_names(self._feature_names())
         is_longer = last is not None and hasattr(self, "history_")
         self.history_: History = history.after(self.history_) if is_longer else history
@@ -217,27 +248,17 @@ class Strudel(DensityEstimator):
             )
         return self
 
-    def _options(self) -> SearchOptions:
-        return SearchOptions(
-            edge_score=self.edge_score,  # type: ignore[arg-type]
-            variable_score=self.variable_score,  # type: ignore[arg-type]
-            init=self.init,  # type: ignore[arg-type]
-            vtree=self.vtree,
-            patience=self.patience,
-            max_splits=self.max_splits,
-            max_edges=self.max_edges,
-            max_seconds=self.max_seconds,
-            pseudocount=self.pseudocount,
-            copy_depth=self.copy_depth,
-            tie_rule=self.tie_rule,  # type: ignore[arg-type]
-            search=self.search,  # type: ignore[arg-type]
-            clones=self.clones,
-            smoothing=self.smoothing,  # type: ignore[arg-type]
-            smoothing_strength=self.smoothing_strength,  # type: ignore[arg-type]
-            beam_width=self.beam_width,
-            beam_selection=self.beam_selection,  # type: ignore[arg-type]
-            beam_kl_threshold=self.beam_kl_threshold,
-        )
+    def _options(self) -> tuple[SearchOptions, Any]:
+        """The options of the search, and how many rows to sample, as the preset completes them."""
+        names = [field.name for field in fields(SearchOptions) if hasattr(self, field.name)]
+        given = {name: getattr(self, name) for name in (*names, "sampled_rows")}
+        parameters = signature(type(self)).parameters
+        defaults = {name: parameters[name].default for name in given}
+        options = with_preset(given, self.preset, defaults)
+        sampled_rows = options.pop("sampled_rows")
+        if sampled_rows is not None and sampled_rows != "auto":
+            check_number("sampled_rows", sampled_rows, 1, Integral, "a whole number")
+        return SearchOptions(**options), sampled_rows
 
 
 def _is_same(constraint: Any, other: Any) -> bool:
