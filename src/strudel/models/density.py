@@ -40,7 +40,7 @@ class Strudel(DensityEstimator):
         Take the best-scored split at once, as Algorithm 2 of the paper does; or, of all splits and
         clones everywhere, the one with the largest gain per new parameter; or keep, after every
         step, the `beam_width` best of the circuits that come of splitting each at its `beam_width`
-        best-scored edges. A step then costs about the square of the width times a greedy one.
+        best-scored edges. A step then costs, for a width of 5, 13 to 50 times a greedy one.
     beam_width : int, default=5
         Circuits that a beam search keeps. One is the greedy search.
     beam_selection : {"train", "valid"}, default="train"
