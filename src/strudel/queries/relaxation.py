@@ -65,7 +65,7 @@ def relax(circuit: Circuit, codes: AnyArray, open_vars: AnyArray) -> Relaxation:
     node_is_open = vtree_is_open[circuit.node_vtree]
     is_live, is_reached = _find_live(circuit, codes)
     n_ways = np.bincount(circuit.edge_parent[is_live], minlength=circuit.n_nodes)
-    is_decided = _find_decided(
+    is_decided = find_decided(
         circuit,
         is_hidden=(codes == UNKNOWN) & ~is_open_var,
         sums=np.flatnonzero(node_is_open & is_reached & (n_ways > 1)),
@@ -111,7 +111,7 @@ def _has_variable(circuit: Circuit, is_wanted: BoolArray) -> BoolArray:
     return np.asarray(count[last] > count[first])
 
 
-def _find_decided(circuit: Circuit, is_hidden: BoolArray, sums: AnyArray) -> BoolArray:
+def find_decided(circuit: Circuit, is_hidden: BoolArray, sums: AnyArray) -> BoolArray:
     """Whether the edges of a sum exclude each other whatever values the hidden variables have.
 
     A search over pairs of nodes finds them also where no single variable tells two edges apart.
