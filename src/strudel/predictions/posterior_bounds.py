@@ -9,19 +9,27 @@ One pass up keeps two intervals per node: of its value, and of the expectation b
 the two sides of a product add up (for a conjunction: multiply). At a sum the expectation is a
 weighted mean of those of its edges, and the weights are the values; within their intervals they are
 chosen for the largest mean, which takes all that is above it at its most and the rest at its least.
-Edges that need the two values of one open variable are never averaged with each other.
+
+A node may need an open variable to have one value, and then its intervals are over the states with
+that value only. Edges of a sum that need different values never go together: the states of a few
+such variables are told apart, and the intervals joined.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
-from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
+from strudel._numba import kernel, lowest_bit, parallel_kernel, prange
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
 from strudel.queries.passes import UNKNOWN, Plan, plan
+from strudel.queries.relaxation import find_needs
 
 SMALLEST = 1e-120  # upper ends of values are raised to it, which keeps them upper ends
+N_TOLD = 8  # open variables remembered per node
+N_TAKEN_APART = 3  # of which so many are told apart: eight cases
 SMALLEST_THETA = 1e-60  # and those of parameters to this, so that products do not vanish
 
 
@@ -46,7 +54,10 @@ class PosteriorBounds:
         self._theta = np.column_stack([theta, most])
         self._is_open = np.zeros(circuit.n_vars, dtype=np.bool_)
         self._is_open[open_vars] = True
-        self._node_var, self._edge_value, self._edge_rest = _find_splits(circuit)
+        is_live = circuit.edge_log_theta > -np.inf
+        self._one, self._zero = find_needs(circuit, is_live, np.asarray(open_vars))
+        self._place = circuit.vtree.node_span[0][circuit.vtree.var_leaf].astype(np.int64)
+        self._node_tells = _find_telling(circuit, self._one, self._zero)
 
     def of_sum(self, weight: FloatArray, codes: ByteArray) -> tuple[FloatArray, FloatArray]:
         """Bounds on the expectation of the variables weighted by `weight`."""
@@ -69,9 +80,10 @@ class PosteriorBounds:
             self._plan,
             self._theta,
             self._is_open,
-            self._node_var,
-            self._edge_value,
-            self._edge_rest,
+            self._place,
+            self._one,
+            self._zero,
+            self._node_tells,
             literal,
             is_product,
             low,
@@ -80,31 +92,58 @@ class PosteriorBounds:
         return low, high
 
 
-def _find_splits(circuit: Circuit) -> tuple[IntArray, ByteArray, IntArray]:
-    """Sums all of whose edges hold a literal of one variable.
+def _find_telling(circuit: Circuit, one: WordArray, zero: WordArray) -> IntArray:
+    """Per node, the places of open variables that its edges need differently, the best first."""
+    tells = np.full((circuit.n_nodes, N_TOLD), NONE, dtype=np.int32)
+    room = 64 * one.shape[1]
+    _fill_telling(
+        circuit.node_edges,
+        circuit.edge_left,
+        circuit.edge_right,
+        one,
+        zero,
+        np.empty(room, dtype=np.int64),
+        tells,
+    )
+    return tells
 
-    Per node that variable or NONE, per edge the literal's value, and its other child or NONE.
-    """
-    node_var = np.full(circuit.n_nodes, NONE, dtype=np.int32)
-    edge_value = np.zeros(circuit.n_edges, dtype=np.uint8)
-    edge_rest = np.full(circuit.n_edges, NONE, dtype=np.int32)
-    n_literals, parent = 2 * circuit.n_vars, circuit.edge_parent
-    for literal, rest in (
-        (circuit.edge_right, circuit.edge_left),
-        (circuit.edge_left, circuit.edge_right),
-    ):
-        is_literal = (literal >= 0) & (literal < n_literals)
-        var = np.where(is_literal, literal // 2, NONE)
-        least = np.full(circuit.n_nodes, circuit.n_vars, dtype=np.int64)
-        most = np.full(circuit.n_nodes, NONE, dtype=np.int64)
-        np.minimum.at(least, parent, var)
-        np.maximum.at(most, parent, var)
-        is_split = (least == most) & (most != NONE)
-        node_var[is_split] = most[is_split]
-        edges = is_split[parent]
-        edge_value[edges] = literal[edges] % 2
-        edge_rest[edges] = rest[edges]
-    return node_var, edge_value, edge_rest
+
+@kernel
+def _fill_telling(
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    one: WordArray,
+    zero: WordArray,
+    n_needs: AnyArray,
+    tells: IntArray,
+) -> None:
+    """Fill `tells` (n_nodes, N_TOLD): the variables that most edges, but not all alike, need."""
+    for n in range(len(tells)):
+        n_needs[:] = 0
+        for e in range(node_edges[n], node_edges[n + 1]):
+            for w in range(one.shape[1]):
+                edge_one, edge_zero = _needs(e, w, edge_left, edge_right, one, zero)
+                some = (edge_one & ~one[n, w]) | (edge_zero & ~zero[n, w])
+                while some != np.uint64(0):
+                    n_needs[64 * w + lowest_bit(some)] += 1
+                    some &= some - np.uint64(1)
+        for i in range(N_TOLD):
+            best = np.argmax(n_needs)
+            if n_needs[best] == 0:
+                break
+            tells[n, i] = best
+            n_needs[best] = 0
+
+
+@kernel
+def _needs(
+    e: int, w: int, edge_left: IntArray, edge_right: IntArray, one: WordArray, zero: WordArray
+) -> tuple[Any, Any]:
+    """One word of what an edge needs to be 1, and to be 0."""
+    left = edge_left[e]
+    right = edge_right[e] if edge_right[e] != NONE else left
+    return one[left, w] | one[right, w], zero[left, w] | zero[right, w]
 
 
 @parallel_kernel
@@ -113,9 +152,10 @@ def _posterior_bounds(
     p: Plan,
     edge_theta: FloatArray,
     is_open: AnyArray,
-    node_var: IntArray,
-    edge_value: ByteArray,
-    edge_rest: IntArray,
+    place: AnyArray,
+    one: WordArray,
+    zero: WordArray,
+    node_tells: IntArray,
     literal: FloatArray,
     is_product: bool,
     low: FloatArray,
@@ -131,19 +171,22 @@ def _posterior_bounds(
         # Least and most of a node's value, least and most of the expectation below it.
         state = np.zeros((n_nodes, 4))
         items = np.empty((widest, 4))
+        words = np.empty((3, one.shape[1]), dtype=np.uint64)
         for s in range(np.int64(chunk), len(codes), n_chunks):
             _pass_up(
                 codes[s],
                 p,
                 edge_theta,
                 is_open,
-                node_var,
-                edge_value,
-                edge_rest,
+                place,
+                one,
+                zero,
+                node_tells,
                 literal,
                 is_product,
                 state,
                 items,
+                words,
             )
             low[s], high[s] = state[n_nodes - 1, 2], state[n_nodes - 1, 3]
 
@@ -154,84 +197,61 @@ def _pass_up(
     p: Plan,
     edge_theta: FloatArray,
     is_open: AnyArray,
-    node_var: IntArray,
-    edge_value: ByteArray,
-    edge_rest: IntArray,
+    place: AnyArray,
+    one: WordArray,
+    zero: WordArray,
+    node_tells: IntArray,
     literal: FloatArray,
     is_product: bool,
     state: FloatArray,
     items: FloatArray,
+    words: WordArray,
 ) -> None:
     """Fill `state` (n_nodes, 4); values of one vtree node share a scale: only ratios count."""
     part = np.empty(4)
+    told = np.empty(N_TAKEN_APART, dtype=np.int64)
+    free, is_one, is_zero = words[0], words[1], words[2]  # free: open and unknown in this row
+    free[:] = np.uint64(0)
+    for var in range(len(codes)):
+        if codes[var] == UNKNOWN and is_open[var]:
+            free[place[var] // 64] |= np.uint64(1) << np.uint64(place[var] % 64)
     for v in range(len(p.vtree_var)):
         var = p.vtree_var[v]
         if var != NONE:
             for x in range(2):
-                is_possible = codes[var] == UNKNOWN or codes[var] == x
-                is_free = codes[var] == UNKNOWN and is_open[var]
-                state[2 * var + x, 0] = 1.0 if is_possible and not is_free else 0.0
-                state[2 * var + x, 1] = 1.0 if is_possible else 0.0
-                state[2 * var + x, 2] = literal[2 * var + x]
-                state[2 * var + x, 3] = literal[2 * var + x]
+                mine = state[2 * var + x]
+                mine[0] = mine[1] = 1.0 if codes[var] == UNKNOWN or codes[var] == x else 0.0
+                mine[2] = mine[3] = literal[2 * var + x]
         top = 0.0
         for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
             n = p.sums[k]
-            split = node_var[n]
-            if split != NONE and codes[split] == UNKNOWN and is_open[split]:
-                mine = state[n]
-                mine[0], mine[1], mine[2], mine[3] = np.inf, 0.0, np.inf, -np.inf
-                for x in range(2):
-                    size = 0
-                    for e in range(p.node_edges[n], p.node_edges[n + 1]):
-                        if edge_value[e] != x:
-                            continue
-                        rest = edge_rest[e]
-                        if rest == NONE:
-                            items[size, 0] = edge_theta[e, 0]
-                            items[size, 1] = edge_theta[e, 1]
-                            items[size, 2] = items[size, 3] = literal[2 * split + x]
-                        else:
-                            _join(
-                                edge_theta[e],
-                                1.0,
-                                1.0,
-                                literal[2 * split + x],
-                                literal[2 * split + x],
-                                state[rest],
-                                is_product,
-                                items[size],
-                            )
-                        size += items[size, 1] > 0.0
-                    _mean(items, size, part)
-                    mine[0] = min(mine[0], part[0])
-                    mine[1] = max(mine[1], part[1])
-                    if size > 0:
-                        mine[2] = min(mine[2], part[2])
-                        mine[3] = max(mine[3], part[3])
-            else:
-                size = 0
-                for e in range(p.node_edges[n], p.node_edges[n + 1]):
-                    left = state[p.edge_left[e]]
-                    if p.edge_right[e] == NONE:
-                        items[size, 0] = edge_theta[e, 0] * left[0]
-                        items[size, 1] = edge_theta[e, 1] * left[1]
-                        items[size, 2] = left[2]
-                        items[size, 3] = left[3]
+            n_told = 0
+            for i in range(N_TOLD):
+                at = node_tells[n, i]
+                if at == NONE or n_told == N_TAKEN_APART:
+                    break
+                if free[at // 64] >> np.uint64(at % 64) & np.uint64(1):
+                    told[n_told] = at
+                    n_told += 1
+            mine = state[n]
+            mine[0], mine[1], mine[2], mine[3] = np.inf, 0.0, np.inf, -np.inf
+            for case in range(1 << n_told):
+                is_one[:] = np.uint64(0)
+                is_zero[:] = np.uint64(0)
+                for i in range(n_told):
+                    bit = np.uint64(1) << np.uint64(told[i] % 64)
+                    if case >> i & 1:
+                        is_one[told[i] // 64] |= bit
                     else:
-                        _join(
-                            edge_theta[e],
-                            left[0],
-                            left[1],
-                            left[2],
-                            left[3],
-                            state[p.edge_right[e]],
-                            is_product,
-                            items[size],
-                        )
-                    size += items[size, 1] > 0.0
-                _mean(items, size, state[n])
-            top = max(top, state[n, 1])
+                        is_zero[told[i] // 64] |= bit
+                size = _edges_of_case(n, p, edge_theta, one, zero, words, is_product, state, items)
+                _mean(items, size, part)
+                mine[0] = min(mine[0], part[0])
+                mine[1] = max(mine[1], part[1])
+                if size > 0:
+                    mine[2] = min(mine[2], part[2])
+                    mine[3] = max(mine[3], part[3])
+            top = max(top, mine[1])
         if var == NONE and top > 0.0:  # literals stand beside the sums of a leaf
             for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
                 n = p.sums[k]
@@ -241,23 +261,57 @@ def _pass_up(
 
 
 @kernel
-def _join(
-    theta: FloatArray,
-    value_low: float,
-    value_high: float,
-    low: float,
-    high: float,
-    other: FloatArray,
+def _edges_of_case(
+    n: int,
+    p: Plan,
+    edge_theta: FloatArray,
+    one: WordArray,
+    zero: WordArray,
+    words: WordArray,
     is_product: bool,
-    item: FloatArray,
+    state: FloatArray,
+    items: FloatArray,
+) -> int:
+    """Fill `items` with the edges that a case leaves possible; returns how many.
+
+    An edge that needs more than its node and the case say may have the value zero.
+    """
+    size = 0
+    for e in range(p.node_edges[n], p.node_edges[n + 1]):
+        is_possible = is_sure = True
+        for w in range(one.shape[1]):
+            edge_one, edge_zero = _needs(e, w, p.edge_left, p.edge_right, one, zero)
+            if (edge_one & words[2, w]) | (edge_zero & words[1, w]):
+                is_possible = False
+            more = (edge_one & ~one[n, w] & ~words[1, w]) | (edge_zero & ~zero[n, w] & ~words[2, w])
+            if more & words[0, w]:
+                is_sure = False
+        if not is_possible:
+            continue
+        left, item = state[p.edge_left[e]], items[size]
+        if p.edge_right[e] == NONE:
+            item[0] = edge_theta[e, 0] * left[0]
+            item[1] = edge_theta[e, 1] * left[1]
+            item[2], item[3] = left[2], left[3]
+        else:
+            _join(edge_theta[e], left, state[p.edge_right[e]], is_product, item)
+        if not is_sure:
+            item[0] = 0.0
+        size += item[1] > 0.0
+    return size
+
+
+@kernel
+def _join(
+    theta: FloatArray, left: FloatArray, right: FloatArray, is_product: bool, item: FloatArray
 ) -> None:
     """One product: values multiply; expectations add up, or multiply where none is negative."""
-    item[0] = theta[0] * value_low * other[0]
-    item[1] = theta[1] * value_high * other[1]
+    item[0] = theta[0] * left[0] * right[0]
+    item[1] = theta[1] * left[1] * right[1]
     if is_product:
-        item[2], item[3] = low * other[2], high * other[3]
+        item[2], item[3] = left[2] * right[2], left[3] * right[3]
     else:
-        item[2], item[3] = low + other[2], high + other[3]
+        item[2], item[3] = left[2] + right[2], left[3] + right[3]
 
 
 @kernel

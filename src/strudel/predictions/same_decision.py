@@ -167,7 +167,7 @@ def expected_same_decision_probability(
     >>> for name in hidden:  # X1 depends on X3 alone
     ...     gain = expected_same_decision_probability(circuit, "X1", observe=name, hidden=hidden)
     ...     print(name, round(gain, 4))
-    X2 0.6
+    X2 0.74
     X3 1.0
     X4 0.76
     """
@@ -229,7 +229,7 @@ class _Case:
     def report(self, found: Agreement, details: bool) -> Any:
         """What the user gets, in the order of the rows of `X`."""
         found = Agreement(*(field[self._place] for field in found))
-        warn_if_stopped(found, self.query)
+        warn_if_stopped(found, self.query, stacklevel=4)
         if not details:
             return float(found.probability[0]) if self.is_single else found.probability
         everything = (
@@ -248,7 +248,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def warn_if_stopped(found: Agreement, query: str) -> None:
+def warn_if_stopped(found: Agreement, query: str, stacklevel: int = 3) -> None:
     """Say in which interval a probability lies where a limit stopped the search."""
     stopped = np.flatnonzero(~found.is_exact)
     if len(stopped):
@@ -261,7 +261,7 @@ def warn_if_stopped(found: Agreement, query: str) -> None:
                 "max_nodes or max_seconds.",
                 found.upper_bound,
             ),
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 

@@ -203,9 +203,19 @@ class _Sets:
         self.n_sets += len(sets)
         return self._merit(self._expected(self._rows(sets)))
 
-    def probabilities(self, sets: list[tuple[int, ...]]) -> Agreement:
-        """How probable it is, given each set, that the decision is kept."""
-        return self._kept(self._rows(sets), self._max_nodes)
+    def most_probable(self, sets: list[tuple[int, ...]]) -> tuple[int, ...]:
+        """The set that keeps the decision with the highest probability; of equal ones the first.
+
+        Those that cannot be are left out before the others are looked at more closely.
+        """
+        for max_nodes in (100, 1_000, self._max_nodes):
+            found = self._kept(self._rows(sets), min(max_nodes, self._max_nodes))
+            is_left = found.upper_bound >= found.lower_bound.max() - SLACK
+            sets = [chosen for chosen, yes in zip(sets, is_left, strict=True) if yes]
+            if len(sets) == 1:
+                return sets[0]
+        kept = found.probability[is_left]
+        return sets[int(np.argmax(kept >= kept.max() - SLACK))]
 
     def can_grow(self, sets: list[tuple[int, ...]]) -> AnyArray:
         """Whether each set might be enough together with some features after its last."""
@@ -296,7 +306,7 @@ def _smallest_set(sets: _Sets, limit: float) -> tuple[tuple[int, ...] | None, bo
         verdict = sets.judge(level)
         enough = [chosen for chosen, yes in zip(level, verdict.is_enough, strict=True) if yes]
         if enough:
-            return _most_probable(sets, enough), is_proven
+            return sets.most_probable(enough), is_proven
         is_proven = is_proven and not verdict.is_open.any()
         grows = sets.can_grow(level)
         level = [
@@ -306,12 +316,6 @@ def _smallest_set(sets: _Sets, limit: float) -> tuple[tuple[int, ...] | None, bo
             for place in range(chosen[-1] + 1 if chosen else 0, n_features)
         ]
     return None, is_proven
-
-
-def _most_probable(sets: _Sets, enough: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The set that keeps the decision with the highest probability; of equal ones the first."""
-    kept = sets.probabilities(enough).probability
-    return enough[int(np.argmax(kept >= kept.max() - SLACK))]
 
 
 def _beam(sets: _Sets, width: int) -> tuple[tuple[int, ...], bool]:
@@ -334,7 +338,7 @@ def _beam(sets: _Sets, width: int) -> tuple[tuple[int, ...], bool]:
         is_enough = sets.judge(level).is_enough
         enough = [one for one, yes in zip(level, is_enough, strict=True) if yes]
         if enough:
-            chosen = _most_probable(sets, enough)
+            chosen = sets.most_probable(enough)
     if chosen is None:
         return everything, bool(sets.judge([everything]).is_enough[0])
     return _without_needless(sets, chosen), True
@@ -348,5 +352,5 @@ def _without_needless(sets: _Sets, chosen: tuple[int, ...]) -> tuple[int, ...]:
         rest = [one for one, yes in zip(smaller, is_enough, strict=True) if yes]
         if not rest:
             break
-        chosen = _most_probable(sets, rest)
+        chosen = sets.most_probable(rest)
     return chosen
