@@ -91,6 +91,10 @@ _MODULE_OF = {
     "renyi_divergence": "algebra.divergences",
     "cauchy_schwarz_divergence": "algebra.divergences",
     "mean_squared_distance": "algebra.divergences",
+    # predictions
+    "expected_prediction": "predictions.expected",
+    "prediction_variance": "predictions.expected",
+    "Estimate": "predictions.expected",
     # decisions and explanations
     "same_decision_probability": "predictions.same_decision",
     "expected_same_decision_probability": "predictions.same_decision",
@@ -214,6 +218,9 @@ if TYPE_CHECKING:
     from strudel.predictions.classifier_agreement import (
         classifier_agreement as classifier_agreement,
     )
+    from strudel.predictions.expected import Estimate as Estimate
+    from strudel.predictions.expected import expected_prediction as expected_prediction
+    from strudel.predictions.expected import prediction_variance as prediction_variance
     from strudel.predictions.same_decision import SameDecision as SameDecision
     from strudel.predictions.same_decision import (
         expected_same_decision_probability as expected_same_decision_probability,

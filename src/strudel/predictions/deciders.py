@@ -62,9 +62,7 @@ class PredictorDecider:
         is_known = (codes[todo][:, self._open_vars] != UNKNOWN).all(axis=1)
         known, unknown = todo[is_known], todo[~is_known]
         if len(known):
-            output = expected_outputs(
-                self._model, self._decision.form, decode(codes[known]), self._query
-            )
+            output = expected_outputs(self._model, self._decision.form, decode(codes[known]))
             label[known] = self._decision.labels_of(output)
         if len(unknown) and self._bounds is not None:
             tighter = self._model_bounds(codes[unknown])
@@ -115,7 +113,7 @@ class PredictorDecider:
             margin = np.zeros((len(rows), self._decision.matrix.shape[1]))
             if is_possible.any():
                 output = expected_outputs(
-                    self._model, self._decision.form, decode(rows[is_possible]), self._query
+                    self._model, self._decision.form, decode(rows[is_possible])
                 )
                 margin[is_possible] = output @ self._decision.matrix
             both = is_possible.reshape(-1, 2).all(axis=1)

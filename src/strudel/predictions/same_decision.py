@@ -201,7 +201,7 @@ class _Case:
         raise_if_impossible(log_probabilities(self.model, rows, query))
         self.codes, self._place = distinct_rows(encode(rows))
         known = np.where(self.codes == UNKNOWN, np.nan, self.codes).astype(np.float64)
-        self.output: FloatArray = expected_outputs(self.model, self.decision.form, known, query)
+        self.output: FloatArray = expected_outputs(self.model, self.decision.form, known)
         self.label: IntArray = self.decision.labels_of(self.output)
         # The one variable that the decision is about, if it is one.
         form = self.decision.form

@@ -129,9 +129,9 @@ class _Game:
     def worth(self, codes: ByteArray) -> FloatArray:
         """The expected output given each row of codes."""
         found = [
-            expected_outputs(
-                self._model, self._form, decode(codes[start : start + ROWS_AT_ONCE]), QUERY
-            )[:, self._column]
+            expected_outputs(self._model, self._form, decode(codes[start : start + ROWS_AT_ONCE]))[
+                :, self._column
+            ]
             for start in range(0, len(codes), ROWS_AT_ONCE)
         ]
         return np.concatenate(found)

@@ -115,8 +115,9 @@ def sufficient_explanation(
     Returns
     -------
     SufficientExplanation
-        Of several smallest sets the one that keeps the decision with the highest probability. If
-        not even all that is known is enough, `is_sufficient` is False and all of it is given.
+        Of several smallest sets the one that keeps the decision with the highest probability, or
+        the one with the clearest expectation. If not even all that is known is enough,
+        `is_sufficient` is False and all of it is given.
 
     Examples
     --------
@@ -203,11 +204,14 @@ class _Sets:
         self.n_sets += len(sets)
         return self._merit(self._expected(self._rows(sets)))
 
-    def most_probable(self, sets: list[tuple[int, ...]]) -> tuple[int, ...]:
-        """The set that keeps the decision with the highest probability; of equal ones the first.
+    def best(self, sets: list[tuple[int, ...]]) -> tuple[int, ...]:
+        """The set by which the decision is clearest; of equal ones the first.
 
-        Those that cannot be are left out before the others are looked at more closely.
+        By probability, those that cannot be are left out before the others are looked at closely.
         """
+        if self._criterion == "expectation":
+            merit = self._merit(self._expected(self._rows(sets)))
+            return sets[int(np.argmax(merit >= merit.max() - SLACK))]
         for max_nodes in (100, 1_000, self._max_nodes):
             found = self._kept(self._rows(sets), min(max_nodes, self._max_nodes))
             is_left = found.upper_bound >= found.lower_bound.max() - SLACK
@@ -269,9 +273,7 @@ class _Sets:
         return rows
 
     def _expected(self, rows: ByteArray) -> FloatArray:
-        return expected_outputs(
-            self._model, self._decision.form, decode(rows), "sufficient_explanation"
-        )
+        return expected_outputs(self._model, self._decision.form, decode(rows))
 
     def _kept(self, rows: ByteArray, max_nodes: float, enough: float | None = None) -> Agreement:
         """How probable it is that a complete row is decided as the row in question."""
@@ -306,7 +308,7 @@ def _smallest_set(sets: _Sets, limit: float) -> tuple[tuple[int, ...] | None, bo
         verdict = sets.judge(level)
         enough = [chosen for chosen, yes in zip(level, verdict.is_enough, strict=True) if yes]
         if enough:
-            return sets.most_probable(enough), is_proven
+            return sets.best(enough), is_proven
         is_proven = is_proven and not verdict.is_open.any()
         grows = sets.can_grow(level)
         level = [
@@ -338,7 +340,7 @@ def _beam(sets: _Sets, width: int) -> tuple[tuple[int, ...], bool]:
         is_enough = sets.judge(level).is_enough
         enough = [one for one, yes in zip(level, is_enough, strict=True) if yes]
         if enough:
-            chosen = sets.most_probable(enough)
+            chosen = sets.best(enough)
     if chosen is None:
         return everything, bool(sets.judge([everything]).is_enough[0])
     return _without_needless(sets, chosen), True
@@ -352,5 +354,5 @@ def _without_needless(sets: _Sets, chosen: tuple[int, ...]) -> tuple[int, ...]:
         rest = [one for one, yes in zip(smaller, is_enough, strict=True) if yes]
         if not rest:
             break
-        chosen = sets.most_probable(rest)
+        chosen = sets.best(rest)
     return chosen
