@@ -157,15 +157,15 @@ def _sampled(
 ) -> tuple[FloatArray, FloatArray]:
     """Means over sampled orders, each with its reverse, and their standard errors."""
     m, n_pairs = len(players), n_permutations // 2
+    order = np.array([rng.permutation(m) for _ in range(n_pairs)])
+    rank = np.argsort(order, axis=1)
+    # Prefixes of every order and of its reverse: the players of a rank below, or at least, k.
+    is_in = rank[:, np.newaxis] < np.arange(m + 1)[:, np.newaxis]
+    is_in = np.stack([is_in, ~is_in], axis=1)  # (n_pairs, 2, m + 1, m)
+    worth = game.worth(_rows(codes, players, is_in.reshape(-1, m))).reshape(n_pairs, 2, m + 1)
+    forward, backward = np.diff(worth[:, 0]), -np.diff(worth[:, 1])
     gains = np.empty((n_pairs, m))
-    for pair in range(n_pairs):
-        order = rng.permutation(m)
-        rank = np.argsort(order)
-        # Prefixes of the order and of its reverse: players of a rank below, or at least, k.
-        is_in = rank < np.arange(m + 1)[:, np.newaxis]
-        worth = game.worth(_rows(codes, players, np.concatenate([is_in, ~is_in])))
-        forward, backward = np.diff(worth[: m + 1]), -np.diff(worth[m + 1 :])
-        gains[pair, order] = 0.5 * (forward + backward)
+    np.put_along_axis(gains, order, 0.5 * (forward + backward), axis=1)
     return gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(n_pairs)
 
 

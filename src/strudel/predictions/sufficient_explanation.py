@@ -60,8 +60,9 @@ class SufficientExplanation:
     def __repr__(self) -> str:
         values = ", ".join(f"{name} = {value}" for name, value in self.features.items())
         chance = f"{self.probability:.4g}"
-        if self.lower_bound < self.upper_bound:
-            chance = f"{self.lower_bound:.4g} to {self.upper_bound:.4g}"
+        ends = f"{self.lower_bound:.4g}", f"{self.upper_bound:.4g}"
+        if ends[0] != ends[1]:
+            chance = f"{ends[0]} to {ends[1]}"
         if not self.is_sufficient:
             size = "not sufficient, though it is all that is known"
         else:
