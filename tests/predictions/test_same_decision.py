@@ -24,6 +24,7 @@ from joint import (
     special_joint,
     special_mixtures,
 )
+from strategies import random_mixture
 from strudel.circuits.compile import compile_factorized
 from strudel.errors import CircuitPropertyError
 from strudel.learning.options import SearchOptions
@@ -35,6 +36,8 @@ from strudel.predictions.same_decision import (
     expected_same_decision_probability,
     same_decision_probability,
 )
+from strudel.queries.marginal import log_conditional
+from strudel.queries.moments import marginal_probabilities
 from strudel.queries.most_probable import SearchLimitWarning
 from strudel.trees.vtree import Vtree, balanced_vtree
 from worlds import PREDICTORS, World
@@ -68,6 +71,7 @@ def test_of_a_variable_against_enumeration(case, seed, threshold):
         assert p == approx(world.same_decision(row, hidden), rel=REL, abs=1e-14)
 
 
+@pytest.mark.compiled
 @settings(max_examples=25)
 @given(models_with_rows(7, 2, models), seeds, st.sampled_from(sorted(PREDICTORS)))
 def test_of_a_predictor_against_enumeration(case, seed, kind):
@@ -82,6 +86,7 @@ def test_of_a_predictor_against_enumeration(case, seed, kind):
             assert p == approx(world.same_decision(row, listed), rel=REL, abs=1e-14)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", sorted(PREDICTORS))
 @pytest.mark.parametrize("name", ["learned", "not deterministic", "figure 1", "one variable"])
 def test_of_a_predictor_under_mixtures(name, kind):
@@ -184,6 +189,7 @@ def test_without_hidden_variables_the_decision_stays():
     assert same_decision_probability(learned_circuit(1), 0, hidden=[]) == 1.0
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", sorted(PREDICTORS))
 def test_intervals_contain_the_truth_at_every_limit(kind):
     circuit = special_circuits()["learned 2"]
@@ -322,6 +328,50 @@ def test_hundreds_of_variables():
         for k in (1, 2)
     ]
     assert all(0.0 < p <= 1.0 + 1e-12 for p in gain)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_many_variables_against_all_states_of_the_hidden_ones(n_components):
+    rng = np.random.default_rng(2)
+    n_vars = 140
+    kind = rng.integers(0, 3, 300)
+    X = (rng.random((300, n_vars)) < rng.random((3, n_vars))[kind]).astype(np.uint8)
+    model, _ = learn_structure(X, search=SearchOptions(max_splits=150))
+    if n_components > 1:
+        model = random_mixture(model, n_components, rng)
+    n_split = 0
+    for case in range(8):
+        decided, *hidden = rng.permutation(n_vars)[:8].tolist()
+        row = np.where(rng.random(n_vars) < 0.05, X[case], NAN)
+        row[[decided, *hidden]] = NAN
+        states = np.repeat(row[np.newaxis], 2**7, axis=0)
+        states[:, hidden] = np.indices([2] * 7).reshape(7, -1).T
+        p = np.exp(log_conditional(model, states, row))
+        posterior = marginal_probabilities(model, states[p > 0.0])[:, decided]
+        now = marginal_probabilities(model, row)[decided]
+        threshold = float(np.quantile(posterior, 0.4)) + 1e-6
+        same = (posterior >= threshold) == (now >= threshold)
+        found = same_decision_probability(
+            model, decided, row, hidden=hidden, threshold=threshold, details=True
+        )
+        assert found.is_exact
+        assert found.probability == approx(p[p > 0.0][same].sum(), rel=REL)
+        n_split += found.n_nodes
+    assert n_split > 0
+
+
+@pytest.mark.parametrize("name", sorted(special_circuits()))
+def test_special_circuits(name):
+    circuit = special_circuits()[name]
+    joint = Joint(circuit)
+    world = World(joint, joint.states[:, 0])
+    hidden = list(range(1, circuit.n_vars, 2))
+    nothing = [NAN] * circuit.n_vars
+    for decision in (0, f"~{(circuit.feature_names or ('x0',))[0]}"):
+        found = same_decision_probability(circuit, decision, hidden=hidden, details=True)
+        assert found.probability == approx(world.same_decision(nothing, hidden), rel=REL)
+    assert found.expected == approx(1.0 - joint.p @ joint.states[:, 0])
 
 
 def test_independent_variables_never_change_a_decision():

@@ -128,6 +128,7 @@ def test_nothing_known_has_no_players():
     assert found.is_exact is True
 
 
+@pytest.mark.compiled
 def test_sampled_values_keep_the_sum_and_their_errors_are_honest():
     circuit = special_circuits()["learned 3"]
     predictor = forest(8, np.random.default_rng(1))

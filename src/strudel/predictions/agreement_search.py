@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -53,13 +53,13 @@ class SameLabels:
 
 
 class Agreement(NamedTuple):
-    """The probability that two decisions agree, per row of evidence."""
+    """How probable it is that two decisions agree; arrays where there are several rows."""
 
-    probability: FloatArray  # (n_rows,) the middle of the interval where it is not exact
-    lower_bound: FloatArray
-    upper_bound: FloatArray
-    is_exact: AnyArray  # whether the search ended before any limit
-    n_nodes: AnyArray  # partial assignments that had to be split
+    probability: Any  # the middle of the interval where it is not exact
+    lower_bound: Any
+    upper_bound: Any
+    is_exact: Any  # whether the search ended before any limit
+    n_nodes: Any  # partial assignments that had to be split
 
 
 def search_agreement(

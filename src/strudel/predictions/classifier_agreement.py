@@ -24,7 +24,7 @@ from strudel.predictions.agreement_search import OPEN, Agreement, search_agreeme
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
 from strudel.predictions.forms import EventForm
-from strudel.predictions.same_decision import MAX_NODES, warn_if_stopped
+from strudel.predictions.same_decision import MAX_NODES, plain, warn_if_stopped
 from strudel.queries.arguments import check_limits, given_rows
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
@@ -66,7 +66,7 @@ def classifier_agreement(
         interval that contains the truth, and a `SearchLimitWarning` says so.
     details : bool
         Whether to give an `Agreement`: `probability`, `lower_bound`, `upper_bound`, `is_exact` and
-        `n_nodes`, arrays with one entry per row.
+        `n_nodes`.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def classifier_agreement(
     found = Agreement(*(field[place] for field in found))
     warn_if_stopped(found, query)
     if details:
-        return found
+        return Agreement(*(plain(field[0]) for field in found)) if is_single else found
     return float(found.probability[0]) if is_single else found.probability
 
 

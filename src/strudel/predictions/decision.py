@@ -126,16 +126,19 @@ def form_of(model: Model, predictor: Any) -> Form:
     if is_number or (isinstance(predictor, str) and predictor in (names or ())):
         return _variable(model, int(variable_indices(model, predictor, "decision")[0]))
     form = predictor_of(predictor, model.n_vars, names)
-    if isinstance(form, EventForm) and form.event.kind == "variable":
-        return _variable(model, int(mentioned_variables(form)[0]))
+    if isinstance(form, EventForm):
+        event = form.event
+        is_not = event.kind == "not"
+        if (event.children[0] if is_not else event).kind == "variable":
+            return _variable(model, int(mentioned_variables(form)[0]), is_not)
     return form
 
 
-def _variable(model: Model, var: int) -> LinearForm:
-    """A variable as a sum of one: sums have better bounds than events."""
+def _variable(model: Model, var: int, is_not: bool = False) -> LinearForm:
+    """A variable, or its opposite, as a sum of one: sums have better bounds than events."""
     weight = np.zeros((model.n_vars, 1))
-    weight[var] = 1.0
-    return LinearForm(weight, np.zeros(1), output="probability")
+    weight[var] = -1.0 if is_not else 1.0
+    return LinearForm(weight, np.array([float(is_not)]), output="probability")
 
 
 def _cut(form: Form, threshold: float) -> float | None:

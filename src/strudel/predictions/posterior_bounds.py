@@ -251,6 +251,8 @@ def _pass_up(
                 if size > 0:
                     mine[2] = min(mine[2], part[2])
                     mine[3] = max(mine[3], part[3])
+            if mine[1] == 0.0:  # impossible: there is no expectation
+                mine[:] = 0.0
             top = max(top, mine[1])
         if var == NONE and top > 0.0:  # literals stand beside the sums of a leaf
             for k in range(p.vtree_first[v], p.vtree_first[v + 1]):

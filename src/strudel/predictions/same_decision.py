@@ -239,11 +239,11 @@ class _Case:
             found.n_nodes,
         )
         if self.is_single:
-            everything = tuple(_plain(field[0]) for field in everything)
+            everything = tuple(plain(field[0]) for field in everything)
         return SameDecision(*everything)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A number as Python's own."""
     return value.item() if isinstance(value, np.generic) else value
 
