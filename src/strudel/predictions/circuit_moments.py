@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.algebra.operands import columns_of, need_deterministic
 from strudel.algebra.pairs import MAX_PAIRS, find_pairs
@@ -151,38 +151,22 @@ def _block_moments(
     # Rows that begin with the same values, in the order of the vtree, share more.
     rank = np.lexsort(codes[:, circuit.vtree.order[::-1]].T)
     inverse = np.argsort(rank)
-    _shared_moments(
-        codes[rank],
-        block,
-        own_plan(circuit),
-        component_theta(mixture),
-        layout,
-        weights,
-        log_p,
-        cover,
-        mean,
-        central,
-        is_lost,
-    )
+    ranked, p, theta = codes[rank], own_plan(circuit), component_theta(mixture)
+    outputs: list[AnyArray] = [log_p, cover, mean, central, is_lost]
+
+    def run(part: slice) -> None:
+        _one_block(ranked[part], p, theta, layout, weights, *(array[part] for array in outputs))
+
+    run_blocks(run, len(codes), block)
     log_p, cover, mean, central = (array[inverse] for array in (log_p, cover, mean, central))
     is_lost = is_lost[inverse] | ~are_moderate(mixture.edge_log_theta)
     for row, c in np.argwhere(is_lost):
         # Given the row every sum adds up to one, and the row is in the parameters.
         own = parameters_in_logs(circuit, mixture.edge_log_theta[:, c], codes[row])
-        one = slice(row, row + 1), slice(c, c + 1)
-        _shared_moments(
-            np.full((1, circuit.n_vars), UNKNOWN, dtype=np.uint8),
-            1,
-            own_plan(circuit),
-            own[np.newaxis],
-            layout,
-            weights,
-            log_p[one],
-            cover[one],
-            mean[one],
-            central[one],
-            is_lost[one],
-        )
+        nothing = np.full((1, circuit.n_vars), UNKNOWN, dtype=np.uint8)
+        one = [np.zeros((1, 1, *array.shape[2:]), array.dtype) for array in outputs]
+        _one_block(nothing, p, own[np.newaxis], layout, weights, *one)
+        cover[row, c], mean[row, c], central[row, c] = (array[0, 0] for array in one[1:4])
         log_p[row, c] = _log_probabilities_in_logs(mixture, int(c), codes[row : row + 1])[0]
     cover = np.where(cover > 1.0 - NOTHING, 1.0, cover)
     weight = posterior(mixture, log_p)
@@ -194,38 +178,6 @@ def _block_moments(
             np.concatenate([central, np.zeros_like(central)], axis=1),
         ),
     )
-
-
-@parallel_kernel
-def _shared_moments(
-    codes: AnyArray,
-    block_rows: int,
-    p: Plan,
-    theta: FloatArray,
-    layout: _Layout,
-    weights: _Weights,
-    log_p: FloatArray,
-    cover: FloatArray,
-    mean: FloatArray,
-    central: FloatArray,
-    is_lost: AnyArray,
-) -> None:
-    """Fill all outputs, block by block."""
-    for block in prange((len(codes) + block_rows - 1) // block_rows):
-        start = np.int64(block) * block_rows  # the loop's own index is unsigned
-        part = slice(start, start + block_rows)
-        _one_block(
-            codes[part],
-            p,
-            theta,
-            layout,
-            weights,
-            log_p[part],
-            cover[part],
-            mean[part],
-            central[part],
-            is_lost[part],
-        )
 
 
 @kernel
