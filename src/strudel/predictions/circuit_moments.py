@@ -16,6 +16,7 @@ delta-ailerons with 11 to 44 of 55 bits unknown meet 8,000 edges of pairs each i
 from __future__ import annotations
 
 from math import comb
+from threading import local
 from typing import NamedTuple
 
 import numpy as np
@@ -154,8 +155,18 @@ def _block_moments(
     ranked, p, theta = codes[rank], own_plan(circuit), component_theta(mixture)
     outputs: list[AnyArray] = [log_p, cover, mean, central, is_lost]
 
+    buffers = local()
+
     def run(part: slice) -> None:
-        _one_block(ranked[part], p, theta, layout, weights, *(array[part] for array in outputs))
+        patterns = find_patterns(ranked[part], p)
+        node_at, n_cells = _lay_cells(patterns, layout)
+        size = n_cells * (1 + n_outputs * order)
+        # Memory is used again: taking it anew for every block doubled the time.
+        if not hasattr(buffers, "room") or buffers.room.size < size:
+            buffers.room = np.empty(size)
+        room = buffers.room[:size]
+        parts = (array[part] for array in outputs)
+        _one_block(patterns, p, theta, layout, weights, node_at, n_cells, room, *parts)
 
     run_blocks(run, len(codes), block)
     log_p, cover, mean, central = (array[inverse] for array in (log_p, cover, mean, central))
@@ -163,9 +174,11 @@ def _block_moments(
     for row, c in np.argwhere(is_lost):
         # Given the row every sum adds up to one, and the row is in the parameters.
         own = parameters_in_logs(circuit, mixture.edge_log_theta[:, c], codes[row])
-        nothing = np.full((1, circuit.n_vars), UNKNOWN, dtype=np.uint8)
+        patterns = find_patterns(np.full((1, circuit.n_vars), UNKNOWN, dtype=np.uint8), p)
+        node_at, n_cells = _lay_cells(patterns, layout)
+        room = np.empty(n_cells * (1 + n_outputs * order))
         one = [np.zeros((1, 1, *array.shape[2:]), array.dtype) for array in outputs]
-        _one_block(nothing, p, own[np.newaxis], layout, weights, *one)
+        _one_block(patterns, p, own[np.newaxis], layout, weights, node_at, n_cells, room, *one)
         cover[row, c], mean[row, c], central[row, c] = (array[0, 0] for array in one[1:4])
         log_p[row, c] = _log_probabilities_in_logs(mixture, int(c), codes[row : row + 1])[0]
     cover = np.where(cover > 1.0 - NOTHING, 1.0, cover)
@@ -181,12 +194,27 @@ def _block_moments(
 
 
 @kernel
+def _lay_cells(patterns: Patterns, layout: _Layout) -> tuple[AnyArray, int]:
+    """Where the patterns of every pair start, and how many there are in all."""
+    node_at = np.zeros(len(layout.node_edges) - 1, dtype=np.int64)
+    total = 0
+    for v in range(len(layout.vtree_first) - 1):
+        for k in range(layout.vtree_first[v], layout.vtree_first[v + 1]):
+            node_at[layout.nodes[k]] = total
+            total += patterns.first[v + 1] - patterns.first[v]
+    return node_at, total
+
+
+@kernel
 def _one_block(
-    codes: AnyArray,
+    patterns: Patterns,
     p: Plan,
     theta: FloatArray,
     layout: _Layout,
     weights: _Weights,
+    node_at: AnyArray,
+    n_cells: int,
+    cells: FloatArray,
     log_p: FloatArray,
     cover: FloatArray,
     mean: FloatArray,
@@ -195,15 +223,20 @@ def _one_block(
 ) -> None:
     """One pass over the model and one over the pairs per component."""
     n_moments, n_outputs = central.shape[2:]
-    patterns = find_patterns(codes, p)
     values = values_of(patterns, p)
-    room = _room(patterns, layout, n_outputs, n_moments)
+    first, second = n_cells, n_cells * (1 + n_outputs)
+    room = _Room(
+        node_at,
+        cells[:first],
+        cells[first:second].reshape(n_outputs, n_cells),
+        cells[second:].reshape(n_outputs, n_moments, n_cells),
+    )
     root, top = len(p.node_edges) - 2, len(layout.node_edges) - 2
     last = patterns.first[len(p.vtree_var) - 1]
     for c in range(len(theta)):
         pass_patterns(patterns, p, theta[c], values)
         _pass_pairs(patterns, p, theta[c], values, layout, weights, room)
-        for s in range(len(codes)):
+        for s in range(len(log_p)):
             u = patterns.row[len(p.vtree_var) - 1, s]
             whole = values.value[values.node_at[root] + u]
             log_p[s, c] = log_of(whole, values.exponent[last + u])
@@ -215,22 +248,6 @@ def _one_block(
                     mean[s, c, o] = room.mean[o, at]
                     for m in range(n_moments):
                         central[s, c, m, o] = room.central[o, m, at]
-
-
-@kernel
-def _room(patterns: Patterns, layout: _Layout, n_outputs: int, n_moments: int) -> _Room:
-    node_at = np.zeros(len(layout.node_edges) - 1, dtype=np.int64)
-    total = 0
-    for v in range(len(layout.vtree_first) - 1):
-        for k in range(layout.vtree_first[v], layout.vtree_first[v + 1]):
-            node_at[layout.nodes[k]] = total
-            total += patterns.first[v + 1] - patterns.first[v]
-    return _Room(
-        node_at,
-        np.empty(total),
-        np.empty((n_outputs, total)),
-        np.empty((n_outputs, n_moments, total)),
-    )
 
 
 @kernel
@@ -293,8 +310,8 @@ def _multiply(
     theta: float,
     l: int,
     r: int,
-    left: IntArray,
-    right: IntArray,
+    left: AnyArray,
+    right: AnyArray,
     values: Values,
     room: _Room,
     part: FloatArray,
@@ -314,8 +331,8 @@ def _multiply(
 def _central(
     n: int,
     o: int,
-    left: IntArray,
-    right: IntArray,
+    left: AnyArray,
+    right: AnyArray,
     edge_theta: FloatArray,
     values: Values,
     layout: _Layout,

@@ -38,6 +38,8 @@ from strudel.queries.passes import Plan, are_moderate, log_of
 
 BLOCK_CELLS = 2**22  # per row or question and component, made at a time
 MOST_ROWS = 128  # in a block, so that all threads have work
+MOST_VALUES = 2**23  # of the questions about one row that share a pass, unless they are few
+FEWEST_QUESTIONS = 32
 
 
 def ask(
@@ -148,14 +150,31 @@ def _ask_block(
                 log_asked[first:last, c] = -np.inf
                 continue
             own, own_theta = _take_out(s, patterns, values, p, theta[c], is_met)
-            mine = find_patterns(asked[first:last], own)
-            found = values_of(mine, own)
-            pass_patterns(mine, own, own_theta, found)
-            top, at = mine.first[n_vtree - 1], found.node_at[len(own.node_edges) - 2]
-            for i in range(last - first):
-                w = mine.row[n_vtree - 1, i]
-                log_asked[first + i, c] = log_of(found.value[at + w], found.exponent[top + w])
-                is_asked_lost[first + i, c] = found.is_lost[top + w]
+            step = max(FEWEST_QUESTIONS, MOST_VALUES // len(own.node_edges))
+            for at in range(first, last, step):
+                _answer(
+                    asked[at : min(at + step, last)],
+                    own,
+                    own_theta,
+                    log_asked[at:, c],
+                    is_asked_lost[at:, c],
+                )
+
+
+@kernel
+def _answer(
+    asked: AnyArray, p: Plan, edge_theta: FloatArray, log_asked: FloatArray, is_lost: AnyArray
+) -> None:
+    """Fill the log-probabilities of some questions about one row."""
+    patterns = find_patterns(asked, p)
+    values = values_of(patterns, p)
+    pass_patterns(patterns, p, edge_theta, values)
+    top = len(p.vtree_var) - 1
+    at = values.node_at[len(p.node_edges) - 2]
+    for i in range(len(asked)):
+        u = patterns.row[top, i]
+        log_asked[i] = log_of(values.value[at + u], values.exponent[patterns.first[top] + u])
+        is_lost[i] = values.is_lost[patterns.first[top] + u]
 
 
 @kernel
