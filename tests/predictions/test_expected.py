@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 from sklearn import ensemble, linear_model, tree
+from threadpoolctl import threadpool_limits
 
 import oracle
 import strategies
@@ -19,9 +21,16 @@ from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import CircuitPropertyError
+from strudel.predictions import circuit_moments, enumeration, leaf_moments, patterns, questions
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.predictions.forms import LinearForm
 from strudel.trees.vtree import balanced_vtree, random_vtree
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    with threadpool_limits(1):
+        yield
 
 
 def completions(model, row):
@@ -336,8 +345,47 @@ def test_wrong_questions_are_refused():
         expected_prediction(circuit, line, {}, output="odds")
     with pytest.raises(ValueError, match="n_samples must be 2 or more"):
         expected_prediction(circuit, line, {}, n_samples=1)
+    with pytest.raises(ValueError, match="max_states must be 1 or more, but is 0"):
+        expected_prediction(circuit, line, {}, max_states=0)
     with pytest.raises(ValueError, match="has 3 features, but"):
         expected_prediction(circuit, line, [[1, 0, 1]])
+
+
+def test_circuits_out_of_normal_form_answer_what_needs_no_vtree():
+    circuit = figure_1_circuit()
+    left, right = circuit.edge_left.copy(), circuit.edge_right.copy()
+    edge = circuit.node_edges[circuit.root]
+    left[edge], right[edge] = right[edge], left[edge]
+    swapped = replace(circuit, edge_left=left, edge_right=right)
+    assert not swapped.is_in_normal_form
+    row = [np.nan, 1, np.nan, np.nan]
+    for predictor in (linear_model.Ridge(), forest()):
+        predictor.fit(ROWS[:, :4], TARGET)
+        wanted = expected_prediction(circuit, predictor, row)
+        assert expected_prediction(swapped, predictor, row) == pytest.approx(wanted)
+    with pytest.raises(CircuitPropertyError, match="expected_prediction"):
+        expected_prediction(swapped, random_predictor(circuit, np.random.default_rng(0)), row)
+
+
+def test_many_questions_and_rows_are_taken_in_blocks(monkeypatch):
+    circuit = compile_factorized(random_vtree(6, np.random.default_rng(0)))
+    rows = np.where(np.random.default_rng(0).random(ROWS.shape) < 0.5, np.nan, ROWS)
+    predictor = forest().fit(ROWS, TARGET)
+    own = random_predictor(circuit, np.random.default_rng(0))
+    wanted = expected_prediction(circuit, predictor, rows)
+    of_own = expected_prediction(circuit, own, rows)
+    for module, name in (
+        (leaf_moments, "BLOCK_CELLS"),
+        (circuit_moments, "BLOCK_CELLS"),
+        (questions, "BLOCK_CELLS"),
+        (enumeration, "BLOCK_CELLS"),
+    ):
+        monkeypatch.setattr(module, name, 10)
+    monkeypatch.setattr(questions, "MOST_ROWS", 3)
+    monkeypatch.setattr(patterns, "MOST_ROWS", 3)
+    monkeypatch.setattr(patterns, "FEWEST_ROWS", 2)
+    assert np.array_equal(expected_prediction(circuit, predictor, rows), wanted)
+    assert np.array_equal(expected_prediction(circuit, own, rows), of_own)
 
 
 # What is not exact

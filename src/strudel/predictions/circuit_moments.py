@@ -16,11 +16,12 @@ delta-ailerons with 11 to 44 of 55 bits unknown meet 8,000 edges of pairs each i
 from __future__ import annotations
 
 from math import comb
+from threading import local
 from typing import NamedTuple
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.algebra.operands import columns_of, need_deterministic
 from strudel.algebra.pairs import MAX_PAIRS, find_pairs
@@ -151,38 +152,34 @@ def _block_moments(
     # Rows that begin with the same values, in the order of the vtree, share more.
     rank = np.lexsort(codes[:, circuit.vtree.order[::-1]].T)
     inverse = np.argsort(rank)
-    _shared_moments(
-        codes[rank],
-        block,
-        own_plan(circuit),
-        component_theta(mixture),
-        layout,
-        weights,
-        log_p,
-        cover,
-        mean,
-        central,
-        is_lost,
-    )
+    ranked, p, theta = codes[rank], own_plan(circuit), component_theta(mixture)
+    outputs: list[AnyArray] = [log_p, cover, mean, central, is_lost]
+
+    buffers = local()
+
+    def run(part: slice) -> None:
+        patterns = find_patterns(ranked[part], p)
+        node_at, n_cells = _lay_cells(patterns, layout)
+        size = n_cells * (1 + n_outputs * order)
+        # Memory is used again: taking it anew for every block doubled the time.
+        if not hasattr(buffers, "room") or buffers.room.size < size:
+            buffers.room = np.empty(size)
+        room = buffers.room[:size]
+        parts = (array[part] for array in outputs)
+        _one_block(patterns, p, theta, layout, weights, node_at, n_cells, room, *parts)
+
+    run_blocks(run, len(codes), block)
     log_p, cover, mean, central = (array[inverse] for array in (log_p, cover, mean, central))
     is_lost = is_lost[inverse] | ~are_moderate(mixture.edge_log_theta)
     for row, c in np.argwhere(is_lost):
         # Given the row every sum adds up to one, and the row is in the parameters.
         own = parameters_in_logs(circuit, mixture.edge_log_theta[:, c], codes[row])
-        one = slice(row, row + 1), slice(c, c + 1)
-        _shared_moments(
-            np.full((1, circuit.n_vars), UNKNOWN, dtype=np.uint8),
-            1,
-            own_plan(circuit),
-            own[np.newaxis],
-            layout,
-            weights,
-            log_p[one],
-            cover[one],
-            mean[one],
-            central[one],
-            is_lost[one],
-        )
+        patterns = find_patterns(np.full((1, circuit.n_vars), UNKNOWN, dtype=np.uint8), p)
+        node_at, n_cells = _lay_cells(patterns, layout)
+        room = np.empty(n_cells * (1 + n_outputs * order))
+        one = [np.zeros((1, 1, *array.shape[2:]), array.dtype) for array in outputs]
+        _one_block(patterns, p, own[np.newaxis], layout, weights, node_at, n_cells, room, *one)
+        cover[row, c], mean[row, c], central[row, c] = (array[0, 0] for array in one[1:4])
         log_p[row, c] = _log_probabilities_in_logs(mixture, int(c), codes[row : row + 1])[0]
     cover = np.where(cover > 1.0 - NOTHING, 1.0, cover)
     weight = posterior(mixture, log_p)
@@ -196,45 +193,28 @@ def _block_moments(
     )
 
 
-@parallel_kernel
-def _shared_moments(
-    codes: AnyArray,
-    block_rows: int,
-    p: Plan,
-    theta: FloatArray,
-    layout: _Layout,
-    weights: _Weights,
-    log_p: FloatArray,
-    cover: FloatArray,
-    mean: FloatArray,
-    central: FloatArray,
-    is_lost: AnyArray,
-) -> None:
-    """Fill all outputs, block by block."""
-    for block in prange((len(codes) + block_rows - 1) // block_rows):
-        start = np.int64(block) * block_rows  # the loop's own index is unsigned
-        part = slice(start, start + block_rows)
-        _one_block(
-            codes[part],
-            p,
-            theta,
-            layout,
-            weights,
-            log_p[part],
-            cover[part],
-            mean[part],
-            central[part],
-            is_lost[part],
-        )
+@kernel
+def _lay_cells(patterns: Patterns, layout: _Layout) -> tuple[AnyArray, int]:
+    """Where the patterns of every pair start, and how many there are in all."""
+    node_at = np.zeros(len(layout.node_edges) - 1, dtype=np.int64)
+    total = 0
+    for v in range(len(layout.vtree_first) - 1):
+        for k in range(layout.vtree_first[v], layout.vtree_first[v + 1]):
+            node_at[layout.nodes[k]] = total
+            total += patterns.first[v + 1] - patterns.first[v]
+    return node_at, total
 
 
 @kernel
 def _one_block(
-    codes: AnyArray,
+    patterns: Patterns,
     p: Plan,
     theta: FloatArray,
     layout: _Layout,
     weights: _Weights,
+    node_at: AnyArray,
+    n_cells: int,
+    cells: FloatArray,
     log_p: FloatArray,
     cover: FloatArray,
     mean: FloatArray,
@@ -243,15 +223,20 @@ def _one_block(
 ) -> None:
     """One pass over the model and one over the pairs per component."""
     n_moments, n_outputs = central.shape[2:]
-    patterns = find_patterns(codes, p)
     values = values_of(patterns, p)
-    room = _room(patterns, layout, n_outputs, n_moments)
+    first, second = n_cells, n_cells * (1 + n_outputs)
+    room = _Room(
+        node_at,
+        cells[:first],
+        cells[first:second].reshape(n_outputs, n_cells),
+        cells[second:].reshape(n_outputs, n_moments, n_cells),
+    )
     root, top = len(p.node_edges) - 2, len(layout.node_edges) - 2
     last = patterns.first[len(p.vtree_var) - 1]
     for c in range(len(theta)):
         pass_patterns(patterns, p, theta[c], values)
         _pass_pairs(patterns, p, theta[c], values, layout, weights, room)
-        for s in range(len(codes)):
+        for s in range(len(log_p)):
             u = patterns.row[len(p.vtree_var) - 1, s]
             whole = values.value[values.node_at[root] + u]
             log_p[s, c] = log_of(whole, values.exponent[last + u])
@@ -263,22 +248,6 @@ def _one_block(
                     mean[s, c, o] = room.mean[o, at]
                     for m in range(n_moments):
                         central[s, c, m, o] = room.central[o, m, at]
-
-
-@kernel
-def _room(patterns: Patterns, layout: _Layout, n_outputs: int, n_moments: int) -> _Room:
-    node_at = np.zeros(len(layout.node_edges) - 1, dtype=np.int64)
-    total = 0
-    for v in range(len(layout.vtree_first) - 1):
-        for k in range(layout.vtree_first[v], layout.vtree_first[v + 1]):
-            node_at[layout.nodes[k]] = total
-            total += patterns.first[v + 1] - patterns.first[v]
-    return _Room(
-        node_at,
-        np.empty(total),
-        np.empty((n_outputs, total)),
-        np.empty((n_outputs, n_moments, total)),
-    )
 
 
 @kernel
@@ -341,8 +310,8 @@ def _multiply(
     theta: float,
     l: int,
     r: int,
-    left: IntArray,
-    right: IntArray,
+    left: AnyArray,
+    right: AnyArray,
     values: Values,
     room: _Room,
     part: FloatArray,
@@ -362,8 +331,8 @@ def _multiply(
 def _central(
     n: int,
     o: int,
-    left: IntArray,
-    right: IntArray,
+    left: AnyArray,
+    right: AnyArray,
     edge_theta: FloatArray,
     values: Values,
     layout: _Layout,

@@ -116,6 +116,7 @@ def expected_prediction(
         raise ValueError(f"moment must be a whole number, 1 or more, but is {moment!r}.")
     if n_samples is not None and not n_samples >= 2:
         raise ValueError(f"n_samples must be 2 or more, or None, but is {n_samples!r}.")
+    _check_limits(max_states, max_pairs)
     task = _prepare(model, predictor, X, output, "expected_prediction")
     moments, is_open = _exact(task, int(moment), max_states, max_pairs)
     value = moments.raw(int(moment))
@@ -160,10 +161,17 @@ def prediction_variance(
     >>> round(prediction_variance(figure_1_circuit(), line, {}), 4)  # 9 * 0.6 * 0.4
     2.16
     """
+    _check_limits(max_states, max_pairs)
     task = _prepare(model, predictor, X, output, "prediction_variance")
     moments, is_open = _exact(task, 2, max_states, max_pairs)
     _raise_if_open(task, is_open, max_states)
     return _shaped(task, np.maximum(moments.central[:, 0], 0.0))
+
+
+def _check_limits(max_states: int, max_pairs: int) -> None:
+    for name, limit in (("max_states", max_states), ("max_pairs", max_pairs)):
+        if not limit >= 1:
+            raise ValueError(f"{name} must be 1 or more, but is {limit!r}.")
 
 
 class _Task(NamedTuple):

@@ -46,7 +46,8 @@ def leaf_moments(
     for start in range(0, len(codes), block):
         part = slice(start, start + block)
         log_p[part], questions, chance = _leaf_chances(model, form, codes[part], query)
-        mean[part] = chance @ form.leaf_value
+        # Not a matrix product, whose last digits depend on how many rows there are.
+        mean[part] = np.einsum("rl,lo->ro", chance, form.leaf_value)
         if order > 1 and form.n_trees == 1:
             apart = form.leaf_value - mean[part, np.newaxis]
             for k in range(2, order + 1):
@@ -122,7 +123,7 @@ def _find_questions(
                 code = row[literal // 2]
                 if code == UNKNOWN:
                     n_unknown += 1
-                    mixed += (literal + 1) * (literal + 1) * 2654435761  # in any order
+                    mixed += (literal + 1) * 2654435761 & 0x7FFFFFFF  # in any order
                 elif code != literal % 2:
                     is_possible = False
                     break

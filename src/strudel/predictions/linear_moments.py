@@ -28,7 +28,8 @@ def linear_moments(
     if order == 1:
         log_p, ones = literal_probabilities(model, codes, query)
         nothing = np.empty((len(codes), 0, form.n_outputs))
-        return log_p, Moments(ones @ form.weight + form.bias, nothing)
+        # Not a matrix product, whose last digits depend on how many rows there are.
+        return log_p, Moments(np.einsum("rv,vo->ro", ones, form.weight) + form.bias, nothing)
     structure = compile_factorized(model.vtree)
     weight = np.zeros((2 * form.n_vars, form.n_outputs))
     weight[1::2] = form.weight

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.predictions.patterns import (
@@ -38,6 +38,8 @@ from strudel.queries.passes import Plan, are_moderate, log_of
 
 BLOCK_CELLS = 2**22  # per row or question and component, made at a time
 MOST_ROWS = 128  # in a block, so that all threads have work
+MOST_VALUES = 2**23  # of the questions about one row that share a pass, unless they are few
+FEWEST_QUESTIONS = 32
 
 
 def ask(
@@ -83,18 +85,23 @@ def _ask(
     is_lost = np.ones((len(codes), k), dtype=np.bool_)
     is_asked_lost = np.ones((len(asked), k), dtype=np.bool_)
     if _is_fit(circuit, query):
-        _ask_blocks(
-            np.ascontiguousarray(codes),
-            asked_start,
-            np.ascontiguousarray(asked),
-            min(MOST_ROWS, rows_per_block(circuit.n_nodes, len(codes))),
-            own_plan(circuit),
-            component_theta(mixture),
-            log_p,
-            log_asked,
-            is_lost,
-            is_asked_lost,
-        )
+        p, theta = own_plan(circuit), component_theta(mixture)
+
+        def run(part: slice) -> None:
+            _ask_block(
+                codes[part],
+                asked_start[part.start : part.stop + 1],
+                asked,
+                p,
+                theta,
+                log_p[part],
+                log_asked,
+                is_lost[part],
+                is_asked_lost,
+            )
+
+        block = min(MOST_ROWS, rows_per_block(circuit.n_nodes, len(codes)))
+        run_blocks(run, len(codes), block)
         is_lost |= ~are_moderate(mixture.edge_log_theta)
         is_asked_lost |= ~are_moderate(mixture.edge_log_theta)
     for found, lost, rows in ((log_p, is_lost, codes), (log_asked, is_asked_lost, asked)):
@@ -110,43 +117,9 @@ def _ask(
     return log_mean(mixture, log_p), np.einsum("qc,qc->q", weight[asked_row], ratio)
 
 
-@parallel_kernel
-def _ask_blocks(
-    codes: AnyArray,
-    asked_start: AnyArray,
-    asked: AnyArray,
-    block_rows: int,
-    p: Plan,
-    theta: FloatArray,
-    log_p: FloatArray,
-    log_asked: FloatArray,
-    is_lost: AnyArray,
-    is_asked_lost: AnyArray,
-) -> None:
-    """Fill all outputs, block by block."""
-    for block in prange((len(codes) + block_rows - 1) // block_rows):
-        start = int(np.int64(block)) * block_rows  # the loop's own index is unsigned
-        stop = int(min(start + block_rows, len(codes)))
-        _ask_block(
-            codes,
-            start,
-            stop,
-            asked_start,
-            asked,
-            p,
-            theta,
-            log_p,
-            log_asked,
-            is_lost,
-            is_asked_lost,
-        )
-
-
 @kernel
 def _ask_block(
     codes: AnyArray,
-    start: int,
-    stop: int,
     asked_start: AnyArray,
     asked: AnyArray,
     p: Plan,
@@ -157,14 +130,14 @@ def _ask_block(
     is_asked_lost: AnyArray,
 ) -> None:
     """One pass for the rows of a block; then, row by row, one for the questions."""
-    patterns = find_patterns(codes[start:stop], p)
+    patterns = find_patterns(codes, p)
     values = values_of(patterns, p)
     n_vtree, root = len(p.vtree_var), len(p.node_edges) - 2
     is_met = np.zeros(root + 1, dtype=np.bool_)
     for c in range(len(theta)):
         pass_patterns(patterns, p, theta[c], values)
-        for s in range(start, stop):
-            u = patterns.row[n_vtree - 1, s - start]
+        for s in range(len(codes)):
+            u = patterns.row[n_vtree - 1, s]
             value = values.value[values.node_at[root] + u]
             exponent = values.exponent[patterns.first[n_vtree - 1] + u]
             log_p[s, c] = log_of(value, exponent)
@@ -176,15 +149,32 @@ def _ask_block(
             if value == 0.0:
                 log_asked[first:last, c] = -np.inf
                 continue
-            own, own_theta = _take_out(s - start, patterns, values, p, theta[c], is_met)
-            mine = find_patterns(asked[first:last], own)
-            found = values_of(mine, own)
-            pass_patterns(mine, own, own_theta, found)
-            top, at = mine.first[n_vtree - 1], found.node_at[len(own.node_edges) - 2]
-            for i in range(last - first):
-                w = mine.row[n_vtree - 1, i]
-                log_asked[first + i, c] = log_of(found.value[at + w], found.exponent[top + w])
-                is_asked_lost[first + i, c] = found.is_lost[top + w]
+            own, own_theta = _take_out(s, patterns, values, p, theta[c], is_met)
+            step = max(FEWEST_QUESTIONS, MOST_VALUES // len(own.node_edges))
+            for at in range(first, last, step):
+                _answer(
+                    asked[at : min(at + step, last)],
+                    own,
+                    own_theta,
+                    log_asked[at:, c],
+                    is_asked_lost[at:, c],
+                )
+
+
+@kernel
+def _answer(
+    asked: AnyArray, p: Plan, edge_theta: FloatArray, log_asked: FloatArray, is_lost: AnyArray
+) -> None:
+    """Fill the log-probabilities of some questions about one row."""
+    patterns = find_patterns(asked, p)
+    values = values_of(patterns, p)
+    pass_patterns(patterns, p, edge_theta, values)
+    top = len(p.vtree_var) - 1
+    at = values.node_at[len(p.node_edges) - 2]
+    for i in range(len(asked)):
+        u = patterns.row[top, i]
+        log_asked[i] = log_of(values.value[at + u], values.exponent[patterns.first[top] + u])
+        is_lost[i] = values.is_lost[patterns.first[top] + u]
 
 
 @kernel
