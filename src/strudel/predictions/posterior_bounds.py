@@ -161,7 +161,7 @@ def _posterior_bounds(
     low: FloatArray,
     high: FloatArray,
 ) -> None:
-    """One pass up per row."""
+    """One pass up per row; what a row has in common with the one before it is kept."""
     n_nodes = len(p.node_edges) - 1
     n_chunks = min(len(codes), 16)
     widest = 1
@@ -172,9 +172,14 @@ def _posterior_bounds(
         state = np.zeros((n_nodes, 4))
         items = np.empty((widest, 4))
         words = np.empty((3, one.shape[1]), dtype=np.uint64)
-        for s in range(np.int64(chunk), len(codes), n_chunks):
+        is_new = np.ones(len(p.vtree_var), dtype=np.bool_)
+        first, last = len(codes) * chunk // n_chunks, len(codes) * (chunk + 1) // n_chunks
+        for s in range(first, last):
+            if s > first:
+                _find_new(codes[s - 1], codes[s], p, is_new)
             _pass_up(
                 codes[s],
+                is_new,
                 p,
                 edge_theta,
                 is_open,
@@ -192,8 +197,20 @@ def _posterior_bounds(
 
 
 @kernel
+def _find_new(before: ByteArray, codes: ByteArray, p: Plan, is_new: AnyArray) -> None:
+    """Mark the vtree nodes below which two rows differ."""
+    for v in range(len(is_new)):
+        var = p.vtree_var[v]
+        if var != NONE:
+            is_new[v] = codes[var] != before[var]
+        else:
+            is_new[v] = is_new[p.vtree_left[v]] or is_new[p.vtree_right[v]]
+
+
+@kernel
 def _pass_up(
     codes: ByteArray,
+    is_new: AnyArray,
     p: Plan,
     edge_theta: FloatArray,
     is_open: AnyArray,
@@ -216,6 +233,8 @@ def _pass_up(
         if codes[var] == UNKNOWN and is_open[var]:
             free[place[var] // 64] |= np.uint64(1) << np.uint64(place[var] % 64)
     for v in range(len(p.vtree_var)):
+        if not is_new[v]:
+            continue
         var = p.vtree_var[v]
         if var != NONE:
             for x in range(2):
