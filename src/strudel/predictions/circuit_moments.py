@@ -260,113 +260,126 @@ def _pass_pairs(
     weights: _Weights,
     room: _Room,
 ) -> None:
-    """Fill `room`, from the literals up."""
+    """Fill `room`, from the literals up.
+
+    Arrays are taken out of their tuples once: the compiler counts references where they are handed
+    on, which costs more than a pair with few patterns.
+    """
+    first, nodes, node_edges = layout.vtree_first, layout.nodes, layout.node_edges
+    edge_left, edge_right = layout.edge_left, layout.edge_right
+    edge_p, edge_q = layout.edge_p, layout.edge_q
+    node_at, value, mean = room.node_at, room.value, room.mean
+    model_at, model_value = values.node_at, values.value
+    edge_weight, literal_weight = weights.edge, weights.literal
     n_outputs, n_moments, _ = room.central.shape
+    part = np.empty(len(patterns.row[0]))
     for v in range(len(p.vtree_var)):
         start, width = patterns.first[v], patterns.first[v + 1] - patterns.first[v]
         left, right = patterns.left[start : start + width], patterns.right[start : start + width]
         scale = values.scale[start : start + width]
-        part = np.empty(width)
-        for k in range(layout.vtree_first[v], layout.vtree_first[v + 1]):
-            n = layout.nodes[k]
-            at = room.node_at[n]
-            mine = room.value[at : at + width]
-            mine[:] = 0.0
-            for o in range(n_outputs):
-                room.mean[o, at : at + width] = 0.0
-            for e in range(layout.node_edges[n], layout.node_edges[n + 1]):
-                l, r = layout.edge_left[e], layout.edge_right[e]
-                f = layout.edge_p[e]
+        for k in range(first[v], first[v + 1]):
+            n = nodes[k]
+            at = node_at[n]
+            mine = value[at : at + width]
+            for u in range(width):
+                mine[u] = 0.0
+                for o in range(n_outputs):
+                    mean[o, at + u] = 0.0
+            for e in range(node_edges[n], node_edges[n + 1]):
+                l, r, f, g = edge_left[e], edge_right[e], edge_p[e], edge_q[e]
                 theta = edge_theta[f] if f < len(edge_theta) else 1.0
                 if theta == 0.0:
                     continue
-                _multiply(theta, l, r, left, right, values, room, part)
+                if r == NONE:
+                    literal = model_value[model_at[l] :]
+                    for u in range(width):
+                        part[u] = theta * literal[u]
+                        mine[u] += part[u]
+                    for o in range(n_outputs):
+                        weight = edge_weight[g, o] + literal_weight[l, o]
+                        for u in range(width):
+                            mean[o, at + u] += part[u] * weight
+                    continue
+                below, beside = value[node_at[l] :], value[node_at[r] :]
+                for u in range(width):
+                    part[u] = theta * below[left[u]] * beside[right[u]]
                 for u in range(width):
                     mine[u] += part[u]
                 for o in range(n_outputs):
-                    weight = weights.edge[layout.edge_q[e], o]
-                    mean = room.mean[o, at : at + width]
-                    if r == NONE:
-                        weight += weights.literal[l, o]
-                        for u in range(width):
-                            mean[u] += part[u] * weight
-                    else:
-                        below = room.mean[o, room.node_at[l] :]
-                        beside = room.mean[o, room.node_at[r] :]
-                        for u in range(width):
-                            mean[u] += part[u] * (weight + below[left[u]] + beside[right[u]])
+                    weight, one = edge_weight[g, o], mean[o, at : at + width]
+                    below, beside = mean[o, node_at[l] :], mean[o, node_at[r] :]
+                    for u in range(width):
+                        one[u] += part[u] * (weight + below[left[u]] + beside[right[u]])
             for o in range(n_outputs):
-                mean = room.mean[o, at : at + width]
+                one = mean[o, at : at + width]
                 for u in range(width):
-                    mean[u] = mean[u] / mine[u] if mine[u] > 0.0 else 0.0
-                if n_moments:
-                    _central(n, o, left, right, edge_theta, values, layout, weights, room, part)
+                    one[u] = one[u] / mine[u] if mine[u] > 0.0 else 0.0
+            if n_moments:
+                for o in range(n_outputs):
+                    _central(
+                        n,
+                        left,
+                        right,
+                        edge_theta,
+                        model_at,
+                        model_value,
+                        layout,
+                        edge_weight[:, o],
+                        literal_weight[:, o],
+                        weights.binomial,
+                        node_at,
+                        value,
+                        mean[o],
+                        room.central[o],
+                    )
             for u in range(width):
                 mine[u] *= scale[u]
 
 
 @kernel
-def _multiply(
-    theta: float,
-    l: int,
-    r: int,
-    left: AnyArray,
-    right: AnyArray,
-    values: Values,
-    room: _Room,
-    part: FloatArray,
-) -> None:
-    """Fill `part` with the value of a product for every pattern."""
-    if r == NONE:
-        below = values.value[values.node_at[l] :]
-        for u in range(len(part)):
-            part[u] = theta * below[u]
-    else:
-        below, beside = room.value[room.node_at[l] :], room.value[room.node_at[r] :]
-        for u in range(len(part)):
-            part[u] = theta * below[left[u]] * beside[right[u]]
-
-
-@kernel
 def _central(
     n: int,
-    o: int,
     left: AnyArray,
     right: AnyArray,
     edge_theta: FloatArray,
-    values: Values,
+    model_at: AnyArray,
+    model_value: FloatArray,
     layout: _Layout,
-    weights: _Weights,
-    room: _Room,
-    part: FloatArray,
+    edge_weight: FloatArray,
+    literal_weight: FloatArray,
+    binomial: FloatArray,
+    node_at: AnyArray,
+    value: FloatArray,
+    mean: FloatArray,
+    central: FloatArray,
 ) -> None:
     """Fill the central moments of a pair, whose value is not scaled yet."""
-    width, n_moments, binomial = len(part), room.central.shape[1], weights.binomial
-    at = room.node_at[n]
-    mean, central = room.mean[o], room.central[o]
+    width, n_moments, at = len(left), len(central), node_at[n]
     for m in range(n_moments):
-        central[m, at : at + width] = 0.0
+        for u in range(width):
+            central[m, at + u] = 0.0
     for e in range(layout.node_edges[n], layout.node_edges[n + 1]):
         l, r, f = layout.edge_left[e], layout.edge_right[e], layout.edge_p[e]
         theta = edge_theta[f] if f < len(edge_theta) else 1.0
+        weight = edge_weight[layout.edge_q[e]]
         if theta == 0.0:
             continue
-        _multiply(theta, l, r, left, right, values, room, part)
-        weight = weights.edge[layout.edge_q[e], o]
-        l_at, r_at = np.int64(0), np.int64(0)
-        if r == NONE:
-            weight += weights.literal[l, o]
-        else:
-            l_at, r_at = room.node_at[l], room.node_at[r]
         for u in range(width):
-            if part[u] == 0.0:
+            if value[at + u] == 0.0:
                 continue
-            apart = weight - mean[at + u]
             a, b = np.int64(0), np.int64(0)
-            if r != NONE:
-                a, b = l_at + left[u], r_at + right[u]
-                apart += mean[a] + mean[b]
-            share = part[u] / room.value[at + u]
+            if r == NONE:
+                part = theta * model_value[model_at[l] + u]
+                apart = weight + literal_weight[l] - mean[at + u]
+            else:
+                a, b = node_at[l] + left[u], node_at[r] + right[u]
+                part = theta * value[a] * value[b]
+                apart = weight + mean[a] + mean[b] - mean[at + u]
+            part /= value[at + u]
+            if n_moments == 1:  # the variance
+                own = 0.0 if r == NONE else central[0, a] + central[0, b]
+                central[0, at + u] += part * (own + apart * apart)
+                continue
             for k in range(2, n_moments + 2):
                 total = 0.0
                 power = 1.0
@@ -379,4 +392,4 @@ def _central(
                             own += binomial[j, i] * central[i - 2, a] * central[j - i - 2, b]
                         total += binomial[k, j] * own * power
                     power *= apart
-                central[k - 2, at + u] += share * total
+                central[k - 2, at + u] += part * total
