@@ -93,6 +93,20 @@ _MODULE_OF = {
     "renyi_divergence": "algebra.divergences",
     "cauchy_schwarz_divergence": "algebra.divergences",
     "mean_squared_distance": "algebra.divergences",
+    # predictions
+    "expected_prediction": "predictions.expected",
+    "prediction_variance": "predictions.expected",
+    "Estimate": "predictions.expected",
+    # decisions and explanations
+    "same_decision_probability": "predictions.same_decision",
+    "expected_same_decision_probability": "predictions.same_decision",
+    "SameDecision": "predictions.same_decision",
+    "classifier_agreement": "predictions.classifier_agreement",
+    "Agreement": "predictions.agreement_search",
+    "sufficient_explanation": "predictions.sufficient_explanation",
+    "SufficientExplanation": "predictions.sufficient_explanation",
+    "shap_values": "predictions.shapley",
+    "ShapValues": "predictions.shapley",
     # models
     "Strudel": "models.density",
     "StrudelMixture": "models.mixture",
@@ -202,6 +216,28 @@ if TYPE_CHECKING:
     from strudel.plotting.drawing import plot_circuit as plot_circuit
     from strudel.plotting.drawing import plot_vtree as plot_vtree
     from strudel.plotting.learning_curve import plot_learning_curve as plot_learning_curve
+    from strudel.predictions.agreement_search import Agreement as Agreement
+    from strudel.predictions.classifier_agreement import (
+        classifier_agreement as classifier_agreement,
+    )
+    from strudel.predictions.expected import Estimate as Estimate
+    from strudel.predictions.expected import expected_prediction as expected_prediction
+    from strudel.predictions.expected import prediction_variance as prediction_variance
+    from strudel.predictions.same_decision import SameDecision as SameDecision
+    from strudel.predictions.same_decision import (
+        expected_same_decision_probability as expected_same_decision_probability,
+    )
+    from strudel.predictions.same_decision import (
+        same_decision_probability as same_decision_probability,
+    )
+    from strudel.predictions.shapley import ShapValues as ShapValues
+    from strudel.predictions.shapley import shap_values as shap_values
+    from strudel.predictions.sufficient_explanation import (
+        SufficientExplanation as SufficientExplanation,
+    )
+    from strudel.predictions.sufficient_explanation import (
+        sufficient_explanation as sufficient_explanation,
+    )
     from strudel.queries.counting import count_distribution as count_distribution
     from strudel.queries.information import entropy as entropy
     from strudel.queries.information import mutual_information as mutual_information
