@@ -82,7 +82,7 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
         classes = np.unique(counting)
         if len(classes) < 2:
             raise ValueError(
-                f"y must hold at least two classes, but holds only 1 class, {classes.tolist()[0]!r}."
+                f"y must hold at least two classes, but holds only 1 class, {classes.tolist()[0]!r}"
             )
         valid_target = None
         if y_valid is not None:
