@@ -94,6 +94,10 @@ _MODULE_OF = {
     "renyi_divergence": "algebra.divergences",
     "cauchy_schwarz_divergence": "algebra.divergences",
     "mean_squared_distance": "algebra.divergences",
+    # predictions
+    "expected_prediction": "predictions.expected",
+    "prediction_variance": "predictions.expected",
+    "Estimate": "predictions.expected",
     # models
     "Strudel": "models.density",
     "StrudelMixture": "models.mixture",
@@ -208,6 +212,9 @@ if TYPE_CHECKING:
     from strudel.plotting.drawing import plot_circuit as plot_circuit
     from strudel.plotting.drawing import plot_vtree as plot_vtree
     from strudel.plotting.learning_curve import plot_learning_curve as plot_learning_curve
+    from strudel.predictions.expected import Estimate as Estimate
+    from strudel.predictions.expected import expected_prediction as expected_prediction
+    from strudel.predictions.expected import prediction_variance as prediction_variance
     from strudel.queries.counting import count_distribution as count_distribution
     from strudel.queries.information import entropy as entropy
     from strudel.queries.information import mutual_information as mutual_information

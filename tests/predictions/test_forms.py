@@ -9,6 +9,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVR
+from threadpoolctl import threadpool_limits
 
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.predictor import PredictorCircuit
@@ -48,6 +49,13 @@ CLASSIFIERS = [
     ensemble.GradientBoostingClassifier(n_estimators=7),
     ensemble.HistGradientBoostingClassifier(max_iter=7),
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """Threads of boosting wait for each other by spinning, on a busy machine for long."""
+    with threadpool_limits(1):
+        yield
 
 
 def name(model):

@@ -18,6 +18,7 @@ from strudel.data.validation import check_binary, check_sample_weight
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
+from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
 from strudel.queries.likelihood import log_likelihood
@@ -100,6 +101,16 @@ class QueryMethods:
     def probability(self, event: Any, given: Any = None, **options: Any) -> float | FloatArray:
         """Probability of a logical event."""
         return probability(self._fitted(), event, given, **options)
+
+    def expected_prediction(
+        self, predictor: Any, X: Any, moment: int = 1, **options: Any
+    ) -> float | FloatArray | Estimate:
+        """Expectation of a prediction for partly observed rows, or of a power of it."""
+        return expected_prediction(self._fitted(), predictor, X, moment, **options)
+
+    def prediction_variance(self, predictor: Any, X: Any, **options: Any) -> float | FloatArray:
+        """Variance of a prediction for partly observed rows."""
+        return prediction_variance(self._fitted(), predictor, X, **options)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)

@@ -34,6 +34,7 @@ from strudel.predictions.patterns import (
     as_mixture,
     component_theta,
     find_patterns,
+    own_plan,
     pass_patterns,
     rows_per_block,
     values_of,
@@ -41,7 +42,7 @@ from strudel.predictions.patterns import (
 from strudel.queries.components import _log_probabilities_in_logs, log_mean, posterior
 from strudel.queries.conditional import parameters_in_logs
 from strudel.queries.model import Model, structure_of
-from strudel.queries.passes import UNKNOWN, Plan, are_moderate, log_of, plan
+from strudel.queries.passes import UNKNOWN, Plan, are_moderate, log_of
 
 BLOCK_CELLS = 2**22  # moments per row and component, made at a time
 NOTHING = 1e-12  # rounding: a predictor that holds with all but this probability always holds
@@ -153,7 +154,7 @@ def _block_moments(
     _shared_moments(
         codes[rank],
         block,
-        plan(circuit),
+        own_plan(circuit),
         component_theta(mixture),
         layout,
         weights,
@@ -172,7 +173,7 @@ def _block_moments(
         _shared_moments(
             np.full((1, circuit.n_vars), UNKNOWN, dtype=np.uint8),
             1,
-            plan(circuit),
+            own_plan(circuit),
             own[np.newaxis],
             layout,
             weights,
@@ -251,7 +252,7 @@ def _one_block(
         pass_patterns(patterns, p, theta[c], values)
         _pass_pairs(patterns, p, theta[c], values, layout, weights, room)
         for s in range(len(codes)):
-            u = patterns.row[s]
+            u = patterns.row[len(p.vtree_var) - 1, s]
             whole = values.value[values.node_at[root] + u]
             log_p[s, c] = log_of(whole, values.exponent[last + u])
             is_lost[s, c] = values.is_lost[last + u]

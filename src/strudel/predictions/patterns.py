@@ -1,12 +1,11 @@
 """Passes that do what rows have in common once.
 
-In:  a circuit or mixture in normal form, and rows of evidence as codes.
-Out: log-probabilities per row and component; for other passes, the patterns and the values.
+In:  a circuit in normal form, and rows of evidence as codes.
+Out: `Patterns` of the rows, and the value of every node for each.
 
 The value of a node depends on what is known of the variables below its vtree node, and on nothing
 else. Rows with the same codes there share a *pattern*, and every node has one value per pattern.
-Near the leaves of the vtree there are few patterns however many rows there are: rows that differ
-in a few places, as those of a tree's leaves do, share nearly everything.
+Near the leaves of the vtree there are few patterns however many rows there are.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.queries.components import _is_fit, _log_probabilities_in_logs
 from strudel.queries.model import Model
-from strudel.queries.passes import FAINT, SMALLEST_VALUE, Plan, are_moderate, log_of, plan
+from strudel.queries.passes import FAINT, SMALLEST_VALUE, Plan, plan
 
 BLOCK_VALUES = 2**24  # at most so many values per block of rows; patterns make it a fraction
 MOST_ROWS = 4096  # in a block: more have little more in common
@@ -34,7 +33,7 @@ class Patterns(NamedTuple):
     first: IntArray  # (n_vtree + 1,) patterns of vtree node v are first[v]:first[v + 1]
     left: IntArray  # (n_patterns,) pattern of the left child, from zero; the code at a leaf
     right: IntArray  # (n_patterns,) pattern of the right child
-    row: IntArray  # (n_rows,) pattern of every row at the root
+    row: IntArray  # (n_vtree, n_rows) pattern of every row
 
 
 class Values(NamedTuple):
@@ -60,6 +59,14 @@ def component_theta(mixture: Mixture) -> FloatArray:
         return np.ascontiguousarray(np.exp(mixture.edge_log_theta).T)
 
 
+def own_plan(circuit: Circuit) -> Plan:
+    """A circuit laid out in arrays that may be written to, as those of a part of it are.
+
+    The compiler takes them for another type than those of the circuit itself.
+    """
+    return Plan(*(np.array(array) for array in plan(circuit)))
+
+
 def rows_per_block(n_nodes: int, n_rows: int) -> int:
     """How many rows to take together when each needs a value per node.
 
@@ -69,63 +76,6 @@ def rows_per_block(n_nodes: int, n_rows: int) -> int:
     (1677, 100)
     """
     return max(1, min(n_rows, max(FEWEST_ROWS, min(MOST_ROWS, BLOCK_VALUES // n_nodes))))
-
-
-def shared_log_probabilities(model: Model, codes: AnyArray, query: str) -> FloatArray:
-    """Log-probability of every row under every component, `(n_rows, n_components)`.
-
-    The same as `component_log_probabilities`, for many rows that have much in common.
-    """
-    mixture = as_mixture(model)
-    circuit = mixture.structure
-    log_p = np.empty((len(codes), mixture.n_components))
-    is_lost = np.ones(log_p.shape, dtype=np.bool_)
-    if _is_fit(circuit, query) and len(codes):
-        _shared_log_probabilities(
-            codes,
-            rows_per_block(circuit.n_nodes, len(codes)),
-            plan(circuit),
-            component_theta(mixture),
-            log_p,
-            is_lost,
-        )
-        is_lost |= ~are_moderate(mixture.edge_log_theta)
-    for c in np.flatnonzero(is_lost.any(axis=0)):
-        rows = np.flatnonzero(is_lost[:, c])
-        log_p[rows, c] = _log_probabilities_in_logs(mixture, int(c), codes[rows])
-    return log_p
-
-
-@parallel_kernel
-def _shared_log_probabilities(
-    codes: AnyArray,
-    block_rows: int,
-    p: Plan,
-    theta: FloatArray,
-    log_p: FloatArray,
-    is_lost: AnyArray,
-) -> None:
-    for block in prange((len(codes) + block_rows - 1) // block_rows):
-        start = np.int64(block) * block_rows  # the loop's own index is unsigned
-        part = slice(start, start + block_rows)
-        _block_log_probabilities(codes[part], p, theta, log_p[part], is_lost[part])
-
-
-@kernel
-def _block_log_probabilities(
-    codes: AnyArray, p: Plan, theta: FloatArray, log_p: FloatArray, is_lost: AnyArray
-) -> None:
-    """Fill the log-probabilities of one block."""
-    patterns = find_patterns(codes, p)
-    values = values_of(patterns, p)
-    root = len(p.node_edges) - 2
-    last = patterns.first[len(p.vtree_var) - 1]
-    for c in range(len(theta)):
-        pass_patterns(patterns, p, theta[c], values)
-        for s in range(len(codes)):
-            u = patterns.row[s]
-            log_p[s, c] = log_of(values.value[values.node_at[root] + u], values.exponent[last + u])
-            is_lost[s, c] = values.is_lost[last + u]
 
 
 @kernel
@@ -162,7 +112,7 @@ def find_patterns(codes: AnyArray, p: Plan) -> Patterns:
             row[v, s] = number[slot]
         total += n_found
         first[v + 1] = total
-    return Patterns(first, left[:total], right[:total], row[n_vtree - 1])
+    return Patterns(first, left[:total], right[:total], row)
 
 
 @kernel
