@@ -25,8 +25,7 @@ from strudel import (
     save,
     write,
 )
-from strudel.models.flow_losses import SquaredLoss
-from strudel.models.flow_search import PredictorSearch, Rows
+from strudel.models.flow_search import first_good
 
 PLAIN = {"alpha": 1.0, "n_splits": 2, "target_splits": 3, "validation_fraction": None}
 
@@ -142,14 +141,23 @@ def test_validation_rows_can_be_given():
 
 
 def test_the_first_within_a_standard_error_wins():
-    valid = Rows(np.zeros((4, 1), np.uint8), np.zeros((4, 1)), np.ones(4))
-    search = PredictorSearch(SquaredLoss(), valid, valid, None)
     best = np.array([1.0, 1.0, 1.0, 1.0])
     noisy = np.array([3.0, 0.0, 0.0, 1.4])  # worse by 0.1 on average, give or take 0.6
     surely_worse = best + 0.1
-    assert search._first_good([surely_worse, noisy, best]) == 1
-    assert search._first_good([surely_worse, best, noisy]) == 1
-    assert search._first_good([best]) == 0
+    assert first_good([surely_worse, noisy, best], np.ones(4)) == 1
+    assert first_good([surely_worse, best, noisy], np.ones(4)) == 1
+    assert first_good([best], np.ones(4)) == 0
+    assert first_good([noisy, best], np.array([9.0, 1.0, 1.0, 1.0])) == 1
+
+
+def test_a_noisy_target_gets_a_larger_penalty():
+    X, y = rows_with_target(n_rows=200)
+    noise = 30.0 * np.random.default_rng(1).normal(size=200)
+    plain, noisy = (
+        RegressionCircuit(target_splits=0, random_state=0).fit(X, target).alpha_
+        for target in (y, y + noise)
+    )
+    assert plain < noisy
 
 
 @pytest.mark.parametrize(

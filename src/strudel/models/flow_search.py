@@ -35,6 +35,8 @@ from strudel.models.flow_losses import EXACT, ROUGH, LinearFit, Loss
 ALPHAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # what alpha="auto" tries
 SEARCH_ALPHA = 10.0  # while structures are compared, if alpha is chosen only then
 TARGET_SPLITS = 150  # most that target_splits="auto" tries
+FEW_ROWS = 500  # with fewer validation rows the penalty is chosen by cross-validation
+N_FOLDS = 5
 FIRST_SPLITS, LATER_SHARE = 4, 4  # splits between two fits: four, or a quarter of those so far
 
 
@@ -97,13 +99,14 @@ class PredictorSearch:
         """The best of some circuits, each with the number of its splits; returns which."""
         if len(starts) == 1:
             return 0
+        assert self.valid is not None
         candidates = []
         for n_splits, circuit in starts:
             growing = self._growing(circuit)
             train, valid = self._features(growing)
             fit = self._rough_fit(train)
             candidates.append(self._candidate(growing, fit, valid, n_splits, 0))
-        return self._first_good([candidate.loss for candidate in candidates])
+        return first_good([candidate.loss for candidate in candidates], self.valid.weight)
 
     def split(self, start: Circuit, n_splits: int, most: int | None) -> tuple[Circuit, int]:
         """The start with `most` more splits, or as many as help if that is None."""
@@ -129,26 +132,46 @@ class PredictorSearch:
                 break
             made += new
         if most is None:
-            chosen = self._first_good([candidate.loss for candidate in candidates])
+            assert self.valid is not None
+            chosen = first_good([candidate.loss for candidate in candidates], self.valid.weight)
             made = candidates[chosen].trial.n_target_splits
         return growing.snapshot(made), made
 
     def choose_alpha(self, structure: Circuit) -> float:
-        """The largest penalty that is within one standard error of the best."""
+        """The largest penalty that is within one standard error of the best.
+
+        A few validation rows could not tell penalties apart, so that all rows take part, by
+        cross-validation.
+        """
         if self.alpha is not None:
             return self.alpha
         assert self.valid is not None
-        active = compute_flows(structure, self._train_bits).active_edge
-        edges = chosen_edges(active, has_choice(structure))
-        train = flow_features(active, edges, structure.n_edges, self.train.X)
-        active = compute_flows(structure, self._valid_bits).active_edge
-        valid = flow_features(active, edges, structure.n_edges, self.valid.X)
-        alphas = ALPHAS[::-1]
+        pool = [self.train, self.valid]
+        rows = Rows(*(np.concatenate(parts) for parts in zip(*pool, strict=True)))
+        active = compute_flows(structure, rows.X).active_edge
+        edges = chosen_edges(active[:, : len(self.train.X)], has_choice(structure))
+        features = flow_features(active, edges, structure.n_edges, rows.X)
+        place = np.arange(len(rows.X))
+        if len(self.valid.X) >= FEW_ROWS:
+            folds = [place >= len(self.train.X)]
+        else:
+            folds = [place % N_FOLDS == fold for fold in range(min(N_FOLDS, len(place)))]
+        tested = np.concatenate([place[fold] for fold in folds])
         losses = []
-        for alpha in alphas:
-            fit = self.loss.solve(train, self.train.target, self.train.weight, alpha, ROUGH**2)
-            losses.append(self.loss.of_rows(fit.output(valid), self.valid.target))
-        return alphas[self._first_good(losses)]
+        for alpha in ALPHAS[::-1]:
+            loss = np.empty(len(place))
+            for fold in folds:
+                kept = rows.take(~fold) if (~fold).any() else rows
+                fit = self.loss.solve(
+                    features[~fold] if (~fold).any() else features,
+                    kept.target,
+                    kept.weight,
+                    alpha,
+                    ROUGH**2,
+                )
+                loss[fold] = self.loss.of_rows(fit.output(features[fold]), rows.target[fold])
+            losses.append(loss[tested])
+        return ALPHAS[::-1][first_good(losses, rows.weight[tested])]
 
     def _growing(self, start: Circuit) -> GrowingCircuit:
         return GrowingCircuit(start, self._train_bits, self._valid_bits)
@@ -183,17 +206,24 @@ class PredictorSearch:
         assert self.valid is not None
         return float(self.valid.weight @ loss / self.valid.weight.sum())
 
-    def _first_good(self, losses: Sequence[FloatArray]) -> int:
-        """The first of some losses of the rows that is within one standard error of the best."""
-        assert self.valid is not None
-        share = self.valid.weight / self.valid.weight.sum()
-        best = losses[int(np.argmin([share @ loss for loss in losses]))]
-        for place, loss in enumerate(losses):
-            worse = loss - best
-            mean = float(share @ worse)
-            if mean <= float(np.sqrt(share**2 @ (worse - mean) ** 2)):
-                return place
-        raise AssertionError("the best is as good as itself")
+
+def first_good(losses: Sequence[FloatArray], weight: FloatArray) -> int:
+    """The first of some losses of rows that is within one standard error of the best.
+
+    Examples
+    --------
+    >>> sure, noisy, best = np.full(4, 1.1), np.array([3.0, 0.0, 0.0, 1.4]), np.ones(4)
+    >>> first_good([sure, noisy, best], np.ones(4))  # 0.1 worse for sure; 0.1 give or take 0.6
+    1
+    """
+    share = weight / weight.sum()
+    best = losses[int(np.argmin([share @ loss for loss in losses]))]
+    for place, loss in enumerate(losses):
+        worse = loss - best
+        mean = float(share @ worse)
+        if mean <= float(np.sqrt(share**2 @ (worse - mean) ** 2)):
+            return place
+    raise AssertionError("the best is as good as itself")
 
 
 def fit_circuit(structure: Circuit, rows: Rows, loss: Loss, alpha: float) -> PredictorCircuit:
