@@ -20,7 +20,9 @@ from strudel import (
     StrudelMixture,
     balanced_vtree,
     compile_factorized,
+    expected_prediction,
     load,
+    log_likelihood,
     read,
     save,
     write,
@@ -87,6 +89,19 @@ def test_it_predicts_what_a_linear_model_cannot(fitted):
     assert fitted.n_target_splits_ > 0
     assert fitted.predictor_.vtree == fitted.density_.vtree
     assert fitted.predictor_.structure.is_deterministic
+
+
+@pytest.mark.parametrize("how", ["circuit", "mixture"])
+def test_expected_predictions_are_averages_over_completions(how):
+    X, y = rows_with_target()
+    density = None if how == "circuit" else StrudelMixture(2, n_splits=2, random_state=0).fit(X)
+    model = RegressionCircuit(density, random_state=0).fit(X, y)
+    rows = np.where(np.random.default_rng(2).random((8, 6)) < 0.5, np.nan, X[:8])
+    found = expected_prediction(model.density_, model, rows)
+    for row, value in zip(rows, found, strict=True):
+        ways = np.array(list(oracle.completions(row)), dtype=np.uint8)
+        weight = np.exp(log_likelihood(model.density_, ways))
+        assert value == pytest.approx(weight @ model.predict(ways) / weight.sum(), rel=1e-10)
 
 
 def test_a_product_of_far_variables_needs_splits_for_the_target():
