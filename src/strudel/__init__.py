@@ -40,6 +40,7 @@ _MODULE_OF = {
     "why_not_structured_decomposable": "circuits.properties",
     "why_not_deterministic": "circuits.properties",
     "PredictorCircuit": "circuits.predictor",
+    "without_leaf_sums": "circuits.leaf_sums",
     # logic
     "Cnf": "logic.formula",
     "Dnf": "logic.formula",
@@ -110,6 +111,8 @@ _MODULE_OF = {
     # models
     "Strudel": "models.density",
     "StrudelMixture": "models.mixture",
+    "RegressionCircuit": "models.regression",
+    "LogisticCircuit": "models.logistic",
     # files
     "save": "io.model_file",
     "load": "io.model_file",
@@ -165,6 +168,7 @@ if TYPE_CHECKING:
     from strudel.circuits.examples import figure_1_circuit as figure_1_circuit
     from strudel.circuits.flows import Flows as Flows
     from strudel.circuits.flows import compute_flows as compute_flows
+    from strudel.circuits.leaf_sums import without_leaf_sums as without_leaf_sums
     from strudel.circuits.mixture import Mixture as Mixture
     from strudel.circuits.predictor import PredictorCircuit as PredictorCircuit
     from strudel.circuits.properties import why_not_decomposable as why_not_decomposable
@@ -210,7 +214,9 @@ if TYPE_CHECKING:
     from strudel.logic.nnf import Nnf as Nnf
     from strudel.logic.sdd import Sdd as Sdd
     from strudel.models.density import Strudel as Strudel
+    from strudel.models.logistic import LogisticCircuit as LogisticCircuit
     from strudel.models.mixture import StrudelMixture as StrudelMixture
+    from strudel.models.regression import RegressionCircuit as RegressionCircuit
     from strudel.plotting.dot import to_dot as to_dot
     from strudel.plotting.drawing import plot_chow_liu_tree as plot_chow_liu_tree
     from strudel.plotting.drawing import plot_circuit as plot_circuit

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._numba import kernel, lowest_bit, parallel_kernel, popcount, prange
+from strudel._numba import kernel, lowest_bit, popcount, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import STAMP, Growth, rows_through
@@ -51,11 +51,18 @@ class Gains:
         edge_place: IntArray,
     ) -> None:
         """Score the best split of each of these edges."""
-        rows = np.minimum(self.growing.growth.edge["train"][edges], LONG).sum()
-        is_much = len(edges) > 1 and rows * len(self.growing.growth.vtree) > MUCH
-        score = _score_many_splits if is_much else _score_splits
-        room = self._rooms()
-        score(self.growing.growth, edges, self.table, self.least_gain, room, edge_score, edge_place)
+        g, room = self.growing.growth, self._rooms()
+        rows = np.minimum(g.edge["train"][edges], LONG).sum()
+        n_lanes = N_LANES if rows * len(g.vtree) > MUCH else 1
+        shares = [np.ascontiguousarray(edges[lane::n_lanes]) for lane in range(n_lanes)]
+
+        def score(part: slice) -> None:
+            lane = part.start
+            _score_splits(
+                g, shares[lane], self.table, self.least_gain, room, lane, edge_score, edge_place
+            )
+
+        run_blocks(score, n_lanes, 1)
 
     def of_variables(self, edge: int) -> tuple[IntArray, FloatArray, FloatArray]:
         """For every undecided place below an edge its gain, and the parameters that it adds.
@@ -78,10 +85,11 @@ class Gains:
 
     def best_place(self, edge: int) -> int:
         """On which variable to split an edge: its place."""
-        _, place = _score_split(
-            self.growing.growth, edge, self.table, self.least_gain, self._rooms(), 0
-        )
-        return int(place)
+        g, room = self.growing.growth, self._rooms()
+        score, place = np.empty(len(g.edge)), np.empty(len(g.edge), dtype=np.int32)
+        one = np.array([edge], dtype=np.int32)
+        _score_splits(g, one, self.table, self.least_gain, room, 0, score, place)
+        return int(place[edge])
 
     def _rooms(self) -> Room:
         """The working memory, as large as the circuit has become."""
@@ -234,31 +242,13 @@ def _score_splits(
     table: FloatArray,
     least: float,
     room: Room,
+    lane: int,
     edge_score: FloatArray,
     edge_place: IntArray,
 ) -> None:
     """For every one of `edges` its best place, and the gain of that split per unit of its cost."""
     for e in edges:
-        edge_score[e], edge_place[e] = _score_split(g, e, table, least, room, 0)
-
-
-@parallel_kernel
-def _score_many_splits(
-    g: Growth,
-    edges: IntArray,
-    table: FloatArray,
-    least: float,
-    room: Room,
-    edge_score: FloatArray,
-    edge_place: IntArray,
-) -> None:
-    """The same on all cores; threads cost too much where there are few edges."""
-    n_lanes = len(room.local)
-    for t in prange(n_lanes):
-        for i in range(t, len(edges), n_lanes):
-            score, place = _score_split(g, edges[i], table, least, room, t)
-            edge_score[edges[i]] = score
-            edge_place[edges[i]] = place
+        edge_score[e], edge_place[e] = _score_split(g, e, table, least, room, lane)
 
 
 @kernel
@@ -275,7 +265,9 @@ def _score_split(
     costs = np.ones(last - first)
     if len(rows) > LONG:
         step = len(rows) // LONG
-        _split_gains(g, v, rows[::step], mask, True, table, least, room.local[lane], gains, costs)
+        _split_gains(
+            g, v, rows[::step].copy(), mask, True, table, least, room.local[lane], gains, costs
+        )
         mask[:] = np.uint64(0)
         for i in np.argsort(-gains / costs)[:SHORT_LIST]:
             if gains[i] > -np.inf:
