@@ -102,7 +102,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
             return given, [(0, structure_of(given))]
         bits = pack_columns(train.X, train.weight)
         is_chosen = self.n_splits == "auto"
-        _, growing, history = grow(
+        grown = grow(
             bits,
             None if valid is None else pack_columns(valid.X, valid.weight),
             search=SearchOptions(
@@ -111,6 +111,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
             ),
             rng=np.random.default_rng(random_state.randint(2**31)),
         )
+        growing, history = grown.growing, grown.history
         density = fit_parameters(growing.snapshot(history.best), bits).with_names(self._names())
         lengths = prefixes_of(history.best) if is_chosen else [len(history) - 1]
         return density, [(n, growing.snapshot(n)) for n in lengths]
