@@ -45,13 +45,30 @@ class VariableScore(StrEnum):
 
     mutual_information = "mutual_information"
     random = "random"
+    gain = "gain"
 
 
 class Search(StrEnum):
     """How to search."""
 
     greedy = "greedy"
+    best_first = "best_first"
     beam = "beam"
+
+
+class Preset(StrEnum):
+    """What options stand for that are not given."""
+
+    paper = "paper"
+    fast = "fast"
+    accurate = "accurate"
+
+
+class Smoothing(StrEnum):
+    """What parameters are drawn to."""
+
+    uniform = "uniform"
+    hierarchical = "hierarchical"
 
 
 class BeamSelection(StrEnum):
@@ -106,6 +123,13 @@ def fit(
     bags: Annotated[
         int | None, typer.Option(min=1, help="Mixtures, bagged_em: bootstrap samples; default 10.")
     ] = None,
+    preset: Annotated[
+        Preset,
+        typer.Option(
+            help="The paper's search, one of about two seconds, or the most accurate circuit within "
+            "four minutes; options that are given come first."
+        ),
+    ] = Preset.paper,
     patience: Annotated[
         int | None,
         typer.Option(
@@ -120,11 +144,21 @@ def fit(
         EdgeScore, typer.Option(help="Split the edge with most rows, or any.")
     ] = EdgeScore.flow,
     variable_score: Annotated[
-        VariableScore, typer.Option(help="Split on the variable that tells most, or any.")
+        VariableScore,
+        typer.Option(
+            help="Split on the variable that tells most, any, or the one that gains most."
+        ),
     ] = VariableScore.mutual_information,
     search: Annotated[
-        Search, typer.Option(help="Keep the best split, or a beam of the best circuits.")
+        Search,
+        typer.Option(
+            help="The next split by its score, the best of all splits and clones, or a beam of the "
+            "best circuits."
+        ),
     ] = Search.greedy,
+    smoothing: Annotated[
+        Smoothing, typer.Option(help="Draw copies to equal parameters, or to their originals.")
+    ] = Smoothing.uniform,
     beam_width: Annotated[
         int | None, typer.Option(min=1, help="Beam: circuits that are kept; default 5.")
     ] = None,
@@ -142,7 +176,7 @@ def fit(
         typer.Option(
             metavar="NAME|FILE",
             help="How the circuit decomposes: chow_liu, bottom_up, top_down, clusters, balanced, "
-            "linear, random, or a .vtree file.",
+            "linear, random, auto to try several, or a .vtree file.",
         ),
     ] = "chow_liu",
     pseudocount: Annotated[
@@ -179,7 +213,7 @@ def fit(
         "random_state": seed,
     }
     beam = {"width": beam_width, "selection": beam_selection, "kl_threshold": beam_kl_threshold}
-    options |= read_search(search, beam, mixture is not None)
+    options |= read_search(search, preset, smoothing, beam, mixture is not None)
     options |= {} if patience is None else {"patience": patience}
     options |= {} if pseudocount is None else {"pseudocount": pseudocount}
     path = output or default_output(data)
@@ -215,17 +249,25 @@ def fit(
         _show(report, kind.facts(report))
 
 
-def read_search(search: Search, beam: dict[str, Any], is_mixture: bool) -> dict[str, Any]:
+def read_search(
+    search: Search, preset: Preset, smoothing: Smoothing, beam: dict[str, Any], is_mixture: bool
+) -> dict[str, Any]:
     """Options of the estimator that say how to search, from those of the command."""
     given = {name: value for name, value in beam.items() if value is not None}
-    if search is Search.greedy and given:
+    if search is not Search.beam and given:
         option = next(iter(given)).replace("_", "-")
         raise InputError(f"--beam-{option} goes with --search beam.")
     if is_mixture:
-        if search is not Search.greedy:
-            raise InputError(f"--search {search} is for single circuits, not for mixtures.")
+        for name, value, plain in (
+            ("search", search, Search.greedy),
+            ("preset", preset, Preset.paper),
+            ("smoothing", smoothing, Smoothing.uniform),
+        ):
+            if value is not plain:
+                raise InputError(f"--{name} {value} is for single circuits, not for mixtures.")
         return {}
-    return {"search": search.value} | {f"beam_{name}": value for name, value in given.items()}
+    options = {"search": search.value, "preset": preset.value, "smoothing": smoothing.value}
+    return options | {f"beam_{name}": value for name, value in given.items()}
 
 
 def default_output(data: str) -> Path:
@@ -243,7 +285,7 @@ def _read_vtree(text: str) -> Any:
     from strudel.trees.vtree import Vtree
     from strudel.trees.vtree_learning import VtreeMethod
 
-    if text in get_args(VtreeMethod):
+    if text in (*get_args(VtreeMethod), "auto"):
         return text
     if not Path(text).is_file():
         names = ", ".join(get_args(VtreeMethod))
