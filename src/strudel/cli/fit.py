@@ -126,7 +126,7 @@ def fit(
     preset: Annotated[
         Preset,
         typer.Option(
-            help="The paper's search, one of about two seconds, or the most accurate circuit within "
+            help="The paper's search, one of about two seconds, or the most accurate one within "
             "four minutes; options that are given come first."
         ),
     ] = Preset.paper,
@@ -146,7 +146,7 @@ def fit(
     variable_score: Annotated[
         VariableScore,
         typer.Option(
-            help="Split on the variable that tells most, any, or the one that gains most."
+            help="Split on the variable that tells most, any, or the one with most gain."
         ),
     ] = VariableScore.mutual_information,
     search: Annotated[
