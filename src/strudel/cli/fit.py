@@ -145,9 +145,7 @@ def fit(
     ] = EdgeScore.flow,
     variable_score: Annotated[
         VariableScore,
-        typer.Option(
-            help="Split on the variable that tells most, any, or the one with most gain."
-        ),
+        typer.Option(help="Split on the variable that tells most, any, or the one with most gain."),
     ] = VariableScore.mutual_information,
     search: Annotated[
         Search,

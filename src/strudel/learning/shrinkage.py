@@ -6,7 +6,7 @@ Out: the circuit whose number of operations and strength of smoothing are best o
 A copy keeps, as the mean of a Dirichlet prior, the exact conditional distribution of the sum it was
 copied from, so a split or a clone changes nothing until rows speak. The sum that stays behind is
 drawn to what both were together. Parameters remain closed-form. How strongly copies are drawn
-changes every parameter, but no structure, so a search is replayed with each strength.
+changes every parameter, but no structure, so the search is replayed with other strengths.
 """
 
 from __future__ import annotations
@@ -51,15 +51,34 @@ def shrink(
     history : History
         Of the search, for the seconds and the reason to stop.
     """
-    if strength != "auto":
-        best, best_strength = history, float(strength)
-    else:
-        histories = [(_likelihoods(make, operations, m, history), m) for m in STRENGTHS]
-        if np.isnan(history.valid[0]):  # nothing to choose on
-            histories = [pair for pair in histories if pair[1] == MIDDLE]
-        best, best_strength = max(histories, key=lambda pair: float(pair[0].valid[pair[0].best]))
+    best, best_strength = history, MIDDLE if strength == "auto" else float(strength)
+    if strength == "auto" and not np.isnan(history.valid[0]):
+        best, best_strength = _climb(make, operations, history)
     growing = replay(make(strength=best_strength), operations[: best.best])
     return growing.shrunk(), best
+
+
+def _climb(
+    make: Callable[..., GrowingCircuit], operations: list[Operation], history: History
+) -> tuple[History, float]:
+    """From the strength of the search to weaker and stronger ones, as long as validation gains."""
+
+    def likelihood(some: History) -> float:
+        return float(some.valid[some.best])
+
+    best, middle = history, STRENGTHS.index(MIDDLE)
+    chosen = middle
+    for step in (1, -1):
+        i = middle + step
+        while 0 <= i < len(STRENGTHS):
+            other = _likelihoods(make, operations, STRENGTHS[i], history)
+            if likelihood(other) <= likelihood(best):
+                break
+            best, chosen = other, i
+            i += step
+        if chosen != middle:
+            break
+    return best, STRENGTHS[chosen]
 
 
 def _likelihoods(
