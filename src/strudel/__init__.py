@@ -19,7 +19,9 @@ _MODULE_OF = {
     # trees
     "ChowLiuTree": "trees.chow_liu",
     "learn_chow_liu_tree": "trees.chow_liu",
+    "learn_tree_for_vtree": "trees.fitting_tree",
     "Vtree": "trees.vtree",
+    "learn_vtree": "trees.vtree_learning",
     "vtree_from_chow_liu": "trees.vtree",
     "balanced_vtree": "trees.vtree",
     "linear_vtree": "trees.vtree",
@@ -218,8 +220,10 @@ if TYPE_CHECKING:
     from strudel.queries.sampling import sample_conditional as sample_conditional
     from strudel.trees.chow_liu import ChowLiuTree as ChowLiuTree
     from strudel.trees.chow_liu import learn_chow_liu_tree as learn_chow_liu_tree
+    from strudel.trees.fitting_tree import learn_tree_for_vtree as learn_tree_for_vtree
     from strudel.trees.vtree import Vtree as Vtree
     from strudel.trees.vtree import balanced_vtree as balanced_vtree
     from strudel.trees.vtree import linear_vtree as linear_vtree
     from strudel.trees.vtree import random_vtree as random_vtree
     from strudel.trees.vtree import vtree_from_chow_liu as vtree_from_chow_liu
+    from strudel.trees.vtree_learning import learn_vtree as learn_vtree

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import strudel.learning.structure
+from strudel import figure_1_circuit, write
 from strudel.cli.fit import default_output
 from strudel.io.model_file import load
 from strudel.queries.likelihood import log_likelihood
+from strudel.trees.vtree import Vtree
 
 
 def fit_json(run, *arguments):
@@ -188,3 +190,27 @@ def test_an_interrupt_keeps_the_best_circuit_and_says_so(run, table, tmp_path, m
     assert err == "stopped early by you; wrote the best circuit so far\n"
     assert json.loads(out)["stopped_because"] == "interrupted"
     assert load(path).circuit_.n_vars == 5
+
+
+@pytest.mark.parametrize("name", ["top_down", "bottom_up", "random"])
+def test_the_vtree_has_a_name(run, table, tmp_path, name):
+    path = tmp_path / "out.strudel"
+    report = fit_json(run, table, "-o", path, "--max-splits", 2, "--vtree", name)
+    assert report["options"]["vtree"] == name
+    assert load(path).vtree == name
+
+
+def test_the_vtree_is_read_from_a_file(run, table, tmp_path):
+    path, file = tmp_path / "out.strudel", tmp_path / "my.vtree"
+    vtree = Vtree.from_nested((((0, 3), (1, 2)), 4))
+    write(vtree, file)
+    for more in ((), ("--init", "independent"), ("--mixture", 2, "--splits", 1)):
+        fit_json(run, table, "-o", path, "--vtree", file, *more)
+        assert load(path).vtree == vtree
+    code, out, err = run("fit", table, "-o", path, "--vtree", "top-down")
+    assert (code, out) == (2, "")
+    assert "--vtree must be one of chow_liu, bottom_up" in err
+    write(figure_1_circuit(), tmp_path / "c.psdd")
+    code, out, err = run("fit", table, "-o", path, "--vtree", tmp_path / "c.psdd")
+    assert code == 2
+    assert "not a vtree" in err

@@ -33,7 +33,7 @@ from strudel.data.bits import pack_columns
 from strudel.io.model_file import read_provenance
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
-from strudel.models.constraint import first_circuit_under
+from strudel.models.constraint import constraint_circuit, restrict
 
 
 def rows_of(allowed, n, rng):
@@ -128,7 +128,7 @@ def test_the_first_circuit_is_the_sdd_and_the_tree():
         search = SearchOptions(init=init)
         free = first_circuit(train, search)
         sdd = sdd_of(allowed, free.vtree)
-        first = first_circuit_under(sdd, train, search, None)
+        first = restrict(free, constraint_circuit(sdd, free.vtree, None))
         assert_supported(first, allowed)
         assert first.vtree == free.vtree
         size = int(sdd.n_elements) + 2 * free.n_edges

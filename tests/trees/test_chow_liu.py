@@ -210,3 +210,22 @@ def test_real_trees_are_kruskals(data_folder, name):
             expected.add((a, b))
             group[group == group[b]] = group[a]
     assert edge_set(learn_chow_liu_tree(bits).var_parent) == expected
+
+
+@given(tables)
+def test_any_root_gives_the_same_tree(X):
+    centre = learn_chow_liu_tree(X)
+    for root in ("hub", *range(X.shape[1])):
+        tree = learn_chow_liu_tree(X, root=root)
+        assert edge_set(tree.var_parent) == edge_set(centre.var_parent)
+        if root == "hub":
+            degree = np.bincount(np.array(list(edge_set(tree.var_parent)), dtype=int).ravel())
+            assert tree.roots.tolist() == [int(degree.argmax()) if len(degree) else 0]
+        else:
+            assert tree.roots.tolist() == [root]
+
+
+@pytest.mark.parametrize("root", ["center", 2, -1, 0.5, None])
+def test_a_root_that_is_none_is_refused(root):
+    with pytest.raises(ValueError, match="root must be 'centre', 'hub' or a variable from 0 to 1"):
+        learn_chow_liu_tree([[0, 1], [1, 0]], root=root)

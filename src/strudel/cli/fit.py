@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from strudel.cli import fit_circuit, fit_mixture
 from strudel.cli.console import (
+    InputError,
     JsonOption,
     bits_per_dimension,
     note,
@@ -108,6 +109,14 @@ def fit(
         VariableScore, typer.Option(help="Split on the variable that tells most, or any.")
     ] = VariableScore.mutual_information,
     init: Annotated[Init, typer.Option(help="The first circuit.")] = Init.chow_liu,
+    vtree: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="How the circuit decomposes: chow_liu, bottom_up, top_down, clusters, balanced, "
+            "linear, random, or a .vtree file.",
+        ),
+    ] = "chow_liu",
     pseudocount: Annotated[
         float | None,
         typer.Option(
@@ -133,6 +142,7 @@ def fit(
         "edge_score": edge_score.value,
         "variable_score": variable_score.value,
         "init": init.value,
+        "vtree": _read_vtree(vtree),
         "max_splits": max_splits,
         "max_edges": max_edges,
         "max_seconds": max_seconds,
@@ -143,7 +153,7 @@ def fit(
     options |= {} if patience is None else {"patience": patience}
     options |= {} if pseudocount is None else {"pseudocount": pseudocount}
     path = output or default_output(data)
-    check_output(path, "the model", (data, valid, test), ".strudel")
+    check_output(path, "the model", (data, valid, test, vtree), ".strudel")
     check_is_model_file(path)
     started = time.perf_counter()
     parts = _read_all(data, valid, test)
@@ -182,6 +192,23 @@ def default_output(data: str) -> Path:
     name = Path(data).name.removesuffix(".gz")
     stem = Path(name).stem if Path(data).is_file() else name
     return Path(f"{stem}.strudel")
+
+
+def _read_vtree(text: str) -> Any:
+    """The name of a method, or the vtree of a file."""
+    from strudel.io.formats import read
+    from strudel.trees.vtree import Vtree
+    from strudel.trees.vtree_learning import VtreeMethod
+
+    if text in get_args(VtreeMethod):
+        return text
+    if not Path(text).is_file():
+        names = ", ".join(get_args(VtreeMethod))
+        raise InputError(f"--vtree must be one of {names}, or a .vtree file, but is {text!r}.")
+    vtree = read(text)
+    if not isinstance(vtree, Vtree):
+        raise InputError(f"{text} holds a {type(vtree).__name__}, not a vtree.")
+    return vtree
 
 
 def _read_all(data: str, valid: str | None, test: str | None) -> dict[str, Table]:

@@ -68,7 +68,8 @@ def save(
     ----------
     model : Circuit, Mixture, or a fitted estimator
         What to keep. Options that are not plain values, such as a random generator, are saved as
-        None and named in the provenance; a constraint is saved as text.
+        None and named in the provenance; a constraint is saved as text, and a vtree that was given
+        is that of the model.
     path : path-like
         Usually ends in ``.strudel``.
     provenance : dict, optional
@@ -280,8 +281,10 @@ def _estimator_from_state(archive: Archive) -> Any:
     unknown = sorted(set(params) - set(estimator_class().get_params(deep=False)))
     if unknown:
         raise FileFormatError(f"it holds options that this version does not know: {unknown}")
-    model = estimator_class(**params)
     fitted = READERS[place.holds](archive)
+    if "vtree" in params and params["vtree"] is None:  # one that was given: it is in the model
+        params["vtree"] = fitted.vtree
+    model = estimator_class(**params)
     setattr(model, f"{place.holds}_", fitted)
     model.n_features_in_ = expect(meta.get("n_features_in"), int, "the number of features")
     if model.n_features_in_ != fitted.n_vars:

@@ -117,6 +117,24 @@ class History(Record):
         # Without validation rows (nan) the latest circuit is the best one.
         self._append(row, is_best=not self._rows or not valid <= self._rows[self.best][2])
 
+    def after(self, earlier: History) -> History:
+        """The rows behind those of an earlier history, from whose best circuit the search went on.
+
+        Splits and seconds go on counting. What the earlier search did after its best circuit is
+        left out; that circuit itself is the first of this history, on the rows of this one.
+        """
+        n_splits, seconds = (self.COLUMNS.index(name) for name in ("n_splits", "seconds"))
+        history = History()
+        history._rows = earlier._rows[: earlier.best]
+        for row in self._rows:
+            later = list(row)
+            later[n_splits] += earlier._rows[earlier.best][n_splits]
+            later[seconds] += earlier._rows[-1][seconds]
+            history._rows.append(tuple(later))
+        history.best = earlier.best + self.best
+        history.stopped_because = self.stopped_because
+        return history
+
     def is_finished(self, search: SearchOptions) -> bool:
         """Whether to stop; keeps the reason in `stopped_because`."""
         last = len(self) - 1

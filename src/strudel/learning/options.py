@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
+from strudel.trees.vtree import Vtree
+from strudel.trees.vtree_learning import VtreeMethod, check_method
+
 EdgeScore = Literal["flow", "random"]
 VariableScore = Literal["mutual_information", "random"]
 Init = Literal["chow_liu", "independent"]
@@ -26,7 +29,12 @@ class SearchOptions:
         On which variable: the one that tells most about the others below the edge (vMI), or any
         (vRAND).
     init : {"chow_liu", "independent"}
-        The first circuit: a compiled Chow-Liu tree, or all variables independent on the same vtree.
+        The first circuit: the tree-shaped network with most mutual information among those that
+        the vtree has room for (see `learn_tree_for_vtree`; for the vtree of the Chow-Liu tree it is
+        that tree), or all variables independent.
+    vtree : Vtree or str
+        How the circuit decomposes; a name is a method of `learn_vtree`: "chow_liu", "bottom_up",
+        "top_down", "clusters", "balanced", "linear" or "random".
     patience : int
         Stop after so many splits without a better validation likelihood.
     max_splits, max_edges, max_seconds : optional
@@ -46,6 +54,7 @@ class SearchOptions:
     edge_score: EdgeScore = "flow"
     variable_score: VariableScore = "mutual_information"
     init: Init = "chow_liu"
+    vtree: Vtree | VtreeMethod = "chow_liu"
     patience: int = 100
     max_splits: int | None = None
     max_edges: int | None = None
@@ -65,6 +74,8 @@ class SearchOptions:
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {value!r}.")
+        if not isinstance(self.vtree, Vtree):
+            check_method(self.vtree, "vtree must be a Vtree, or")
         for name, lowest in (
             ("patience", 1),
             ("max_splits", 0),

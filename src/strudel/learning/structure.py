@@ -25,7 +25,9 @@ from strudel.learning.history import History
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.trees.chow_liu import learn_chow_liu_tree
-from strudel.trees.vtree import vtree_from_chow_liu
+from strudel.trees.fitting_tree import learn_tree_for_vtree
+from strudel.trees.vtree import Vtree, vtree_from_chow_liu
+from strudel.trees.vtree_learning import learn_vtree
 
 MERGE_BELOW = 0.5  # merge equal rows when that at least halves them
 
@@ -37,7 +39,7 @@ def learn_structure(
     search: SearchOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
-    first: Circuit | None = None,
+    start: Circuit | None = None,
 ) -> tuple[Circuit, History]:
     """Learn a structured-decomposable, deterministic circuit by greedy splits (Algorithm 2).
 
@@ -54,10 +56,12 @@ def learn_structure(
         Used by the random scores only.
     on_split : callable, optional
         Called with the history after every split, for progress.
-    first : Circuit, optional
-        Where to start, instead of the circuit of `search.init`: deterministic, in normal form, and
-        with every row possible. Its parameters do not matter. Splits never make a row possible
-        that it excludes, so a circuit of a logical constraint (`uniform_circuit`) stays one.
+    start : Circuit, optional
+        Where to start, instead of the circuit of `search.init` and `search.vtree`: one that was
+        learned before, read from a file or made by hand, as long as it is deterministic, in normal
+        form, and every row is possible. Its parameters do not matter. Splits never make a row
+        possible that it excludes, so a circuit of a logical constraint (`uniform_circuit`) stays
+        one. The bounds of the search, but for `max_edges`, count from here.
 
     Returns
     -------
@@ -76,7 +80,7 @@ def learn_structure(
     """
     search = search or SearchOptions()
     train_bits, growing, history = grow(
-        train, valid, search=search, rng=rng, on_split=on_split, first=first
+        train, valid, search=search, rng=rng, on_split=on_split, start=start
     )
     try:
         best = growing.snapshot(history.best)
@@ -98,7 +102,7 @@ def grow(
     search: SearchOptions,
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
-    first: Circuit | None = None,
+    start: Circuit | None = None,
 ) -> tuple[BitMatrix, GrowingCircuit, History]:
     """The search itself: the training rows as it saw them, and every circuit it passed."""
     rng = np.random.default_rng(rng)
@@ -106,14 +110,14 @@ def grow(
     train_bits = as_bits(train)
     valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
     _check(train_bits, valid_bits, search)
-    if first is not None:
-        check_first(first, train_bits, valid_bits)
+    if start is not None:
+        check_start(start, train_bits, valid_bits)
     train_bits, valid_bits = _merged(train_bits), _merged(valid_bits)
 
-    if first is None:
-        first = first_circuit(train_bits, search)
+    if start is None:
+        start = first_circuit(train_bits, search, rng)
     growing = GrowingCircuit(
-        first,
+        start,
         train_bits,
         valid_bits,
         pseudocount=search.pseudocount,
@@ -136,34 +140,48 @@ def grow(
     return train_bits, growing, history
 
 
-def first_circuit(train: BitMatrix, search: SearchOptions) -> Circuit:
-    """The circuit before the first split."""
-    tree = learn_chow_liu_tree(train, alpha=search.alpha)
-    vtree = vtree_from_chow_liu(tree)
-    if search.init == "independent":
-        return compile_factorized(vtree)
-    return compile_chow_liu(tree, vtree)
-
-
-def check_first(first: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
-    """Refuse a circuit that cannot be grown, or that excludes a row it should learn from."""
-    if first.n_vars != train.n_vars:
+def first_circuit(
+    train: BitMatrix, search: SearchOptions, rng: np.random.Generator | int | None = None
+) -> Circuit:
+    """The circuit before the first split, when there is none to start from."""
+    is_independent = search.init == "independent"
+    if search.vtree == "chow_liu":
+        tree = learn_chow_liu_tree(train, alpha=search.alpha)
+        vtree = vtree_from_chow_liu(tree)
+        return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)
+    if isinstance(search.vtree, Vtree):
+        vtree = search.vtree
+    else:
+        vtree = learn_vtree(train, search.vtree, alpha=search.alpha, rng=rng)
+    if vtree.n_vars != train.n_vars:
         raise ValueError(
-            f"The training rows have {train.n_vars} columns, but the first circuit has "
-            f"{first.n_vars} variables."
+            f"The training rows have {train.n_vars} columns, but the vtree has {vtree.n_vars} "
+            "variables."
         )
-    check_in_normal_form(first, "learn_structure")
-    if not first.is_deterministic:
+    if is_independent:
+        return compile_factorized(vtree)
+    return compile_chow_liu(learn_tree_for_vtree(train, vtree, alpha=search.alpha), vtree)
+
+
+def check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
+    """Refuse a circuit that cannot be grown, or that excludes a row it should learn from."""
+    if start.n_vars != train.n_vars:
+        raise ValueError(
+            f"The training rows have {train.n_vars} columns, but the circuit to start from has "
+            f"{start.n_vars} variables."
+        )
+    check_in_normal_form(start, "learn_structure")
+    if not start.is_deterministic:
         raise CircuitPropertyError(
             "learn_structure starts from a deterministic circuit, but "
-            f"{why_not_deterministic(first)}."
+            f"{why_not_deterministic(start)}."
         )
     for name, bits in (("training", train), ("validation", valid)):
-        impossible = impossible_rows(first, bits)
+        impossible = impossible_rows(start, bits)
         if len(impossible):
             raise ValueError(
-                f"The first circuit must give every row a chance, but row {impossible[0]} of the "
-                f"{name} rows satisfies none of its products."
+                f"The circuit to start from must give every row a chance, but row {impossible[0]} "
+                f"of the {name} rows satisfies none of its products."
             )
 
 

@@ -16,7 +16,8 @@ from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.learning.options import SearchOptions
-from strudel.models.constraint import check_satisfied, first_circuit_under
+from strudel.learning.structure import first_circuit
+from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
 from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
 from strudel.queries.likelihood import log_likelihood
@@ -109,13 +110,19 @@ class InterruptedWarning(UserWarning):
     """Learning was interrupted; the best model so far was kept."""
 
 
+CONTINUED = {
+    "must": "have a way through the circuit of the last fit, from which warm_start continues",
+    "advice": "Leave such rows out, or start anew with warm_start=False.",
+}
+
+
 class LearningRows(NamedTuple):
     """Rows to learn from, and rows that decide when to stop."""
 
     train: BitMatrix
     valid: BitMatrix | None
     rng: np.random.Generator
-    first: Circuit | None  # where a constraint makes the search start
+    start: Circuit | None  # where a constraint or an earlier fit makes the search start
 
 
 class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -126,9 +133,19 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
     constraint: Any
 
     def _learning_rows(
-        self, X: Any, X_valid: Any, sample_weight: Any, search: SearchOptions
+        self,
+        X: Any,
+        X_valid: Any,
+        sample_weight: Any,
+        search: SearchOptions,
+        start: Circuit | None = None,
+        is_restricted: bool = False,
     ) -> LearningRows:
-        """Check everything, then hold out validation rows if there are none."""
+        """Check everything, then hold out validation rows if there are none.
+
+        `start` is the circuit of an earlier fit to continue from; `is_restricted` says that all its
+        rows satisfy the constraint.
+        """
         fraction = self.validation_fraction
         is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
         if fraction is not None and not is_share:
@@ -137,6 +154,9 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
             )
         # All is checked before anything is kept: a refused table leaves a fitted model alone.
         table, names = check_binary(X)
+        if start is not None:  # the same columns as before
+            features = X if hasattr(X, "columns") else table
+            validate_data(self, features, reset=False, skip_check_array=True)
         valid = valid_weight = None
         if X_valid is not None:
             valid, _ = check_binary(X_valid, n_vars=table.shape[1], name="X_valid")
@@ -147,22 +167,31 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         if valid is None:
             train, valid, weight, valid_weight = self._hold_out(table, weight, random_state)
         train_bits = _pack_rows_that_count(train, weight)
-        first = None
-        if self.constraint is not None:
-            first = first_circuit_under(self.constraint, train_bits, search, names)
-            check_satisfied(first, table, names)
-            if X_valid is not None:
-                assert valid is not None
-                check_satisfied(first, valid, names, "X_valid")
-        check_rows(self, X, reset=True)
+        rng = np.random.default_rng(random_state.randint(2**31))
+        tables = {"X": table}
+        if X_valid is not None:
+            assert valid is not None
+            tables["X_valid"] = valid
+        is_new = start is None
+        if start is not None:
+            for name, rows in tables.items():
+                check_satisfied(start, rows, names, name, **CONTINUED)
+        if self.constraint is not None and not is_restricted:
+            start = start or first_circuit(train_bits, search, rng)
+            allowed = constraint_circuit(self.constraint, start.vtree, names)
+            for name, rows in tables.items():
+                check_satisfied(allowed, rows, names, name)
+            start = restrict(start, allowed)
+        if is_new:
+            check_rows(self, X, reset=True)
         if X_valid is not None:
             check_rows(self, X_valid, reset=False, name="X_valid")
         self.data_ = _describe(table)
         return LearningRows(
             train_bits,
             None if valid is None else _pack_rows_that_count(valid, valid_weight),
-            np.random.default_rng(random_state.randint(2**31)),
-            first,
+            rng,
+            start,
         )
 
     def _hold_out(

@@ -28,7 +28,12 @@ class Strudel(DensityEstimator):
     search : {"greedy"}, default="greedy"
         Take the best-scored split at once, as Algorithm 2 of the paper does.
     init : {"chow_liu", "independent"}, default="chow_liu"
-        The first circuit.
+        The first circuit: the tree-shaped network with most mutual information among those that
+        the vtree has room for, which is the Chow-Liu tree for the vtree made from it; or all
+        variables independent.
+    vtree : Vtree or str, default="chow_liu"
+        How the circuit decomposes. A name is a method of `learn_vtree`: "chow_liu", "bottom_up",
+        "top_down", "clusters", "balanced", "linear" or "random".
     max_splits, max_edges, max_seconds : optional
         Bounds on the search.
     patience : int, default=100
@@ -47,8 +52,16 @@ class Strudel(DensityEstimator):
         CNF, DNF or SDD. The search starts from its SDD times the circuit of `init`, and every row
         that violates it has probability zero. Needs PySDD (extra ``logic``), unless it is a count
         of variables such as ``"exactly(1, a, b, c)"``, a conjunction or a single clause.
+    warm_start : bool, default=False
+        Whether a second `fit` continues from `circuit_`, which may come from a file, instead of
+        starting anew; the columns must be the same, and every row must be possible in it. `init`
+        and `vtree` then do not matter, `max_splits` and `max_seconds` count from here, and
+        `history_` goes on from the best circuit. What an earlier constraint excludes stays
+        excluded; a constraint that `circuit_` was not learned under is multiplied in first. With
+        the same rows, give `X_valid` or a number as `random_state`: else rows that it has learned
+        from are held out to decide when to stop.
     random_state : int, RandomState or None
-        For the held-out rows and the random scores.
+        For the held-out rows, the random scores and the random vtree.
     n_jobs : int or None
         Threads; all cores by default. The result does not depend on it.
     verbose : int, default=0
@@ -85,6 +98,7 @@ class Strudel(DensityEstimator):
         variable_score: str = "mutual_information",
         search: str = "greedy",
         init: str = "chow_liu",
+        vtree: Any = "chow_liu",
         max_splits: int | None = None,
         patience: int = 100,
         max_edges: int | None = None,
@@ -94,6 +108,7 @@ class Strudel(DensityEstimator):
         validation_fraction: float | None = 0.1,
         tie_rule: str = "root_first",
         constraint: Any = None,
+        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -102,6 +117,7 @@ class Strudel(DensityEstimator):
         self.variable_score = variable_score
         self.search = search
         self.init = init
+        self.vtree = vtree
         self.max_splits = max_splits
         self.patience = patience
         self.max_edges = max_edges
@@ -111,6 +127,7 @@ class Strudel(DensityEstimator):
         self.validation_fraction = validation_fraction
         self.tie_rule = tie_rule
         self.constraint = constraint
+        self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -147,20 +164,28 @@ class Strudel(DensityEstimator):
     ) -> Strudel:
         """`fit` with a callback for progress."""
         search = self._options()
-        rows = self._learning_rows(X, X_valid, sample_weight, search)
+        last = getattr(self, "circuit_", None) if self.warm_start else None
+        # A circuit from a file may have been learned under anything.
+        is_restricted = last is not None and _is_same(
+            self.constraint, getattr(self, "_constraint_of_circuit", False)
+        )
+        rows = self._learning_rows(X, X_valid, sample_weight, search, last, is_restricted)
         with use_threads(self.n_jobs):
-            circuit, self.history_ = learn_structure(
+            circuit, history = learn_structure(
                 rows.train,
                 rows.valid,
                 search=search,
                 rng=rows.rng,
                 on_split=on_split or (_Reporter() if self.verbose else None),
-                first=rows.first,
+                start=rows.start,
             )
         self.circuit_: Circuit = circuit.with_names(self._feature_names())
-        if self.history_.stopped_because == "interrupted":
+        is_longer = last is not None and hasattr(self, "history_")
+        self.history_: History = history.after(self.history_) if is_longer else history
+        self._constraint_of_circuit = self.constraint
+        if history.stopped_because == "interrupted":
             warnings.warn(
-                f"Learning was interrupted after {len(self.history_) - 1} splits; "
+                f"Learning was interrupted after {len(history) - 1} splits; "
                 "the best circuit so far was kept.",
                 InterruptedWarning,
                 stacklevel=3,
@@ -174,6 +199,7 @@ class Strudel(DensityEstimator):
             edge_score=self.edge_score,  # type: ignore[arg-type]
             variable_score=self.variable_score,  # type: ignore[arg-type]
             init=self.init,  # type: ignore[arg-type]
+            vtree=self.vtree,
             patience=self.patience,
             max_splits=self.max_splits,
             max_edges=self.max_edges,
@@ -182,6 +208,13 @@ class Strudel(DensityEstimator):
             copy_depth=self.copy_depth,
             tie_rule=self.tie_rule,  # type: ignore[arg-type]
         )
+
+
+def _is_same(constraint: Any, other: Any) -> bool:
+    """Whether two constraints are the same without a doubt; `==` of events makes an event."""
+    if isinstance(constraint, str) and isinstance(other, str):
+        return constraint == other
+    return constraint is other
 
 
 class _Reporter:

@@ -80,7 +80,7 @@ class StrudelMixture(DensityEstimator):
     max_seconds : float, optional
         Stop after about so many seconds with the best mixture so far. Without it the result depends
         on the seed alone.
-    edge_score, variable_score, init, copy_depth, max_splits, max_edges
+    edge_score, variable_score, init, vtree, copy_depth, max_splits, max_edges
         Options of the structure search, as in `Strudel`.
     constraint : event, optional
         What every row satisfies, as in `Strudel`.
@@ -137,6 +137,7 @@ class StrudelMixture(DensityEstimator):
         edge_score: str = "flow",
         variable_score: str = "mutual_information",
         init: str = "chow_liu",
+        vtree: Any = "chow_liu",
         copy_depth: int = 1,
         max_splits: int | None = None,
         max_edges: int | None = None,
@@ -162,6 +163,7 @@ class StrudelMixture(DensityEstimator):
         self.edge_score = edge_score
         self.variable_score = variable_score
         self.init = init
+        self.vtree = vtree
         self.copy_depth = copy_depth
         self.max_splits = max_splits
         self.max_edges = max_edges
@@ -243,7 +245,7 @@ class StrudelMixture(DensityEstimator):
         """Grow a structure, choose what is to be chosen, and train."""
         tell("growing the structure")
         _, growing, splits = grow(
-            rows.train, rows.valid, search=search, rng=rows.rng, first=rows.first
+            rows.train, rows.valid, search=search, rng=rows.rng, start=rows.start
         )
         last = len(splits) - 1  # fewer than asked for if nothing was left to split
         prefixes = prefixes_of(splits.best) if self.n_splits == "auto" else [last]
@@ -350,6 +352,7 @@ class StrudelMixture(DensityEstimator):
             edge_score=self.edge_score,  # type: ignore[arg-type]
             variable_score=self.variable_score,  # type: ignore[arg-type]
             init=self.init,  # type: ignore[arg-type]
+            vtree=self.vtree,
             patience=100 if n_splits == "auto" else max(1, int(n_splits)),
             max_splits=max_splits,
             max_edges=self.max_edges,

@@ -1,12 +1,15 @@
 """Chow-Liu trees: the tree-shaped Bayesian network closest to the data.
 
 In:  a `BitMatrix`.
-Out: `ChowLiuTree`, rooted at its Jordan centre so that the vtree made from it stays shallow.
+Out: `ChowLiuTree`, rooted at its Jordan centre, so that the vtree made from it stays shallow, or
+     elsewhere.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,7 +52,11 @@ class ChowLiuTree:
 
 
 def learn_chow_liu_tree(
-    X: BitMatrix | ArrayLike, *, sample_weight: ArrayLike | None = None, alpha: float = 1.0
+    X: BitMatrix | ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    alpha: float = 1.0,
+    root: Literal["centre", "hub"] | int = "centre",
 ) -> ChowLiuTree:
     """Learn the maximum spanning tree of the smoothed pairwise mutual information.
 
@@ -61,11 +68,14 @@ def learn_chow_liu_tree(
         How often each row counts.
     alpha : float
         Virtual rows added to each of the four cells of a pair of variables.
+    root : {"centre", "hub"} or int
+        Where the tree hangs: at its Jordan centre, so that it is shallow; at the variable with most
+        neighbours (of several, the lowest index); or at this variable. The distribution is the
+        same, but the vtree made from it is not.
 
     Returns
     -------
     ChowLiuTree
-        Rooted at the Jordan centre (of two, the one with the lower index).
 
     Examples
     --------
@@ -79,8 +89,8 @@ def learn_chow_liu_tree(
     information = pairwise_mutual_information(counts, total, alpha)
     neighbour = np.full(bits.n_vars, NONE, dtype=np.int32)
     _maximum_spanning_tree(information, neighbour)
-    parent = _root_at(neighbour, jordan_centre(neighbour))
-    return ChowLiuTree(parent, _conditional_tables(parent, counts, total, alpha))
+    parent = _root_at(neighbour, _find_root(neighbour, root))
+    return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))
 
 
 @kernel
@@ -118,6 +128,20 @@ def _is_better(weight: FloatArray, a: int, b: int, c: int, d: int) -> bool:
     if max(a, b) != max(c, d):
         return max(a, b) < max(c, d)
     return min(a, b) < min(c, d)
+
+
+def _find_root(neighbour: IntArray, root: Any) -> int:
+    """The variable that `root` stands for."""
+    if isinstance(root, str) and root == "centre":
+        return jordan_centre(neighbour)
+    if isinstance(root, str) and root == "hub":
+        return int(np.argmax([len(others) for others in _adjacency(neighbour)]))
+    if isinstance(root, Integral) and 0 <= int(root) < len(neighbour):
+        return int(root)
+    raise ValueError(
+        f"root must be 'centre', 'hub' or a variable from 0 to {len(neighbour) - 1}, "
+        f"but is {root!r}."
+    )
 
 
 def jordan_centre(neighbour: IntArray) -> int:
@@ -161,7 +185,7 @@ def _breadth_first(adjacent: list[list[int]], start: int) -> tuple[list[int], li
     return order, parent
 
 
-def _conditional_tables(
+def conditional_tables(
     parent: IntArray, counts: CountArray, total: float, alpha: float
 ) -> FloatArray:
     """P(X = 1 | parent), smoothed like the mutual information; 1/2 where nothing is known."""
