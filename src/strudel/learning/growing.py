@@ -41,6 +41,7 @@ from strudel.learning.growth import (
     push_all,
     refresh_all,
 )
+from strudel.learning.own_copies import clone, n_sums_below, own_copies_after_split
 from strudel.learning.split import split
 from strudel.trees.vtree import Vtree
 
@@ -108,6 +109,26 @@ class GrowingCircuit:
             nodes, edges = n_copies_below(self.growth, one, self.copied_levels)
             self._ensure_room(nodes, edges, 2 * edges)
             copy_below(self.growth, one, self.copied_levels, self.pseudocount)
+
+    def give_own_copies(self, ones: int, first_new: int, n_levels: int) -> None:
+        """Give the last two edges, new ones of a split, their own copies of the sums below.
+
+        Nodes from `first_new` on are new, too.
+        """
+        nodes, edges = 0, 0
+        for e in (ones, ones + 1):
+            more = n_sums_below(self.growth, e, n_levels)
+            nodes, edges = nodes + more[0], edges + more[1]
+        self._ensure_room(nodes, edges, 2 * edges)
+        own_copies_after_split(self.growth, ones, first_new, n_levels, self.pseudocount)
+
+    def clone(self, node: int, parents: IntArray, n_levels: int) -> None:
+        """Give edges that lead to a sum a common copy of it, and of so many levels below it."""
+        g = self.growth
+        nodes, edges = n_sums_below(g, int(parents[0]), n_levels + 1)
+        self._ensure_room(nodes, edges + len(parents), 2 * edges)
+        is_left = bool(g.edge["left"][parents[0]] == node)
+        clone(self.growth, parents, is_left, n_levels, self.pseudocount)
 
     def candidates(self) -> IntArray:
         """The edges below which some variable is undecided."""

@@ -11,6 +11,10 @@ from strudel.trees.vtree_learning import VtreeMethod, check_method
 
 EdgeScore = Literal["flow", "random"]
 VariableScore = Literal["mutual_information", "random"]
+Search = Literal["greedy", "learnpsdd"]
+Copies = Literal["minimal", "depth", "complete"]
+OperationScore = Literal["per_edge", "gain", "heuristic"]
+Sides = Literal["left", "both"]
 Init = Literal["chow_liu", "independent"]
 TieRule = Literal["root_first", "depth_first"]
 Start = Literal["k-means", "k-means++", "random"]
@@ -19,7 +23,7 @@ Smoothing = Literal["uniform", "single"]
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Options of the greedy search, with the paper's defaults.
+    """Options of the search for a structure, with the paper's defaults.
 
     Parameters
     ----------
@@ -28,13 +32,15 @@ class SearchOptions:
     variable_score : {"mutual_information", "random"}
         On which variable: the one that tells most about the others below the edge (vMI), or any
         (vRAND).
-    init : {"chow_liu", "independent"}
+    init : {"chow_liu", "independent"}, optional
         The first circuit: the tree-shaped network with most mutual information among those that
         the vtree has room for (see `learn_tree_for_vtree`; for the vtree of the Chow-Liu tree it is
-        that tree), or all variables independent.
-    vtree : Vtree or str
+        that tree), or all variables independent. By default "chow_liu", for "learnpsdd"
+        "independent".
+    vtree : Vtree or str, optional
         How the circuit decomposes; a name is a method of `learn_vtree`: "chow_liu", "bottom_up",
-        "top_down", "clusters", "balanced", "linear" or "random".
+        "top_down", "clusters", "balanced", "linear" or "random". By default "chow_liu", for
+        "learnpsdd" "bottom_up".
     patience : int
         Stop after so many splits without a better validation likelihood.
     max_splits, max_edges, max_seconds : optional
@@ -42,19 +48,38 @@ class SearchOptions:
     pseudocount : float
         Virtual rows per sum node, shared evenly by its edges.
     copy_depth : int
-        How far a split copies below the split edge beyond what conditioning forces, counted as in
-        the paper: sums and products are one level each, and 0 and 1 copy nothing more.
+        How far a greedy split copies below the split edge beyond what conditioning forces, counted
+        as in the paper: sums and products are one level each, and 0 and 1 copy nothing more.
     alpha : float
         Virtual rows per cell in mutual information.
     tie_rule : {"root_first", "depth_first"}
         Which of several edges with equally many rows to split: the one nearest the root, or the one
         a depth-first walk leaves first, as the authors' released code does.
+    search : {"greedy", "learnpsdd"}
+        Split the edge and the variable that `edge_score` and `variable_score` choose; or, as
+        LearnPSDD does, carry out the best of all splits and clones. A clone copies a sum for one to
+        three of the edges that lead to it. The options below are for "learnpsdd".
+    copies : {"minimal", "depth", "complete"}
+        How far an operation copies: what it must; also `copy_levels` levels of sums below the split
+        edge, or below the cloned sum; or all that is below. Sums that no training row of the
+        operation reaches stay shared.
+    copy_levels : int
+        Levels for `copies="depth"`.
+    operation_score : {"per_edge", "gain", "heuristic"}
+        The best operation raises the training log-likelihood most per edge that it adds, or most;
+        or it is the split that the greedy search would make, which needs `clones=False` and
+        `split_sides="both"`.
+    clones : bool
+        Whether to clone at all.
+    split_sides : {"left", "both"}
+        Split on variables below the left child of an edge (its prime) only, as LearnPSDD does, or
+        on any.
     """
 
     edge_score: EdgeScore = "flow"
     variable_score: VariableScore = "mutual_information"
-    init: Init = "chow_liu"
-    vtree: Vtree | VtreeMethod = "chow_liu"
+    init: Init | None = None
+    vtree: Vtree | VtreeMethod | None = None
     patience: int = 100
     max_splits: int | None = None
     max_edges: int | None = None
@@ -63,13 +88,30 @@ class SearchOptions:
     copy_depth: int = 1
     alpha: float = 1.0
     tie_rule: TieRule = "root_first"
+    search: Search = "greedy"
+    copies: Copies = "depth"
+    copy_levels: int = 3
+    operation_score: OperationScore = "per_edge"
+    clones: bool = True
+    split_sides: Sides = "left"
 
     def __post_init__(self) -> None:
+        is_learnpsdd = self.search == "learnpsdd"
+        for name, value in (
+            ("init", "independent" if is_learnpsdd else "chow_liu"),
+            ("vtree", "bottom_up" if is_learnpsdd else "chow_liu"),
+        ):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
         for name, allowed in (
             ("edge_score", get_args(EdgeScore)),
             ("variable_score", get_args(VariableScore)),
             ("init", get_args(Init)),
             ("tie_rule", get_args(TieRule)),
+            ("search", get_args(Search)),
+            ("copies", get_args(Copies)),
+            ("operation_score", get_args(OperationScore)),
+            ("split_sides", get_args(Sides)),
         ):
             value = getattr(self, name)
             if value not in allowed:
@@ -81,10 +123,18 @@ class SearchOptions:
             ("max_splits", 0),
             ("max_edges", 1),
             ("copy_depth", 0),
+            ("copy_levels", 0),
         ):
             _check_number(name, getattr(self, name), lowest, Integral, "a whole number")
         for name in ("max_seconds", "pseudocount", "alpha"):
             _check_number(name, getattr(self, name), 0, Real, "a finite number")
+        is_greedy_choice = is_learnpsdd and self.operation_score == "heuristic"
+        if is_greedy_choice and (self.clones or self.split_sides != "both"):
+            raise ValueError(
+                'operation_score="heuristic" chooses among all splits, and among nothing else: it '
+                f'needs clones=False and split_sides="both", but clones is {self.clones!r} and '
+                f"split_sides is {self.split_sides!r}."
+            )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Algorithm 2 of the paper: grow a circuit by greedy splits until validation says stop.
+"""Grow a circuit until validation says stop: by greedy splits (Algorithm 2), or as LearnPSDD does.
 
 In:  training and validation rows.
 Out: the best circuit seen, with its parameters, and the `History` of the search.
@@ -22,6 +22,7 @@ from strudel.errors import CircuitPropertyError
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.history import History
+from strudel.learning.learnpsdd import LearnPsdd
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.trees.chow_liu import learn_chow_liu_tree
@@ -41,7 +42,7 @@ def learn_structure(
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
 ) -> tuple[Circuit, History]:
-    """Learn a structured-decomposable, deterministic circuit by greedy splits (Algorithm 2).
+    """Learn a structured-decomposable, deterministic circuit, by greedy splits (Algorithm 2).
 
     Parameters
     ----------
@@ -121,23 +122,44 @@ def grow(
         train_bits,
         valid_bits,
         pseudocount=search.pseudocount,
-        copy_depth=search.copy_depth,
+        copy_depth=1 if search.search == "learnpsdd" else search.copy_depth,
     )
-    variables = VariablePicker(growing, search.variable_score, search.alpha)
     history.add(growing)
     try:
+        steps = (LearnPsdd if search.search == "learnpsdd" else Greedy)(growing, search, rng)
         while not history.is_finished(search):
-            edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
-            if edge is None:
-                history.stopped_because = "nothing left to split"
+            if not steps.step():
+                history.stopped_because = steps.STOPPED
                 break
-            growing.split(edge, variables.pick(edge, rng))
             history.add(growing)
             if on_split is not None:
                 on_split(history)
     except KeyboardInterrupt:
         history.stopped_because = "interrupted"
     return train_bits, growing, history
+
+
+class Greedy:
+    """Algorithm 2: split the edge and the variable with the best scores."""
+
+    STOPPED = "nothing left to split"
+
+    def __init__(
+        self, growing: GrowingCircuit, search: SearchOptions, rng: np.random.Generator
+    ) -> None:
+        self.growing = growing
+        self.search = search
+        self.rng = rng
+        self.variables = VariablePicker(growing, search.variable_score, search.alpha)
+
+    def step(self) -> bool:
+        """Split once; False when no variable is undecided anywhere."""
+        search = self.search
+        edge = pick_edge(self.growing, search.edge_score, self.rng, search.tie_rule)
+        if edge is None:
+            return False
+        self.growing.split(edge, self.variables.pick(edge, self.rng))
+        return True
 
 
 def first_circuit(
@@ -152,6 +174,7 @@ def first_circuit(
     if isinstance(search.vtree, Vtree):
         vtree = search.vtree
     else:
+        assert search.vtree is not None  # the options have put in the default
         vtree = learn_vtree(train, search.vtree, alpha=search.alpha, rng=rng)
     if vtree.n_vars != train.n_vars:
         raise ValueError(

@@ -25,15 +25,30 @@ class Strudel(DensityEstimator):
         Which edge to split next: the one with most rows through it (eFLOW of the paper), or any.
     variable_score : {"mutual_information", "random"}, default="mutual_information"
         On which variable: the one that tells most about the others (vMI), or any.
-    search : {"greedy"}, default="greedy"
-        Take the best-scored split at once, as Algorithm 2 of the paper does.
-    init : {"chow_liu", "independent"}, default="chow_liu"
+    search : {"greedy", "learnpsdd"}, default="greedy"
+        Split the edge and the variable with the best scores, as Algorithm 2 of the paper does; or,
+        as LearnPSDD does, carry out the split or clone that raises the training log-likelihood most
+        per edge that it adds. A clone copies a sum for one to three of the edges that lead to it.
+    copies : {"minimal", "depth", "complete"}, default="depth"
+        LearnPSDD: how far an operation copies: what it must; also `copy_levels` levels of sums
+        below; or all that is below.
+    copy_levels : int, default=3
+        LearnPSDD: levels for ``copies="depth"``.
+    operation_score : {"per_edge", "gain", "heuristic"}, default="per_edge"
+        LearnPSDD: the best operation gains most per new edge, or most; or it is the split of the
+        greedy search, which needs ``clones=False`` and ``split_sides="both"``.
+    clones : bool, default=True
+        LearnPSDD: whether to clone at all.
+    split_sides : {"left", "both"}, default="left"
+        LearnPSDD: split on variables below the left child of an edge only, or on any.
+    init : {"chow_liu", "independent"}, optional
         The first circuit: the tree-shaped network with most mutual information among those that
         the vtree has room for, which is the Chow-Liu tree for the vtree made from it; or all
-        variables independent.
-    vtree : Vtree or str, default="chow_liu"
+        variables independent. By default "chow_liu", for LearnPSDD "independent".
+    vtree : Vtree or str, optional
         How the circuit decomposes. A name is a method of `learn_vtree`: "chow_liu", "bottom_up",
-        "top_down", "clusters", "balanced", "linear" or "random".
+        "top_down", "clusters", "balanced", "linear" or "random". By default "chow_liu", for
+        LearnPSDD "bottom_up".
     max_splits, max_edges, max_seconds : optional
         Bounds on the search.
     patience : int, default=100
@@ -41,7 +56,7 @@ class Strudel(DensityEstimator):
     pseudocount : float, default=1.0
         Virtual rows per sum node, shared by its edges.
     copy_depth : int, default=1
-        How far a split copies below its edge beyond what it must.
+        How far a greedy split copies below its edge beyond what it must.
     validation_fraction : float or None, default=0.1
         Rows held out to decide when to stop, when `fit` gets no `X_valid`. None holds nothing out;
         the search then needs one of the bounds.
@@ -72,7 +87,7 @@ class Strudel(DensityEstimator):
     circuit_ : Circuit
         The best circuit on the validation rows.
     history_ : History
-        One row per split.
+        One row per split or clone.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -97,8 +112,13 @@ class Strudel(DensityEstimator):
         edge_score: str = "flow",
         variable_score: str = "mutual_information",
         search: str = "greedy",
-        init: str = "chow_liu",
-        vtree: Any = "chow_liu",
+        copies: str = "depth",
+        copy_levels: int = 3,
+        operation_score: str = "per_edge",
+        clones: bool = True,
+        split_sides: str = "left",
+        init: str | None = None,
+        vtree: Any = None,
         max_splits: int | None = None,
         patience: int = 100,
         max_edges: int | None = None,
@@ -116,6 +136,11 @@ class Strudel(DensityEstimator):
         self.edge_score = edge_score
         self.variable_score = variable_score
         self.search = search
+        self.copies = copies
+        self.copy_levels = copy_levels
+        self.operation_score = operation_score
+        self.clones = clones
+        self.split_sides = split_sides
         self.init = init
         self.vtree = vtree
         self.max_splits = max_splits
@@ -193,8 +218,6 @@ class Strudel(DensityEstimator):
         return self
 
     def _options(self) -> SearchOptions:
-        if self.search != "greedy":
-            raise ValueError(f"search must be 'greedy', but is {self.search!r}.")
         return SearchOptions(
             edge_score=self.edge_score,  # type: ignore[arg-type]
             variable_score=self.variable_score,  # type: ignore[arg-type]
@@ -207,6 +230,12 @@ class Strudel(DensityEstimator):
             pseudocount=self.pseudocount,
             copy_depth=self.copy_depth,
             tie_rule=self.tie_rule,  # type: ignore[arg-type]
+            search=self.search,  # type: ignore[arg-type]
+            copies=self.copies,  # type: ignore[arg-type]
+            copy_levels=self.copy_levels,
+            operation_score=self.operation_score,  # type: ignore[arg-type]
+            clones=self.clones,
+            split_sides=self.split_sides,  # type: ignore[arg-type]
         )
 
 
