@@ -200,6 +200,29 @@ def test_the_vtree_has_a_name(run, table, tmp_path, name):
     assert load(path).vtree == name
 
 
+def test_learnpsdd_has_its_own_start_and_options(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    more = ("--max-splits", 3, "--copies", "complete", "--operation-score", "gain")
+    report = fit_json(run, table, "-o", path, "--search", "learnpsdd", *more)
+    options = load(path).get_params()
+    assert report["options"]["search"] == options["search"] == "learnpsdd"
+    assert (options["copies"], options["operation_score"]) == ("complete", "gain")
+    assert (options["init"], options["vtree"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--copy-levels", 2), "--copy-levels goes with --search learnpsdd"),
+        (("--search", "learnpsdd", "--mixture", 2), "for single circuits"),
+    ],
+)
+def test_options_of_learnpsdd_where_they_do_not_belong(run, table, arguments, message):
+    code, _, err = run("fit", table, *arguments)
+    assert code == 2
+    assert message in err
+
+
 def test_the_vtree_is_read_from_a_file(run, table, tmp_path):
     path, file = tmp_path / "out.strudel", tmp_path / "my.vtree"
     vtree = Vtree.from_nested((((0, 3), (1, 2)), 4))

@@ -47,6 +47,28 @@ class VariableScore(StrEnum):
     random = "random"
 
 
+class Search(StrEnum):
+    """How to search."""
+
+    greedy = "greedy"
+    learnpsdd = "learnpsdd"
+
+
+class Copies(StrEnum):
+    """How far an operation of LearnPSDD copies."""
+
+    minimal = "minimal"
+    depth = "depth"
+    complete = "complete"
+
+
+class OperationScore(StrEnum):
+    """What LearnPSDD calls best."""
+
+    per_edge = "per_edge"
+    gain = "gain"
+
+
 class Init(StrEnum):
     """The circuit before the first split."""
 
@@ -108,15 +130,32 @@ def fit(
     variable_score: Annotated[
         VariableScore, typer.Option(help="Split on the variable that tells most, or any.")
     ] = VariableScore.mutual_information,
-    init: Annotated[Init, typer.Option(help="The first circuit.")] = Init.chow_liu,
+    search: Annotated[
+        Search, typer.Option(help="Greedy splits, or the scored splits and clones of LearnPSDD.")
+    ] = Search.greedy,
+    copies: Annotated[
+        Copies | None,
+        typer.Option(help="LearnPSDD: how far an operation copies; depth by default."),
+    ] = None,
+    copy_levels: Annotated[
+        int | None, typer.Option(min=0, help="LearnPSDD: levels of --copies depth; default 3.")
+    ] = None,
+    operation_score: Annotated[
+        OperationScore | None,
+        typer.Option(help="LearnPSDD: gain per new edge, or gain; per_edge by default."),
+    ] = None,
+    init: Annotated[
+        Init | None,
+        typer.Option(help="The first circuit; chow_liu, or independent for LearnPSDD."),
+    ] = None,
     vtree: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME|FILE",
-            help="How the circuit decomposes: chow_liu, bottom_up, top_down, clusters, balanced, "
-            "linear, random, or a .vtree file.",
+            help="How the circuit decomposes: chow_liu (default), bottom_up (default for "
+            "LearnPSDD), top_down, clusters, balanced, linear, random, or a .vtree file.",
         ),
-    ] = "chow_liu",
+    ] = None,
     pseudocount: Annotated[
         float | None,
         typer.Option(
@@ -141,8 +180,6 @@ def fit(
     options = wishes | {
         "edge_score": edge_score.value,
         "variable_score": variable_score.value,
-        "init": init.value,
-        "vtree": _read_vtree(vtree),
         "max_splits": max_splits,
         "max_edges": max_edges,
         "max_seconds": max_seconds,
@@ -150,6 +187,10 @@ def fit(
         "validation_fraction": validation_fraction,
         "random_state": seed,
     }
+    learnpsdd = {"copies": copies, "copy_levels": copy_levels, "operation_score": operation_score}
+    options |= read_search(search, learnpsdd, mixture is not None)
+    options |= {} if init is None else {"init": init.value}
+    options |= {} if vtree is None else {"vtree": _read_vtree(vtree)}
     options |= {} if patience is None else {"patience": patience}
     options |= {} if pseudocount is None else {"pseudocount": pseudocount}
     path = output or default_output(data)
@@ -183,6 +224,20 @@ def fit(
         print_json(report)
     elif not quiet:
         _show(report, kind.facts(report))
+
+
+def read_search(search: Search, learnpsdd: dict[str, Any], is_mixture: bool) -> dict[str, Any]:
+    """Options of the estimator that say how to search, from those of the command."""
+    given = {name: value for name, value in learnpsdd.items() if value is not None}
+    if search is not Search.learnpsdd and given:
+        option = next(iter(given)).replace("_", "-")
+        raise InputError(f"--{option} goes with --search learnpsdd.")
+    if is_mixture:
+        if search is not Search.greedy:
+            raise InputError(f"--search {search} is for single circuits, not for mixtures.")
+        return {}
+    plain = {name: getattr(value, "value", value) for name, value in given.items()}
+    return {"search": search.value} | plain
 
 
 def default_output(data: str) -> Path:
