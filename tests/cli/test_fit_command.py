@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-import strudel.learning.structure
+import strudel.learning.run
 from strudel import figure_1_circuit, write
 from strudel.cli.fit import default_output
 from strudel.io.model_file import load
@@ -83,6 +83,47 @@ def test_options_reach_the_learner(run, table, tmp_path):
     report = fit_json(run, table, "-o", path, "--seed", 3, *arguments)
     assert {name: report["options"][name] for name in options} == options
     assert report["options"]["random_state"] == 3
+
+
+def test_a_beam_is_asked_for_and_reported(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    options = {
+        "search": "beam",
+        "beam_width": 2,
+        "beam_selection": "valid",
+        "beam_kl_threshold": 0.001,
+        "max_splits": 3,
+    }
+    arguments = [
+        text
+        for name, value in options.items()
+        for text in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    report = fit_json(run, table, "-o", path, *arguments)
+    assert {name: report["options"][name] for name in options} == options
+    assert load(path).get_params()["beam_width"] == 2
+    assert (
+        fit_json(run, table, "-o", path, "--search", "beam", "--max-splits", 1)["options"][
+            "beam_width"
+        ]
+        == 5
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--beam-width", 3], "--search beam"),
+        (["--beam-selection", "valid"], "--beam-selection"),
+        (["--search", "beam", "--mixture", 2], "mixtures"),
+        (["--search", "beam", "--beam-width", 0], "--beam-width"),
+        (["--search", "beam", "--beam-kl-threshold", -1], "beam_kl_threshold"),
+    ],
+)
+def test_beam_options_where_they_have_no_meaning_are_refused(run, table, arguments, words):
+    code, out, err = run("fit", table, *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
 
 
 def test_the_same_seed_gives_the_same_circuit(run, table, tmp_path):
@@ -174,7 +215,7 @@ def test_columns_of_the_test_rows_are_matched_by_name(run, table, rows, make_tab
 
 
 def test_an_interrupt_keeps_the_best_circuit_and_says_so(run, table, tmp_path, monkeypatch):
-    pick = strudel.learning.structure.pick_edge
+    pick = strudel.learning.run.pick_edge
     calls = []
 
     def interrupted(*arguments):
@@ -183,7 +224,7 @@ def test_an_interrupt_keeps_the_best_circuit_and_says_so(run, table, tmp_path, m
             raise KeyboardInterrupt
         return pick(*arguments)
 
-    monkeypatch.setattr(strudel.learning.structure, "pick_edge", interrupted)
+    monkeypatch.setattr(strudel.learning.run, "pick_edge", interrupted)
     path = tmp_path / "out.strudel"
     code, out, err = run("fit", table, "-o", path, "--json")
     assert code == 0

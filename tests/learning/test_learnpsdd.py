@@ -17,6 +17,7 @@ from strudel.data.bits import pack_columns
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_EDGES, N_NODES
 from strudel.learning.learnpsdd import LearnPsdd
+from strudel.learning.operations import Operation, apply
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.split_gains import split_gains
@@ -50,7 +51,7 @@ def growing_circuit(X, seed, weight=None, init="independent"):
 
 
 def search_of(growing, search):
-    return LearnPsdd(growing, search, np.random.default_rng(0))
+    return LearnPsdd(growing, search)
 
 
 def living_edges(growing):
@@ -70,11 +71,11 @@ def total_log_likelihood(growing, X, weight):
     return float((log_likelihood(circuit, X) * weight).sum()), circuit.n_edges
 
 
-def change(growing, search, X, weight, operate):
+def change(growing, operation, X, weight):
     """What an operation does to likelihood and size, seen on a copy of the circuit."""
     other = copy.deepcopy(growing)
     before = total_log_likelihood(other, X, weight)
-    operate(search_of(other, search))
+    apply(other, operation)
     after = total_log_likelihood(other, X, weight)
     assert other.n_edges == after[1]
     assert other.train_log_likelihood * weight.sum() == pytest.approx(after[0], abs=1e-7)
@@ -88,11 +89,15 @@ def take_random_steps(growing, search, n_steps, rng):
         edges = np.flatnonzero(steps.edge_score > -np.inf)
         nodes = np.flatnonzero(steps.node_score > -np.inf)
         if len(nodes) and (rng.random() < 0.5 or not len(edges)):
-            steps._clone(int(rng.choice(nodes)))
+            apply(growing, steps.clone_of(int(rng.choice(nodes))))
         elif len(edges):
             edge = int(rng.choice(edges))
             places, _, _ = scores_of_splits(steps, edge)
-            steps._split(edge, int(rng.choice(places)))
+            apply(growing, split_of(steps, edge, rng.choice(places)))
+
+
+def split_of(steps, edge, place):
+    return Operation(edge, place=int(place), n_levels=steps.n_levels)
 
 
 def scores_of_splits(steps, edge):
@@ -124,10 +129,7 @@ def test_the_score_of_a_split_is_what_the_split_does(init, copies, levels, split
                 continue
             places, gains, costs = scores_of_splits(steps, edge)
             for i in rng.permutation(len(places))[:2]:
-                place = int(places[i])
-                gain, cost = change(
-                    growing, search, X, weight, lambda s, e=edge, p=place: s._split(e, p)
-                )
+                gain, cost = change(growing, split_of(steps, edge, places[i]), X, weight)
                 assert gains[i] == pytest.approx(gain, abs=1e-7)
                 assert costs[i] == cost
                 n_compared += 1
@@ -149,26 +151,23 @@ def test_the_best_clone_of_a_sum_is_the_best_of_all(copies, levels, weights):
         take_random_steps(growing, options("minimal", split_sides="both"), 2, rng)
         steps = search_of(growing, search)
         for n in np.flatnonzero(steps.node_score > -np.inf).tolist():
-            found = best_clone(growing, search, n, X, weight)
+            found = best_clone(steps, n, X, weight)
             assert steps.node_score[n] == pytest.approx(found, abs=1e-7)
             n_compared += 1
     assert n_compared > 5
 
 
-def best_clone(growing, search, n, X, weight):
+def best_clone(steps, n, X, weight):
     """The best score of a clone of sum n, by trying all."""
+    growing = steps.growing
     train = growing.growth.edge["train"]
     parents = [e for e in parents_of(growing, n) if train[e] > 0.0]
     best = -np.inf
     for size in range(1, min(3, len(parents) - 1) + 1):
         for some in combinations(parents, size):
-
-            def clone(steps, some=some):
-                steps.node_parents[n] = [*some, *[-1] * (3 - len(some))]
-                steps._clone(n)
-
-            gain, cost = change(growing, search, X, weight, clone)
-            best = max(best, gain / cost if search.operation_score == "per_edge" else gain)
+            clone = Operation(some[0], target=n, n_levels=steps.n_levels, others=some[1:])
+            gain, cost = change(growing, clone, X, weight)
+            best = max(best, gain / cost if steps.per_edge else gain)
     return best
 
 
@@ -185,8 +184,9 @@ def test_a_step_is_the_best_of_all_operations(copies, levels, operation_score):
     for _ in range(4):
         best = 0.0
         g = growing.growth
+        steps = search_of(growing, search)
         for n in range(2 * X.shape[1], int(g.size[N_NODES])):
-            best = max(best, best_clone(growing, search, n, X, weight))
+            best = max(best, best_clone(steps, n, X, weight))
         for edge in living_edges(growing):
             left = g.edge["left"][edge]
             if g.edge["right"][edge] == -1 or not g.node["is_open"][left]:
@@ -194,14 +194,14 @@ def test_a_step_is_the_best_of_all_operations(copies, levels, operation_score):
             for place in range(X.shape[1]):
                 if not (g.node_one[left, 0] & g.node_zero[left, 0]) >> np.uint64(place) & 1:
                     continue
-                gain, cost = change(
-                    growing, search, X, weight, lambda s, e=edge, p=place: s._split(e, p)
-                )
+                gain, cost = change(growing, split_of(steps, edge, place), X, weight)
                 best = max(best, gain / max(1, cost) if operation_score == "per_edge" else gain)
         before = total_log_likelihood(growing, X, weight)
-        if not search_of(growing, search).step():
+        operation = steps.next()
+        if operation is None:
             assert best < 1e-6
             break
+        apply(growing, operation)
         after = total_log_likelihood(growing, X, weight)
         gain = after[0] - before[0]
         score = gain / max(1, after[1] - before[1]) if operation_score == "per_edge" else gain
@@ -236,7 +236,7 @@ def test_new_edges_of_a_split_share_only_what_lies_deeper(copies, levels):
     take_random_steps(growing, search, 3, np.random.default_rng(1))
     steps = search_of(growing, search)
     edge = max(living_edges(growing), key=lambda e: len(scores_of_splits(steps, e)[0]))
-    steps._split(edge, int(scores_of_splits(steps, edge)[0][0]))
+    apply(growing, split_of(steps, edge, scores_of_splits(steps, edge)[0][0]))
     ones = first_of_last_split(growing)
     mine, others = (sums_with_rows(growing, e, X) for e in (ones, ones + 1))
     shared = set(mine) & set(others)
@@ -310,7 +310,7 @@ def test_without_virtual_rows_no_operation_lowers_training_likelihood():
 def test_independent_columns_leave_nothing_to_gain():
     X = oracle.all_rows(5)
     _, history = learn_structure(X, X, search=options("complete"))
-    assert history.stopped_because == "nothing left to gain"
+    assert history.stopped_because == "nothing left to split"
     assert len(history) == 1
 
 
@@ -358,7 +358,7 @@ def test_the_estimator_finds_clusters():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"search": "best"}, "search must be one of greedy, learnpsdd"),
+        ({"search": "best"}, "search must be one of greedy"),
         ({"copies": "all"}, "copies must be one of minimal, depth, complete"),
         ({"copy_levels": -1}, "copy_levels must be a whole number"),
         ({"operation_score": "flow"}, "operation_score must be one of"),

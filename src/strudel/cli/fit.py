@@ -51,6 +51,7 @@ class Search(StrEnum):
     """How to search."""
 
     greedy = "greedy"
+    beam = "beam"
     learnpsdd = "learnpsdd"
 
 
@@ -67,6 +68,13 @@ class OperationScore(StrEnum):
 
     per_edge = "per_edge"
     gain = "gain"
+
+
+class BeamSelection(StrEnum):
+    """The likelihood by which circuits stay in the beam."""
+
+    train = "train"
+    valid = "valid"
 
 
 class Init(StrEnum):
@@ -131,8 +139,23 @@ def fit(
         VariableScore, typer.Option(help="Split on the variable that tells most, or any.")
     ] = VariableScore.mutual_information,
     search: Annotated[
-        Search, typer.Option(help="Greedy splits, or the scored splits and clones of LearnPSDD.")
+        Search,
+        typer.Option(
+            help="Keep the best split, or a beam of the best circuits, or the best of all splits "
+            "and clones as LearnPSDD does."
+        ),
     ] = Search.greedy,
+    beam_width: Annotated[
+        int | None, typer.Option(min=1, help="Beam: circuits that are kept; default 5.")
+    ] = None,
+    beam_selection: Annotated[
+        BeamSelection | None,
+        typer.Option(help="Beam: the rows by which circuits are kept; train by default."),
+    ] = None,
+    beam_kl_threshold: Annotated[
+        float | None,
+        typer.Option(help="Beam: leave out circuits closer than this to a better one, in nats."),
+    ] = None,
     copies: Annotated[
         Copies | None,
         typer.Option(help="LearnPSDD: how far an operation copies; depth by default."),
@@ -187,8 +210,9 @@ def fit(
         "validation_fraction": validation_fraction,
         "random_state": seed,
     }
+    beam = {"width": beam_width, "selection": beam_selection, "kl_threshold": beam_kl_threshold}
     learnpsdd = {"copies": copies, "copy_levels": copy_levels, "operation_score": operation_score}
-    options |= read_search(search, learnpsdd, mixture is not None)
+    options |= read_search(search, beam, learnpsdd, mixture is not None)
     options |= {} if init is None else {"init": init.value}
     options |= {} if vtree is None else {"vtree": _read_vtree(vtree)}
     options |= {} if patience is None else {"patience": patience}
@@ -226,18 +250,22 @@ def fit(
         _show(report, kind.facts(report))
 
 
-def read_search(search: Search, learnpsdd: dict[str, Any], is_mixture: bool) -> dict[str, Any]:
+def read_search(
+    search: Search, beam: dict[str, Any], learnpsdd: dict[str, Any], is_mixture: bool
+) -> dict[str, Any]:
     """Options of the estimator that say how to search, from those of the command."""
-    given = {name: value for name, value in learnpsdd.items() if value is not None}
-    if search is not Search.learnpsdd and given:
-        option = next(iter(given)).replace("_", "-")
-        raise InputError(f"--{option} goes with --search learnpsdd.")
+    given: dict[str, Any] = {}
+    for kind, prefix, options in ((Search.beam, "beam_", beam), (Search.learnpsdd, "", learnpsdd)):
+        mine = {prefix + name: value for name, value in options.items() if value is not None}
+        if mine and search is not kind:
+            option = next(iter(mine)).replace("_", "-")
+            raise InputError(f"--{option} goes with --search {kind}.")
+        given |= {name: getattr(value, "value", value) for name, value in mine.items()}
     if is_mixture:
         if search is not Search.greedy:
             raise InputError(f"--search {search} is for single circuits, not for mixtures.")
         return {}
-    plain = {name: getattr(value, "value", value) for name, value in given.items()}
-    return {"search": search.value} | plain
+    return {"search": search.value} | given
 
 
 def default_output(data: str) -> Path:

@@ -16,7 +16,6 @@ STOPPED = {
     "max_splits": "--max-splits was reached",
     "max_edges": "--max-edges was reached",
     "max_seconds": "--max-seconds were over",
-    "nothing left to gain": "no operation gains anything",
     "interrupted": "stopped early by you",
 }
 

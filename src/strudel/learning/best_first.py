@@ -1,208 +1,166 @@
+"""Best-first search: of all splits and clones, do the one that gains most for what it costs.
+
+In:  a `GrowingCircuit`.
+Out: `BestFirst.next()`, the operation to do, until none is worth it.
+
+A split of an edge on a variable makes new choices; a clone lets an old choice depend on more. Both
+are scored by the exact gain of training likelihood per new parameter (`learning/gains.py`), and the
+best of all is done. Scores of what an operation made or reached are found at once. All others are
+kept as they are and looked at again when they come to the front, so that the winner is exact. Old
+scores may also be too low, and all are found anew each time the best has fallen to a tenth.
+"""
+
 from __future__ import annotations
+
 import numpy as np
-import numba
-from strudel._types import NONE
+
+from strudel._numba import kernel
+from strudel._types import NONE, AnyArray, IntArray
+from strudel.learning.gains import Gains
 from strudel.learning.growing import GrowingCircuit
-from strudel.learning.growth import *
-from strudel.learning.growth import ALIVE, N_NODES, N_EDGES, N_SPLITS, STAMP, SHRINKS, NO_HEAP, ROOT
-from strudel.learning.clone import clone
-from strudel.learning.gains import score_clones, score_splits, score_few_splits
+from strudel.learning.growth import ALIVE, N_EDGES, N_NODES, STAMP, Growth
+from strudel.learning.operations import Operation
 
-LARGEST_TABLE = 2**22
+FALL = 0.1  # when the best score has fallen to this share, find all scores anew
+LOWEST = 0.1  # nats per parameter: below, nothing is learned that lasts
 
-def shrink(growing, strength):
-    g = growing.growth
-    g.size[SHRINKS] = 1
-    g.strength[0] = strength
-    nE = int(g.size[N_EDGES])
-    g.edge["prior"][:nE] = 1.0 / g.node["width"][g.edge["parent"][:nE]]
-    g.node["strength"][: g.size[N_NODES]] = growing.pseudocount
-    refresh_all(g, growing.pseudocount)
 
 class BestFirst:
-    def __init__(self, growing, *, clones=True, splits=True, min_rows=20, decay=0.1, least=3.0, keep=0.0):
-        self.keep = keep
-        self.growing = growing
-        g = growing.growth
-        g.size[NO_HEAP] = 1
-        self.clones, self.splits = clones, splits
-        self.min_rows, self.decay, self.least = min_rows, decay, least
-        n_rows = g.train_active.shape[1]
-        weight = g.train_weight
-        whole = bool(np.all(weight == np.round(weight))) and weight.sum() < LARGEST_TABLE
-        x = np.arange(int(weight.sum()) + 1 if whole else 0, dtype=float)
-        self.table = x * np.log(np.maximum(x, 1.0))
-        size = 1 << int(np.ceil(np.log2(2 * n_rows + 16)))
-        self.keys = np.full(size, NONE, dtype=np.int64)
-        self.counts = np.zeros(size)
-        self.slots = np.zeros(n_rows + 1, dtype=np.int64)
-        self.contexts = np.zeros(n_rows + 1, dtype=np.int32)
-        self.n_lanes = 4
-        self.rows = np.zeros((self.n_lanes, n_rows), dtype=np.int32)
-        self.log = []
-        self.alloc()
-        self.n_clones = self.n_split = 0
-        self.level = np.inf
-        self.rescore()
+    """Knows the score of every split and clone of a growing circuit."""
 
-    def alloc(self):
-        g = self.growing.growth
-        nN, nE = len(g.node), len(g.edge)
-        def grow(name, n, dtype, fill):
-            old = getattr(self, name, None)
-            if old is None or len(old) < n:
-                new = np.full(n, fill, dtype=dtype)
-                if old is not None:
-                    new[: len(old)] = old
-                setattr(self, name, new)
-        grow("gain", nE, np.float64, 0.0)
-        grow("occupied", nE, np.int32, 0)
-        grow("target", nE, np.int32, 0)
-        grow("edge_score", nE, np.float64, -np.inf)
-        grow("edge_place", nE, np.int32, -1)
-        grow("edge_stamp", nE, np.int64, -1)
-        grow("node_score", nN, np.float64, -np.inf)
-        grow("node_edge", nN, np.int32, -1)
-        grow("node_stamp", nN, np.int64, -1)
-        if getattr(self, "local", None) is None or self.local.shape[1] < nE:
-            self.local = np.full((self.n_lanes, nE), NONE, dtype=np.int32)
+    def __init__(
+        self,
+        growing: GrowingCircuit,
+        *,
+        clones: bool = True,
+        min_rows: float = 20.0,
+        least_gain: float = 3.0,
+    ) -> None:
+        self.growing = growing.without_queue()
+        self.clones = clones
+        self.min_rows = float(min_rows)
+        self.gains = Gains(growing, least_gain)
+        self.edge_score = np.empty(0)
+        self.edge_place = np.empty(0, dtype=np.int32)
+        self.edge_time = np.empty(0, dtype=np.int32)  # splits and clones when it was scored
+        self.node_score = np.empty(0)
+        self.node_edge = np.empty(0, dtype=np.int32)
+        self.node_time = np.empty(0, dtype=np.int32)
+        self._have_room()
+        self._n_nodes = self._n_edges = 0  # how many were there after the last scoring
+        self._level = np.inf
+        self._score_all()
 
-    def rescore(self, top=-np.inf):
+    def next(self) -> Operation | None:
+        """The operation with the best score, or None when none is worth it."""
+        self._score_new()
         growing = self.growing
-        g = growing.growth
-        self.is_new = True
-        if self.clones:
-            self.node_score[:] = -np.inf
-            g.size[STAMP] += 1
-            g.node["stamp"][: g.size[N_NODES]] = g.size[STAMP]
-            for v in range(len(g.vtree)):
-                self.score_clones(v, g.size[STAMP])
-            self.node_stamp[: g.size[N_NODES]] = growing.n_splits
-        if self.splits:
-            c = growing.candidates()
-            if top > -np.inf:
-                c = c[self.edge_score[c] > self.keep * top]
-            self.score_splits(c)
-        self.is_new = True
+        g, now = growing.growth, growing.n_splits
+        nodes, edges = slice(0, int(g.size[N_NODES])), slice(0, int(g.size[N_EDGES]))
+        while True:
+            n = int(np.argmax(self.node_score[nodes]))
+            e = int(np.argmax(self.edge_score[edges]))
+            best = max(self.node_score[n], self.edge_score[e])
+            if best <= max(FALL * self._level, LOWEST):
+                if self._level <= LOWEST:
+                    return None
+                self._level = FALL * self._level
+                self._score_all()
+            elif self.node_score[n] >= self.edge_score[e]:
+                if self.node_time[n] == now:
+                    return Operation(int(self.node_edge[n]), target=n)
+                self._score_clones(np.array([n]))
+            else:
+                if self.edge_time[e] == now:
+                    return Operation(e, place=int(self.edge_place[e]))
+                self._score_splits(np.array([e]))
 
-    def score_clones(self, v, stamp):
-        score_clones(self.growing.growth, v, stamp, self.table, self.gain, self.occupied, self.target, self.contexts, self.keys, self.counts, self.slots, self.node_score, self.node_edge)
+    def _score_all(self) -> None:
+        """Find every score anew."""
+        g = self.growing.growth
+        self.node_score[:] = -np.inf
+        self.edge_score[:] = -np.inf
+        self._score_clones(np.arange(2 * len(g.place_var), g.size[N_NODES]))
+        self._score_splits(self.growing.candidates())
+        self._n_nodes, self._n_edges = int(g.size[N_NODES]), int(g.size[N_EDGES])
+        self._level = min(self._level, max(self.node_score.max(), self.edge_score.max()))
 
-    def score_splits(self, edges):
+    def _score_new(self) -> None:
+        """Score what the last operations made, and the sums they gave new contexts to."""
+        self._have_room()
+        g = self.growing.growth
+        if g.size[N_EDGES] == self._n_edges:
+            return
+        touched = np.empty(len(g.node), dtype=np.int32)
+        touched = touched[: _touched(g, self._n_nodes, self._n_edges, touched)]
+        self._score_clones(touched)
+        self._score_splits(np.arange(self._n_edges, g.size[N_EDGES]))
+        self._n_nodes, self._n_edges = int(g.size[N_NODES]), int(g.size[N_EDGES])
+
+    def _score_clones(self, nodes: IntArray) -> None:
+        """Score the best clone of each of these sums."""
+        if not self.clones:
+            return
+        g = self.growing.growth
+        g.size[STAMP] += 1
+        self.node_score[nodes] = -np.inf
+        self.node_time[nodes] = self.growing.n_splits
+        g.node["stamp"][nodes] = g.size[STAMP]
+        for v in np.unique(g.node["vtree"][nodes]):
+            self.gains.of_clones(v, self.node_score, self.node_edge)
+
+    def _score_splits(self, edges: AnyArray) -> None:
+        """Score the best split of each of these edges."""
         g = self.growing.growth
         self.edge_score[edges] = -np.inf
-        edges = edges[g.edge["is_candidate"][edges] & (g.edge["train"][edges] >= self.min_rows)].astype(np.int32)
-        if len(edges):
-            edges = edges[np.argsort(-g.edge["train"][edges], kind="stable")]
-            (score_splits if self.is_new else score_few_splits)(g, edges, self.table, self.least, self.local, self.rows, self.edge_score, self.edge_place)
-            self.edge_stamp[edges] = self.growing.n_splits
+        edge = g.edge[edges]
+        is_open = edge["is_candidate"] & (edge["death"] == ALIVE) & (edge["train"] >= self.min_rows)
+        edges = edges[is_open].astype(np.int32)
+        self.edge_time[edges] = self.growing.n_splits
+        self.gains.of_splits(edges, self.edge_score, self.edge_place)
 
-    def step(self):
-        growing = self.growing
-        g = growing.growth
-        nE, nN = int(g.size[N_EDGES]), int(g.size[N_NODES])
-        while True:
-            i = int(np.argmax(self.node_score[:nN])) if self.clones else 0
-            sc = self.node_score[i] if self.clones else -np.inf
-            j = int(np.argmax(self.edge_score[:nE])) if self.splits else 0
-            ss = self.edge_score[j] if self.splits else -np.inf
-            top = max(sc, ss)
-            if self.is_new:
-                self.level, self.is_new = top, False
-            elif top < self.decay * self.level:
-                self.rescore(top)
-                continue
-            if top <= 0.1:
-                return False
-            if sc >= ss:
-                if g.node["uses"][i] < 1:
-                    self.node_score[i] = -np.inf
-                    continue
-                if self.node_stamp[i] != growing.n_splits:
-                    g.size[STAMP] += 1
-                    g.node["stamp"][i] = g.size[STAMP]
-                    self.node_score[i] = -np.inf
-                    self.score_clones(int(g.node["vtree"][i]), g.size[STAMP])
-                    self.node_stamp[i] = growing.n_splits
-                    continue
-                self.last = sc
-                self.do_clone(i, int(self.node_edge[i]))
-                return True
-            if g.edge["death"][j] != ALIVE:
-                self.edge_score[j] = -np.inf
-                continue
-            if self.edge_stamp[j] != growing.n_splits:
-                self.score_splits(np.array([j]))
-                continue
-            self.last = ss
-            self.do_split(j, int(self.edge_place[j]))
-            return True
-
-    def do_clone(self, n, edge):
-        growing = self.growing
-        nE0, nN0 = int(growing.growth.size[N_EDGES]), int(growing.growth.size[N_NODES])
-        do_clone(growing, edge, n)
-        self.log.append((1, edge, n))
-        self.alloc()
-        self.n_clones += 1
-        self.after(nN0, nE0, [n], edge)
-
-    def do_split(self, e, place):
-        growing = self.growing
-        nE0, nN0 = int(growing.growth.size[N_EDGES]), int(growing.growth.size[N_NODES])
-        growing.split(e, place)
-        self.log.append((0, e, place))
-        g = growing.growth
-        self.alloc()
-        self.n_split += 1
-        self.after(nN0, nE0, None, e)
-
-    def after(self, nN0, nE0, nodes, edge):
-        growing = self.growing
-        g = growing.growth
-        nE, nN = int(g.size[N_EDGES]), int(g.size[N_NODES])
-        new_e = np.arange(nE0, nE)
-        if self.clones:
-            stamp_touched = np.unique(np.concatenate([np.arange(nN0, nN), g.edge["left"][new_e], g.edge["right"][new_e][g.edge["right"][new_e] != NONE]]))
-            if nodes is not None:
-                stamp_touched = np.unique(np.concatenate([stamp_touched, nodes]))
-            else:
-                st = g.size[STAMP]
-                stamp_touched = np.unique(np.concatenate([stamp_touched, np.flatnonzero(g.node["stamp"][:nN] == st)]))
-            g.size[STAMP] += 1
-            todo = list(stamp_touched)
-            seen = set(int(t) for t in todo)
-            k = 0
-            while k < len(todo):
-                n = int(todo[k]); k += 1
-                if g.node["width"][n] == 1:
-                    f = g.node["first"][n]
-                    for ch in (g.edge["left"][f], g.edge["right"][f]):
-                        if ch != NONE and int(ch) not in seen:
-                            seen.add(int(ch)); todo.append(int(ch))
-            arr = np.array(todo)
-            arr = arr[g.node["width"][arr] > 1]
-            self.node_score[arr] = -np.inf
-            g.node["stamp"][arr] = g.size[STAMP]
-            self.node_stamp[arr] = growing.n_splits
-            for v in np.unique(g.node["vtree"][arr]):
-                self.score_clones(int(v), g.size[STAMP])
-        if self.splits:
-            self.score_splits(new_e)
+    def _have_room(self) -> None:
+        """Make the arrays as long as those of the growing circuit."""
+        g = self.growing.growth
+        n_nodes, n_edges = len(g.node), len(g.edge)
+        if len(self.edge_score) == n_edges and len(self.node_score) == n_nodes:
+            return
+        for name, n, start in (
+            ("node_score", n_nodes, -np.inf),
+            ("node_edge", n_nodes, NONE),
+            ("node_time", n_nodes, NONE),
+            ("edge_score", n_edges, -np.inf),
+            ("edge_place", n_edges, NONE),
+            ("edge_time", n_edges, NONE),
+        ):
+            old = getattr(self, name)
+            new = np.full(n, start, dtype=old.dtype)
+            new[: len(old)] = old
+            setattr(self, name, new)
 
 
-def do_clone(growing, edge, n):
-    growing.rows_moved = 0
-    while clone(growing.growth, edge, n, growing.pseudocount) == NONE:
-        growing._double()
-
-
-def replay(growing, log):
-    """yield after each op"""
-    growing.growth.size[NO_HEAP] = 1
-    for kind, e, x in log:
-        if kind == 1:
-            do_clone(growing, e, x)
+@kernel
+def _touched(g: Growth, n_nodes: int, n_edges: int, touched: IntArray) -> int:
+    """List the new sums and those below new edges; a sum with one edge hands the context down."""
+    g.size[STAMP] += 1
+    stamp = g.size[STAMP]
+    n_touched = 0
+    pending = [np.int64(n) for n in range(n_nodes, g.size[N_NODES])]
+    for e in range(n_edges, g.size[N_EDGES]):
+        pending.append(np.int64(g.edge["left"][e]))
+        if g.edge["right"][e] != NONE:
+            pending.append(np.int64(g.edge["right"][e]))
+    while len(pending) > 0:
+        n = pending.pop()
+        if g.node["stamp"][n] == stamp or g.node["first"][n] == NONE:
+            continue
+        g.node["stamp"][n] = stamp
+        if g.node["width"][n] > 1:
+            touched[n_touched] = n
+            n_touched += 1
         else:
-            growing.split(e, x)
-        yield growing
+            e = g.node["first"][n]
+            pending.append(np.int64(g.edge["left"][e]))
+            if g.edge["right"][e] != NONE:
+                pending.append(np.int64(g.edge["right"][e]))
+    return n_touched

@@ -6,8 +6,6 @@ Out: the same arrays, changed.
 
 from __future__ import annotations
 
-import numpy as np
-
 from strudel._numba import kernel
 from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.learning.growth import (
@@ -15,7 +13,6 @@ from strudel.learning.growth import (
     N_NODES,
     N_SPLITS,
     SHRINKS,
-    STAMP,
     Growth,
     append_edge,
     kill,
@@ -30,40 +27,34 @@ from strudel.learning.growth import (
 def clone(g: Growth, edge: int, target: int, pseudocount: float) -> int:
     """Give `edge` its own copy of sum `target` below it, and of the unary sums between.
 
-    Returns the new edge, or NONE (nothing done) for lack of room.
+    Returns the rows moved, or NONE (nothing done) for lack of room.
     """
     v = g.node["vtree"][g.edge["parent"][edge]]
     c = g.node["vtree"][target]
     n_steps = g.vtree["depth"][c] - g.vtree["depth"][v]
-    if (
-        g.size[N_NODES] + n_steps > len(g.node)
-        or g.size[N_EDGES] + 2 * n_steps + g.node["width"][target] > len(g.edge)
-    ):
+    if g.size[N_NODES] + n_steps > len(g.node) or g.size[N_EDGES] + 2 * n_steps + g.node["width"][
+        target
+    ] > len(g.edge):
         return NONE
     g.size[N_SPLITS] += 1
     place = g.vtree["first"][c]
     e = edge
-    first = NONE
+    moved = 0
     while True:
         is_left = place < g.vtree["last"][g.vtree["left"][v]]
         child = g.edge["left"][e] if is_left else g.edge["right"][e]
         if g.node["uses"][child] > 1:
-            e = _clone_child(g, e, is_left, pseudocount)
-        if first == NONE:
-            first = e
+            e, moved = _clone_child(g, e, is_left, pseudocount)
         if child == target:
-            return first
+            return moved
         child = g.edge["left"][e] if is_left else g.edge["right"][e]
         e = g.node["first"][child]
         v = g.vtree["left"][v] if is_left else g.vtree["right"][v]
 
 
 @kernel
-def _clone_child(
-    g: Growth, edge: int, is_left: bool, pseudocount: float
-) -> int:
-    g.size[STAMP] += 1
-    stamp = g.size[STAMP]
+def _clone_child(g: Growth, edge: int, is_left: bool, pseudocount: float) -> tuple[int, int]:
+    """Clone the child of `edge` on one side; returns the edge that replaces it and its rows."""
     top = g.edge["parent"][edge]
     v = g.node["vtree"][top]
     n = g.edge["left"][edge] if is_left else g.edge["right"][edge]
@@ -107,12 +98,32 @@ def _clone_child(
     if after != NONE:
         g.edge["previous"][after] = moved
     kill(g, edge)
-    _move(g.train_active, v, c, edge, moved, g.edge_copy, g.train_weight, g.train_rows, g.edge["train"])
-    _move(g.valid_active, v, c, edge, moved, g.edge_copy, g.valid_weight, g.valid_rows, g.edge["valid"])
+    n_rows = _move(
+        g.train_active,
+        v,
+        c,
+        edge,
+        moved,
+        g.edge_copy,
+        g.train_weight,
+        g.train_rows,
+        g.edge["train"],
+    )
+    _move(
+        g.valid_active,
+        v,
+        c,
+        edge,
+        moved,
+        g.edge_copy,
+        g.valid_weight,
+        g.valid_rows,
+        g.edge["valid"],
+    )
     refresh(g, top, pseudocount)
     refresh(g, n, pseudocount)
     refresh(g, m, pseudocount)
-    return moved
+    return moved, n_rows
 
 
 @kernel
@@ -126,7 +137,8 @@ def _move(
     weight: FloatArray,
     rows: IntArray,
     count: CountArray,
-) -> None:
+) -> int:
+    """Move the rows of `edge` to the edge that replaces it, and below to the copies."""
     n_rows = rows_through(active[v], edge, rows)
     count[moved] = count[edge]
     count[edge] = 0.0
@@ -139,3 +151,4 @@ def _move(
             active[c, s] = new
             count[old] -= weight[s]
             count[new] += weight[s]
+    return n_rows

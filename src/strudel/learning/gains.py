@@ -11,18 +11,130 @@ contributions of both, less the old one, are the gain. So gains need counts only
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from strudel._numba import kernel, lowest_bit, parallel_kernel, popcount, prange
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.learning.growth import Growth, rows_through
+from strudel.learning.growing import GrowingCircuit
+from strudel.learning.growth import STAMP, Growth, rows_through
 
 LONG = 2048  # rows of an edge beyond which its variables are first compared on a part of them
 SHORT_LIST = 12  # variables that are then compared on all rows
+N_PRICED = 3  # the best of them, for which the copied edges are counted, too
+EDGE_PRICE = 0.05  # of an edge without rows, in parameters; else circuits grow and learn nothing
+LARGEST_TABLE = 2**22  # entries of x ln x, 32 MiB; beyond, logarithms are taken one by one
+MUCH = 2e6  # rows by vtree nodes: with less to do, threads cost more than they save
+N_LANES = 4  # shares of the edges to score; the result does not depend on it
+LEAST_GAIN = 3.0  # nats per parameter: copies that gain less are not counted to a split
+
+
+class Gains:
+    """Scores splits and clones of a growing circuit; keeps its working memory between calls."""
+
+    def __init__(self, growing: GrowingCircuit, least_gain: float = LEAST_GAIN) -> None:
+        self.growing = growing
+        self.least_gain = float(least_gain)
+        self.table = _whole_table(growing.growth.train_weight)
+        self._room = _make_room(growing.growth)
+
+    def of_clones(self, v: int, node_score: FloatArray, node_edge: IntArray) -> None:
+        """Score the best clone of every sum at vtree node v that has the latest stamp."""
+        g = self.growing.growth
+        _score_clones(g, v, g.size[STAMP], self.table, self._rooms(), node_score, node_edge)
+
+    def of_splits(
+        self,
+        edges: IntArray,
+        edge_score: FloatArray,
+        edge_place: IntArray,
+    ) -> None:
+        """Score the best split of each of these edges."""
+        rows = np.minimum(self.growing.growth.edge["train"][edges], LONG).sum()
+        is_much = len(edges) > 1 and rows * len(self.growing.growth.vtree) > MUCH
+        score = _score_many_splits if is_much else _score_splits
+        room = self._rooms()
+        score(self.growing.growth, edges, self.table, self.least_gain, room, edge_score, edge_place)
+
+    def of_variables(self, edge: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        """For every undecided place below an edge its gain, and the parameters that it adds.
+
+        The gain is in nats of training likelihood, without smoothing. It includes that of the
+        copies beside the way which the split makes possible and `least_gain` asks for.
+        """
+        g = self.growing.growth
+        mask = _undecided(g, edge)
+        v = int(g.node["vtree"][g.edge["parent"][edge]])
+        room = self._rooms()
+        rows = room.rows[0][: rows_through(g.train_active[v], edge, room.rows[0])]
+        first, last = int(g.vtree["first"][v]), int(g.vtree["last"][v])
+        gains, costs = np.full(last - first, -np.inf), np.ones(last - first)
+        _split_gains(
+            g, v, rows, mask, False, self.table, self.least_gain, room.local[0], gains, costs
+        )
+        places = _places(mask)
+        return places, gains[places - first], costs[places - first]
+
+    def best_place(self, edge: int) -> int:
+        """On which variable to split an edge: its place."""
+        _, place = _score_split(
+            self.growing.growth, edge, self.table, self.least_gain, self._rooms(), 0
+        )
+        return int(place)
+
+    def _rooms(self) -> Room:
+        """The working memory, as large as the circuit has become."""
+        g = self.growing.growth
+        if len(self._room.gain) < len(g.edge) or self._room.seen.shape[1] < len(g.node):
+            self._room = _make_room(g)
+        return self._room
+
+
+def _whole_table(weight: FloatArray) -> FloatArray:
+    """X ln x for all counts that whole weights can add up to; empty for other weights."""
+    if not np.all(weight == np.round(weight)) or weight.sum() >= LARGEST_TABLE:
+        return np.zeros(0)
+    x = np.arange(weight.sum() + 1)
+    return np.asarray(x * np.log(np.maximum(x, 1.0)))
+
+
+class Room(NamedTuple):
+    """What the kernels here work in; one lane per thread."""
+
+    gain: FloatArray  # (n_edges,) 0
+    occupied: IntArray  # (n_edges,) 0
+    target: IntArray  # (n_edges,)
+    contexts: IntArray  # (n_rows,)
+    keys: AnyArray  # (2**k > n_rows,) int64 NONE: a hash table of pairs of edges
+    counts: FloatArray  # the values of `keys`
+    slots: AnyArray  # (n_rows,) the keys in use
+    local: IntArray  # (n_lanes, n_edges) NONE
+    seen: IntArray  # (n_lanes, n_nodes)
+    round: IntArray  # (n_lanes,)
+    rows: IntArray  # (n_lanes, n_rows)
+
+
+def _make_room(g: Growth) -> Room:
+    n_nodes, n_edges, n_rows = len(g.node), len(g.edge), g.train_active.shape[1]
+    n_keys = 1 << (2 * n_rows + 16).bit_length()
+    return Room(
+        gain=np.zeros(n_edges),
+        occupied=np.zeros(n_edges, dtype=np.int32),
+        target=np.zeros(n_edges, dtype=np.int32),
+        contexts=np.empty(n_rows + 1, dtype=np.int32),
+        keys=np.full(n_keys, NONE, dtype=np.int64),
+        counts=np.zeros(n_keys),
+        slots=np.empty(n_rows + 1, dtype=np.int64),
+        local=np.full((N_LANES, n_edges), NONE, dtype=np.int32),
+        seen=np.zeros((N_LANES, n_nodes), dtype=np.int32),
+        round=np.zeros(N_LANES, dtype=np.int32),
+        rows=np.empty((N_LANES, n_rows), dtype=np.int32),
+    )
 
 
 @kernel
-def f(x: float, table: FloatArray) -> float:
+def _f(x: float, table: FloatArray) -> float:
     """X ln x; whole numbers are looked up where the weights are whole."""
     if x <= 0.0:
         return 0.0
@@ -32,18 +144,12 @@ def f(x: float, table: FloatArray) -> float:
 
 
 @kernel
-def score_clones(
+def _score_clones(
     g: Growth,
     c: int,
     wanted: int,
     table: FloatArray,
-    gain: FloatArray,
-    occupied: IntArray,
-    target: IntArray,
-    contexts: IntArray,
-    keys: IntArray,
-    counts: FloatArray,
-    slots: IntArray,
+    room: Room,
     node_score: FloatArray,
     node_edge: IntArray,
 ) -> None:
@@ -56,6 +162,8 @@ def score_clones(
     if top == NONE:
         return
     active = g.train_active
+    gain, occupied, target, contexts = room.gain, room.occupied, room.target, room.contexts
+    keys, counts, slots = room.keys, room.counts, room.slots
     n_contexts, n_slots = 0, 0
     mask = len(keys) - 1
     for s in range(active.shape[1]):  # the histogram of pairs (context, edge)
@@ -89,7 +197,7 @@ def score_clones(
         i = slots[k]
         b, a = keys[i] >> np.int64(32), keys[i] & np.int64(0xFFFFFFFF)
         whole = g.edge["train"][a]
-        gain[b] += f(counts[i], table) + f(whole - counts[i], table) - f(whole, table)
+        gain[b] += _f(counts[i], table) + _f(whole - counts[i], table) - _f(whole, table)
         keys[i] = NONE
     for k in range(n_contexts):
         node_score[target[contexts[k]]] = -np.inf
@@ -99,7 +207,7 @@ def score_clones(
         total = count_of(g, n)
         inside = g.edge["train"][b]
         if total - inside > 1e-9 * total:
-            value = gain[b] - f(inside, table) - f(total - inside, table) + f(total, table)
+            value = gain[b] - _f(inside, table) - _f(total - inside, table) + _f(total, table)
             score = value / max(1, min(g.node["width"][n] - 1, occupied[b]))
             if score > node_score[n] or (score == node_score[n] and b < node_edge[n]):
                 node_score[n] = score
@@ -120,76 +228,108 @@ def count_of(g: Growth, n: int) -> float:
 
 
 @kernel
-def score_few_splits(
+def _score_splits(
     g: Growth,
     edges: IntArray,
     table: FloatArray,
     least: float,
-    local: IntArray,
-    rows: IntArray,
+    room: Room,
     edge_score: FloatArray,
     edge_place: IntArray,
 ) -> None:
+    """For every one of `edges` its best place, and the gain of that split per unit of its cost."""
     for e in edges:
-        score, place = _score_split(g, e, table, least, local[0], rows[0])
-        edge_score[e] = score
-        edge_place[e] = place
+        edge_score[e], edge_place[e] = _score_split(g, e, table, least, room, 0)
 
 
 @parallel_kernel
-def score_splits(
+def _score_many_splits(
     g: Growth,
     edges: IntArray,
     table: FloatArray,
     least: float,
-    local: IntArray,
-    rows: IntArray,
+    room: Room,
     edge_score: FloatArray,
     edge_place: IntArray,
 ) -> None:
-    """For every one of `edges` its best place, and the gain of that split per new parameter.
-
-    `local` (n_lanes, n_edges), all NONE, and `rows` (n_lanes, n_rows) are room to work in.
-    """
-    n_lanes = len(local)
+    """The same on all cores; threads cost too much where there are few edges."""
+    n_lanes = len(room.local)
     for t in prange(n_lanes):
         for i in range(t, len(edges), n_lanes):
-            score, place = _score_split(g, edges[i], table, least, local[t], rows[t])
+            score, place = _score_split(g, edges[i], table, least, room, t)
             edge_score[edges[i]] = score
             edge_place[edges[i]] = place
 
 
 @kernel
 def _score_split(
-    g: Growth, edge: int, table: FloatArray, least: float, local: IntArray, rows: IntArray
+    g: Growth, edge: int, table: FloatArray, least: float, room: Room, lane: int
 ) -> tuple[float, int]:
     v = g.node["vtree"][g.edge["parent"][edge]]
+    rows = room.rows[lane]
     rows = rows[: rows_through(g.train_active[v], edge, rows)]
     first, last = g.vtree["first"][v], g.vtree["last"][v]
+    mask = _undecided(g, edge)
+    best_score, best_place = -np.inf, _places(mask)[0]
+    gains = np.full(last - first, -np.inf)
+    costs = np.ones(last - first)
+    if len(rows) > LONG:
+        step = len(rows) // LONG
+        _split_gains(g, v, rows[::step], mask, True, table, least, room.local[lane], gains, costs)
+        mask[:] = np.uint64(0)
+        for i in np.argsort(-gains / costs)[:SHORT_LIST]:
+            if gains[i] > -np.inf:
+                mask[(first + i) // 64] |= np.uint64(1) << np.uint64((first + i) % 64)
+        gains[:] = -np.inf
+        costs[:] = 1.0
+    _split_gains(g, v, rows, mask, False, table, least, room.local[lane], gains, costs)
+    for i in np.argsort(-gains / costs)[:N_PRICED]:
+        if gains[i] > 0.0:
+            n_edges = _n_copied(g, edge, first + i, room, lane)
+            score = gains[i] / (costs[i] + EDGE_PRICE * n_edges)
+            if score > best_score or (score == best_score and first + i < best_place):
+                best_score, best_place = score, first + i
+    return best_score, best_place
+
+
+@kernel
+def _undecided(g: Growth, edge: int) -> WordArray:
+    """The places with both literals below an edge, as bits."""
     mask = np.zeros(g.train_words.shape[1], dtype=np.uint64)
     for side in range(2):
         child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
         u = g.node["vtree"][child]
         for w in range(g.vtree["first"][u] // 64, (g.vtree["last"][u] - 1) // 64 + 1):
             mask[w] |= g.node_one[child, w] & g.node_zero[child, w]
-    gains = np.full(last - first, -np.inf)
-    costs = np.ones(last - first)
-    if len(rows) > LONG:
-        step = len(rows) // LONG
-        _split_gains(g, v, rows[::step], mask, True, table, least, local, gains, costs)
-        ranks = np.argsort(-gains / costs)
-        mask[:] = np.uint64(0)
-        for i in ranks[:SHORT_LIST]:
-            if gains[i] > -np.inf:
-                mask[(first + i) // 64] |= np.uint64(1) << np.uint64((first + i) % 64)
-        gains[:] = -np.inf
-        costs[:] = 1.0
-    _split_gains(g, v, rows, mask, False, table, least, local, gains, costs)
-    best = 0
-    for i in range(1, last - first):
-        if gains[i] / costs[i] > gains[best] / costs[best]:
-            best = i
-    return gains[best] / costs[best], first + best
+    return mask
+
+
+@kernel
+def _n_copied(g: Growth, edge: int, place: int, room: Room, lane: int) -> int:
+    """How many edges a split copies, once for each value."""
+    seen = room.seen[lane]
+    room.round[lane] += 1
+    now = room.round[lane]
+    word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
+    v = g.node["vtree"][g.edge["parent"][edge]]
+    is_left = place < g.vtree["last"][g.vtree["left"][v]]
+    pending = [np.int64(g.edge["left"][edge] if is_left else g.edge["right"][edge])]
+    n_edges = 0
+    while len(pending) > 0:
+        n = pending.pop()
+        v = g.node["vtree"][n]
+        if g.vtree["left"][v] == NONE:
+            continue
+        is_left = place < g.vtree["last"][g.vtree["left"][v]]
+        e = g.node["first"][n]
+        while e != NONE:
+            n_edges += 2
+            child = g.edge["left"][e] if is_left else g.edge["right"][e]
+            if seen[child] != now and g.node_one[child, word] & g.node_zero[child, word] & bit:
+                seen[child] = now
+                pending.append(np.int64(child))
+            e = g.edge["next"][e]
+    return n_edges
 
 
 @kernel
@@ -218,10 +358,10 @@ def _split_gains(
             if x == 0.0 or x == total:
                 usable[w] &= ~(word & (~word + np.uint64(1)))
             else:
-                gains[place - first] = f(x, table) + f(total - x, table) - f(total, table)
+                gains[place - first] = _f(x, table) + _f(total - x, table) - _f(total, table)
             word &= word - np.uint64(1)
     column = np.empty(len(gains), dtype=np.int32)
-    pending = [np.int64(g.vtree["left"][v]), np.int64(g.vtree["right"][v])]
+    pending: list[Any] = [np.int64(g.vtree["left"][v]), np.int64(g.vtree["right"][v])]
     masks = [usable, usable]
     while len(pending) > 0:
         u, mask = pending.pop(), masks.pop()
@@ -361,31 +501,31 @@ def _add_gains(
             inside += h
             rest = 0.0
             if is_part:
-                rest = -f(h, table)
+                rest = -_f(h, table)
             else:
                 count = g.edge["train"][edges[k]]
-                rest = f(count - h, table) - f(count, table)
+                rest = _f(count - h, table) - _f(count, table)
             for i in range(n_columns):
                 x = hist[k, i]
                 value[i] += rest
                 if x > 0.0:
                     one[i] += x
-                    value[i] += f(x, table)
+                    value[i] += _f(x, table)
                     free[i] += 1.0
                 if h - x > 0.0:
-                    value[i] += f(h - x, table)
+                    value[i] += _f(h - x, table)
                     free[i] += 1.0
             k += 1
         if is_part:
-            rest = f(inside, table)
+            rest = _f(inside, table)
         else:
             total = count_of(g, n)
-            rest = f(total, table) - f(total - inside, table)
+            rest = _f(total, table) - _f(total - inside, table)
         is_unary = g.node["width"][n] == 1
         for i in range(n_columns):
             place = places[i]
             word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
-            gain = value[i] + rest - f(one[i], table) - f(inside - one[i], table)
+            gain = value[i] + rest - _f(one[i], table) - _f(inside - one[i], table)
             cost = max(0.0, free[i])
             if start <= place < end:
                 below[word] |= bit

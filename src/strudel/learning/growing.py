@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._types import AnyArray, CountArray, IntArray, WordArray
+from strudel._types import AnyArray, CountArray, FloatArray, IntArray, WordArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix, pack_rows
+from strudel.learning.clone import clone
 from strudel.learning.deepen import copy_below, n_copies_below
 from strudel.learning.growth import (
     ALIVE,
@@ -33,15 +34,17 @@ from strudel.learning.growth import (
     N_IMPOSSIBLE,
     N_NODES,
     N_SPLITS,
+    NO_HEAP,
     NODE,
     ROOT,
+    SHRINKS,
     VTREE,
     Growth,
     link,
     push_all,
     refresh_all,
 )
-from strudel.learning.own_copies import clone, n_sums_below, own_copies_after_split
+from strudel.learning.own_copies import clone_deeply, n_sums_below, own_copies_after_split
 from strudel.learning.split import split
 from strudel.trees.vtree import Vtree
 
@@ -59,6 +62,7 @@ class GrowingCircuit:
         *,
         pseudocount: float = 1.0,
         copy_depth: int = 1,
+        strength: float | None = None,
         room: int = 1024,
     ) -> None:
         self.vtree: Vtree = circuit.vtree
@@ -70,6 +74,13 @@ class GrowingCircuit:
         self.rows_moved = 0
         self.growth = _start(circuit, train, valid, room)
         self._ensure_room(0, 0, circuit.n_edges)
+        if strength is not None:
+            self.growth.size[SHRINKS] = 1
+            self.growth.strength[0] = strength
+            first = slice(0, circuit.n_nodes)
+            self.growth.node["strength"][first] = self.pseudocount
+            width = self.growth.node["width"][circuit.edge_parent]
+            self.growth.edge["prior"][: circuit.n_edges] = 1.0 / width
         refresh_all(self.growth, self.pseudocount)
 
     @property
@@ -110,11 +121,21 @@ class GrowingCircuit:
             self._ensure_room(nodes, edges, 2 * edges)
             copy_below(self.growth, one, self.copied_levels, self.pseudocount)
 
-    def give_own_copies(self, ones: int, first_new: int, n_levels: int) -> None:
-        """Give the last two edges, new ones of a split, their own copies of the sums below.
+    def clone(self, edge: int, target: int) -> None:
+        """Give `edge` its own copy of the sum `target`, to which only sums of one edge lead."""
+        self.without_queue()
+        while True:
+            moved = clone(self.growth, edge, target, self.pseudocount)
+            if moved >= 0:
+                break
+            self._double()
+        self.rows_moved = moved
 
-        Nodes from `first_new` on are new, too.
-        """
+    def split_deeply(self, edge: int, place: int, n_levels: int) -> None:
+        """Split `edge`, and give each new edge its own copies of so many levels of sums below."""
+        first_new = int(self.growth.size[N_NODES])
+        self.split(edge, place)
+        ones = int(self.growth.size[N_EDGES]) - 2  # the two new edges are the last ones
         nodes, edges = 0, 0
         for e in (ones, ones + 1):
             more = n_sums_below(self.growth, e, n_levels)
@@ -122,13 +143,17 @@ class GrowingCircuit:
         self._ensure_room(nodes, edges, 2 * edges)
         own_copies_after_split(self.growth, ones, first_new, n_levels, self.pseudocount)
 
-    def clone(self, node: int, parents: IntArray, n_levels: int) -> None:
+    def clone_deeply(self, parents: IntArray, target: int, n_levels: int) -> None:
         """Give edges that lead to a sum a common copy of it, and of so many levels below it."""
-        g = self.growth
-        nodes, edges = n_sums_below(g, int(parents[0]), n_levels + 1)
+        nodes, edges = n_sums_below(self.growth, int(parents[0]), n_levels + 1)
         self._ensure_room(nodes, edges + len(parents), 2 * edges)
-        is_left = bool(g.edge["left"][parents[0]] == node)
-        clone(self.growth, parents, is_left, n_levels, self.pseudocount)
+        is_left = bool(self.growth.edge["left"][parents[0]] == target)
+        clone_deeply(self.growth, parents, is_left, n_levels, self.pseudocount)
+
+    def without_queue(self) -> GrowingCircuit:
+        """Itself, without the heap of edge counts, which only eFLOW needs."""
+        self.growth.size[NO_HEAP] = 1
+        return self
 
     def candidates(self) -> IntArray:
         """The edges below which some variable is undecided."""
@@ -146,20 +171,39 @@ class GrowingCircuit:
 
     def snapshot(self, n_splits: int | None = None) -> Circuit:
         """The circuit after the first `n_splits` splits, all by default; parameters uniform."""
-        g = self.growth
         time = self.n_splits if n_splits is None else n_splits
-        used = slice(0, int(g.size[N_EDGES]))
-        edges = np.flatnonzero((g.edge["birth"][used] <= time) & (g.edge["death"][used] > time))
+        edges = self._edges_at(time)
+        parent = self.growth.edge["parent"][edges]
+        return self._assemble(edges, -np.log(np.bincount(parent, minlength=1)[parent]))
+
+    def shrunk(self) -> Circuit:
+        """The circuit as it is now, its parameters drawn to the sums they were copied from."""
+        edges = self._edges_at(self.n_splits)
+        node, edge = self.growth.node, self.growth.edge[edges]
+        count = np.bincount(edge["parent"], edge["train"], minlength=1)[edge["parent"]]
+        strength = node["strength"][edge["parent"]]
+        above, below = edge["train"] + strength * edge["prior"], count + strength
+        width = node["width"][edge["parent"]]
+        share = np.divide(above, below, out=1.0 / width, where=below > 0.0)
+        log_share = np.log(share, out=np.full(len(share), -np.inf), where=share > 0.0)
+        return self._assemble(edges, np.where(width == 1, 0.0, log_share))
+
+    def _edges_at(self, time: int) -> IntArray:
+        """The edges after so many splits, in the order of the circuit."""
+        edge = self.growth.edge[: self.growth.size[N_EDGES]]
+        edges = np.flatnonzero((edge["birth"] <= time) & (edge["death"] > time))
         # The two edges of a split stand before the older edges of their sum.
-        edges = edges[np.lexsort((edges, -g.edge["birth"][edges]))]
-        width = np.bincount(g.edge["parent"][edges], minlength=1)
+        return edges[np.lexsort((edges, -edge["birth"][edges]))].astype(np.int32)
+
+    def _assemble(self, edges: IntArray, log_theta: FloatArray) -> Circuit:
+        g = self.growth
         return assemble(
             self.vtree,
             g.node["vtree"][: g.size[N_NODES]].copy(),
             g.edge["parent"][edges],
             g.edge["left"][edges],
             g.edge["right"][edges],
-            -np.log(width[g.edge["parent"][edges]]),
+            log_theta,
             root=int(g.size[ROOT]),
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, IntArray
+from strudel.learning.gains import Gains
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_HEAP, ROOT, STAMP, Growth, pop, rows_through
 from strudel.learning.information_scores import score_real, score_whole
@@ -73,7 +74,11 @@ def _first_left(g: Growth) -> int:
         while v != NONE and g.vtree["stamp"][v] != stamp:
             g.vtree["stamp"][v] = stamp
             v = g.vtree["parent"][v]
-    return g.heap["edge"][0] if n_tied == 1 else _first_in_depth_first_order(g, stamp)
+    if n_tied == 1:
+        return g.heap["edge"][0]
+    first = np.empty(1, dtype=np.int32)
+    in_depth_first_order(g, stamp, first)
+    return first[0]
 
 
 @kernel
@@ -84,8 +89,9 @@ def _is_stale(g: Growth, i: int) -> bool:
 
 
 @kernel
-def _first_in_depth_first_order(g: Growth, stamp: int) -> int:
-    """The first stamped edge in post-order, looking only below stamped vtree nodes."""
+def in_depth_first_order(g: Growth, stamp: int, found: IntArray) -> None:
+    """Fill `found` with the first stamped edges in post-order, below stamped vtree nodes only."""
+    n_found = 0
     nodes = [int(g.size[ROOT])]
     edges = [int(g.node["first"][g.size[ROOT]])]  # next edge to descend into
     sides = [0]
@@ -99,7 +105,10 @@ def _first_in_depth_first_order(g: Growth, stamp: int) -> int:
             e = g.node["first"][n]
             while e != NONE:
                 if g.edge["stamp"][e] == stamp:
-                    return e
+                    found[n_found] = e
+                    n_found += 1
+                    if n_found == len(found):
+                        return
                 e = g.edge["next"][e]
             continue
         child = g.edge["left"][e] if sides[-1] == 0 else g.edge["right"][e]
@@ -116,7 +125,6 @@ def _first_in_depth_first_order(g: Growth, stamp: int) -> int:
         nodes.append(int(child))
         edges.append(int(g.node["first"][child]))
         sides.append(0)
-    return NONE
 
 
 LARGEST_TABLE = 2**22  # entries, 32 MiB; larger totals are counted as real weights
@@ -133,6 +141,9 @@ class VariablePicker:
         n_vars = len(g.place_var)
         weight = g.train_weight
         if score == "random":  # needs no memory
+            return
+        if score == "gain":
+            self.gains = Gains(growing)
             return
         self.is_unit = bool(np.all(weight == 1.0))
         is_whole = bool(np.all(weight == np.round(weight))) and weight.sum() < LARGEST_TABLE
@@ -155,8 +166,11 @@ class VariablePicker:
         ``"mutual_information"`` sums, for every variable still undecided below the edge, its
         smoothed mutual information with the other undecided ones on the rows through the edge
         (vMI); the largest wins, then the lowest variable. ``"random"`` takes any (vRAND).
+        ``"gain"`` takes the one whose split gains most per new parameter.
         """
         g = self.growing.growth
+        if self.score == "gain":
+            return self.gains.best_place(edge)
         places = np.empty(len(g.place_var), dtype=np.int32)
         places = places[: undecided_places(g, edge, places)]
         if self.score == "random":

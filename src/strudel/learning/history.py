@@ -105,17 +105,27 @@ class History(Record):
 
     def add(self, growing: GrowingCircuit) -> None:
         """Write down the circuit as it is now."""
-        valid = growing.valid_log_likelihood
-        row = (
+        self.add_row(self.row_of(growing))
+
+    def row_of(self, growing: GrowingCircuit) -> tuple[float, ...]:
+        """What there is to write down about the circuit as it is now."""
+        return (
             growing.n_splits,
             growing.train_log_likelihood,
-            valid,
+            growing.valid_log_likelihood,
             growing.n_edges,
             growing.rows_moved,
             self.elapsed,
         )
+
+    def add_row(self, row: tuple[float, ...]) -> None:
+        """Write down what `row_of` gave."""
         # Without validation rows (nan) the latest circuit is the best one.
-        self._append(row, is_best=not self._rows or not valid <= self._rows[self.best][2])
+        self._append(row, is_best=not self._rows or not row[2] <= self._rows[self.best][2])
+
+    def follow(self, rows: list[tuple[float, ...]]) -> None:
+        """Let the rows up to the best one be those of its own path."""
+        self._rows[: self.best + 1] = rows
 
     def after(self, earlier: History) -> History:
         """The rows behind those of an earlier history, from whose best circuit the search went on.

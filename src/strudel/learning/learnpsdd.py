@@ -1,7 +1,7 @@
 """LearnPSDD (Liang, Bekker and Van den Broeck 2017): scored splits and clones, best first.
 
 In:  a `GrowingCircuit` and the options of the search.
-Out: the same circuit, one operation further with every `step`.
+Out: `LearnPsdd.next()`, the operation to do, until none gains anything.
 
 A candidate is a split of an edge on a variable below it, or a clone: a copy of a sum for some of
 the edges that lead to it. All are scored by what they add to the training log-likelihood, exactly
@@ -19,8 +19,8 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.learning.clone_gains import MAX_PARENTS, score_clones
 from strudel.learning.growing import GrowingCircuit
-from strudel.learning.growth import ALIVE, N_EDGES, N_NODES, NO_HEAP, STAMP, Growth
-from strudel.learning.heuristics import VariablePicker, pick_edge
+from strudel.learning.growth import ALIVE, N_EDGES, N_NODES, STAMP, Growth
+from strudel.learning.operations import Operation
 from strudel.learning.options import SearchOptions
 from strudel.learning.split_gains import split_gains
 
@@ -29,43 +29,38 @@ RENEW = 0.5  # compute all scores anew when the best one has fallen to this shar
 LEAST = 1e-9  # gain of an operation, as a share of the rows' weight; smaller ones are rounding
 
 
+def copied_levels(growing: GrowingCircuit, search: SearchOptions) -> int:
+    """Levels of sums that an operation copies beyond what it must."""
+    depth = growing.vtree.depth
+    wanted = {"minimal": 0, "depth": search.copy_levels, "complete": depth}[search.copies]
+    return min(wanted, depth)
+
+
 class LearnPsdd:
-    """The candidates of a growing circuit, and the next operation."""
+    """Knows the score of every split and clone of a growing circuit."""
 
-    STOPPED = "nothing left to gain"
-
-    def __init__(
-        self, growing: GrowingCircuit, search: SearchOptions, rng: np.random.Generator
-    ) -> None:
-        self.growing = growing
-        self.search = search
-        self.rng = rng
-        g = growing.growth
-        self.is_heuristic = search.operation_score == "heuristic"
-        g.size[NO_HEAP] = not self.is_heuristic
-        depth = growing.vtree.depth
-        wanted = {"minimal": 0, "depth": search.copy_levels, "complete": depth}[search.copies]
-        self.n_levels = min(wanted, depth)
+    def __init__(self, growing: GrowingCircuit, search: SearchOptions) -> None:
+        self.growing = growing.without_queue()
+        self.clones = search.clones
+        self.n_levels = copied_levels(growing, search)
         self.per_edge = search.operation_score == "per_edge"
         self.both_sides = search.split_sides == "both"
-        self.variables = VariablePicker(growing, search.variable_score, search.alpha)
+        g = growing.growth
         self.table = _table(g.train_weight)
         self.rows = np.empty(len(g.train_weight), dtype=np.int32)
-        self.time = 0  # operations so far
         self.changed = np.zeros(len(g.vtree), dtype=np.int64)  # when a vtree node last changed
         self.changed_below = np.zeros(len(g.vtree), dtype=np.int64)  # it, or anything below
         self.level = np.inf  # the best score when all were last computed
         self.all_scored = 0  # when that was
         self.edge_score = np.empty(0)
         self.node_score = np.empty(0)
+        self._n_edges = int(g.size[N_EDGES])  # how many there were after the last scoring
         self._make_room()
-        if not self.is_heuristic:
-            self._score_all()
+        self._score_all()
 
-    def step(self) -> bool:
-        """Carry out the best operation; False when none gains anything."""
-        if self.is_heuristic:
-            return self._split_as_greedy()
+    def next(self) -> Operation | None:
+        """The best operation, or None when none gains anything."""
+        self._score_new()
         least = LEAST * self.growing.train_total
         while True:
             n, e = int(np.argmax(self.node_score)), int(np.argmax(self.edge_score))
@@ -73,24 +68,22 @@ class LearnPsdd:
             top = float(self.node_score[n] if is_clone else self.edge_score[e])
             if self.all_scored < self.time and top < max(RENEW * self.level, least):
                 self._score_all()
-                continue
-            if top < least:
-                return False
-            if is_clone and self._is_fresh_clone(n):
-                self._clone(n)
-                return True
-            if not is_clone and self._is_fresh_split(e):
-                self._split(e, int(self.edge_place[e]))
-                return True
+            elif top < least:
+                return None
+            elif is_clone and self._is_fresh_clone(n):
+                return self.clone_of(n)
+            elif not is_clone and self._is_fresh_split(e):
+                return Operation(e, place=int(self.edge_place[e]), n_levels=self.n_levels)
 
-    def _split_as_greedy(self) -> bool:
-        """The split of the greedy search; False when no variable is undecided anywhere."""
-        search = self.search
-        edge = pick_edge(self.growing, search.edge_score, self.rng, search.tie_rule)
-        if edge is None:
-            return False
-        self._split(edge, self.variables.pick(edge, self.rng))
-        return True
+    def clone_of(self, n: int) -> Operation:
+        """The best clone of a sum."""
+        first, *others = self.node_parents[n][self.node_parents[n] != NONE].tolist()
+        return Operation(first, target=n, n_levels=self.n_levels, others=tuple(others))
+
+    @property
+    def time(self) -> int:
+        """Operations so far."""
+        return self.growing.n_splits
 
     def _is_fresh_clone(self, n: int) -> bool:
         """Whether the score of a sum is what it would be now; else computes it."""
@@ -116,41 +109,20 @@ class LearnPsdd:
             self._score_edges(np.array([e]))
         return False
 
-    def _split(self, edge: int, place: int) -> None:
-        growing = self.growing
-        n_nodes, n_edges = self._size()
-        growing.split(edge, place)
-        if self.n_levels:
-            # The two new edges are the last ones.
-            growing.give_own_copies(int(growing.growth.size[N_EDGES]) - 2, n_nodes, self.n_levels)
-        if not self.is_heuristic:
-            self._after(n_nodes, n_edges, [])
-
-    def _clone(self, n: int) -> None:
-        parents = self.node_parents[n]
-        n_nodes, n_edges = self._size()
-        self.growing.clone(n, parents[parents != NONE], self.n_levels)
-        self._after(n_nodes, n_edges, [n])
-
-    def _size(self) -> tuple[int, int]:
-        size = self.growing.growth.size
-        return int(size[N_NODES]), int(size[N_EDGES])
-
-    def _after(self, n_nodes: int, n_edges: int, others: list[int]) -> None:
-        """Note what an operation changed, and score what it made and what that leads to."""
-        self.time += 1
+    def _score_new(self) -> None:
+        """Note what changed since the last scoring, and score what is new and what it leads to."""
         self._make_room()
         g = self.growing.growth
-        new = np.arange(n_edges, int(g.size[N_EDGES]))
+        new = np.arange(self._n_edges, int(g.size[N_EDGES]))
+        self._n_edges = int(g.size[N_EDGES])
         new = new[g.edge["death"][new] == ALIVE]
-        below = np.concatenate([g.edge["left"][new], g.edge["right"][new], others])
-        nodes = np.unique(below[below != NONE]).astype(np.int64)
         for v in np.unique(g.node["vtree"][g.edge["parent"][new]]).tolist():
             self.changed[v] = self.time
             while v != NONE and self.changed_below[v] != self.time:
                 self.changed_below[v] = self.time
                 v = int(g.vtree["parent"][v])
-        self._score_sums(nodes)
+        below = np.concatenate([g.edge["left"][new], g.edge["right"][new]])
+        self._score_sums(np.unique(below[below != NONE]))
         self._score_edges(new)
 
     def _score_all(self) -> None:
@@ -171,7 +143,7 @@ class LearnPsdd:
         )  # fmt: skip
 
     def _score_sums(self, nodes: AnyArray) -> None:
-        if not self.search.clones:
+        if not self.clones:
             return
         g = self.growing.growth
         self.node_score[nodes] = -np.inf

@@ -10,11 +10,13 @@ from strudel.trees.vtree import Vtree
 from strudel.trees.vtree_learning import VtreeMethod, check_method
 
 EdgeScore = Literal["flow", "random"]
-VariableScore = Literal["mutual_information", "random"]
-Search = Literal["greedy", "learnpsdd"]
+VariableScore = Literal["mutual_information", "random", "gain"]
+Search = Literal["greedy", "best_first", "beam", "learnpsdd"]
 Copies = Literal["minimal", "depth", "complete"]
 OperationScore = Literal["per_edge", "gain", "heuristic"]
 Sides = Literal["left", "both"]
+CircuitSmoothing = Literal["uniform", "hierarchical"]
+BeamSelection = Literal["train", "valid"]
 Init = Literal["chow_liu", "independent"]
 TieRule = Literal["root_first", "depth_first"]
 Start = Literal["k-means", "k-means++", "random"]
@@ -29,9 +31,10 @@ class SearchOptions:
     ----------
     edge_score : {"flow", "random"}
         Which edge to split: the one with most rows through it (eFLOW), or any (eRAND).
-    variable_score : {"mutual_information", "random"}
-        On which variable: the one that tells most about the others below the edge (vMI), or any
-        (vRAND).
+    variable_score : {"mutual_information", "random", "gain"}
+        On which variable: the one that tells most about the others below the edge (vMI), any
+        (vRAND), or the one with the largest gain of training likelihood per new parameter, copies
+        that the split makes possible included.
     init : {"chow_liu", "independent"}, optional
         The first circuit: the tree-shaped network with most mutual information among those that
         the vtree has room for (see `learn_tree_for_vtree`; for the vtree of the Chow-Liu tree it is
@@ -39,7 +42,8 @@ class SearchOptions:
         "independent".
     vtree : Vtree or str, optional
         How the circuit decomposes; a name is a method of `learn_vtree`: "chow_liu", "bottom_up",
-        "top_down", "clusters", "balanced", "linear" or "random". By default "chow_liu", for
+        "top_down", "clusters", "balanced", "linear" or "random". "auto" starts on several and goes
+        on with the one that is best on the validation rows. By default "chow_liu", for
         "learnpsdd" "bottom_up".
     patience : int
         Stop after so many splits without a better validation likelihood.
@@ -48,38 +52,53 @@ class SearchOptions:
     pseudocount : float
         Virtual rows per sum node, shared evenly by its edges.
     copy_depth : int
-        How far a greedy split copies below the split edge beyond what conditioning forces, counted
-        as in the paper: sums and products are one level each, and 0 and 1 copy nothing more.
+        How far a split copies below the split edge beyond what conditioning forces, counted as in
+        the paper: sums and products are one level each, and 0 and 1 copy nothing more. For
+        "learnpsdd" there are `copies` and `copy_levels` instead.
     alpha : float
         Virtual rows per cell in mutual information.
     tie_rule : {"root_first", "depth_first"}
         Which of several edges with equally many rows to split: the one nearest the root, or the one
         a depth-first walk leaves first, as the authors' released code does.
-    search : {"greedy", "learnpsdd"}
-        Split the edge and the variable that `edge_score` and `variable_score` choose; or, as
-        LearnPSDD does, carry out the best of all splits and clones. A clone copies a sum for one to
-        three of the edges that lead to it. The options below are for "learnpsdd".
+    search : {"greedy", "best_first", "beam", "learnpsdd"}
+        Take the split that `edge_score` and `variable_score` choose; or, of all splits and clones,
+        the one that gains most training likelihood per new parameter; or keep the `beam_width` best
+        circuits after every step, each split at its `beam_width` best-scored edges; or, as
+        LearnPSDD does, the best of all splits and clones with deeper copies. A clone of LearnPSDD
+        copies a sum for one to three of the edges that lead to it.
+    clones : bool
+        Whether best-first search and LearnPSDD may also give edges their own copy of a sum that
+        they share with others.
     copies : {"minimal", "depth", "complete"}
-        How far an operation copies: what it must; also `copy_levels` levels of sums below the split
-        edge, or below the cloned sum; or all that is below. Sums that no training row of the
-        operation reaches stay shared.
+        How far an operation of LearnPSDD copies: what it must; also `copy_levels` levels of sums
+        below the split edge, or below the cloned sum; or all that is below. Sums that no training
+        row of the operation reaches stay shared.
     copy_levels : int
         Levels for `copies="depth"`.
     operation_score : {"per_edge", "gain", "heuristic"}
-        The best operation raises the training log-likelihood most per edge that it adds, or most;
-        or it is the split that the greedy search would make, which needs `clones=False` and
-        `split_sides="both"`.
-    clones : bool
-        Whether to clone at all.
+        The best operation of LearnPSDD raises the training log-likelihood most per edge that it
+        adds, or most; or it is the split that the greedy search would make, which needs
+        `clones=False` and `split_sides="both"`.
     split_sides : {"left", "both"}
-        Split on variables below the left child of an edge (its prime) only, as LearnPSDD does, or
-        on any.
+        LearnPSDD: split on variables below the left child of an edge (its prime) only, or on any.
+    smoothing : {"uniform", "hierarchical"}
+        What parameters are drawn to: all edges of a sum alike, or, for a sum that was copied, the
+        parameters of the sum it was copied from.
+    smoothing_strength : float or "auto"
+        How strongly copies are drawn, in virtual rows per sum; "auto" chooses on validation rows.
+    beam_width : int
+        Circuits in the beam. One is the greedy search.
+    beam_selection : {"train", "valid"}
+        The likelihood by which circuits stay in the beam.
+    beam_kl_threshold : float, optional
+        Leave a circuit out of the beam if the Kullback-Leibler divergence, in nats, of a better one
+        from it is smaller. Circuits of equal size and likelihood are always left out.
     """
 
     edge_score: EdgeScore = "flow"
     variable_score: VariableScore = "mutual_information"
     init: Init | None = None
-    vtree: Vtree | VtreeMethod | None = None
+    vtree: Vtree | VtreeMethod | Literal["auto"] | None = None
     patience: int = 100
     max_splits: int | None = None
     max_edges: int | None = None
@@ -89,11 +108,16 @@ class SearchOptions:
     alpha: float = 1.0
     tie_rule: TieRule = "root_first"
     search: Search = "greedy"
+    clones: bool = True
     copies: Copies = "depth"
     copy_levels: int = 3
     operation_score: OperationScore = "per_edge"
-    clones: bool = True
     split_sides: Sides = "left"
+    smoothing: CircuitSmoothing = "uniform"
+    smoothing_strength: float | Literal["auto"] = "auto"
+    beam_width: int = 5
+    beam_selection: BeamSelection = "train"
+    beam_kl_threshold: float | None = None
 
     def __post_init__(self) -> None:
         is_learnpsdd = self.search == "learnpsdd"
@@ -112,11 +136,13 @@ class SearchOptions:
             ("copies", get_args(Copies)),
             ("operation_score", get_args(OperationScore)),
             ("split_sides", get_args(Sides)),
+            ("smoothing", get_args(CircuitSmoothing)),
+            ("beam_selection", get_args(BeamSelection)),
         ):
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {value!r}.")
-        if not isinstance(self.vtree, Vtree):
+        if not isinstance(self.vtree, Vtree) and self.vtree != "auto":
             check_method(self.vtree, "vtree must be a Vtree, or")
         for name, lowest in (
             ("patience", 1),
@@ -124,10 +150,13 @@ class SearchOptions:
             ("max_edges", 1),
             ("copy_depth", 0),
             ("copy_levels", 0),
+            ("beam_width", 1),
         ):
-            _check_number(name, getattr(self, name), lowest, Integral, "a whole number")
-        for name in ("max_seconds", "pseudocount", "alpha"):
-            _check_number(name, getattr(self, name), 0, Real, "a finite number")
+            check_number(name, getattr(self, name), lowest, Integral, "a whole number")
+        for name in ("max_seconds", "pseudocount", "alpha", "beam_kl_threshold"):
+            check_number(name, getattr(self, name), 0, Real, "a finite number")
+        if self.smoothing_strength != "auto":
+            check_number("smoothing_strength", self.smoothing_strength, 0, Real, "a finite number")
         is_greedy_choice = is_learnpsdd and self.operation_score == "heuristic"
         if is_greedy_choice and (self.clones or self.split_sides != "both"):
             raise ValueError(
@@ -186,15 +215,15 @@ class MixtureOptions:
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {value!r}.")
         for name in ("n_components", "n_runs", "n_restarts", "max_iterations", "patience"):
-            _check_number(name, getattr(self, name), 1, Integral, "a whole number")
+            check_number(name, getattr(self, name), 1, Integral, "a whole number")
         for name in ("pseudocount", "tolerance", "max_seconds"):
             if getattr(self, name) != "auto" or name != "pseudocount":
-                _check_number(name, getattr(self, name), 0, Real, "a finite number")
+                check_number(name, getattr(self, name), 0, Real, "a finite number")
 
 
-def _check_number(name: str, value: Any, lowest: int, kind: type, words: str) -> None:
+def check_number(name: str, value: Any, lowest: int, kind: type, words: str) -> None:
     """Refuse what is not such a number, or too small; None stands for no limit."""
-    if value is None and name.startswith("max_"):
+    if value is None and (name.startswith("max_") or name.endswith("_threshold")):
         return
     if not isinstance(value, kind) or not lowest <= value < float("inf"):  # type: ignore[operator]
         raise ValueError(f"{name} must be {words} of at least {lowest}, but is {value!r}.")

@@ -20,6 +20,7 @@ from strudel.learning.growth import (
     ALIVE,
     N_NODES,
     N_SPLITS,
+    SHRINKS,
     STAMP,
     Growth,
     append_edge,
@@ -76,7 +77,9 @@ def own_copies_after_split(
 
 
 @kernel
-def clone(g: Growth, parents: IntArray, is_left: bool, n_levels: int, pseudocount: float) -> None:
+def clone_deeply(
+    g: Growth, parents: IntArray, is_left: bool, n_levels: int, pseudocount: float
+) -> None:
     """Give edges that lead to one sum a common copy of it, and of the levels of sums below it."""
     g.size[N_SPLITS] += 1
     v = g.node["vtree"][g.edge["parent"][parents[0]]]
@@ -85,6 +88,7 @@ def clone(g: Growth, parents: IntArray, is_left: bool, n_levels: int, pseudocoun
     for i in range(len(parents)):
         e = parents[i]
         new = new_edge(g, g.edge["parent"][e], g.edge["left"][e], g.edge["right"][e], True)
+        g.edge["prior"][new] = g.edge["prior"][e]
         moved[i] = new
         _take_place(g, e, new)
         kill(g, e)
@@ -245,14 +249,24 @@ def _copy_sum(g: Growth, n: int) -> int:
     for w in range(g.node_one.shape[1]):
         g.node_one[m, w] = g.node_one[n, w]
         g.node_zero[m, w] = g.node_zero[n, w]
+    total, strength = 0.0, g.node["strength"][n]
+    e = g.node["first"][n]
+    while e != NONE:
+        total += g.edge["train"][e]
+        e = g.edge["next"][e]
     last = NONE
     e = g.node["first"][n]
     while e != NONE:
         new = new_edge(g, m, g.edge["left"][e], g.edge["right"][e], True)
         g.edge_copy[e, 0] = new
+        if g.size[SHRINKS]:  # copy and original are drawn to what they were together
+            theta = (g.edge["train"][e] + strength * g.edge["prior"][e]) / (total + strength)
+            g.edge["prior"][new] = theta
+            g.edge["prior"][e] = theta
         append_edge(g, m, last, new)
         last = new
         e = g.edge["next"][e]
+    g.node["strength"][n] = g.strength[0]
     return m
 
 

@@ -1,4 +1,4 @@
-"""Grow a circuit until validation says stop: by greedy splits (Algorithm 2), or as LearnPSDD does.
+"""Algorithm 2 of the paper: grow a circuit by splits until validation says stop.
 
 In:  training and validation rows.
 Out: the best circuit seen, with its parameters, and the `History` of the search.
@@ -6,7 +6,11 @@ Out: the best circuit seen, with its parameters, and the `History` of the search
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,18 +23,30 @@ from strudel.circuits.properties import check_in_normal_form, why_not_determinis
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
+from strudel.learning.beam import Divergence, grow_beam
 from strudel.learning.growing import GrowingCircuit
-from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.history import History
-from strudel.learning.learnpsdd import LearnPsdd
-from strudel.learning.options import SearchOptions
+from strudel.learning.operations import Operation
+from strudel.learning.options import Init, SearchOptions
 from strudel.learning.parameters import fit_parameters
+from strudel.learning.run import Run, race
+from strudel.learning.shrinkage import first_strength, shrink
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.fitting_tree import learn_tree_for_vtree
 from strudel.trees.vtree import Vtree, vtree_from_chow_liu
-from strudel.trees.vtree_learning import learn_vtree
+from strudel.trees.vtree_learning import VtreeMethod, learn_vtree
 
 MERGE_BELOW = 0.5  # merge equal rows when that at least halves them
+
+# What vtree="auto" tries. Independent variables are a good start for few variables only.
+STARTS: tuple[tuple[VtreeMethod, Init], ...] = (
+    ("chow_liu", "chow_liu"),
+    ("bottom_up", "chow_liu"),
+    ("top_down", "chow_liu"),
+    ("clusters", "chow_liu"),
+    ("clusters", "independent"),
+)
+FEW_VARIABLES = 200
 
 
 def learn_structure(
@@ -41,8 +57,9 @@ def learn_structure(
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
+    divergence: Divergence | None = None,
 ) -> tuple[Circuit, History]:
-    """Learn a structured-decomposable, deterministic circuit, by greedy splits (Algorithm 2).
+    """Learn a structured-decomposable, deterministic circuit by splits (Algorithm 2).
 
     Parameters
     ----------
@@ -63,6 +80,9 @@ def learn_structure(
         form, and every row is possible. Its parameters do not matter. Splits never make a row
         possible that it excludes, so a circuit of a logical constraint (`uniform_circuit`) stays
         one. The bounds of the search, but for `max_edges`, count from here.
+    divergence : callable, optional
+        Compares two circuits for `search.beam_kl_threshold`, which needs it; for example
+        `kl_divergence`.
 
     Returns
     -------
@@ -80,20 +100,37 @@ def learn_structure(
     True
     """
     search = search or SearchOptions()
-    train_bits, growing, history = grow(
-        train, valid, search=search, rng=rng, on_split=on_split, start=start
+    grown = grow(
+        train,
+        valid,
+        search=search,
+        rng=rng,
+        on_split=on_split,
+        start=start,
+        divergence=divergence,
     )
     try:
-        best = growing.snapshot(history.best)
+        return grown.best(search)
     except KeyboardInterrupt:  # the search is over: finish what it found
-        history.stopped_because = "interrupted"
-        best = growing.snapshot(history.best)
-    del growing  # its flows are as large as those to come
-    try:
-        return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
-    except KeyboardInterrupt:
-        history.stopped_because = "interrupted"
-        return fit_parameters(best, train_bits, pseudocount=search.pseudocount), history
+        grown.history.stopped_because = "interrupted"
+        return grown.best(search)
+
+
+class Grown(NamedTuple):
+    """What a search has seen."""
+
+    train: BitMatrix  # rows as the search saw them, equal ones merged
+    growing: GrowingCircuit  # knows every circuit up to the best one
+    history: History
+    operations: list[Operation]
+    make: Callable[..., GrowingCircuit]  # gives the growing circuit before the first of them
+
+    def best(self, search: SearchOptions) -> tuple[Circuit, History]:
+        """The best circuit with its parameters, and the history that led there."""
+        if search.smoothing == "hierarchical":
+            return shrink(self.make, self.operations, search.smoothing_strength, self.history)
+        best = self.growing.snapshot(self.history.best)
+        return fit_parameters(best, self.train, pseudocount=search.pseudocount), self.history
 
 
 def grow(
@@ -104,62 +141,56 @@ def grow(
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
-) -> tuple[BitMatrix, GrowingCircuit, History]:
-    """The search itself: the training rows as it saw them, and every circuit it passed."""
+    divergence: Divergence | None = None,
+) -> Grown:
+    """The search itself."""
+    started = time.perf_counter()
     rng = np.random.default_rng(rng)
-    history = History()
     train_bits = as_bits(train)
     valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
     _check(train_bits, valid_bits, search)
+    if search.search == "beam":
+        _check_beam(valid_bits, search, divergence)
     if start is not None:
         check_start(start, train_bits, valid_bits)
     train_bits, valid_bits = _merged(train_bits), _merged(valid_bits)
 
-    if start is None:
-        start = first_circuit(train_bits, search, rng)
-    growing = GrowingCircuit(
-        start,
-        train_bits,
-        valid_bits,
-        pseudocount=search.pseudocount,
-        copy_depth=1 if search.search == "learnpsdd" else search.copy_depth,
-    )
-    history.add(growing)
-    try:
-        steps = (LearnPsdd if search.search == "learnpsdd" else Greedy)(growing, search, rng)
-        while not history.is_finished(search):
-            if not steps.step():
-                history.stopped_because = steps.STOPPED
-                break
-            history.add(growing)
-            if on_split is not None:
-                on_split(history)
-    except KeyboardInterrupt:
-        history.stopped_because = "interrupted"
-    return train_bits, growing, history
+    starts = [start] if start is not None else first_circuits(train_bits, search, rng)
+
+    def make(first: Circuit, strength: float | None = first_strength(search)) -> GrowingCircuit:
+        return GrowingCircuit(
+            first,
+            train_bits,
+            valid_bits,
+            pseudocount=search.pseudocount,
+            copy_depth=1 if search.search == "learnpsdd" else search.copy_depth,
+            strength=strength,
+        )
+
+    if search.search == "beam":
+        make_first, history = partial(make, starts[0]), History(started)
+        growing, operations = grow_beam(make_first, search, rng, history, on_split, divergence)
+        return Grown(train_bits, growing, history, operations, make_first)
+    if search.vtree == "auto":
+        run = race([partial(make, first) for first in starts], search, rng, started, on_split)
+    else:
+        run = Run(partial(make, starts[0]), search, rng, started)
+    if run.history.stopped_because != "interrupted":
+        run.continue_until(search, on_split)
+    return Grown(train_bits, run.growing, run.history, run.operations, run.make)
 
 
-class Greedy:
-    """Algorithm 2: split the edge and the variable with the best scores."""
-
-    STOPPED = "nothing left to split"
-
-    def __init__(
-        self, growing: GrowingCircuit, search: SearchOptions, rng: np.random.Generator
-    ) -> None:
-        self.growing = growing
-        self.search = search
-        self.rng = rng
-        self.variables = VariablePicker(growing, search.variable_score, search.alpha)
-
-    def step(self) -> bool:
-        """Split once; False when no variable is undecided anywhere."""
-        search = self.search
-        edge = pick_edge(self.growing, search.edge_score, self.rng, search.tie_rule)
-        if edge is None:
-            return False
-        self.growing.split(edge, self.variables.pick(edge, self.rng))
-        return True
+def first_circuits(
+    train: BitMatrix, search: SearchOptions, rng: np.random.Generator
+) -> list[Circuit]:
+    """Where a search may start: one circuit, or several for vtree="auto"."""
+    if search.vtree != "auto":
+        return [first_circuit(train, search, rng)]
+    return [
+        first_circuit(train, replace(search, vtree=method, init=init), rng)
+        for method, init in STARTS
+        if init == "chow_liu" or train.n_vars <= FEW_VARIABLES
+    ]
 
 
 def first_circuit(
@@ -167,15 +198,15 @@ def first_circuit(
 ) -> Circuit:
     """The circuit before the first split, when there is none to start from."""
     is_independent = search.init == "independent"
-    if search.vtree == "chow_liu":
+    if search.vtree in ("chow_liu", "auto"):  # under a constraint there is nothing to compare
         tree = learn_chow_liu_tree(train, alpha=search.alpha)
         vtree = vtree_from_chow_liu(tree)
         return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)
     if isinstance(search.vtree, Vtree):
         vtree = search.vtree
     else:
-        assert search.vtree is not None  # the options have put in the default
-        vtree = learn_vtree(train, search.vtree, alpha=search.alpha, rng=rng)
+        method = cast(VtreeMethod, search.vtree)
+        vtree = learn_vtree(train, method, alpha=search.alpha, rng=rng)
     if vtree.n_vars != train.n_vars:
         raise ValueError(
             f"The training rows have {train.n_vars} columns, but the vtree has {vtree.n_vars} "
@@ -234,9 +265,24 @@ def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
             f"The validation rows have {valid.n_vars} columns, "
             f"but the training rows have {train.n_vars}."
         )
+    if search.vtree == "auto" and (valid.total_weight == 0.0 or search.search == "beam"):
+        raise ValueError(
+            "vtree='auto' compares vtrees on validation rows in a greedy or best-first search: "
+            "give validation rows and such a search, or name a vtree."
+        )
     limits = (search.max_splits, search.max_edges, search.max_seconds)
     if valid.total_weight == 0.0 and all(limit is None for limit in limits):
         raise ValueError(
             "Without validation rows the search would never stop: give some, or one of "
             "max_splits, max_edges and max_seconds."
+        )
+
+
+def _check_beam(valid: BitMatrix, search: SearchOptions, divergence: Divergence | None) -> None:
+    if search.beam_selection == "valid" and valid.total_weight == 0.0:
+        raise ValueError("beam_selection='valid' needs validation rows: give some, or use 'train'.")
+    if search.beam_kl_threshold is not None and divergence is None:
+        raise ValueError(
+            "beam_kl_threshold needs a divergence to compare circuits by: "
+            "learn_structure(..., divergence=strudel.kl_divergence)."
         )

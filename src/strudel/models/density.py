@@ -6,14 +6,19 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import fields
+from inspect import signature
+from numbers import Integral
 from typing import Any
 
 from strudel._numba import use_threads
+from strudel.algebra.divergences import kl_divergence
 from strudel.circuits.circuit import Circuit
 from strudel.learning.history import History
-from strudel.learning.options import SearchOptions
+from strudel.learning.options import SearchOptions, check_number
 from strudel.learning.structure import learn_structure
 from strudel.models.base import DensityEstimator, InterruptedWarning
+from strudel.models.presets import learn_with_sampled_rows, with_preset
 
 
 class Strudel(DensityEstimator):
@@ -21,14 +26,23 @@ class Strudel(DensityEstimator):
 
     Parameters
     ----------
+    preset : {"paper", "fast", "accurate"}, default="paper"
+        What the options stand for that are left at their defaults: the paper's search; a best-first
+        search of about two seconds; or everything that makes a circuit accurate, within four
+        minutes (`max_seconds`): best-first search on the best of several vtrees, hierarchical
+        smoothing, and a second search with rows sampled from a mixture.
     edge_score : {"flow", "random"}, default="flow"
         Which edge to split next: the one with most rows through it (eFLOW of the paper), or any.
-    variable_score : {"mutual_information", "random"}, default="mutual_information"
-        On which variable: the one that tells most about the others (vMI), or any.
-    search : {"greedy", "learnpsdd"}, default="greedy"
-        Split the edge and the variable with the best scores, as Algorithm 2 of the paper does; or,
-        as LearnPSDD does, carry out the split or clone that raises the training log-likelihood most
-        per edge that it adds. A clone copies a sum for one to three of the edges that lead to it.
+    variable_score : {"mutual_information", "random", "gain"}, default="mutual_information"
+        On which variable: the one that tells most about the others (vMI), any, or the one with the
+        largest gain of training likelihood per new parameter.
+    search : {"greedy", "best_first", "beam", "learnpsdd"}, default="greedy"
+        Take the best-scored split at once, as Algorithm 2 of the paper does; or, of all splits and
+        clones everywhere, the one with the largest gain per new parameter; or keep, after every
+        step, the `beam_width` best of the circuits that come of splitting each at its `beam_width`
+        best-scored edges; a step then costs about the square of the width times a greedy one. Or,
+        as LearnPSDD does, start from independent variables and carry out the split or clone, with
+        deeper copies, that raises the training log-likelihood most per edge that it adds.
     copies : {"minimal", "depth", "complete"}, default="depth"
         LearnPSDD: how far an operation copies: what it must; also `copy_levels` levels of sums
         below; or all that is below.
@@ -37,18 +51,24 @@ class Strudel(DensityEstimator):
     operation_score : {"per_edge", "gain", "heuristic"}, default="per_edge"
         LearnPSDD: the best operation gains most per new edge, or most; or it is the split of the
         greedy search, which needs ``clones=False`` and ``split_sides="both"``.
-    clones : bool, default=True
-        LearnPSDD: whether to clone at all.
     split_sides : {"left", "both"}, default="left"
         LearnPSDD: split on variables below the left child of an edge only, or on any.
+    beam_width : int, default=5
+        Circuits that a beam search keeps. One is the greedy search.
+    beam_selection : {"train", "valid"}, default="train"
+        The likelihood by which circuits stay in the beam.
+    beam_kl_threshold : float, optional
+        Leave a circuit out of the beam if the Kullback-Leibler divergence, in nats, of a better one
+        from it is smaller: a more varied beam, at the cost of some passes over whole circuits per
+        step. Circuits of equal size and likelihood are always left out.
     init : {"chow_liu", "independent"}, optional
         The first circuit: the tree-shaped network with most mutual information among those that
         the vtree has room for, which is the Chow-Liu tree for the vtree made from it; or all
         variables independent. By default "chow_liu", for LearnPSDD "independent".
     vtree : Vtree or str, optional
         How the circuit decomposes. A name is a method of `learn_vtree`: "chow_liu", "bottom_up",
-        "top_down", "clusters", "balanced", "linear" or "random". By default "chow_liu", for
-        LearnPSDD "bottom_up".
+        "top_down", "clusters", "balanced", "linear" or "random"; "auto" tries several. By default
+        "chow_liu", for LearnPSDD "bottom_up".
     max_splits, max_edges, max_seconds : optional
         Bounds on the search.
     patience : int, default=100
@@ -56,12 +76,22 @@ class Strudel(DensityEstimator):
     pseudocount : float, default=1.0
         Virtual rows per sum node, shared by its edges.
     copy_depth : int, default=1
-        How far a greedy split copies below its edge beyond what it must.
+        How far a split copies below its edge beyond what it must.
     validation_fraction : float or None, default=0.1
         Rows held out to decide when to stop, when `fit` gets no `X_valid`. None holds nothing out;
         the search then needs one of the bounds.
     tie_rule : {"root_first", "depth_first"}, default="root_first"
         Which of several edges with equally many rows comes first.
+    clones : bool, default=True
+        Whether best-first search and LearnPSDD may also copy a shared sum for some edges above.
+    smoothing : {"uniform", "hierarchical"}, default="uniform"
+        What parameters are drawn to: all edges of a sum alike; or, for copies, the parameters of
+        the sum they were copied from.
+    smoothing_strength : float or "auto", default="auto"
+        How strongly copies are drawn, in virtual rows per sum; chosen on validation rows.
+    sampled_rows : int, "auto" or None, default=None
+        Learn a second time, from the rows and as many more sampled from a mixture, and keep the
+        better circuit on the validation rows. Not used with a constraint or `warm_start`.
     constraint : event, optional
         What every row satisfies: a formula over `variables`, a string such as ``"a >> (b | c)"``, a
         CNF, DNF or SDD. The search starts from its SDD times the circuit of `init`, and every row
@@ -87,7 +117,8 @@ class Strudel(DensityEstimator):
     circuit_ : Circuit
         The best circuit on the validation rows.
     history_ : History
-        One row per split or clone.
+        One row per split. After a beam search, the path of the best circuit, and then, for every
+        later step, the circuit of the beam with the best validation likelihood.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -109,13 +140,13 @@ class Strudel(DensityEstimator):
     def __init__(
         self,
         *,
+        preset: str = "paper",
         edge_score: str = "flow",
         variable_score: str = "mutual_information",
         search: str = "greedy",
         copies: str = "depth",
         copy_levels: int = 3,
         operation_score: str = "per_edge",
-        clones: bool = True,
         split_sides: str = "left",
         init: str | None = None,
         vtree: Any = None,
@@ -127,19 +158,26 @@ class Strudel(DensityEstimator):
         copy_depth: int = 1,
         validation_fraction: float | None = 0.1,
         tie_rule: str = "root_first",
+        beam_width: int = 5,
+        beam_selection: str = "train",
+        beam_kl_threshold: float | None = None,
+        clones: bool = True,
+        smoothing: str = "uniform",
+        smoothing_strength: float | str = "auto",
+        sampled_rows: int | str | None = None,
         constraint: Any = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
+        self.preset = preset
         self.edge_score = edge_score
         self.variable_score = variable_score
         self.search = search
         self.copies = copies
         self.copy_levels = copy_levels
         self.operation_score = operation_score
-        self.clones = clones
         self.split_sides = split_sides
         self.init = init
         self.vtree = vtree
@@ -151,6 +189,13 @@ class Strudel(DensityEstimator):
         self.copy_depth = copy_depth
         self.validation_fraction = validation_fraction
         self.tie_rule = tie_rule
+        self.beam_width = beam_width
+        self.beam_selection = beam_selection
+        self.beam_kl_threshold = beam_kl_threshold
+        self.clones = clones
+        self.smoothing = smoothing
+        self.smoothing_strength = smoothing_strength
+        self.sampled_rows = sampled_rows
         self.constraint = constraint
         self.warm_start = warm_start
         self.random_state = random_state
@@ -188,22 +233,29 @@ class Strudel(DensityEstimator):
         on_split: Callable[[History], None] | None = None,
     ) -> Strudel:
         """`fit` with a callback for progress."""
-        search = self._options()
+        search, sampled_rows = self._options()
         last = getattr(self, "circuit_", None) if self.warm_start else None
         # A circuit from a file may have been learned under anything.
         is_restricted = last is not None and _is_same(
             self.constraint, getattr(self, "_constraint_of_circuit", False)
         )
         rows = self._learning_rows(X, X_valid, sample_weight, search, last, is_restricted)
+        tell = on_split or (_Reporter() if self.verbose else None)
         with use_threads(self.n_jobs):
-            circuit, history = learn_structure(
-                rows.train,
-                rows.valid,
-                search=search,
-                rng=rows.rng,
-                on_split=on_split or (_Reporter() if self.verbose else None),
-                start=rows.start,
-            )
+            if sampled_rows is not None and rows.start is None:
+                circuit, history = learn_with_sampled_rows(
+                    rows, search, sampled_rows, tell, self.n_jobs
+                )
+            else:
+                circuit, history = learn_structure(
+                    rows.train,
+                    rows.valid,
+                    search=search,
+                    rng=rows.rng,
+                    on_split=tell,
+                    start=rows.start,
+                    divergence=kl_divergence,
+                )
         self.circuit_: Circuit = circuit.with_names(self._feature_names())
         is_longer = last is not None and hasattr(self, "history_")
         self.history_: History = history.after(self.history_) if is_longer else history
@@ -217,26 +269,17 @@ class Strudel(DensityEstimator):
             )
         return self
 
-    def _options(self) -> SearchOptions:
-        return SearchOptions(
-            edge_score=self.edge_score,  # type: ignore[arg-type]
-            variable_score=self.variable_score,  # type: ignore[arg-type]
-            init=self.init,  # type: ignore[arg-type]
-            vtree=self.vtree,
-            patience=self.patience,
-            max_splits=self.max_splits,
-            max_edges=self.max_edges,
-            max_seconds=self.max_seconds,
-            pseudocount=self.pseudocount,
-            copy_depth=self.copy_depth,
-            tie_rule=self.tie_rule,  # type: ignore[arg-type]
-            search=self.search,  # type: ignore[arg-type]
-            copies=self.copies,  # type: ignore[arg-type]
-            copy_levels=self.copy_levels,
-            operation_score=self.operation_score,  # type: ignore[arg-type]
-            clones=self.clones,
-            split_sides=self.split_sides,  # type: ignore[arg-type]
-        )
+    def _options(self) -> tuple[SearchOptions, Any]:
+        """The options of the search, and how many rows to sample, as the preset completes them."""
+        names = [field.name for field in fields(SearchOptions) if hasattr(self, field.name)]
+        given = {name: getattr(self, name) for name in (*names, "sampled_rows")}
+        parameters = signature(type(self)).parameters
+        defaults = {name: parameters[name].default for name in given}
+        options = with_preset(given, self.preset, defaults)
+        sampled_rows = options.pop("sampled_rows")
+        if sampled_rows is not None and sampled_rows != "auto":
+            check_number("sampled_rows", sampled_rows, 1, Integral, "a whole number")
+        return SearchOptions(**options), sampled_rows
 
 
 def _is_same(constraint: Any, other: Any) -> bool:

@@ -244,9 +244,8 @@ class StrudelMixture(DensityEstimator):
     ) -> LearnedMixture:
         """Grow a structure, choose what is to be chosen, and train."""
         tell("growing the structure")
-        _, growing, splits = grow(
-            rows.train, rows.valid, search=search, rng=rows.rng, start=rows.start
-        )
+        grown = grow(rows.train, rows.valid, search=search, rng=rows.rng, start=rows.start)
+        growing, splits = grown.growing, grown.history
         last = len(splits) - 1  # fewer than asked for if nothing was left to split
         prefixes = prefixes_of(splits.best) if self.n_splits == "auto" else [last]
         sizes = self._sizes()

@@ -1,0 +1,117 @@
+"""One search under way, and several side by side of which the best goes on.
+
+In:  a way to make the first `GrowingCircuit`, and options.
+Out: `Run`: one operation after another, with the history they make; `race` of several runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from strudel._types import NONE
+from strudel.learning.best_first import BestFirst
+from strudel.learning.growing import GrowingCircuit
+from strudel.learning.heuristics import VariablePicker, pick_edge
+from strudel.learning.history import History
+from strudel.learning.learnpsdd import LearnPsdd, copied_levels
+from strudel.learning.operations import Operation, apply
+from strudel.learning.options import SearchOptions
+
+ROUNDS = (100, 400)  # operations after which the worse half of the runs ends
+SHARE = 0.08  # of the time that one run may take in a round
+
+
+class Run:
+    """A greedy or best-first search, or LearnPSDD, that can be continued."""
+
+    def __init__(
+        self,
+        make: Callable[..., GrowingCircuit],
+        search: SearchOptions,
+        rng: np.random.Generator,
+        started: float | None = None,
+    ) -> None:
+        self.make = make
+        self.search = search
+        self.rng = rng
+        self.history = History(started)
+        self.operations: list[Operation] = []
+        self.growing = make()
+        self.history.add(self.growing)
+        self._next: Callable[[], Operation | None] | None = None
+
+    def continue_until(
+        self, search: SearchOptions, on_split: Callable[[History], None] | None = None
+    ) -> None:
+        """Do one operation after another until the bounds in `search` say stop."""
+        self.history.stopped_because = ""
+        try:
+            if self._next is None:
+                self._next = self._chooser()
+            while not self.history.is_finished(search):
+                operation = self._next()
+                if operation is None:
+                    self.history.stopped_because = "nothing left to split"
+                    return
+                apply(self.growing, operation)
+                self.operations.append(operation)
+                self.history.add(self.growing)
+                if on_split is not None:
+                    on_split(self.history)
+        except KeyboardInterrupt:
+            self.history.stopped_because = "interrupted"
+
+    @property
+    def best_likelihood(self) -> float:
+        """Mean log-likelihood of the validation rows under the best circuit so far."""
+        return float(self.history.valid[self.history.best])
+
+    def _chooser(self) -> Callable[[], Operation | None]:
+        """What says which operation comes next."""
+        growing, search, rng = self.growing, self.search, self.rng
+        if search.search == "best_first":
+            return BestFirst(growing, clones=search.clones).next
+        if search.search == "learnpsdd" and search.operation_score != "heuristic":
+            return LearnPsdd(growing, search).next
+        n_levels = copied_levels(growing, search) if search.search == "learnpsdd" else NONE
+        variables = VariablePicker(growing, search.variable_score, search.alpha)
+
+        def next_split() -> Operation | None:
+            edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
+            if edge is None:
+                return None
+            return Operation(edge, variables.pick(edge, rng), n_levels=n_levels)
+
+        return next_split
+
+
+def race(
+    makes: list[Callable[..., GrowingCircuit]],
+    search: SearchOptions,
+    rng: np.random.Generator,
+    started: float,
+    on_split: Callable[[History], None] | None = None,
+) -> Run:
+    """Let several starts run side by side; in every round the half that is better goes on.
+
+    How likely the first circuit makes the rows does not tell which start is best; some hundred
+    operations do.
+    """
+    runs = [Run(make, search, rng, started) for make in makes]
+    for n_operations in ROUNDS:
+        for run in runs:
+            bound = search
+            if search.max_splits is None or n_operations < search.max_splits:
+                bound = replace(bound, max_splits=n_operations)
+            if search.max_seconds is not None:
+                until = min(search.max_seconds, run.history.elapsed + SHARE * search.max_seconds)
+                bound = replace(bound, max_seconds=until)
+            run.continue_until(bound, on_split)
+            if run.history.stopped_because == "interrupted":
+                return max(runs, key=lambda run: run.best_likelihood)
+        runs.sort(key=lambda run: -run.best_likelihood)
+        del runs[(len(runs) + 1) // 2 :]
+    return runs[0]

@@ -1,0 +1,131 @@
+"""Named sets of options, and the search that is accurate rather than quick.
+
+A preset stands for the options that its user has left at their defaults.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from strudel.circuits.circuit import Circuit
+from strudel.data.bits import BitMatrix, pack_columns
+from strudel.learning.history import History
+from strudel.learning.options import SearchOptions
+from strudel.learning.structure import learn_structure
+from strudel.models.base import LearningRows
+from strudel.models.mixture import StrudelMixture
+from strudel.queries.sampling import sample
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "fast": {
+        "search": "best_first",
+        "smoothing": "hierarchical",
+        "patience": 50,
+        "max_seconds": 2.0,
+    },
+    "accurate": {
+        "search": "best_first",
+        "smoothing": "hierarchical",
+        "vtree": "auto",
+        "sampled_rows": "auto",
+        "patience": 500,
+        "max_seconds": 240.0,
+    },
+}
+
+# Shares of the time when rows are sampled: learning from real rows, and fitting the mixture.
+REAL, MIXTURE = 0.4, 0.25
+MOST_SAMPLED = 60_000
+MOST_CELLS = 30_000_000  # rows by variables
+
+
+def with_preset(options: dict[str, Any], preset: str, defaults: dict[str, Any]) -> dict[str, Any]:
+    """The options, with those of the preset where they are at their defaults."""
+    if preset not in PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, but is {preset!r}.")
+    chosen = {
+        name: value
+        for name, value in PRESETS[preset].items()
+        if options[name] is defaults[name] or options[name] == defaults[name]
+    }
+    return options | chosen
+
+
+def learn_with_sampled_rows(
+    rows: LearningRows,
+    search: SearchOptions,
+    n_rows: int | Literal["auto"],
+    on_split: Callable[[History], None] | None = None,
+    n_jobs: int | None = None,
+) -> tuple[Circuit, History]:
+    """Learn from the rows alone, and once more from rows sampled from a mixture; keep the better.
+
+    A mixture generalises better than one deterministic circuit can, but rows sampled from it teach
+    a circuit much of what it knows: structure that the rows are too few to show, and parameters
+    that are smooth where rows are rare. Validation rows decide.
+    """
+    if rows.valid is None:
+        raise ValueError(
+            "sampled_rows needs validation rows, which decide whether they helped: give X_valid or "
+            "a validation_fraction."
+        )
+    started = time.perf_counter()
+    total = search.max_seconds
+    seed = int(rows.rng.integers(2**31))
+
+    def bounded(share: float, **changes: Any) -> SearchOptions:
+        seconds = None if total is None else share * total
+        return replace(search, max_seconds=seconds, **changes)
+
+    circuit, history = learn_structure(
+        rows.train, rows.valid, search=bounded(REAL), rng=rows.rng, on_split=on_split
+    )
+    if history.stopped_because == "interrupted":
+        return circuit, history
+    try:
+        more = _with_samples(rows, n_rows, None if total is None else MIXTURE * total, seed, n_jobs)
+    except KeyboardInterrupt:
+        history.stopped_because = "interrupted"
+        return circuit, history
+    left = 1.0 if total is None else max(1.0 - (time.perf_counter() - started) / total, 0.01)
+    # The vtree that was best on the real rows; what the history counts goes on from there.
+    other, later = learn_structure(
+        more,
+        rows.valid,
+        search=bounded(left, vtree=circuit.vtree),
+        rng=rows.rng,
+        on_split=on_split,
+    )
+    if later.stopped_because == "interrupted":
+        history.stopped_because = "interrupted"
+    if later.valid[later.best] <= history.valid[history.best]:
+        return circuit, history
+    return other, later
+
+
+def _with_samples(
+    rows: LearningRows,
+    n_rows: int | Literal["auto"],
+    max_seconds: float | None,
+    seed: int,
+    n_jobs: int | None,
+) -> BitMatrix:
+    """The training rows, and others sampled from a mixture."""
+    assert rows.valid is not None
+    table, weight = rows.train.unpack(), rows.train.weights
+    most = min(MOST_SAMPLED, MOST_CELLS // rows.train.n_vars)
+    n_sampled = most if n_rows == "auto" else int(n_rows)
+    mixture = StrudelMixture(
+        "auto", n_splits="auto", max_seconds=max_seconds, random_state=seed, n_jobs=n_jobs
+    )
+    mixture.fit(table, X_valid=rows.valid.unpack(), sample_weight=weight)
+    sampled = sample(mixture, n_sampled, rng=seed)
+    # A sampled row counts as much as a real one does on average.
+    weights = np.concatenate([weight, np.full(n_sampled, weight.mean())])
+    return pack_columns(np.vstack([table, sampled]), weights)
