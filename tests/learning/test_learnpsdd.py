@@ -307,6 +307,44 @@ def test_without_virtual_rows_no_operation_lowers_training_likelihood():
     assert np.all(np.diff(history.train) > -1e-12)
 
 
+def test_copies_that_are_drawn_strongly_change_no_probability():
+    X, V = clusters(12, 200, 8), clusters(13, 50, 8)
+    circuit = compile_factorized(random_vtree(8, np.random.default_rng(0)))
+    growing = GrowingCircuit(circuit, pack_columns(X), pack_columns(V), strength=1e12)
+    search = options("minimal", split_sides="both")
+    take_random_steps(growing, search, 6, np.random.default_rng(1))
+    steps = search_of(growing, search)
+
+    def after(operation):
+        other = copy.deepcopy(growing)
+        apply(other, operation)
+        valid = log_likelihood(other.shrunk(), V).mean()
+        assert other.valid_log_likelihood == pytest.approx(valid)
+        return pytest.approx((other.train_log_likelihood, valid), abs=1e-6)
+
+    n_compared = 0
+    for edge in np.flatnonzero(steps.edge_score > -np.inf).tolist():
+        split = split_of(steps, edge, steps.edge_place[edge])
+        deep = after(split._replace(n_levels=3))
+        other = copy.deepcopy(growing)
+        apply(other, split)
+        assert (other.train_log_likelihood, other.valid_log_likelihood) == deep
+        n_compared += 1
+    for n in np.flatnonzero(steps.node_score > -np.inf).tolist():
+        deep = after(steps.clone_of(n)._replace(n_levels=3))
+        assert (growing.train_log_likelihood, growing.valid_log_likelihood) == deep
+        n_compared += 1
+    assert n_compared > 8
+
+
+def test_hierarchical_smoothing_replays_the_search():
+    X, V = clusters(14, 200, 8), clusters(15, 100, 8)
+    search = options(levels=2, smoothing="hierarchical", smoothing_strength=20.0, patience=20)
+    circuit, history = learn_structure(X, V, search=search)
+    assert log_likelihood(circuit, V).mean() == pytest.approx(history.valid[history.best])
+    assert circuit.n_edges == history.n_edges[history.best]
+
+
 def test_independent_columns_leave_nothing_to_gain():
     X = oracle.all_rows(5)
     _, history = learn_structure(X, X, search=options("complete"))

@@ -56,7 +56,7 @@ class SearchOptions:
         the paper: sums and products are one level each, and 0 and 1 copy nothing more. For
         "learnpsdd" there are `copies` and `copy_levels` instead.
     alpha : float
-        Virtual rows per cell in mutual information.
+        Virtual rows per cell in mutual information. LearnPSDD learns its vtree without any.
     tie_rule : {"root_first", "depth_first"}
         Which of several edges with equally many rows to split: the one nearest the root, or the one
         a depth-first walk leaves first, as the authors' released code does.
