@@ -301,7 +301,7 @@ def _add_copies(
             values = (1 if x > 0.0 else 0) | (2 if z > 1e-12 * here[j] else 0)
             served[j, i] = values
             costs[low + i] += width * ((values & 1) + (values >> 1))
-            if only[j] and not kept[j, i] and (led[j, i] & ~values) & 3 == 0:
+            if only[j] and not kept[j, i] and led[j, i] & (3 - values) == 0:
                 costs[low + i] -= width
             else:
                 kept[j, i] = True
