@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import oracle
 from strategies import binary_tables
-from strudel import Strudel, log_likelihood
+from strudel import Strudel, load_dataset, log_likelihood
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import pack_columns
@@ -391,6 +391,14 @@ def test_the_estimator_finds_clusters():
     assert model.score(test) > independent.score(test) + 0.2
     again = Strudel(search="learnpsdd", random_state=0, n_jobs=1).fit(X)
     np.testing.assert_array_equal(model.circuit_.edge_log_theta, again.circuit_.edge_log_theta)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("name", "paper"), [("nltcs", -6.03), ("dna", -83.02)])
+def test_it_reaches_what_the_paper_reports_of_learnpsdd(name, paper, data_folder):
+    rows = load_dataset(name)
+    model = Strudel(search="learnpsdd").fit(rows.train, X_valid=rows.valid)
+    assert model.score(rows.test) > 1.005 * paper
 
 
 @pytest.mark.parametrize(
