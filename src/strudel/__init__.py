@@ -40,6 +40,7 @@ _MODULE_OF = {
     "why_not_structured_decomposable": "circuits.properties",
     "why_not_deterministic": "circuits.properties",
     "PredictorCircuit": "circuits.predictor",
+    "without_leaf_sums": "circuits.leaf_sums",
     # logic
     "Cnf": "logic.formula",
     "Dnf": "logic.formula",
@@ -93,9 +94,25 @@ _MODULE_OF = {
     "renyi_divergence": "algebra.divergences",
     "cauchy_schwarz_divergence": "algebra.divergences",
     "mean_squared_distance": "algebra.divergences",
+    # predictions
+    "expected_prediction": "predictions.expected",
+    "prediction_variance": "predictions.expected",
+    "Estimate": "predictions.expected",
+    # decisions and explanations
+    "same_decision_probability": "predictions.same_decision",
+    "expected_same_decision_probability": "predictions.same_decision",
+    "SameDecision": "predictions.same_decision",
+    "classifier_agreement": "predictions.classifier_agreement",
+    "Agreement": "predictions.agreement_search",
+    "sufficient_explanation": "predictions.sufficient_explanation",
+    "SufficientExplanation": "predictions.sufficient_explanation",
+    "shap_values": "predictions.shapley",
+    "ShapValues": "predictions.shapley",
     # models
     "Strudel": "models.density",
     "StrudelMixture": "models.mixture",
+    "RegressionCircuit": "models.regression",
+    "LogisticCircuit": "models.logistic",
     # files
     "save": "io.model_file",
     "load": "io.model_file",
@@ -151,6 +168,7 @@ if TYPE_CHECKING:
     from strudel.circuits.examples import figure_1_circuit as figure_1_circuit
     from strudel.circuits.flows import Flows as Flows
     from strudel.circuits.flows import compute_flows as compute_flows
+    from strudel.circuits.leaf_sums import without_leaf_sums as without_leaf_sums
     from strudel.circuits.mixture import Mixture as Mixture
     from strudel.circuits.predictor import PredictorCircuit as PredictorCircuit
     from strudel.circuits.properties import why_not_decomposable as why_not_decomposable
@@ -196,12 +214,36 @@ if TYPE_CHECKING:
     from strudel.logic.nnf import Nnf as Nnf
     from strudel.logic.sdd import Sdd as Sdd
     from strudel.models.density import Strudel as Strudel
+    from strudel.models.logistic import LogisticCircuit as LogisticCircuit
     from strudel.models.mixture import StrudelMixture as StrudelMixture
+    from strudel.models.regression import RegressionCircuit as RegressionCircuit
     from strudel.plotting.dot import to_dot as to_dot
     from strudel.plotting.drawing import plot_chow_liu_tree as plot_chow_liu_tree
     from strudel.plotting.drawing import plot_circuit as plot_circuit
     from strudel.plotting.drawing import plot_vtree as plot_vtree
     from strudel.plotting.learning_curve import plot_learning_curve as plot_learning_curve
+    from strudel.predictions.agreement_search import Agreement as Agreement
+    from strudel.predictions.classifier_agreement import (
+        classifier_agreement as classifier_agreement,
+    )
+    from strudel.predictions.expected import Estimate as Estimate
+    from strudel.predictions.expected import expected_prediction as expected_prediction
+    from strudel.predictions.expected import prediction_variance as prediction_variance
+    from strudel.predictions.same_decision import SameDecision as SameDecision
+    from strudel.predictions.same_decision import (
+        expected_same_decision_probability as expected_same_decision_probability,
+    )
+    from strudel.predictions.same_decision import (
+        same_decision_probability as same_decision_probability,
+    )
+    from strudel.predictions.shapley import ShapValues as ShapValues
+    from strudel.predictions.shapley import shap_values as shap_values
+    from strudel.predictions.sufficient_explanation import (
+        SufficientExplanation as SufficientExplanation,
+    )
+    from strudel.predictions.sufficient_explanation import (
+        sufficient_explanation as sufficient_explanation,
+    )
     from strudel.queries.counting import count_distribution as count_distribution
     from strudel.queries.information import entropy as entropy
     from strudel.queries.information import mutual_information as mutual_information

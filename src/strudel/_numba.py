@@ -1,8 +1,8 @@
-"""The one place with compiler options: `kernel`, `parallel_kernel`, two bit intrinsics, `lane`.
+"""The one place with compiler options and threads: `kernel`, `parallel_kernel`, `run_blocks`.
 
-Kernels are cached on disk unless ``STRUDEL_NUMBA_CACHE=0``. Under ``NUMBA_DISABLE_JIT=1`` they run
-as plain Python, which is how small tests measure coverage, so `popcount` and `lowest_bit` have a
-plain twin.
+Two bit intrinsics and `lane` are here too. Kernels are cached on disk unless
+``STRUDEL_NUMBA_CACHE=0``. Under ``NUMBA_DISABLE_JIT=1`` they run as plain Python, which is how
+small tests measure coverage, so `popcount` and `lowest_bit` have a plain twin.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
@@ -104,6 +105,21 @@ def _lane(theta: Any, b: Any) -> Any:
         return theta
 
     return own if isinstance(theta, types.Array) else shared
+
+
+def run_blocks(run: Callable[[slice], None], n_rows: int, block_rows: int) -> None:
+    """Call `run` on blocks of rows, on as many threads as parallel kernels use.
+
+    For long kernels, which let go of the interpreter: a `prange` around them takes 4 s to compile.
+    """
+    parts = [slice(start, start + block_rows) for start in range(0, n_rows, block_rows)]
+    n_threads = min(len(parts), numba.get_num_threads())
+    if n_threads < 2:
+        for part in parts:
+            run(part)
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(run, parts))
 
 
 @contextmanager

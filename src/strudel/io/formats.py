@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.leaf_sums import without_leaf_sums
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import FileFormatError
@@ -148,8 +149,9 @@ def write(model: Any, path: PathLike) -> None:
     Parameters
     ----------
     model : Circuit, fitted estimator, Vtree, ChowLiuTree, PredictorCircuit, Sdd, Nnf, Cnf or Dnf
-        What the format holds; see `read`. Programs that read a `.psdd` or `.sdd` file usually want
-        its vtree too: ``write(circuit.vtree, "same_name.vtree")``.
+        What the format holds; see `read`. A fitted `RegressionCircuit` or `LogisticCircuit` is
+        written `without_leaf_sums`, which predicts the same. Programs that read a `.psdd` or `.sdd`
+        file usually want its vtree too: ``write(circuit.vtree, "same_name.vtree")``.
     path : path-like
         Ends in an extension that `read` knows; ``.gz`` may follow.
 
@@ -165,6 +167,9 @@ def write(model: Any, path: PathLike) -> None:
     form = format_of(path)
     if form.holds is Circuit and isinstance(getattr(model, "circuit_", None), Circuit):
         model = model.circuit_
+    if form.holds is PredictorCircuit:
+        held = getattr(model, "predictor_", None)
+        model = without_leaf_sums(held) if isinstance(held, PredictorCircuit) else model
     if not isinstance(model, form.holds):
         is_mixture = isinstance(getattr(model, "mixture_", model), Mixture)
         way_out = " Write its to_circuit()." if is_mixture and form.holds is Circuit else ""

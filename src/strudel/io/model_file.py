@@ -24,13 +24,14 @@ from strudel._types import AnyArray
 from strudel._version import __version__
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import FileFormatError
 from strudel.io.archive import Archive, as_json, expect, read_archive, write_archive
 from strudel.logic.events import Event, children_first
 from strudel.trees.vtree import Vtree
 
 FORMAT = "strudel"
-VERSION = 2  # the newest that is read; circuits are still written as 1, which every version reads
+VERSION = 3  # the newest that is read; circuits are still written as 1, which every version reads
 
 MAX_EVENT_SIZE = 10**5  # parts of an event that is saved; shared ones count each time
 
@@ -41,9 +42,9 @@ class Estimator(NamedTuple):
     """Where the class of an estimator lives, and what a fitted one holds."""
 
     module: str
-    holds: str  # "circuit" or "mixture": what it was fitted to, in `circuit_` or `mixture_`
-    history_module: str
-    history_class: str
+    holds: str  # "circuit", "mixture" or "predictor": what it was fitted to, in `circuit_`, ...
+    history_module: str = ""
+    history_class: str = ""
 
 
 ESTIMATORS = {  # nothing else is ever imported
@@ -53,6 +54,8 @@ ESTIMATORS = {  # nothing else is ever imported
     "StrudelMixture": Estimator(
         "strudel.models.mixture", "mixture", "strudel.learning.mixture_history", "MixtureHistory"
     ),
+    "RegressionCircuit": Estimator("strudel.models.regression", "predictor"),
+    "LogisticCircuit": Estimator("strudel.models.logistic", "predictor"),
 }
 
 
@@ -66,7 +69,7 @@ def save(
 
     Parameters
     ----------
-    model : Circuit, Mixture, or a fitted estimator
+    model : Circuit, Mixture, PredictorCircuit, or a fitted estimator
         What to keep. Options that are not plain values, such as a random generator, are saved as
         None and named in the provenance; a constraint is saved as text, and a vtree that was given
         is that of the model.
@@ -101,11 +104,14 @@ def _kind_of(model: Any) -> str:
         return "circuit"
     if isinstance(model, Mixture):
         return "mixture"
+    if isinstance(model, PredictorCircuit):
+        return "predictor"
     place = ESTIMATORS.get(type(model).__name__)
     if place is not None and place.module == type(model).__module__:
         return "estimator"
     raise TypeError(
-        f"save takes a Circuit, a Mixture or a fitted {' or '.join(ESTIMATORS)}, "
+        f"save takes a Circuit, a Mixture, a PredictorCircuit or a fitted "
+        f"{' or '.join(ESTIMATORS)}, "
         f"but got {type(model).__name__}."
     )
 
@@ -164,7 +170,7 @@ _CIRCUIT_ARRAYS = {
 }
 
 
-def _circuit_state(circuit: Circuit) -> State:
+def _circuit_state(circuit: Circuit, part: str = "circuit") -> State:
     arrays: dict[str, AnyArray] = {
         "vtree_left": circuit.vtree.node_left,
         "vtree_right": circuit.vtree.node_right,
@@ -176,21 +182,16 @@ def _circuit_state(circuit: Circuit) -> State:
         "edge_log_theta": circuit.edge_log_theta,
     }
     named = {
-        f"circuit.{name}": arrays[name].astype(dtype) for name, dtype in _CIRCUIT_ARRAYS.items()
+        f"{part}.{name}": arrays[name].astype(dtype) for name, dtype in _CIRCUIT_ARRAYS.items()
     }
     return {"version": 1, "feature_names": circuit.feature_names}, named
 
 
-def _circuit_from_state(archive: Archive) -> Circuit:
+def _circuit_from_state(archive: Archive, part: str = "circuit") -> Circuit:
     arrays = {
-        name: archive.read_array(f"circuit.{name}", (dtype,))
+        name: archive.read_array(f"{part}.{name}", (dtype,))
         for name, dtype in _CIRCUIT_ARRAYS.items()
     }
-    names = archive.meta.get("feature_names")
-    if names is not None:
-        names = tuple(expect(names, list, "the feature names"))
-        if not all(isinstance(name, str) for name in names):
-            raise FileFormatError("some feature names are not text")
     return Circuit(
         Vtree(arrays["vtree_left"], arrays["vtree_right"], arrays["vtree_var"]),
         arrays["node_vtree"],
@@ -198,25 +199,55 @@ def _circuit_from_state(archive: Archive) -> Circuit:
         arrays["edge_left"],
         arrays["edge_right"],
         arrays["edge_log_theta"],
-        names,
+        _names_from(archive.meta.get("feature_names")),
     )
+
+
+def _names_from(names: Any) -> tuple[str, ...] | None:
+    """Feature names of a circuit, or None."""
+    if names is None:
+        return None
+    if not all(isinstance(name, str) for name in expect(names, list, "the feature names")):
+        raise FileFormatError("some feature names are not text")
+    return tuple(names)
 
 
 # Mixtures
 
 
-def _mixture_state(mixture: Mixture) -> State:
-    meta, arrays = _circuit_state(mixture.structure)
+def _mixture_state(mixture: Mixture, part: str = "circuit") -> State:
+    meta, arrays = _circuit_state(mixture.structure, part)
     arrays["mixture.edge_log_theta"] = mixture.edge_log_theta.astype("<f8")
     arrays["mixture.log_weight"] = mixture.log_weight.astype("<f8")
     return meta | {"version": 2}, arrays
 
 
-def _mixture_from_state(archive: Archive) -> Mixture:
+def _mixture_from_state(archive: Archive, part: str = "circuit") -> Mixture:
     return Mixture(
-        _circuit_from_state(archive),
+        _circuit_from_state(archive, part),
         archive.read_array("mixture.edge_log_theta", ("<f8",), n_axes=2),
         archive.read_array("mixture.log_weight", ("<f8",)),
+    )
+
+
+# Predictors
+
+
+def _predictor_state(predictor: PredictorCircuit) -> State:
+    meta, arrays = _circuit_state(predictor.structure)
+    arrays["predictor.literal_weight"] = predictor.literal_weight.astype("<f8")
+    arrays["predictor.edge_weight"] = predictor.edge_weight.astype("<f8")
+    arrays["predictor.bias"] = predictor.bias.astype("<f8")
+    return meta | {"version": 3, "predicts": predictor.kind}, arrays
+
+
+def _predictor_from_state(archive: Archive) -> PredictorCircuit:
+    return PredictorCircuit(
+        structure=_circuit_from_state(archive),
+        literal_weight=archive.read_array("predictor.literal_weight", ("<f8",), n_axes=2),
+        edge_weight=archive.read_array("predictor.edge_weight", ("<f8",), n_axes=2),
+        bias=archive.read_array("predictor.bias", ("<f8",)),
+        kind=archive.meta.get("predicts"),  # type: ignore[arg-type]
     )
 
 
@@ -249,10 +280,61 @@ def _estimator_state(model: Any) -> State:
         meta["feature_names_in"] = [str(name) for name in model.feature_names_in_]
     if hasattr(model, "chosen_"):
         meta["chosen"] = model.chosen_
+    if holds == "predictor":
+        meta["predictor"], density = _fitted_predictor_state(model)
+        arrays |= density
     if hasattr(model, "history_"):
         meta["history"], columns = _history_state(model.history_)
         arrays |= columns
     return meta, arrays
+
+
+def _fitted_predictor_state(model: Any) -> State:
+    """What was chosen, and the density model on the same vtree."""
+    is_mixture = isinstance(model.density_, Mixture)
+    write = _mixture_state if is_mixture else _circuit_state
+    meta, arrays = write(model.density_, "density")
+    facts = {
+        "alpha": float(model.alpha_),
+        "n_splits": int(model.n_splits_),
+        "n_target_splits": int(model.n_target_splits_),
+        "trials": [list(trial) for trial in model.trials_],
+        "density": "mixture" if is_mixture else "circuit",
+        "density_names": meta["feature_names"],
+    }
+    if hasattr(model, "classes_"):
+        text = as_json(model.classes_)
+        if text is None:
+            raise TypeError("save keeps classes that are plain numbers or text, and no others.")
+        facts["classes"] = json.loads(text)
+    return facts, arrays
+
+
+def _restore_fitted_predictor(model: Any, archive: Archive) -> None:
+    from strudel.models.flow_search import StructureTrial
+
+    facts = expect(archive.meta.get("predictor"), dict, "what was chosen")
+    is_mixture = expect(facts.get("density"), str, "the kind of density model") == "mixture"
+    read = _mixture_from_state if is_mixture else _circuit_from_state
+    density = read(archive, "density")
+    if density.vtree != model.predictor_.vtree:
+        raise FileFormatError("the density model and the predictor are on different vtrees")
+    model.density_ = density.with_names(_names_from(facts.get("density_names")))
+    model.alpha_ = expect(facts.get("alpha"), float, "the penalty")
+    model.n_splits_ = expect(facts.get("n_splits"), int, "the number of splits")
+    model.n_target_splits_ = expect(facts.get("n_target_splits"), int, "the number of splits")
+    trials = expect(facts.get("trials"), list, "the trials")
+    try:
+        model.trials_ = [StructureTrial(*trial) for trial in trials]
+    except TypeError:
+        raise FileFormatError("a trial does not have four entries") from None
+    if model.predictor_.kind == "logistic":
+        model.classes_ = np.array(expect(facts.get("classes"), list, "the classes"))
+        if model.classes_.ndim != 1:
+            raise FileFormatError("the classes are not plain values")
+        n_classes = len(model.classes_)
+        if model.predictor_.n_outputs != (1 if n_classes == 2 else n_classes) or n_classes < 2:
+            raise FileFormatError("the number of classes is not that of the predictor's outputs")
 
 
 def _event_text(event: Event) -> str | None:
@@ -299,6 +381,8 @@ def _estimator_from_state(archive: Archive) -> Any:
         model.data_ = expect(meta["data"], dict, "the facts about the data")
     if meta.get("chosen") is not None:
         model.chosen_ = expect(meta["chosen"], dict, "what was chosen")
+    if place.holds == "predictor":
+        _restore_fitted_predictor(model, archive)
     if meta.get("history") is not None:
         state = expect(meta["history"], dict, "the history")
         model.history_ = _history_from_state(archive, state, place)
@@ -332,10 +416,12 @@ def _history_from_state(archive: Archive, state: dict[str, Any], place: Estimato
 WRITERS: dict[str, Callable[[Any], State]] = {
     "circuit": _circuit_state,
     "mixture": _mixture_state,
+    "predictor": _predictor_state,
     "estimator": _estimator_state,
 }
 READERS: dict[str, Callable[[Archive], Any]] = {
     "circuit": _circuit_from_state,
     "mixture": _mixture_from_state,
+    "predictor": _predictor_from_state,
     "estimator": _estimator_from_state,
 }

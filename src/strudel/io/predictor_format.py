@@ -184,7 +184,7 @@ def predictor_lines(predictor: PredictorCircuit) -> Iterator[str]:
     if np.any(leaf_sums):
         raise ValueError(
             "A .circuit file has no sums over one variable, but this predictor has "
-            f"{np.count_nonzero(leaf_sums)} of them."
+            f"{np.count_nonzero(leaf_sums)} of them. Write without_leaf_sums(predictor)."
         )
     names = inorder_ids(structure.vtree).tolist()
     node_vtree = structure.node_vtree.tolist()

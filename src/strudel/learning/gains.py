@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._numba import kernel, lowest_bit, parallel_kernel, popcount, prange
+from strudel._numba import kernel, lowest_bit, popcount, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import STAMP, Growth, rows_through
@@ -51,11 +51,18 @@ class Gains:
         edge_place: IntArray,
     ) -> None:
         """Score the best split of each of these edges."""
-        rows = np.minimum(self.growing.growth.edge["train"][edges], LONG).sum()
-        is_much = len(edges) > 1 and rows * len(self.growing.growth.vtree) > MUCH
-        score = _score_many_splits if is_much else _score_splits
-        room = self._rooms()
-        score(self.growing.growth, edges, self.table, self.least_gain, room, edge_score, edge_place)
+        g, room = self.growing.growth, self._rooms()
+        rows = np.minimum(g.edge["train"][edges], LONG).sum()
+        n_lanes = N_LANES if rows * len(g.vtree) > MUCH else 1
+        shares = [np.ascontiguousarray(edges[lane::n_lanes]) for lane in range(n_lanes)]
+
+        def score(part: slice) -> None:
+            lane = part.start
+            _score_splits(
+                g, shares[lane], self.table, self.least_gain, room, lane, edge_score, edge_place
+            )
+
+        run_blocks(score, n_lanes, 1)
 
     def of_variables(self, edge: int) -> tuple[IntArray, FloatArray, FloatArray]:
         """For every undecided place below an edge its gain, and the parameters that it adds.
@@ -71,17 +78,28 @@ class Gains:
         first, last = int(g.vtree["first"][v]), int(g.vtree["last"][v])
         gains, costs = np.full(last - first, -np.inf), np.ones(last - first)
         _split_gains(
-            g, v, rows, mask, False, self.table, self.least_gain, room.local[0], gains, costs
+            g,
+            v,
+            rows,
+            mask,
+            False,
+            self.table,
+            self.least_gain,
+            room.local[0],
+            room.local_node[0],
+            gains,
+            costs,
         )
         places = _places(mask)
         return places, gains[places - first], costs[places - first]
 
     def best_place(self, edge: int) -> int:
         """On which variable to split an edge: its place."""
-        _, place = _score_split(
-            self.growing.growth, edge, self.table, self.least_gain, self._rooms(), 0
-        )
-        return int(place)
+        g, room = self.growing.growth, self._rooms()
+        score, place = np.empty(len(g.edge)), np.empty(len(g.edge), dtype=np.int32)
+        one = np.array([edge], dtype=np.int32)
+        _score_splits(g, one, self.table, self.least_gain, room, 0, score, place)
+        return int(place[edge])
 
     def _rooms(self) -> Room:
         """The working memory, as large as the circuit has become."""
@@ -110,6 +128,7 @@ class Room(NamedTuple):
     counts: FloatArray  # the values of `keys`
     slots: AnyArray  # (n_rows,) the keys in use
     local: IntArray  # (n_lanes, n_edges) NONE
+    local_node: IntArray  # (n_lanes, n_nodes) NONE
     seen: IntArray  # (n_lanes, n_nodes)
     round: IntArray  # (n_lanes,)
     rows: IntArray  # (n_lanes, n_rows)
@@ -127,6 +146,7 @@ def _make_room(g: Growth) -> Room:
         counts=np.zeros(n_keys),
         slots=np.empty(n_rows + 1, dtype=np.int64),
         local=np.full((N_LANES, n_edges), NONE, dtype=np.int32),
+        local_node=np.full((N_LANES, n_nodes), NONE, dtype=np.int32),
         seen=np.zeros((N_LANES, n_nodes), dtype=np.int32),
         round=np.zeros(N_LANES, dtype=np.int32),
         rows=np.empty((N_LANES, n_rows), dtype=np.int32),
@@ -234,31 +254,13 @@ def _score_splits(
     table: FloatArray,
     least: float,
     room: Room,
+    lane: int,
     edge_score: FloatArray,
     edge_place: IntArray,
 ) -> None:
     """For every one of `edges` its best place, and the gain of that split per unit of its cost."""
     for e in edges:
-        edge_score[e], edge_place[e] = _score_split(g, e, table, least, room, 0)
-
-
-@parallel_kernel
-def _score_many_splits(
-    g: Growth,
-    edges: IntArray,
-    table: FloatArray,
-    least: float,
-    room: Room,
-    edge_score: FloatArray,
-    edge_place: IntArray,
-) -> None:
-    """The same on all cores; threads cost too much where there are few edges."""
-    n_lanes = len(room.local)
-    for t in prange(n_lanes):
-        for i in range(t, len(edges), n_lanes):
-            score, place = _score_split(g, edges[i], table, least, room, t)
-            edge_score[edges[i]] = score
-            edge_place[edges[i]] = place
+        edge_score[e], edge_place[e] = _score_split(g, e, table, least, room, lane)
 
 
 @kernel
@@ -266,7 +268,7 @@ def _score_split(
     g: Growth, edge: int, table: FloatArray, least: float, room: Room, lane: int
 ) -> tuple[float, int]:
     v = g.node["vtree"][g.edge["parent"][edge]]
-    rows = room.rows[lane]
+    rows, local, local_node = room.rows[lane], room.local[lane], room.local_node[lane]
     rows = rows[: rows_through(g.train_active[v], edge, rows)]
     first, last = g.vtree["first"][v], g.vtree["last"][v]
     mask = _undecided(g, edge)
@@ -275,21 +277,37 @@ def _score_split(
     costs = np.ones(last - first)
     if len(rows) > LONG:
         step = len(rows) // LONG
-        _split_gains(g, v, rows[::step], mask, True, table, least, room.local[lane], gains, costs)
+        _split_gains(
+            g, v, rows[::step].copy(), mask, True, table, least, local, local_node, gains, costs
+        )
         mask[:] = np.uint64(0)
-        for i in np.argsort(-gains / costs)[:SHORT_LIST]:
-            if gains[i] > -np.inf:
+        for _ in range(SHORT_LIST):
+            i, gain = _take_best(gains, costs)
+            if gain > -np.inf:
                 mask[(first + i) // 64] |= np.uint64(1) << np.uint64((first + i) % 64)
         gains[:] = -np.inf
         costs[:] = 1.0
-    _split_gains(g, v, rows, mask, False, table, least, room.local[lane], gains, costs)
-    for i in np.argsort(-gains / costs)[:N_PRICED]:
-        if gains[i] > 0.0:
+    _split_gains(g, v, rows, mask, False, table, least, local, local_node, gains, costs)
+    for _ in range(N_PRICED):
+        i, gain = _take_best(gains, costs)
+        if gain > 0.0:
             n_edges = _n_copied(g, edge, first + i, room, lane)
-            score = gains[i] / (costs[i] + EDGE_PRICE * n_edges)
+            score = gain / (costs[i] + EDGE_PRICE * n_edges)
             if score > best_score or (score == best_score and first + i < best_place):
                 best_score, best_place = score, first + i
     return best_score, best_place
+
+
+@kernel
+def _take_best(gains: FloatArray, costs: FloatArray) -> tuple[int, float]:
+    """The place with the largest gain per parameter, and its gain, which is then taken out."""
+    best = 0
+    for i in range(1, len(gains)):
+        if gains[i] / costs[i] > gains[best] / costs[best]:
+            best = i
+    gain = gains[best]
+    gains[best] = -np.inf
+    return best, gain
 
 
 @kernel
@@ -342,6 +360,7 @@ def _split_gains(
     table: FloatArray,
     least: float,
     local: IntArray,
+    local_node: IntArray,
     gains: FloatArray,
     costs: FloatArray,
 ) -> None:
@@ -374,7 +393,7 @@ def _split_gains(
         if len(edges) == 0:
             continue
         below = _add_gains(
-            g, u, edges, here, hist, places, is_part, table, least, first, gains, costs
+            g, u, edges, here, hist, places, is_part, table, least, first, local_node, gains, costs
         )
         if g.vtree["left"][u] != NONE:
             pending.append(np.int64(g.vtree["left"][u]))
@@ -437,11 +456,6 @@ def _histogram(
             edges[n_edges] = e
             n_edges += 1
     edges = edges[:n_edges]
-    # Edges of one sum together.
-    order = np.argsort(g.edge["parent"][edges], kind="mergesort")
-    edges = edges[order]
-    for k in range(n_edges):
-        local[edges[k]] = k
     here = np.zeros(n_edges)
     hist = np.zeros((n_edges, n_columns))
     low, high = len(mask), 0
@@ -477,6 +491,7 @@ def _add_gains(
     table: FloatArray,
     least: float,
     first: int,
+    local_node: IntArray,
     gains: FloatArray,
     costs: FloatArray,
 ) -> WordArray:
@@ -488,45 +503,51 @@ def _add_gains(
     below = np.zeros(g.train_words.shape[1], dtype=np.uint64)
     start, end = g.vtree["first"][u], g.vtree["last"][u]
     n_columns = len(places)
-    one, value, free = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
-    k = 0
-    while k < len(edges):
-        n = g.edge["parent"][edges[k]]
-        one[:] = 0.0
-        value[:] = 0.0
-        free[:] = -2.0
-        inside = 0.0
-        while k < len(edges) and g.edge["parent"][edges[k]] == n:
-            h = here[k]
-            inside += h
-            rest = 0.0
-            if is_part:
-                rest = -_f(h, table)
-            else:
-                count = g.edge["train"][edges[k]]
-                rest = _f(count - h, table) - _f(count, table)
-            for i in range(n_columns):
-                x = hist[k, i]
-                value[i] += rest
-                if x > 0.0:
-                    one[i] += x
-                    value[i] += _f(x, table)
-                    free[i] += 1.0
-                if h - x > 0.0:
-                    value[i] += _f(h - x, table)
-                    free[i] += 1.0
-            k += 1
+    n_nodes = 0
+    nodes = np.empty(len(edges), dtype=np.int32)
+    for e in edges:
+        n = g.edge["parent"][e]
+        if local_node[n] == NONE:
+            local_node[n] = n_nodes
+            nodes[n_nodes] = n
+            n_nodes += 1
+    inside = np.zeros(n_nodes)
+    one, value = np.zeros((n_nodes, n_columns)), np.zeros((n_nodes, n_columns))
+    free = np.full((n_nodes, n_columns), -2.0)
+    for k in range(len(edges)):
+        j = local_node[g.edge["parent"][edges[k]]]
+        h = here[k]
+        inside[j] += h
         if is_part:
-            rest = _f(inside, table)
+            rest = -_f(h, table)
+        else:
+            count = g.edge["train"][edges[k]]
+            rest = _f(count - h, table) - _f(count, table)
+        for i in range(n_columns):
+            x = hist[k, i]
+            value[j, i] += rest
+            if x > 0.0:
+                one[j, i] += x
+                value[j, i] += _f(x, table)
+                free[j, i] += 1.0
+            if h - x > 0.0:
+                value[j, i] += _f(h - x, table)
+                free[j, i] += 1.0
+    for j in range(n_nodes):
+        n = nodes[j]
+        local_node[n] = NONE
+        if is_part:
+            rest = _f(inside[j], table)
         else:
             total = count_of(g, n)
-            rest = _f(total, table) - _f(total - inside, table)
+            rest = _f(total, table) - _f(total - inside[j], table)
         is_unary = g.node["width"][n] == 1
         for i in range(n_columns):
             place = places[i]
             word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
-            gain = value[i] + rest - _f(one[i], table) - _f(inside - one[i], table)
-            cost = max(0.0, free[i])
+            x = one[j, i]
+            gain = value[j, i] + rest - _f(x, table) - _f(inside[j] - x, table)
+            cost = max(0.0, free[j, i])
             if start <= place < end:
                 below[word] |= bit
                 if not (g.node_one[n, word] & g.node_zero[n, word] & bit):

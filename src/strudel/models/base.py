@@ -18,6 +18,17 @@ from strudel.data.validation import check_binary, check_sample_weight
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
+from strudel.predictions.classifier_agreement import classifier_agreement
+from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
+from strudel.predictions.same_decision import (
+    expected_same_decision_probability,
+    same_decision_probability,
+)
+from strudel.predictions.shapley import ShapValues, shap_values
+from strudel.predictions.sufficient_explanation import (
+    SufficientExplanation,
+    sufficient_explanation,
+)
 from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
 from strudel.queries.likelihood import log_likelihood
@@ -100,6 +111,40 @@ class QueryMethods:
     def probability(self, event: Any, given: Any = None, **options: Any) -> float | FloatArray:
         """Probability of a logical event."""
         return probability(self._fitted(), event, given, **options)
+
+    def expected_prediction(
+        self, predictor: Any, X: Any, moment: int = 1, **options: Any
+    ) -> float | FloatArray | Estimate:
+        """Expectation of a prediction for partly observed rows, or of a power of it."""
+        return expected_prediction(self._fitted(), predictor, X, moment, **options)
+
+    def prediction_variance(self, predictor: Any, X: Any, **options: Any) -> float | FloatArray:
+        """Variance of a prediction for partly observed rows."""
+        return prediction_variance(self._fitted(), predictor, X, **options)
+
+    def same_decision_probability(self, decision: Any, X: Any = None, **options: Any) -> Any:
+        """Probability that a decision stays the same once hidden variables are known."""
+        return same_decision_probability(self._fitted(), decision, X, **options)
+
+    def expected_same_decision_probability(
+        self, decision: Any, X: Any = None, **options: Any
+    ) -> Any:
+        """The same on average after some variables have been observed."""
+        return expected_same_decision_probability(self._fitted(), decision, X, **options)
+
+    def classifier_agreement(self, f: Any, g: Any, given: Any = None, **options: Any) -> Any:
+        """Probability that two classifiers decide alike."""
+        return classifier_agreement(self._fitted(), f, g, given, **options)
+
+    def sufficient_explanation(
+        self, predictor: Any, row: Any, delta: float = 0.9, **options: Any
+    ) -> SufficientExplanation:
+        """The smallest set of a row's values that is enough for its decision."""
+        return sufficient_explanation(self._fitted(), predictor, row, delta, **options)
+
+    def shap_values(self, predictor: Any, X: Any, **options: Any) -> ShapValues:
+        """How much each known value of a row moves the expected output of a predictor."""
+        return shap_values(self._fitted(), predictor, X, **options)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)

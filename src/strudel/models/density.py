@@ -40,8 +40,8 @@ class Strudel(DensityEstimator):
         Take the best-scored split at once, as Algorithm 2 of the paper does; or, of all splits and
         clones everywhere, the one with the largest gain per new parameter; or keep, after every
         step, the `beam_width` best of the circuits that come of splitting each at its `beam_width`
-        best-scored edges; a step then costs about the square of the width times a greedy one. Or,
-        as LearnPSDD does, start from independent variables and carry out the split or clone, with
+        best-scored edges; a step then costs, for a width of 5, 13 to 50 times a greedy one. Or, as
+        LearnPSDD does, start from independent variables and carry out the split or clone, with
         deeper copies, that raises the training log-likelihood most per edge that it adds.
     copies : {"minimal", "depth", "complete"}, default="depth"
         LearnPSDD: how far an operation copies: what it must; also `copy_levels` levels of sums

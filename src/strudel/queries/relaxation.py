@@ -65,12 +65,12 @@ def relax(circuit: Circuit, codes: AnyArray, open_vars: AnyArray) -> Relaxation:
     node_is_open = vtree_is_open[circuit.node_vtree]
     is_live, is_reached = _find_live(circuit, codes)
     n_ways = np.bincount(circuit.edge_parent[is_live], minlength=circuit.n_nodes)
-    is_decided = _find_decided(
+    is_decided = find_decided(
         circuit,
         is_hidden=(codes == UNKNOWN) & ~is_open_var,
         sums=np.flatnonzero(node_is_open & is_reached & (n_ways > 1)),
     )
-    one, zero = _find_needs(circuit, is_live, open_vars)
+    one, zero = find_needs(circuit, is_live, open_vars)
 
     n_live = int(is_live.sum())
     # Two edges or more are parted into two groups, with at most two more to hold them together.
@@ -111,7 +111,7 @@ def _has_variable(circuit: Circuit, is_wanted: BoolArray) -> BoolArray:
     return np.asarray(count[last] > count[first])
 
 
-def _find_decided(circuit: Circuit, is_hidden: BoolArray, sums: AnyArray) -> BoolArray:
+def find_decided(circuit: Circuit, is_hidden: BoolArray, sums: AnyArray) -> BoolArray:
     """Whether the edges of a sum exclude each other whatever values the hidden variables have.
 
     A search over pairs of nodes finds them also where no single variable tells two edges apart.
@@ -126,7 +126,7 @@ def _find_decided(circuit: Circuit, is_hidden: BoolArray, sums: AnyArray) -> Boo
         circuit, edge_left=merged[circuit.edge_left], edge_right=merged[circuit.edge_right]
     )
     all_edges = np.ones(circuit.n_edges, dtype=np.bool_)
-    one, zero = _find_needs(circuit, all_edges, np.flatnonzero(~is_hidden))
+    one, zero = find_needs(circuit, all_edges, np.flatnonzero(~is_hidden))
     search = PairSearch(shadow, find_tops(shadow, circuit.vtree), one, zero)
     is_decided = np.zeros(circuit.n_nodes, dtype=np.bool_)
     for n in sums:
@@ -170,7 +170,7 @@ def fill_live(
                     is_reached[edge_right[e]] = True
 
 
-def _find_needs(
+def find_needs(
     circuit: Circuit, is_live: BoolArray, variables: AnyArray
 ) -> tuple[WordArray, WordArray]:
     """Which of the variables must be 1, and which 0, for a node to hold: bit sets in vtree order.

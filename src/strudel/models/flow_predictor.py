@@ -1,0 +1,222 @@
+"""What `RegressionCircuit` and `LogisticCircuit` share: checks, held-out rows, and the fit.
+
+In:  0/1 rows with a target, and a density model or nothing.
+Out: a `PredictorCircuit` on the vtree of the density model, so that its expectation under that
+     model is exact.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from strudel._numba import use_threads
+from strudel._types import ByteArray, FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
+from strudel.data.bits import pack_columns
+from strudel.data.validation import check_binary, check_sample_weight
+from strudel.errors import CircuitPropertyError
+from strudel.learning.mixture_search import prefixes_of
+from strudel.learning.options import SearchOptions
+from strudel.learning.parameters import fit_parameters
+from strudel.learning.structure import grow, impossible_rows
+from strudel.models.base import check_rows
+from strudel.models.flow_losses import Loss
+from strudel.models.flow_search import PredictorSearch, Rows, StructureTrial, fit_circuit
+from strudel.queries.model import Model, model_of, structure_of
+
+
+class FlowPredictor(BaseEstimator):  # type: ignore[misc]
+    """A linear model of the edges that rows take through a circuit."""
+
+    def __init__(
+        self,
+        density: Any = None,
+        *,
+        alpha: float | str = "auto",
+        n_splits: int | str = "auto",
+        target_splits: int | str = "auto",
+        validation_fraction: float | None = 0.1,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.density = density
+        self.alpha = alpha
+        self.n_splits = n_splits
+        self.target_splits = target_splits
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _learn(
+        self, X: Any, target: FloatArray, valid: Rows | None, sample_weight: Any, loss: Loss
+    ) -> None:
+        """Choose a structure and a penalty, and fit; keeps nothing before all checks are done."""
+        table, names = check_binary(X)
+        weight = np.ones(len(table))
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, len(table))
+        counts = weight > 0.0  # not even the order of the others may depend on the rest
+        everything = train = Rows(table, target, weight).take(counts)
+        random_state = check_random_state(self.random_state)
+        if valid is None and self.validation_fraction is not None:
+            train, valid = self._hold_out(everything, random_state)
+        given = None if self.density is None else model_of(self.density)
+        if given is not None:
+            _check_structure(structure_of(given), everything.X, names)
+            if valid is not None:
+                _check_structure(structure_of(given), valid.X, names)
+        check_rows(self, X, reset=True)
+
+        alpha = None if self.alpha == "auto" else float(self.alpha)
+        most = None if self.target_splits == "auto" else int(self.target_splits)
+        # Libraries add up in another order on other numbers of threads: here they get one.
+        with use_threads(self.n_jobs), threadpool_limits(1):
+            density, starts = self._starts(given, train, valid, random_state)
+            search = PredictorSearch(loss, train, valid, alpha)
+            n_splits, start = starts[search.choose_start(starts)]
+            structure, n_target_splits = search.split(start, n_splits, most)
+            structure = structure.with_names(self._names())
+            self.alpha_: float = search.choose_alpha(structure)
+            self.predictor_: PredictorCircuit = fit_circuit(
+                structure, everything, loss, self.alpha_
+            )
+        self.density_: Model = density
+        self.n_splits_: int = n_splits
+        self.n_target_splits_: int = n_target_splits
+        self.trials_: list[StructureTrial] = search.trials
+
+    def _starts(
+        self, given: Model | None, train: Rows, valid: Rows | None, random_state: Any
+    ) -> tuple[Model, list[tuple[int, Circuit]]]:
+        """The density model, and the circuits from which to choose, with their splits."""
+        if given is not None:
+            return given, [(0, structure_of(given))]
+        bits = pack_columns(train.X, train.weight)
+        is_chosen = self.n_splits == "auto"
+        grown = grow(
+            bits,
+            None if valid is None else pack_columns(valid.X, valid.weight),
+            search=SearchOptions(
+                max_splits=None if is_chosen else int(self.n_splits),
+                patience=100 if is_chosen else max(1, int(self.n_splits)),
+            ),
+            rng=np.random.default_rng(random_state.randint(2**31)),
+        )
+        growing, history = grown.growing, grown.history
+        density = fit_parameters(growing.snapshot(history.best), bits).with_names(self._names())
+        lengths = prefixes_of(history.best) if is_chosen else [len(history) - 1]
+        return density, [(n, growing.snapshot(n)) for n in lengths]
+
+    def _hold_out(self, rows: Rows, random_state: np.random.RandomState) -> tuple[Rows, Rows]:
+        """Training rows and validation rows, the same share of every group."""
+        assert self.validation_fraction is not None
+        held = []
+        for group in self._groups(rows.target):
+            n_held = min(round(self.validation_fraction * len(group)), len(group) - 1)
+            held.append(random_state.permutation(group)[:n_held])
+        is_held = np.zeros(len(rows.X), dtype=bool)
+        is_held[np.concatenate(held)] = True
+        if not is_held.any():  # too few rows: they can only be checked against themselves
+            return rows, rows
+        return rows.take(~is_held), rows.take(is_held)
+
+    def _groups(self, target: FloatArray) -> list[Any]:
+        """Rows of which some must stay: all together."""
+        return [np.arange(len(target))]
+
+    def _check_options(self, has_valid: bool) -> None:
+        """Refuse options that make no sense, or that cannot be chosen."""
+        fraction: Any = self.validation_fraction
+        if fraction is not None and not (
+            isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
+        ):
+            raise ValueError(
+                f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
+            )
+        alpha: Any = self.alpha
+        if alpha != "auto" and not (
+            isinstance(alpha, int | float | np.number) and 0.0 < alpha < float("inf")
+        ):
+            raise ValueError(f"alpha must be a positive number or 'auto', but is {alpha!r}.")
+        for name in ("n_splits", "target_splits"):
+            value = getattr(self, name)
+            if value != "auto" and not (isinstance(value, Integral) and int(value) >= 0):
+                raise ValueError(
+                    f"{name} must be a whole number of at least 0 or 'auto', but is {value!r}."
+                )
+        asked = {"alpha": alpha, "target_splits": self.target_splits}
+        if self.density is None:
+            asked["n_splits"] = self.n_splits
+        chosen = [name for name, value in asked.items() if value == "auto"]
+        if chosen and not has_valid and fraction is None:
+            raise ValueError(
+                f"{' and '.join(chosen)} must be chosen on validation rows, but there are none: "
+                "give numbers, X_valid and y_valid, or a validation_fraction."
+            )
+
+    def _valid_rows(self, X_valid: Any, target: FloatArray | None, n_vars: int) -> Rows | None:
+        if target is None:
+            return None
+        table, _ = check_binary(X_valid, n_vars=n_vars, name="X_valid")
+        check_lengths(table, target, "X_valid", "y_valid")
+        return Rows(table, target, np.ones(len(table)))
+
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(names)
+
+    def _output(self, X: Any) -> FloatArray:
+        """What the circuit adds up to for complete rows `(n_rows, n_outputs)`."""
+        check_is_fitted(self, "predictor_")
+        return self.predictor_.evaluate(check_rows(self, X, reset=False))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def check_lengths(table: ByteArray, target: FloatArray, name: str, target_name: str) -> None:
+    """Refuse a target with more or fewer values than there are rows."""
+    if len(table) != len(target):
+        raise ValueError(
+            f"{target_name} must hold one value per row, but {name} has {len(table)} rows and "
+            f"{target_name} {len(target)} values."
+        )
+
+
+def _check_structure(structure: Circuit, table: ByteArray, names: tuple[str, ...] | None) -> None:
+    """Refuse a density model whose flows do not tell all rows apart."""
+    if structure.n_vars != table.shape[1]:
+        raise ValueError(
+            f"X has {table.shape[1]} features, but the density model is expecting "
+            f"{structure.n_vars} features as input."
+        )
+    mine = structure.feature_names
+    if mine is not None and names is not None and mine != names:
+        var = next(var for var in range(len(mine)) if mine[var] != names[var])
+        raise ValueError(
+            "X and the density model must have the same columns in the same order, but column "
+            f"{var} is {names[var]!r} in X and {mine[var]!r} in the model."
+        )
+    check_in_normal_form(structure, "A predictor circuit")
+    if not structure.is_deterministic:
+        raise CircuitPropertyError(
+            "A predictor circuit needs the structure of a deterministic circuit, but "
+            f"{why_not_deterministic(structure)}."
+        )
+    impossible = impossible_rows(structure, pack_columns(table))
+    if len(impossible):
+        raise ValueError(
+            "Every row must be possible under the density model, but its structure excludes row "
+            f"{impossible[0]}."
+        )

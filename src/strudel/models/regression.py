@@ -1,0 +1,136 @@
+"""The estimator of a regression circuit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import column_or_1d
+
+from strudel._types import FloatArray
+from strudel.data.validation import check_binary
+from strudel.models.flow_losses import SquaredLoss
+from strudel.models.flow_predictor import FlowPredictor, check_lengths
+
+
+class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
+    """A regression on the edges that a row takes through a circuit.
+
+    The predictor has the vtree of a density model, so `expected_prediction` is exact: what it would
+    predict on average if the missing values were known. Weights are found by ridge regression on
+    flow features: for every edge whether a row takes it, and the variables themselves.
+
+    Parameters
+    ----------
+    density : Circuit, Mixture or fitted estimator, optional
+        The model whose structure and vtree to use; its circuit must be deterministic. Without it, a
+        circuit is learned from `X` and kept as `density_`. In cross-validation give
+        ``model.circuit_`` rather than the estimator: scikit-learn copies estimators without what
+        they learned.
+    alpha : float or "auto", default="auto"
+        Penalty on squared weights; "auto" chooses it on the validation rows.
+    n_splits : int or "auto", default="auto"
+        Splits of the density search after which its structure is taken, if none was given. "auto"
+        chooses among the circuits that the search passes.
+    target_splits : int or "auto", default="auto"
+        Further splits, chosen where the predictor still errs; with "auto", as many as help on the
+        validation rows. They do not touch the density model.
+    validation_fraction : float or None, default=0.1
+        Rows held out to choose by, when `fit` gets no `X_valid`; the weights are then found on all
+        rows. With None all of the above must be numbers.
+    random_state : int, RandomState or None
+        For the held-out rows.
+    n_jobs : int or None
+        Threads; all cores by default. The result does not depend on it.
+
+    Attributes
+    ----------
+    predictor_ : PredictorCircuit
+        The function that was learned.
+    density_ : Circuit or Mixture
+        The density model on the same vtree.
+    alpha_, n_splits_, n_target_splits_
+        What was chosen, or given.
+    trials_ : list of StructureTrial
+        Structures that were tried, with their mean squared error on the validation rows.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from strudel import RegressionCircuit
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(400, 6))
+    >>> y = 3.0 * X[:, 0] - X[:, 1] * X[:, 2]
+    >>> model = RegressionCircuit(random_state=0).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    1.0
+    >>> model.predictor_.vtree == model.density_.vtree
+    True
+    """
+
+    def fit(
+        self, X: Any, y: Any, *, X_valid: Any = None, y_valid: Any = None, sample_weight: Any = None
+    ) -> RegressionCircuit:
+        """Learn from complete rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_vars)
+            0 and 1; numpy, lists, scipy sparse, pandas, polars.
+        y : array-like of shape (n_rows,)
+            What to predict.
+        X_valid, y_valid : array-like, optional
+            Rows to choose by; a part of `X` is held out when not given.
+        sample_weight : array-like of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        RegressionCircuit
+            Itself.
+        """
+        self._check_options(X_valid is not None)
+        table, _ = check_binary(X)
+        target = _as_target(y, "y")
+        check_lengths(table, target, "X", "y")
+        if (X_valid is None) != (y_valid is None):
+            raise ValueError("X_valid and y_valid belong together: give both, or none.")
+        valid_target = None if y_valid is None else _as_target(y_valid, "y_valid")
+        valid = self._valid_rows(X_valid, valid_target, table.shape[1])
+        self._learn(X, target, valid, sample_weight, SquaredLoss())
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """The prediction for complete rows; `expected_prediction` takes rows with missing values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_vars)
+            0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self._output(X)[:, 0]
+
+
+def _as_target(y: Any, name: str) -> FloatArray:
+    """One finite number per row, as a column."""
+    if y is None:  # in scikit-learn's words, which its estimator checks look for
+        raise ValueError(
+            "This RegressionCircuit estimator requires y to be passed, but the target y is None."
+        )
+    values = column_or_1d(y, warn=True)
+    try:
+        target = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must hold numbers, but holds {values.tolist()[0]!r}.") from None
+    bad = np.flatnonzero(~np.isfinite(target))
+    if len(bad):
+        raise ValueError(
+            f"{name} must not hold NaN or infinity, but holds {target[bad[0]]} at row {bad[0]}."
+        )
+    return target[:, np.newaxis]

@@ -1,0 +1,287 @@
+"""What a predictor says of a row with unknown values: moments of its prediction under a model.
+
+In:  a circuit, a mixture or a fitted estimator; a predictor; partly observed rows.
+Out: exact expectations of the prediction, of its powers, and its variance, given each row.
+
+Every form has its own way: linear models need the probability of each variable, trees that of each
+leaf, predictor circuits a pass over pairs of nodes. The probability that a logistic model gives is
+no sum, so all states of what is unknown are looked at; where these are too many there are samples,
+with their standard error.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from strudel._types import AnyArray, FloatArray, IntArray
+from strudel.algebra.probability import probability
+from strudel.data.validation import check_evidence
+from strudel.predictions.circuit_moments import circuit_moments
+from strudel.predictions.enumeration import enumerated_moments, unknown_and_used
+from strudel.predictions.forms import EventForm, Form, LeafForm, LinearForm
+from strudel.predictions.leaf_moments import MAX_PAIRS, leaf_moments
+from strudel.predictions.linear_moments import linear_moments
+from strudel.predictions.moments import Moments, of_points
+from strudel.predictions.recognise import predictor_of
+from strudel.queries.arguments import is_single_row
+from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.model import Model, model_of
+from strudel.queries.passes import decode, distinct_rows, encode
+from strudel.queries.probabilities import log_probabilities
+from strudel.queries.sampling import sample_conditional
+
+MAX_STATES = 2**12  # of what is unknown and matters, per row: some milliseconds
+BLOCK_CELLS = 2**24  # of sampled rows
+
+Kind: TypeAlias = Literal["value", "logit", "probability"]
+
+
+class Estimate(NamedTuple):
+    """An expectation by samples, and the standard error of each number; 0 where it is exact."""
+
+    value: float | FloatArray
+    standard_error: float | FloatArray
+
+
+def expected_prediction(
+    model: Any,
+    predictor: Any,
+    X: Any,
+    moment: int = 1,
+    *,
+    output: Kind | None = None,
+    max_states: int = MAX_STATES,
+    max_pairs: int = MAX_PAIRS,
+    n_samples: int | None = None,
+    rng: np.random.Generator | int | None = None,
+) -> float | FloatArray | Estimate:
+    """Expectation of a prediction, or of a power of it, given what is known of each row.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        Smooth and decomposable; in normal form for predictor circuits, and for powers of linear
+        models.
+    predictor : fitted scikit-learn model, PredictorCircuit, estimator that holds one, or event
+        Linear and logistic regressions, decision trees, forests and gradient boosting; regression
+        and logistic circuits, which must be on the model's vtree; anything that `probability` takes
+        for an event, which counts as 1 where it holds and 0 elsewhere.
+    X : array-like of shape (n_rows, n_vars), one row, frame, or dict by feature name
+        0, 1, or NaN where the value is unknown.
+    moment : int
+        Which power of the prediction: 1 is the expected prediction itself.
+    output : {"value", "logit", "probability"}, optional
+        What is predicted. By default what the predictor adds up: the value of a regression, the
+        class probabilities of a tree or a forest, the log-odds of a logistic regression, a
+        logistic circuit or a boosted classifier. For these last "probability" asks for the
+        probability of each class.
+    max_states : int
+        Where no other way is exact, the most states of the unknown variables that matter to the
+        predictor, per row: for probabilities made of log-odds, and from the third moment on for
+        sums of trees.
+    max_pairs : int
+        The most pairs of leaves, of all rows together, for the second moment of a sum of trees.
+    n_samples : int, optional
+        Completions to draw for each row that has too many states. The answer is then an
+        `Estimate`, whatever is exact in it.
+    rng : numpy Generator or seed
+        Of the samples.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), or (n_rows, n_outputs) if there are several
+        Without the first axis, a number if there is one output, when `X` is a single row. Class
+        probabilities have one column per class, in the order of the predictor's `classes_`.
+
+    Raises
+    ------
+    ValueError
+        Where a row has probability zero, so that nothing can be said; where the answer is not
+        exact within `max_states` or `max_pairs`; where the predictor is not over the same variables
+        or on another vtree.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from strudel import figure_1_circuit
+    >>> rows = np.indices((2, 2, 2, 2)).reshape(4, -1).T  # all sixteen
+    >>> tree = DecisionTreeRegressor().fit(rows, 10.0 + 10.0 * rows[:, 0] * (1 + rows[:, 1]))
+    >>> circuit = figure_1_circuit()
+    >>> round(expected_prediction(circuit, tree, {"X1": 1}), 4)  # 20 + 10 P(X2 = 1 | X1 = 1)
+    26.8462
+    """
+    if not isinstance(moment, int | np.integer) or isinstance(moment, bool) or moment < 1:
+        raise ValueError(f"moment must be a whole number, 1 or more, but is {moment!r}.")
+    if n_samples is not None and not n_samples >= 2:
+        raise ValueError(f"n_samples must be 2 or more, or None, but is {n_samples!r}.")
+    _check_limits(max_states, max_pairs)
+    task = _prepare(model, predictor, X, output, "expected_prediction")
+    moments, is_open = _exact(task, int(moment), max_states, max_pairs)
+    value = moments.raw(int(moment))
+    if n_samples is None:
+        _raise_if_open(task, is_open, max_states)
+        return _shaped(task, value)
+    error = np.zeros_like(value)
+    value[is_open], error[is_open] = _sampled(task, is_open, int(moment), n_samples, rng)
+    return Estimate(_shaped(task, value), _shaped(task, error))
+
+
+def prediction_variance(
+    model: Any,
+    predictor: Any,
+    X: Any,
+    *,
+    output: Kind | None = None,
+    max_states: int = MAX_STATES,
+    max_pairs: int = MAX_PAIRS,
+) -> float | FloatArray:
+    """Variance of a prediction, given what is known of each row.
+
+    Zero where all that matters is known. More exact than the second moment less the square of the
+    first, because no large numbers are subtracted.
+
+    Parameters
+    ----------
+    model, predictor, X, output, max_states, max_pairs
+        As in `expected_prediction`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), or (n_rows, n_outputs) if there are several
+        Without the first axis when `X` is a single row.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from strudel import figure_1_circuit
+    >>> rows = np.indices((2, 2, 2, 2)).reshape(4, -1).T  # all sixteen
+    >>> line = LinearRegression().fit(rows, 3.0 * rows[:, 2])
+    >>> round(prediction_variance(figure_1_circuit(), line, {}), 4)  # 9 * 0.6 * 0.4
+    2.16
+    """
+    _check_limits(max_states, max_pairs)
+    task = _prepare(model, predictor, X, output, "prediction_variance")
+    moments, is_open = _exact(task, 2, max_states, max_pairs)
+    _raise_if_open(task, is_open, max_states)
+    return _shaped(task, np.maximum(moments.central[:, 0], 0.0))
+
+
+def _check_limits(max_states: int, max_pairs: int) -> None:
+    for name, limit in (("max_states", max_states), ("max_pairs", max_pairs)):
+        if not limit >= 1:
+            raise ValueError(f"{name} must be 1 or more, but is {limit!r}.")
+
+
+class _Task(NamedTuple):
+    """What is asked, checked."""
+
+    model: Model
+    form: Form
+    codes: AnyArray  # (n_distinct, n_vars) rows, each once
+    place: IntArray  # (n_rows,) where each row is among them
+    is_single: bool
+    is_linked: bool  # whether probabilities are to be made of log-odds
+    query: str
+
+    def made_of(self, output: FloatArray) -> FloatArray:
+        """What is asked for, from what the form adds up."""
+        return self.form.probabilities(output) if self.is_linked else output
+
+
+def _prepare(model: Any, predictor: Any, X: Any, output: Kind | None, query: str) -> _Task:
+    found = model_of(model)
+    form = predictor_of(predictor, found.n_vars, found.feature_names)
+    if output not in (None, "value", "logit", "probability"):
+        raise ValueError(
+            f"output must be 'value', 'logit' or 'probability', or None, but is {output!r}."
+        )
+    is_linked = output == "probability" and form.output == "logit"
+    if output is not None and output != form.output and not is_linked:
+        raise ValueError(f"This predictor has a {form.output}, not a {output}: leave output=None.")
+    rows = check_evidence(X, n_vars=found.n_vars, feature_names=found.feature_names)
+    codes, place = distinct_rows(encode(rows))
+    return _Task(found, form, codes, place, is_single_row(X), is_linked, query)
+
+
+def _exact(task: _Task, order: int, max_states: int, max_pairs: int) -> tuple[Moments, AnyArray]:
+    """The moments up to an order, and the rows that have too many states for them."""
+    model, form, codes, query = task.model, task.form, task.codes, task.query
+    is_open = np.zeros(len(codes), dtype=np.bool_)
+    if task.is_linked or (isinstance(form, LeafForm) and form.n_trees > 1 and order > 2):
+        log_p = log_probabilities(model, decode(codes), query)
+        raise_if_impossible(log_p[task.place])
+        is_open = unknown_and_used(form, codes).sum(axis=1) > np.log2(max_states)
+        return enumerated_moments(model, form, codes, order, task.made_of, ~is_open, query), is_open
+    if isinstance(form, EventForm):
+        return _event_moments(task, form, order), is_open
+    if isinstance(form, LinearForm):
+        log_p, moments = linear_moments(model, form, codes, order, query)
+    elif isinstance(form, LeafForm):
+        log_p, moments = leaf_moments(model, form, codes, order, query, max_pairs)
+    else:
+        log_p, moments = circuit_moments(model, form.circuit, codes, order, query)
+    raise_if_impossible(log_p[task.place])
+    return moments, is_open
+
+
+def _event_moments(task: _Task, form: EventForm, order: int) -> Moments:
+    """An event is a coin that shows 1 with its probability."""
+    rows = decode(task.codes)
+    raise_if_impossible(log_probabilities(task.model, rows, task.query)[task.place])
+    chance = np.asarray(probability(task.model, form.event, given=rows))
+    coin = np.broadcast_to(np.array([[0.0], [1.0]]), (len(rows), 2, 1))
+    return of_points(np.column_stack([1.0 - chance, chance]), coin, order)
+
+
+def _raise_if_open(task: _Task, is_open: AnyArray, max_states: int) -> None:
+    """Refuse rows whose answer would not be exact."""
+    rows = np.flatnonzero(is_open[task.place])
+    if len(rows):
+        row = rows[0]
+        n_unknown = unknown_and_used(task.form, task.codes[task.place[row : row + 1]]).sum()
+        what = "a probability made of log-odds" if task.is_linked else "this moment of many trees"
+        way = (
+            "ask for output='logit', whose expectation is exact"
+            if task.is_linked
+            else "ask for the first or second moment"
+        )
+        raise ValueError(
+            f"Row {row} of X leaves {n_unknown} values unknown that matter to the predictor, and "
+            f"{what} takes all their 2**{n_unknown} states, which is more than max_states = "
+            f"{max_states}. Allow more, {way}, or let n_samples completions of such rows be drawn: "
+            "expected_prediction then returns an Estimate with its standard error."
+        )
+
+
+def _sampled(
+    task: _Task,
+    is_open: AnyArray,
+    moment: int,
+    n_samples: int,
+    rng: np.random.Generator | int | None,
+) -> tuple[FloatArray, FloatArray]:
+    """The moment by samples of each row, and its standard error."""
+    rng = np.random.default_rng(rng)
+    means, errors = [], []
+    rows = np.flatnonzero(is_open)
+    block = max(1, BLOCK_CELLS // (n_samples * task.codes.shape[1]))
+    for start in range(0, len(rows), block):
+        some = decode(task.codes[rows[start : start + block]])
+        drawn = sample_conditional(task.model, some, n_samples, rng)
+        value = task.made_of(task.form.evaluate(drawn.reshape(-1, drawn.shape[2])))
+        power = value.reshape(len(some), n_samples, -1) ** moment
+        means.append(power.mean(axis=1))
+        errors.append(power.std(axis=1, ddof=1) / np.sqrt(n_samples))
+    if not means:
+        return np.empty((0, 1)), np.empty((0, 1))
+    return np.concatenate(means), np.concatenate(errors)
+
+
+def _shaped(task: _Task, answer: FloatArray) -> float | FloatArray:
+    """One answer per row of X, with an axis for outputs if there are several."""
+    answer = answer[task.place]
+    if answer.shape[1] == 1:
+        return float(answer[0, 0]) if task.is_single else answer[:, 0]
+    return answer[0] if task.is_single else answer

@@ -1,0 +1,253 @@
+"""The forms that predictors take: linear, leaves of trees, circuits, events.
+
+In:  arrays; `predictor_of` (`recognise.py`) fills them from what people have.
+Out: `LinearForm`, `LeafForm`, `CircuitForm` and `EventForm`, evaluated on complete rows.
+
+Every form adds things up and then says what the sum is: its `output` is a value, a log-odds or a
+probability. Log-odds have a `link` that makes probabilities of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from strudel._numba import kernel
+from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
+from strudel.circuits.predictor import PredictorCircuit
+from strudel.data.validation import check_binary
+from strudel.logic.events import Event
+
+Output: TypeAlias = Literal["value", "logit", "probability"]
+Link: TypeAlias = Literal["identity", "sigmoid", "softmax"]
+
+
+class _Linked:
+    """What all forms share: from what they add up to probabilities."""
+
+    output: Output
+    link: Link
+    classes: AnyArray | None
+
+    def probabilities(self, output: FloatArray) -> FloatArray:
+        """Probabilities `(..., n_classes)` from outputs `(..., n_outputs)`.
+
+        What is a probability already, or a value, comes back as it is. One log-odds of two known
+        classes gives two columns, in the order of `classes`; without classes, one.
+        """
+        if self.link == "identity":
+            return output
+        if self.link == "softmax":
+            return np.asarray(softmax(output, axis=-1))
+        if self.classes is not None and len(self.classes) == 2:
+            return np.concatenate([expit(-output), expit(output)], axis=-1)
+        return np.asarray(expit(output))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearForm(_Linked):
+    """A weighted sum of the variables.
+
+    Examples
+    --------
+    >>> form = LinearForm(weight=np.array([[1.0], [-2.0]]), bias=np.array([0.5]))
+    >>> form.evaluate([[1, 0], [1, 1]])
+    array([[ 1.5],
+           [-0.5]])
+    """
+
+    weight: FloatArray  # (n_vars, n_outputs)
+    bias: FloatArray  # (n_outputs,)
+    output: Output = "value"
+    link: Link = "identity"
+    classes: AnyArray | None = None
+    feature_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.weight.ndim != 2 or self.bias.shape != self.weight.shape[1:]:
+            raise ValueError(
+                "weight must have shape (n_vars, n_outputs) and bias (n_outputs,), but they have "
+                f"the shapes {self.weight.shape} and {self.bias.shape}."
+            )
+
+    @property
+    def n_vars(self) -> int:
+        """Number of variables."""
+        return len(self.weight)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of columns of `evaluate`."""
+        return len(self.bias)
+
+    def evaluate(self, X: Any) -> FloatArray:
+        """The output `(n_rows, n_outputs)` for complete rows."""
+        table, _ = check_binary(X, n_vars=self.n_vars, feature_names=self.feature_names)
+        return table @ self.weight + self.bias
+
+
+@dataclass(frozen=True, eq=False)
+class LeafForm(_Linked):
+    """A sum over trees of the value at the leaf that a row reaches.
+
+    A leaf is a conjunction of literals, ``2 * variable + value`` each, no variable twice, in the
+    order from the root of its tree. The leaves of one tree exclude each other and are complete.
+
+    Examples
+    --------
+    >>> form = LeafForm(  # 1 where x0 = 0, else 5 or 7 by x1
+    ...     n_vars=2,
+    ...     leaf_start=np.array([0, 1, 3, 5], dtype=np.int32),
+    ...     leaf_literal=np.array([0, 1, 2, 1, 3], dtype=np.int32),
+    ...     leaf_tree=np.zeros(3, dtype=np.int32),
+    ...     leaf_value=np.array([[1.0], [5.0], [7.0]]),
+    ...     bias=np.zeros(1),
+    ... )
+    >>> form.evaluate([[0, 1], [1, 1]])
+    array([[1.],
+           [7.]])
+    """
+
+    n_vars: int
+    leaf_start: IntArray  # (n_leaves + 1,) literals of leaf l: leaf_start[l]:leaf_start[l + 1]
+    leaf_literal: IntArray  # (n_literals,)
+    leaf_tree: IntArray  # (n_leaves,) not decreasing
+    leaf_value: FloatArray  # (n_leaves, n_outputs), weighted: trees are simply added up
+    bias: FloatArray  # (n_outputs,)
+    output: Output = "value"
+    link: Link = "identity"
+    classes: AnyArray | None = None
+    feature_names: tuple[str, ...] | None = None
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees."""
+        return len(self.leaf_tree)
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return int(self.leaf_tree[-1]) + 1 if len(self.leaf_tree) else 0
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of columns of `evaluate`."""
+        return len(self.bias)
+
+    def evaluate(self, X: Any) -> FloatArray:
+        """The output `(n_rows, n_outputs)` for complete rows."""
+        table, _ = check_binary(X, n_vars=self.n_vars, feature_names=self.feature_names)
+        output = np.empty((len(table), self.n_outputs))
+        _evaluate(table, self.leaf_start, self.leaf_literal, self.leaf_value, self.bias, output)
+        return output
+
+
+@kernel
+def _evaluate(
+    table: ByteArray,
+    leaf_start: IntArray,
+    leaf_literal: IntArray,
+    leaf_value: FloatArray,
+    bias: FloatArray,
+    output: FloatArray,
+) -> None:
+    """Fill `output` (n_rows, n_outputs)."""
+    for s in range(len(table)):
+        output[s] = bias
+        for l in range(len(leaf_value)):
+            holds = True
+            for i in range(leaf_start[l], leaf_start[l + 1]):
+                literal = leaf_literal[i]
+                if table[s, literal // 2] != literal % 2:
+                    holds = False
+                    break
+            if holds:
+                output[s] += leaf_value[l]
+
+
+@dataclass(frozen=True, eq=False)
+class CircuitForm(_Linked):
+    """A regression or logistic circuit.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> structure = figure_1_circuit()
+    >>> circuit = PredictorCircuit(
+    ...     structure, np.arange(8.0)[:, None], np.zeros((16, 1)), np.zeros(1), "logistic"
+    ... )
+    >>> form = CircuitForm(circuit)
+    >>> form.output, form.link
+    ('logit', 'sigmoid')
+    """
+
+    circuit: PredictorCircuit
+    classes: AnyArray | None = None
+
+    @property
+    def output(self) -> Output:  # type: ignore[override]
+        """A value or log-odds."""
+        return "value" if self.circuit.kind == "regression" else "logit"
+
+    @property
+    def link(self) -> Link:  # type: ignore[override]
+        """Every class of a logistic circuit is for itself, against all others."""
+        return "identity" if self.circuit.kind == "regression" else "sigmoid"
+
+    @property
+    def n_vars(self) -> int:
+        """Number of variables."""
+        return self.circuit.n_vars
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of columns of `evaluate`."""
+        return self.circuit.n_outputs
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The names of the structure's variables, if they have any."""
+        return self.circuit.structure.feature_names
+
+    def evaluate(self, X: Any) -> FloatArray:
+        """The output `(n_rows, n_outputs)` for complete rows."""
+        table, _ = check_binary(X, n_vars=self.n_vars, feature_names=self.feature_names)
+        return self.circuit.evaluate(table)
+
+
+@dataclass(frozen=True, eq=False)
+class EventForm(_Linked):
+    """A logical event: 1 where it holds, 0 where it does not.
+
+    Examples
+    --------
+    >>> from strudel import variables
+    >>> x = variables(["a", "b"])
+    >>> EventForm(x["a"] & ~x["b"], 2, ("a", "b")).evaluate([[1, 0], [1, 1]])
+    array([[1.],
+           [0.]])
+    """
+
+    event: Event
+    n_vars: int
+    feature_names: tuple[str, ...] | None = None
+    output: Output = "probability"
+    link: Link = "identity"
+    classes: AnyArray | None = None
+
+    @property
+    def n_outputs(self) -> int:
+        """One: whether the event holds."""
+        return 1
+
+    def evaluate(self, X: Any) -> FloatArray:
+        """The output `(n_rows, 1)` for complete rows."""
+        table, _ = check_binary(X, n_vars=self.n_vars, feature_names=self.feature_names)
+        holds = self.event.holds(table, self.feature_names)
+        return holds.astype(np.float64)[:, np.newaxis]
+
+
+Form: TypeAlias = LinearForm | LeafForm | CircuitForm | EventForm

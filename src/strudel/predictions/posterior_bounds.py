@@ -1,0 +1,373 @@
+"""Bounds on a conditional expectation, over all states of variables that may still become known.
+
+In:  a `Circuit` in normal form, a weighted sum of its variables (or a conjunction of literals), the
+     *open* variables, and rows as codes.
+Out: for each row, an interval that contains E[sum | row, state] for every state of the open
+     variables that the row does not know; all other unknown variables are summed out.
+
+One pass up keeps two intervals per node: of its value, and of the expectation below it. Those of
+the two sides of a product add up (for a conjunction: multiply). At a sum the expectation is a
+weighted mean of those of its edges, and the weights are the values; within their intervals they are
+chosen for the largest mean, which takes all that is above it at its most and the rest at its least.
+
+A node may need an open variable to have one value, and then its intervals are over the states with
+that value only. Edges of a sum that need different values never go together: the states of a few
+such variables are told apart, and the intervals joined.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from strudel._numba import kernel, lowest_bit, parallel_kernel, prange
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
+from strudel.circuits.circuit import Circuit
+from strudel.queries.passes import UNKNOWN, Plan, plan
+from strudel.queries.relaxation import find_needs
+
+SMALLEST = 1e-120  # upper ends of values are raised to it, which keeps them upper ends
+N_TOLD = 8  # open variables remembered per node
+N_TAKEN_APART = 3  # of which so many are told apart: eight cases
+SMALLEST_THETA = 1e-60  # and those of parameters to this, so that products do not vanish
+
+
+class PosteriorBounds:
+    """Intervals of conditional expectations under one circuit.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> bounds = PosteriorBounds(figure_1_circuit(), np.array([2, 3]))  # X3 and X4 are open
+    >>> weight = np.array([1.0, 0.0, 0.0, 0.0])
+    >>> row = np.full((1, 4), UNKNOWN, dtype=np.uint8)
+    >>> bounds.of_sum(weight, row)  # X1 has probability 0.4 or 0.7, by X3
+    (array([0.4]), array([0.7]))
+    """
+
+    def __init__(self, circuit: Circuit, open_vars: AnyArray) -> None:
+        self._circuit = circuit
+        self._plan = plan(circuit)
+        theta = circuit.theta
+        most = np.where(theta > 0.0, np.maximum(theta, SMALLEST_THETA), 0.0)
+        self._theta = np.column_stack([theta, most])
+        self._is_open = np.zeros(circuit.n_vars, dtype=np.bool_)
+        self._is_open[open_vars] = True
+        is_live = circuit.edge_log_theta > -np.inf
+        self._one, self._zero = find_needs(circuit, is_live, np.asarray(open_vars))
+        self._place = circuit.vtree.node_span[0][circuit.vtree.var_leaf].astype(np.int64)
+        self._node_tells = _find_telling(circuit, self._one, self._zero)
+
+    def of_sum(self, weight: FloatArray, codes: ByteArray) -> tuple[FloatArray, FloatArray]:
+        """Bounds on the expectation of the variables weighted by `weight`."""
+        literal = np.zeros(2 * self._circuit.n_vars)
+        literal[1::2] = weight
+        return self._run(literal, codes, is_product=False)
+
+    def of_conjunction(self, literals: AnyArray, codes: ByteArray) -> tuple[FloatArray, FloatArray]:
+        """Bounds on the probability of a conjunction of literals."""
+        literal = np.ones(2 * self._circuit.n_vars)
+        literal[np.asarray(literals) ^ 1] = 0.0
+        return self._run(literal, codes, is_product=True)
+
+    def _run(
+        self, literal: FloatArray, codes: ByteArray, is_product: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        low, high = np.empty(len(codes)), np.empty(len(codes))
+        _posterior_bounds(
+            np.ascontiguousarray(codes),
+            self._plan,
+            self._theta,
+            self._is_open,
+            self._place,
+            self._one,
+            self._zero,
+            self._node_tells,
+            literal,
+            is_product,
+            low,
+            high,
+        )
+        return low, high
+
+
+def _find_telling(circuit: Circuit, one: WordArray, zero: WordArray) -> IntArray:
+    """Per node, the places of open variables that its edges need differently, the best first."""
+    tells = np.full((circuit.n_nodes, N_TOLD), NONE, dtype=np.int32)
+    room = 64 * one.shape[1]
+    _fill_telling(
+        circuit.node_edges,
+        circuit.edge_left,
+        circuit.edge_right,
+        one,
+        zero,
+        np.empty(room, dtype=np.int64),
+        tells,
+    )
+    return tells
+
+
+@kernel
+def _fill_telling(
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    one: WordArray,
+    zero: WordArray,
+    n_needs: AnyArray,
+    tells: IntArray,
+) -> None:
+    """Fill `tells` (n_nodes, N_TOLD): the variables that most edges, but not all alike, need."""
+    for n in range(len(tells)):
+        n_needs[:] = 0
+        for e in range(node_edges[n], node_edges[n + 1]):
+            for w in range(one.shape[1]):
+                edge_one, edge_zero = _needs(e, w, edge_left, edge_right, one, zero)
+                some = (edge_one & ~one[n, w]) | (edge_zero & ~zero[n, w])
+                while some != np.uint64(0):
+                    n_needs[64 * w + lowest_bit(some)] += 1
+                    some &= some - np.uint64(1)
+        for i in range(N_TOLD):
+            best = np.argmax(n_needs)
+            if n_needs[best] == 0:
+                break
+            tells[n, i] = best
+            n_needs[best] = 0
+
+
+@kernel
+def _needs(
+    e: int, w: int, edge_left: IntArray, edge_right: IntArray, one: WordArray, zero: WordArray
+) -> tuple[Any, Any]:
+    """One word of what an edge needs to be 1, and to be 0."""
+    left = edge_left[e]
+    right = edge_right[e] if edge_right[e] != NONE else left
+    return one[left, w] | one[right, w], zero[left, w] | zero[right, w]
+
+
+@parallel_kernel
+def _posterior_bounds(
+    codes: ByteArray,
+    p: Plan,
+    edge_theta: FloatArray,
+    is_open: AnyArray,
+    place: AnyArray,
+    one: WordArray,
+    zero: WordArray,
+    node_tells: IntArray,
+    literal: FloatArray,
+    is_product: bool,
+    low: FloatArray,
+    high: FloatArray,
+) -> None:
+    """One pass up per row; what a row has in common with the one before it is kept."""
+    n_nodes = len(p.node_edges) - 1
+    n_chunks = min(len(codes), 16)
+    widest = 1
+    for n in range(n_nodes):
+        widest = max(widest, p.node_edges[n + 1] - p.node_edges[n])
+    for chunk in prange(n_chunks):
+        # Least and most of a node's value, least and most of the expectation below it.
+        state = np.zeros((n_nodes, 4))
+        items = np.empty((widest, 4))
+        words = np.empty((3, one.shape[1]), dtype=np.uint64)
+        is_new = np.ones(len(p.vtree_var), dtype=np.bool_)
+        first, last = len(codes) * chunk // n_chunks, len(codes) * (chunk + 1) // n_chunks
+        for s in range(first, last):
+            if s > first:
+                _find_new(codes[s - 1], codes[s], p, is_new)
+            _pass_up(
+                codes[s],
+                is_new,
+                p,
+                edge_theta,
+                is_open,
+                place,
+                one,
+                zero,
+                node_tells,
+                literal,
+                is_product,
+                state,
+                items,
+                words,
+            )
+            low[s], high[s] = state[n_nodes - 1, 2], state[n_nodes - 1, 3]
+
+
+@kernel
+def _find_new(before: ByteArray, codes: ByteArray, p: Plan, is_new: AnyArray) -> None:
+    """Mark the vtree nodes below which two rows differ."""
+    for v in range(len(is_new)):
+        var = p.vtree_var[v]
+        if var != NONE:
+            is_new[v] = codes[var] != before[var]
+        else:
+            is_new[v] = is_new[p.vtree_left[v]] or is_new[p.vtree_right[v]]
+
+
+@kernel
+def _pass_up(
+    codes: ByteArray,
+    is_new: AnyArray,
+    p: Plan,
+    edge_theta: FloatArray,
+    is_open: AnyArray,
+    place: AnyArray,
+    one: WordArray,
+    zero: WordArray,
+    node_tells: IntArray,
+    literal: FloatArray,
+    is_product: bool,
+    state: FloatArray,
+    items: FloatArray,
+    words: WordArray,
+) -> None:
+    """Fill `state` (n_nodes, 4); values of one vtree node share a scale: only ratios count."""
+    part = np.empty(4)
+    told = np.empty(N_TAKEN_APART, dtype=np.int64)
+    free, is_one, is_zero = words[0], words[1], words[2]  # free: open and unknown in this row
+    free[:] = np.uint64(0)
+    for var in range(len(codes)):
+        if codes[var] == UNKNOWN and is_open[var]:
+            free[place[var] // 64] |= np.uint64(1) << np.uint64(place[var] % 64)
+    for v in range(len(p.vtree_var)):
+        if not is_new[v]:
+            continue
+        var = p.vtree_var[v]
+        if var != NONE:
+            for x in range(2):
+                mine = state[2 * var + x]
+                mine[0] = mine[1] = 1.0 if codes[var] == UNKNOWN or codes[var] == x else 0.0
+                mine[2] = mine[3] = literal[2 * var + x]
+        top = 0.0
+        for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
+            n = p.sums[k]
+            n_told = 0
+            for i in range(N_TOLD):
+                at = node_tells[n, i]
+                if at == NONE or n_told == N_TAKEN_APART:
+                    break
+                if free[at // 64] >> np.uint64(at % 64) & np.uint64(1):
+                    told[n_told] = at
+                    n_told += 1
+            mine = state[n]
+            mine[0], mine[1], mine[2], mine[3] = np.inf, 0.0, np.inf, -np.inf
+            for case in range(1 << n_told):
+                is_one[:] = np.uint64(0)
+                is_zero[:] = np.uint64(0)
+                for i in range(n_told):
+                    bit = np.uint64(1) << np.uint64(told[i] % 64)
+                    if case >> i & 1:
+                        is_one[told[i] // 64] |= bit
+                    else:
+                        is_zero[told[i] // 64] |= bit
+                size = _edges_of_case(n, p, edge_theta, one, zero, words, is_product, state, items)
+                _mean(items, size, part)
+                mine[0] = min(mine[0], part[0])
+                mine[1] = max(mine[1], part[1])
+                if size > 0:
+                    mine[2] = min(mine[2], part[2])
+                    mine[3] = max(mine[3], part[3])
+            if mine[1] == 0.0:  # impossible: there is no expectation
+                mine[:] = 0.0
+            top = max(top, mine[1])
+        if var == NONE and top > 0.0:  # literals stand beside the sums of a leaf
+            for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
+                n = p.sums[k]
+                state[n, 0] /= top
+                if state[n, 1] > 0.0:
+                    state[n, 1] = max(state[n, 1] / top, SMALLEST)
+
+
+@kernel
+def _edges_of_case(
+    n: int,
+    p: Plan,
+    edge_theta: FloatArray,
+    one: WordArray,
+    zero: WordArray,
+    words: WordArray,
+    is_product: bool,
+    state: FloatArray,
+    items: FloatArray,
+) -> int:
+    """Fill `items` with the edges that a case leaves possible; returns how many.
+
+    An edge that needs more than its node and the case say may have the value zero.
+    """
+    size = 0
+    for e in range(p.node_edges[n], p.node_edges[n + 1]):
+        is_possible = is_sure = True
+        for w in range(one.shape[1]):
+            edge_one, edge_zero = _needs(e, w, p.edge_left, p.edge_right, one, zero)
+            if (edge_one & words[2, w]) | (edge_zero & words[1, w]):
+                is_possible = False
+            more = (edge_one & ~one[n, w] & ~words[1, w]) | (edge_zero & ~zero[n, w] & ~words[2, w])
+            if more & words[0, w]:
+                is_sure = False
+        if not is_possible:
+            continue
+        left, item = state[p.edge_left[e]], items[size]
+        if p.edge_right[e] == NONE:
+            item[0] = edge_theta[e, 0] * left[0]
+            item[1] = edge_theta[e, 1] * left[1]
+            item[2], item[3] = left[2], left[3]
+        else:
+            _join(edge_theta[e], left, state[p.edge_right[e]], is_product, item)
+        if not is_sure:
+            item[0] = 0.0
+        size += item[1] > 0.0
+    return size
+
+
+@kernel
+def _join(
+    theta: FloatArray, left: FloatArray, right: FloatArray, is_product: bool, item: FloatArray
+) -> None:
+    """One product: values multiply; expectations add up, or multiply where none is negative."""
+    item[0] = theta[0] * left[0] * right[0]
+    item[1] = theta[1] * left[1] * right[1]
+    if is_product:
+        item[2], item[3] = left[2] * right[2], left[3] * right[3]
+    else:
+        item[2], item[3] = left[2] + right[2], left[3] + right[3]
+
+
+@kernel
+def _mean(items: FloatArray, size: int, result: FloatArray) -> None:
+    """The intervals of a weighted sum and of the weighted mean of `size` items."""
+    result[0] = result[1] = 0.0
+    if size == 0:
+        result[2] = result[3] = 0.0
+        return
+    for i in range(size):
+        result[0] += items[i, 0]
+        result[1] += items[i, 1]
+    result[3] = _largest_mean(items, size, 3, 1.0)
+    result[2] = -_largest_mean(items, size, 2, -1.0)
+
+
+@kernel
+def _largest_mean(items: FloatArray, size: int, column: int, sign: float) -> float:
+    """The largest mean of ``sign * items[:, column]`` with weights between columns 0 and 1."""
+    for i in range(1, size):  # sort, the largest first
+        j = i
+        while j > 0 and sign * items[j, column] > sign * items[j - 1, column]:
+            for c in range(4):
+                items[j, c], items[j - 1, c] = items[j - 1, c], items[j, c]
+            j -= 1
+    weight = total = 0.0
+    for i in range(size):
+        weight += items[i, 0]
+        total += items[i, 0] * sign * items[i, column]
+    best = -np.inf
+    for i in range(size):
+        more = items[i, 1] - items[i, 0]
+        weight += more
+        total += more * sign * items[i, column]
+        if weight > 0.0:
+            best = max(best, total / weight)
+    # Rounding must not take the mean out of what it is a mean of.
+    return min(best, sign * items[0, column])

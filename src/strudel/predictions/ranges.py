@@ -1,0 +1,396 @@
+"""What a predictor can still say about rows that are only partly known.
+
+In:  a form of a predictor, and rows as codes.
+Out: the least and the largest output over all completions of each row, or bounds on them that are
+     exact for complete rows; and the variable that is best known next.
+
+No model takes part: every completion counts, also an impossible one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strudel._numba import kernel
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.evaluate import evaluate_log
+from strudel.logic.events import Event, children_first
+from strudel.logic.names import find_name, names_of, places_of
+from strudel.logic.sdd import FIRST_LITERAL, TRUE, Sdd
+from strudel.predictions.forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
+from strudel.queries.passes import UNKNOWN
+
+
+def mentioned_variables(form: Form) -> AnyArray:
+    """The variables that a predictor looks at, in order.
+
+    Examples
+    --------
+    >>> mentioned_variables(LinearForm(np.array([[1.0], [0.0], [2.0]]), np.zeros(1)))
+    array([0, 2])
+    """
+    if isinstance(form, LinearForm):
+        return np.flatnonzero(np.any(form.weight != 0.0, axis=1))
+    if isinstance(form, LeafForm):
+        return np.unique(form.leaf_literal // 2).astype(np.int64)
+    if isinstance(form, EventForm):
+        return np.array(sorted(_Truth(form).occurrences), dtype=np.int64)
+    return np.arange(form.n_vars)
+
+
+class Ranges:
+    """The outputs that completions of a row can have.
+
+    Examples
+    --------
+    >>> form = LinearForm(np.array([[1.0], [-2.0]]), np.array([0.5]))
+    >>> low, high = Ranges(form).bounds(np.array([[1, UNKNOWN]], dtype=np.uint8))
+    >>> low, high
+    (array([[-0.5]]), array([[1.5]]))
+    """
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.variables = mentioned_variables(form)
+        if isinstance(form, EventForm):
+            self._truth = _Truth(form)
+        elif isinstance(form, CircuitForm):
+            self._misses_rows = _misses_rows(form.circuit.structure)
+            self._var_weight = _weight_by_variable(form)
+
+    def bounds(self, codes: AnyArray) -> tuple[FloatArray, FloatArray]:
+        """The least and the largest output of each row, `(n_rows, n_outputs)` each."""
+        form = self.form
+        if isinstance(form, LinearForm):
+            return _linear_bounds(form, codes)
+        if isinstance(form, EventForm):
+            low, high = self._truth.bounds(codes)
+            return low[:, np.newaxis].astype(np.float64), high[:, np.newaxis].astype(np.float64)
+        low = np.empty((len(codes), form.n_outputs))
+        high = np.empty_like(low)
+        if isinstance(form, LeafForm):
+            _leaf_bounds(
+                codes,
+                form.leaf_start,
+                form.leaf_literal,
+                form.leaf_tree,
+                form.leaf_value,
+                form.bias,
+                low,
+                high,
+            )
+            return low, high
+        circuit = form.circuit
+        _circuit_bounds(
+            codes,
+            circuit.structure.node_edges,
+            circuit.structure.edge_left,
+            circuit.structure.edge_right,
+            np.ascontiguousarray(circuit.literal_weight),
+            np.ascontiguousarray(circuit.edge_weight),
+            circuit.bias,
+            self._misses_rows,
+            low,
+            high,
+        )
+        return low, high
+
+    def next_variables(self, codes: AnyArray) -> IntArray:
+        """An unknown variable of each row whose value tells most; NONE if all that count are known.
+
+        Of a tree it is the first one that is asked for, so that a search visits no more rows than
+        the tree has nodes.
+        """
+        gain = self._gains(codes)
+        gain[codes[:, self.variables] != UNKNOWN] = -1.0
+        if gain.shape[1] == 0:
+            return np.full(len(codes), NONE, dtype=np.int32)
+        best = gain.argmax(axis=1)
+        found = self.variables[best].astype(np.int32)
+        found[gain[np.arange(len(codes)), best] < 0.0] = NONE
+        return found
+
+    def _gains(self, codes: AnyArray) -> FloatArray:
+        """How much each of `variables` would tell, zero or more."""
+        form = self.form
+        if isinstance(form, LinearForm):
+            spread = np.abs(form.weight[self.variables]).max(axis=1, initial=0.0)
+            return np.tile(spread, (len(codes), 1))
+        if isinstance(form, EventForm):
+            return self._truth.gains(codes)[:, self.variables]
+        if isinstance(form, CircuitForm):
+            return np.tile(self._var_weight, (len(codes), 1))
+        gain = np.zeros((len(codes), form.n_vars))
+        _leaf_gains(
+            codes, form.leaf_start, form.leaf_literal, form.leaf_tree, form.leaf_value, gain
+        )
+        return gain[:, self.variables]
+
+
+def _linear_bounds(form: LinearForm, codes: AnyArray) -> tuple[FloatArray, FloatArray]:
+    known = (codes == 1).astype(np.float64) @ form.weight + form.bias
+    is_unknown = (codes == UNKNOWN).astype(np.float64)
+    low = known + is_unknown @ np.minimum(form.weight, 0.0)
+    return low, known + is_unknown @ np.maximum(form.weight, 0.0)
+
+
+@kernel
+def _leaf_bounds(
+    codes: AnyArray,
+    leaf_start: IntArray,
+    leaf_literal: IntArray,
+    leaf_tree: IntArray,
+    leaf_value: FloatArray,
+    bias: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+) -> None:
+    """Add up, over the trees, the extremes of the leaves that a row may still reach."""
+    n_leaves, n_outputs = leaf_value.shape
+    least = np.empty(n_outputs)
+    most = np.empty(n_outputs)
+    for s in range(len(codes)):
+        low[s], high[s] = bias, bias
+        least[:] = np.inf
+        most[:] = -np.inf
+        for l in range(n_leaves):
+            if _may_reach(codes[s], leaf_start[l], leaf_start[l + 1], leaf_literal):
+                for j in range(n_outputs):
+                    least[j] = min(least[j], leaf_value[l, j])
+                    most[j] = max(most[j], leaf_value[l, j])
+            if l + 1 == n_leaves or leaf_tree[l + 1] != leaf_tree[l]:
+                low[s] += least
+                high[s] += most
+                least[:] = np.inf
+                most[:] = -np.inf
+
+
+@kernel
+def _may_reach(codes: AnyArray, first: int, last: int, leaf_literal: IntArray) -> bool:
+    """Whether a row may still satisfy all literals of a leaf."""
+    for i in range(first, last):
+        code = codes[leaf_literal[i] // 2]
+        if code != UNKNOWN and code != leaf_literal[i] % 2:
+            return False
+    return True
+
+
+@kernel
+def _leaf_gains(
+    codes: AnyArray,
+    leaf_start: IntArray,
+    leaf_literal: IntArray,
+    leaf_tree: IntArray,
+    leaf_value: FloatArray,
+    gain: FloatArray,
+) -> None:
+    """Add the range of every tree to the variable that it asks for next."""
+    n_leaves, n_outputs = leaf_value.shape
+    least = np.empty(n_outputs)
+    most = np.empty(n_outputs)
+    for s in range(len(codes)):
+        least[:] = np.inf
+        most[:] = -np.inf
+        asked = NONE
+        for l in range(n_leaves):
+            if _may_reach(codes[s], leaf_start[l], leaf_start[l + 1], leaf_literal):
+                for j in range(n_outputs):
+                    least[j] = min(least[j], leaf_value[l, j])
+                    most[j] = max(most[j], leaf_value[l, j])
+                if asked == NONE:  # all leaves that can be reached ask for the same variable first
+                    for i in range(leaf_start[l], leaf_start[l + 1]):
+                        if codes[s, leaf_literal[i] // 2] == UNKNOWN:
+                            asked = leaf_literal[i] // 2
+                            break
+            if l + 1 == n_leaves or leaf_tree[l + 1] != leaf_tree[l]:
+                if asked != NONE:
+                    for j in range(n_outputs):
+                        gain[s, asked] += most[j] - least[j]
+                least[:] = np.inf
+                most[:] = -np.inf
+                asked = NONE
+
+
+def _misses_rows(structure: Circuit) -> bool:
+    """Whether some row takes no edge of the root, so that only the bias is left of it."""
+    ones = structure.with_parameters(np.zeros(structure.n_edges))
+    log_count = evaluate_log(ones, np.full((1, structure.n_vars), np.nan))[0]
+    return bool(log_count < structure.n_vars * np.log(2.0) - 1e-9)
+
+
+def _weight_by_variable(form: CircuitForm) -> FloatArray:
+    """How much weight lies on the literals of each variable and on the edges right above them."""
+    circuit = form.circuit
+    n_literals = 2 * circuit.n_vars
+    weight = np.abs(circuit.literal_weight).max(axis=1, initial=0.0)
+    edge = np.abs(circuit.edge_weight).max(axis=1, initial=0.0)
+    for child in (circuit.structure.edge_left, circuit.structure.edge_right):
+        is_literal = (child >= 0) & (child < n_literals)
+        np.maximum.at(weight, child[is_literal], edge[is_literal])
+    return np.asarray(weight.reshape(-1, 2).sum(axis=1))
+
+
+@kernel
+def _circuit_bounds(
+    codes: AnyArray,
+    node_edges: IntArray,
+    edge_left: IntArray,
+    edge_right: IntArray,
+    literal_weight: FloatArray,
+    edge_weight: FloatArray,
+    bias: FloatArray,
+    misses_rows: bool,
+    low: FloatArray,
+    high: FloatArray,
+) -> None:
+    """One pass up per row: a product adds the ranges of its children, a sum joins its edges'.
+
+    A node that no completion satisfies has the empty range, from inf to -inf.
+    """
+    n_rows, n_vars = codes.shape
+    n_nodes, n_outputs = len(node_edges) - 1, low.shape[1]
+    least = np.empty((n_nodes, n_outputs))
+    most = np.empty((n_nodes, n_outputs))
+    for s in range(n_rows):
+        is_complete = True
+        for literal in range(2 * n_vars):
+            code = codes[s, literal // 2]
+            is_complete &= code != UNKNOWN
+            if code == UNKNOWN or code == literal % 2:
+                least[literal] = literal_weight[literal]
+                most[literal] = literal_weight[literal]
+            else:
+                least[literal] = np.inf
+                most[literal] = -np.inf
+        for n in range(2 * n_vars, n_nodes):
+            least[n] = np.inf
+            most[n] = -np.inf
+            for e in range(node_edges[n], node_edges[n + 1]):
+                for j in range(n_outputs):
+                    down = least[edge_left[e], j] + edge_weight[e, j]
+                    up = most[edge_left[e], j] + edge_weight[e, j]
+                    if edge_right[e] != NONE:
+                        down += least[edge_right[e], j]
+                        up += most[edge_right[e], j]
+                    least[n, j] = min(least[n, j], down)
+                    most[n, j] = max(most[n, j], up)
+        for j in range(n_outputs):
+            down, up = least[n_nodes - 1, j], most[n_nodes - 1, j]
+            if down > up:
+                down, up = 0.0, 0.0
+            elif misses_rows and not is_complete:
+                down, up = min(down, 0.0), max(up, 0.0)
+            low[s, j] = bias[j] + down
+            high[s, j] = bias[j] + up
+
+
+class _Truth:
+    """An event on partly known rows: whether it must hold, and whether it may."""
+
+    def __init__(self, form: EventForm) -> None:
+        self._parts = list(children_first(form.event))
+        place = places_of(names_of(form.n_vars, form.feature_names))
+        self._n_vars = form.n_vars
+        self._var = {
+            id(part): find_name(part.var, place, "The event")
+            for part, _ in self._parts
+            if part.kind == "variable"
+        }
+        self.occurrences = set(self._var.values())
+        for part, _ in self._parts:
+            if part.sdd is not None:
+                self.occurrences |= set(_sdd_variables(part.sdd).tolist())
+
+    def bounds(self, codes: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """Whether each row satisfies the event for sure, and whether it possibly does."""
+        return self._walk(codes)[id(self._parts[-1][0])]
+
+    def _walk(self, codes: AnyArray) -> dict[int, tuple[AnyArray, AnyArray]]:
+        value: dict[int, tuple[AnyArray, AnyArray]] = {}
+        for part, operands in self._parts:
+            if part.kind == "variable":
+                code = codes[:, self._var[id(part)]]
+                value[id(part)] = code == 1, code != 0
+            elif part.kind == "sdd":
+                assert part.sdd is not None
+                value[id(part)] = _sdd_bounds(part.sdd, codes)
+            else:
+                below = [value[id(child)] for child in operands]
+                value[id(part)] = _join_bounds(part, below, len(codes))
+        return value
+
+    def gains(self, codes: AnyArray) -> FloatArray:
+        """For each variable, the parts that still matter and speak of it."""
+        value = self._walk(codes)
+        is_open = {key: low != high for key, (low, high) in value.items()}
+        matters = {key: np.zeros(len(codes), dtype=np.bool_) for key in value}
+        gain = np.zeros((len(codes), self._n_vars))
+        last = id(self._parts[-1][0])
+        matters[last] = is_open[last]
+        for part, operands in reversed(self._parts):
+            here = matters[id(part)]
+            for child in operands:
+                matters[id(child)] |= here & is_open[id(child)]
+                if child.kind == "variable":
+                    gain[:, self._var[id(child)]] += here & is_open[id(child)]
+            if part.sdd is not None:
+                gain[:, _sdd_variables(part.sdd)] += here[:, np.newaxis]
+        if self._parts[-1][0].kind == "variable":
+            gain[:, self._var[last]] += matters[last]
+        return gain
+
+
+def _join_bounds(
+    part: Event, below: list[tuple[AnyArray, AnyArray]], n_rows: int
+) -> tuple[AnyArray, AnyArray]:
+    """Whether an event must and may hold, from the same of what it joins."""
+    if part.kind == "constant":
+        same = np.full(n_rows, part.low == 1)
+        return same, same
+    if part.kind == "not":
+        low, high = below[0]
+        return ~high, ~low
+    if part.kind == "implies":
+        (a_low, a_high), (b_low, b_high) = below
+        return ~a_high | b_low, ~a_low | b_high
+    if part.kind in ("xor", "iff"):
+        (a_low, a_high), (b_low, b_high) = below
+        is_known = (a_low == a_high) & (b_low == b_high)
+        holds = (a_low != b_low) if part.kind == "xor" else (a_low == b_low)
+        return holds & is_known, holds | ~is_known
+    lows: AnyArray = np.array([low for low, _ in below]).reshape(len(below), n_rows)
+    highs: AnyArray = np.array([high for _, high in below]).reshape(len(below), n_rows)
+    if part.kind == "and":
+        return np.all(lows, axis=0), np.all(highs, axis=0)
+    if part.kind == "or":
+        return np.any(lows, axis=0), np.any(highs, axis=0)
+    assert part.kind == "count"
+    fewest, most = lows.sum(axis=0), highs.sum(axis=0)
+    must = (fewest >= part.low) & (most <= part.high)
+    return must, (most >= part.low) & (fewest <= part.high)
+
+
+def _sdd_bounds(sdd: Sdd, codes: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Whether the root must and may hold: sound, and exact for complete rows."""
+    low = np.zeros((sdd.n_nodes, len(codes)), dtype=np.bool_)
+    high = np.zeros_like(low)
+    low[TRUE] = high[TRUE] = True
+    known = codes[:, : sdd.n_vars].T
+    for value in (0, 1):
+        at = slice(FIRST_LITERAL + value, sdd.first_decision, 2)
+        low[at] = np.equal(known, value)
+        high[at] = np.not_equal(known, 1 - value)
+    for node in range(sdd.first_decision, sdd.n_nodes):
+        here = slice(sdd.node_start[node], sdd.node_start[node + 1])
+        prime, sub = sdd.element_prime[here], sdd.element_sub[here]
+        low[node] = (low[prime] & low[sub]).any(axis=0)
+        high[node] = (high[prime] & high[sub]).any(axis=0)
+    return low[sdd.root], high[sdd.root]
+
+
+def _sdd_variables(sdd: Sdd) -> AnyArray:
+    """The variables of all literals that some decision uses, or of the root."""
+    used = np.concatenate([sdd.element_prime, sdd.element_sub, [sdd.root]])
+    used = used[(used >= FIRST_LITERAL) & (used < sdd.first_decision)]
+    return np.unique((used - FIRST_LITERAL) // 2).astype(np.int64)

@@ -1,0 +1,205 @@
+"""Shapley values of expected predictions.
+
+In:  a model, a predictor, and rows.
+Out: `ShapValues`: how much each known value moves the expected output, from knowing nothing to the
+     whole row.
+
+The game: its players are the features that a row knows, and a set S of them is worth
+v(S) = E[f(X) | x_S], the conditional expectation under the model, with all other features, unknown
+ones included, summed out. This is the setting with dependent features; a feature that the predictor
+does not look at can have a value, because it tells about others that it does look at.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.data.containers import quote
+from strudel.predictions.decision import form_of
+from strudel.predictions.expectations import expected_outputs
+from strudel.predictions.forms import Form
+from strudel.queries.arguments import given_rows
+from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.model import Model, model_of
+from strudel.queries.passes import UNKNOWN, decode, distinct_rows, encode
+from strudel.queries.probabilities import log_probabilities
+
+MAX_EXACT = 12  # players: 4,096 sets
+MOST_EXACT = 20
+N_PERMUTATIONS = 200
+ROWS_AT_ONCE = 2**15
+QUERY = "shap_values"
+
+
+class ShapValues(NamedTuple):
+    """Shapley values; without the first axis for a single row."""
+
+    values: FloatArray  # (n_rows, n_vars) 0 for features that a row does not know
+    standard_error: FloatArray  # (n_rows, n_vars) 0 where exact
+    base_value: float  # the expected output when nothing is known
+    prediction: Any  # (n_rows,) the expected output given the row
+    is_exact: Any  # (n_rows,)
+
+
+def shap_values(
+    model: Model,
+    predictor: Any,
+    X: Any,
+    *,
+    target: Any = None,
+    max_exact: int = MAX_EXACT,
+    n_permutations: int = N_PERMUTATIONS,
+    rng: Any = None,
+) -> ShapValues:
+    """How much each known value of a row moves the expected output of a predictor.
+
+    The Shapley values of the game v(S) = E[f(X) | x_S], with conditional expectations under the
+    model. ``values.sum() == prediction - base_value``, also where they are sampled.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        In normal form.
+    predictor : name or number of a variable, event, or predictor
+        As in `expected_prediction`; with two classes the output is that of the second one. What
+        gives log-odds is explained in log-odds.
+    X : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict
+        0, 1, or NaN where the value is unknown. Unknown features take no part.
+    target : class of the classifier, optional
+        Whose output is explained; needed with more than two classes.
+    max_exact : int
+        Rows with up to so many known values are exact, by all their subsets; at most 20. Others are
+        sampled.
+    n_permutations : int
+        Orders of the features to sample, in pairs of an order and its reverse; at least four.
+    rng : numpy Generator, seed, or None
+        Of the orders. 0 if None, so that values can be repeated.
+
+    Returns
+    -------
+    ShapValues
+        `values`, `standard_error`, `base_value`, `prediction` and `is_exact`.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> found = shap_values(figure_1_circuit(), "X1", {"X3": 1, "X4": 0})
+    >>> found.values.round(4)  # all that X4 says about X1, it says about X3
+    array([ 0.  ,  0.  , -0.09, -0.03])
+    >>> round(found.base_value, 4), round(found.prediction, 4)
+    (0.52, 0.4)
+    """
+    model = model_of(model)
+    form = form_of(model, predictor)
+    column = _column(form, target)
+    max_exact = _whole(max_exact, "max_exact", 0, MOST_EXACT)
+    n_permutations = _whole(n_permutations, "n_permutations", 4, None)
+    rows, is_single = given_rows(model, X)
+    raise_if_impossible(log_probabilities(model, rows, QUERY))
+    game = _Game(model, form, column)
+    codes, place = distinct_rows(encode(rows))
+    generator = np.random.default_rng(0 if rng is None else rng)
+    values, errors = np.zeros(codes.shape), np.zeros(codes.shape)
+    n_players = (codes != UNKNOWN).sum(axis=1)
+    for row in range(len(codes)):
+        players = np.flatnonzero(codes[row] != UNKNOWN)
+        if n_players[row] <= max_exact:
+            values[row, players] = _exact(game, codes[row], players)
+        else:
+            found = _sampled(game, codes[row], players, n_permutations, generator)
+            values[row, players], errors[row, players] = found
+    nothing = np.full((1, model.n_vars), UNKNOWN, dtype=np.uint8)
+    base, prediction = float(game.worth(nothing)[0]), game.worth(codes)
+    is_exact = n_players <= max_exact
+    if is_single:
+        return ShapValues(values[0], errors[0], base, float(prediction[0]), bool(is_exact[0]))
+    return ShapValues(values[place], errors[place], base, prediction[place], is_exact[place])
+
+
+class _Game:
+    """What sets of known values are worth."""
+
+    def __init__(self, model: Model, form: Form, column: int) -> None:
+        self._model, self._form, self._column = model, form, column
+
+    def worth(self, codes: ByteArray) -> FloatArray:
+        """The expected output given each row of codes."""
+        found = [
+            expected_outputs(self._model, self._form, decode(codes[start : start + ROWS_AT_ONCE]))[
+                :, self._column
+            ]
+            for start in range(0, len(codes), ROWS_AT_ONCE)
+        ]
+        return np.concatenate(found)
+
+
+def _exact(game: _Game, codes: ByteArray, players: AnyArray) -> FloatArray:
+    """The Shapley values from the worth of all subsets; player i is bit i of a subset's number."""
+    m = len(players)
+    subset = np.arange(2**m)
+    is_in = (subset[:, np.newaxis] >> np.arange(m) & 1) == 1
+    worth = game.worth(_rows(codes, players, is_in))
+    size = is_in.sum(axis=1)
+    share = np.array([1.0 / (m * math.comb(m - 1, k)) for k in range(m)])
+    values = np.empty(m)
+    for i in range(m):
+        without = subset[~is_in[:, i]]
+        values[i] = math.fsum(share[size[without]] * (worth[without | 1 << i] - worth[without]))
+    return values
+
+
+def _sampled(
+    game: _Game, codes: ByteArray, players: AnyArray, n_permutations: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Means over sampled orders, each with its reverse, and their standard errors."""
+    m, n_pairs = len(players), n_permutations // 2
+    order = np.array([rng.permutation(m) for _ in range(n_pairs)])
+    rank = np.argsort(order, axis=1)
+    # Prefixes of every order and of its reverse: the players of a rank below, or at least, k.
+    is_in = rank[:, np.newaxis] < np.arange(m + 1)[:, np.newaxis]
+    is_in = np.stack([is_in, ~is_in], axis=1)  # (n_pairs, 2, m + 1, m)
+    worth = game.worth(_rows(codes, players, is_in.reshape(-1, m))).reshape(n_pairs, 2, m + 1)
+    forward, backward = np.diff(worth[:, 0]), -np.diff(worth[:, 1])
+    gains = np.empty((n_pairs, m))
+    np.put_along_axis(gains, order, 0.5 * (forward + backward), axis=1)
+    return gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(n_pairs)
+
+
+def _rows(codes: ByteArray, players: AnyArray, is_in: AnyArray) -> ByteArray:
+    """Rows that know only the values of the players in each set."""
+    rows = np.full((len(is_in), len(codes)), UNKNOWN, dtype=np.uint8)
+    rows[:, players] = np.where(is_in, codes[players], UNKNOWN)
+    return rows
+
+
+def _column(form: Form, target: Any) -> int:
+    """The output that is explained."""
+    if target is None:
+        if form.n_outputs > 2:
+            raise ValueError(
+                f"The predictor has {form.n_outputs} classes. Say with target whose output is to "
+                "be explained."
+            )
+        return form.n_outputs - 1
+    classes = list(range(form.n_outputs)) if form.classes is None else form.classes.tolist()
+    mine = classes[-form.n_outputs :]  # one output of two classes is that of the second
+    if target not in mine:
+        known = quote([str(one) for one in mine])
+        raise ValueError(
+            f"target must be a class with an output of its own, one of {known}, but is {target!r}."
+        )
+    return mine.index(target)
+
+
+def _whole(number: Any, name: str, least: int, most: int | None) -> int:
+    is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not is_whole or number < least or (most is not None and number > most):
+        upper = "" if most is None else f" and at most {most}"
+        raise ValueError(
+            f"{name} must be a whole number of at least {least}{upper}, but is {number!r}."
+        )
+    return int(number)

@@ -1,0 +1,359 @@
+"""Sufficient explanations: the few features that are enough for a decision.
+
+In:  a model, what decides, and a row.
+Out: `SufficientExplanation`, the smallest set of the row's values given which alone the decision is
+     kept with high probability.
+
+Sets are looked at by size, so that the first that is enough is smallest. Features are in an order,
+a set is extended by later ones only, and is given up if not even all later ones could help:
+
+    P(other decision | S) = P(other decision, S) / P(S) >= P(other decision, S and all later) / P(S)
+
+holds for all sets between. Past a limit on the number of sets, a beam of the most promising ones
+goes on. Probabilistic sufficient explanations are due to Wang, Khosravi and Van den Broeck (2021).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.circuits.layout import variable_names
+from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
+from strudel.predictions.deciders import PredictorDecider
+from strudel.predictions.decision import Decision, decision_of
+from strudel.predictions.expectations import expected_outputs
+from strudel.predictions.forms import LinearForm
+from strudel.predictions.ranges import mentioned_variables
+from strudel.queries.arguments import check_limits, given_rows
+from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.model import Model, model_of
+from strudel.queries.passes import UNKNOWN, decode, encode
+from strudel.queries.probabilities import log_probabilities
+
+MAX_SETS = 10_000
+BEAM_WIDTH = 8
+PRUNING_NODES = 100  # splits for a bound that may rule out many sets
+SLACK = 1e-12  # of probabilities that should be equal
+
+
+@dataclass(frozen=True)
+class SufficientExplanation:
+    """The values that are enough for a decision."""
+
+    features: dict[str, int]  # their names and values
+    decision: Any  # a class of the classifier, else 0 or 1
+    probability: float  # that the decision is kept, given the features alone
+    lower_bound: float  # the same where a limit stopped its search
+    upper_bound: float
+    expected: float  # the output that is expected, given the features alone
+    expected_with_all: float  # and given everything that is known of the row
+    delta: float
+    criterion: str
+    is_sufficient: bool  # False if not even all that is known of the row is enough
+    is_smallest: bool  # whether no smaller set is sufficient; else none was found
+    n_sets: int  # sets that were looked at
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name} = {value}" for name, value in self.features.items())
+        chance = f"{self.probability:.4g}"
+        ends = f"{self.lower_bound:.4g}", f"{self.upper_bound:.4g}"
+        if ends[0] != ends[1]:
+            chance = f"{ends[0]} to {ends[1]}"
+        if not self.is_sufficient:
+            size = "not sufficient, though it is all that is known"
+        else:
+            size = "proven to be smallest" if self.is_smallest else "no smaller set was found"
+        return (
+            f"SufficientExplanation(decision {self.decision!r}\n"
+            f"    because {values or 'of nothing in particular'}\n"
+            f"    kept with probability {chance}, expected {self.expected:.4g} "
+            f"(with all that is known: {self.expected_with_all:.4g})\n"
+            f"    {size}; {self.n_sets} sets looked at)"
+        )
+
+
+def sufficient_explanation(
+    model: Model,
+    predictor: Any,
+    row: Any,
+    delta: float = 0.9,
+    *,
+    criterion: Literal["probability", "expectation"] = "probability",
+    threshold: float = 0.5,
+    max_sets: int | None = MAX_SETS,
+    beam_width: int = BEAM_WIDTH,
+    max_nodes: int | None = 10_000,
+) -> SufficientExplanation:
+    """The smallest set of a row's values that is enough for its decision.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        In normal form.
+    predictor : name or number of a variable, event, or predictor
+        What decides, as in `same_decision_probability`. A variable that is decided about is never
+        part of its own explanation.
+    row : one row, or dict by feature name
+        0, 1, or NaN where the value is unknown. The decision is that of the expected output.
+    delta : float
+        How probable it must be, given the chosen values alone, that the decision about the complete
+        row is the same. More than 0, at most 1.
+    criterion : {"probability", "expectation"}
+        With "expectation" the expected output given the chosen values, not `delta`, must lead to
+        the same decision.
+    threshold : float
+        Of the probability, or of the value where the predictor gives one.
+    max_sets : int or None
+        The most sets to look at for a proof that a set is smallest. Past that a beam of
+        `beam_width` sets grows by one feature at a time, and what is not needed is taken out again.
+    max_nodes : int or None
+        The most splits of the search for the probability of one set.
+
+    Returns
+    -------
+    SufficientExplanation
+        Of several smallest sets the one that keeps the decision with the highest probability, or
+        the one with the clearest expectation. If not even all that is known is enough,
+        `is_sufficient` is False and all of it is given.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> sufficient_explanation(figure_1_circuit(), "X1 & X3", [0, 1, 1, 0])
+    SufficientExplanation(decision 0
+        because X1 = 0
+        kept with probability 1, expected 0 (with all that is known: 0)
+        proven to be smallest; 5 sets looked at)
+    """
+    if not (isinstance(delta, int | float | np.number) and 0.0 < delta <= 1.0):
+        raise ValueError(f"delta must be above 0 and at most 1, but is {delta!r}.")
+    if criterion not in ("probability", "expectation"):
+        raise ValueError(f"criterion must be 'probability' or 'expectation', not {criterion!r}.")
+    if beam_width < 1:
+        raise ValueError(f"beam_width must be one or more, but is {beam_width!r}.")
+    query = "sufficient_explanation"
+    model = model_of(model)
+    limit = np.inf if max_sets is None else max_sets
+    nodes = check_limits(None, max_nodes)[1]
+    decision = decision_of(model, predictor, threshold)
+    rows, _ = given_rows(model, row)
+    if len(rows) != 1:
+        raise ValueError(f"row must be one row, but there are {len(rows)}. Explain one at a time.")
+    raise_if_impossible(log_probabilities(model, rows, query))
+    sets = _Sets(model, decision, encode(rows)[0], float(delta), criterion, nodes)
+    chosen, is_smallest = _smallest_set(sets, limit)
+    if chosen is not None:
+        return sets.explain(chosen, True, is_smallest)
+    if is_smallest:  # no set is enough
+        return sets.explain(tuple(range(len(sets.variables))), False, False)
+    return sets.explain(*_beam(sets, beam_width), False)
+
+
+class _Verdict(NamedTuple):
+    """What was found out about some sets."""
+
+    is_enough: AnyArray
+    is_open: AnyArray  # whether a limit left it open, so that it counts as not enough
+
+
+class _Sets:
+    """Sets of the places of known values in a row, and whether they are enough."""
+
+    def __init__(
+        self,
+        model: Model,
+        decision: Decision,
+        codes: ByteArray,
+        delta: float,
+        criterion: str,
+        max_nodes: float,
+    ) -> None:
+        self._model, self._decision, self._codes = model, decision, codes
+        self._delta, self._criterion, self._max_nodes = delta, criterion, max_nodes
+        form = decision.form
+        known = np.flatnonzero(codes != UNKNOWN)
+        if isinstance(form, LinearForm) and form.output == "probability":
+            known = np.setdiff1d(known, mentioned_variables(form))
+        self._output = self._expected(codes[np.newaxis])
+        self._label = int(decision.labels_of(self._output)[0])
+        self.n_sets = 0
+        self.variables = known
+        if len(known):
+            alone = self.merits([(place,) for place in range(len(known))])
+            # The strongest first, so that what is left of the weak ones is soon ruled out.
+            self.variables = known[np.argsort(-alone, kind="stable")]
+        self.n_sets = 0
+
+    def judge(self, sets: list[tuple[int, ...]]) -> _Verdict:
+        """Whether each set is enough."""
+        self.n_sets += len(sets)
+        rows = self._rows(sets)
+        if self._criterion == "expectation":
+            is_enough = self._decision.labels_of(self._expected(rows)) == self._label
+            return _Verdict(is_enough, np.zeros(len(sets), dtype=np.bool_))
+        found = self._kept(rows, self._max_nodes, enough=self._delta)
+        is_enough = found.lower_bound >= self._delta - SLACK
+        is_open = ~is_enough & (found.upper_bound >= self._delta - SLACK)
+        return _Verdict(is_enough, is_open)
+
+    def merits(self, sets: list[tuple[int, ...]]) -> FloatArray:
+        """How far the expected output given each set is on the decision's side."""
+        self.n_sets += len(sets)
+        return self._merit(self._expected(self._rows(sets)))
+
+    def best(self, sets: list[tuple[int, ...]]) -> tuple[int, ...]:
+        """The set by which the decision is clearest; of equal ones the first.
+
+        By probability, those that cannot be are left out before the others are looked at closely.
+        """
+        if self._criterion == "expectation":
+            merit = self._merit(self._expected(self._rows(sets)))
+            return sets[int(np.argmax(merit >= merit.max() - SLACK))]
+        for max_nodes in (100, 1_000, self._max_nodes):
+            found = self._kept(self._rows(sets), min(max_nodes, self._max_nodes))
+            is_left = found.upper_bound >= found.lower_bound.max() - SLACK
+            sets = [chosen for chosen, yes in zip(sets, is_left, strict=True) if yes]
+            if len(sets) == 1:
+                return sets[0]
+        kept = found.probability[is_left]
+        return sets[int(np.argmax(kept >= kept.max() - SLACK))]
+
+    def can_grow(self, sets: list[tuple[int, ...]]) -> AnyArray:
+        """Whether each set might be enough together with some features after its last."""
+        n_features = len(self.variables)
+        last = np.array([chosen[-1] if chosen else -1 for chosen in sets])
+        is_alive = last < n_features - 1
+        if self._criterion == "expectation" or not is_alive.any():
+            return is_alive
+        full = [
+            (*chosen, *range(end + 1, n_features)) for chosen, end in zip(sets, last, strict=True)
+        ]
+        rows, full_rows = self._rows(sets), self._rows(full)
+        log_p, log_full = (
+            log_probabilities(self._model, decode(part), "sufficient_explanation")
+            for part in (rows, full_rows)
+        )
+        other = 1.0 - self._kept(full_rows, PRUNING_NODES).upper_bound
+        other *= np.exp(log_full - log_p)
+        return is_alive & (other <= 1.0 - self._delta + SLACK)
+
+    def explain(
+        self, chosen: tuple[int, ...], is_sufficient: bool, is_smallest: bool
+    ) -> SufficientExplanation:
+        """What the user gets."""
+        rows = self._rows([chosen])
+        found = self._kept(rows, self._max_nodes)
+        names = variable_names(self._model.n_vars, self._model.feature_names)
+        variables = np.sort(self.variables[list(chosen)])
+        part = -1 if self._decision.n_labels == 2 else self._label
+        return SufficientExplanation(
+            features={names[var]: int(self._codes[var]) for var in variables},
+            decision=self._decision.name(self._label),
+            probability=float(found.probability[0]),
+            lower_bound=float(found.lower_bound[0]),
+            upper_bound=float(found.upper_bound[0]),
+            expected=float(self._expected(rows)[0, part]),
+            expected_with_all=float(self._output[0, part]),
+            delta=self._delta,
+            criterion=self._criterion,
+            is_sufficient=is_sufficient,
+            is_smallest=is_smallest,
+            n_sets=self.n_sets,
+        )
+
+    def _rows(self, sets: list[tuple[int, ...]]) -> ByteArray:
+        """Rows that know nothing but the values in each set."""
+        rows = np.full((len(sets), len(self._codes)), UNKNOWN, dtype=np.uint8)
+        for row, chosen in zip(rows, sets, strict=True):
+            variables = self.variables[list(chosen)]
+            row[variables] = self._codes[variables]
+        return rows
+
+    def _expected(self, rows: ByteArray) -> FloatArray:
+        return expected_outputs(self._model, self._decision.form, decode(rows))
+
+    def _kept(self, rows: ByteArray, max_nodes: float, enough: float | None = None) -> Agreement:
+        """How probable it is that a complete row is decided as the row in question."""
+        everything = np.arange(self._model.n_vars)
+        query = "sufficient_explanation"
+        decider = PredictorDecider(self._model, self._decision, everything, rows, query)
+        same = SameLabels(np.full(len(rows), self._label, dtype=np.int32))
+        return search_agreement(
+            self._model, rows, (same, decider), query, max_nodes=max_nodes, enough=enough
+        )
+
+    def _merit(self, output: FloatArray) -> FloatArray:
+        """By how much the decision wins against the closest other."""
+        margin = output @ self._decision.matrix - self._decision.cut
+        if self._decision.n_labels == 2:
+            return margin[:, 0] if self._label == 1 else -margin[:, 0]
+        mine = output[:, self._label]
+        return np.asarray(mine - np.delete(output, self._label, axis=1).max(axis=1))
+
+
+def _smallest_set(sets: _Sets, limit: float) -> tuple[tuple[int, ...] | None, bool]:
+    """The best of the smallest sets that are enough, and whether that is proven.
+
+    None, and not proven, if a limit came first; None, and proven, if no set is enough.
+    """
+    n_features = len(sets.variables)
+    level: list[tuple[int, ...]] = [()]
+    is_proven = True
+    while level:
+        if sets.n_sets + len(level) > limit:
+            return None, False
+        verdict = sets.judge(level)
+        enough = [chosen for chosen, yes in zip(level, verdict.is_enough, strict=True) if yes]
+        if enough:
+            return sets.best(enough), is_proven
+        is_proven = is_proven and not verdict.is_open.any()
+        grows = sets.can_grow(level)
+        level = [
+            (*chosen, place)
+            for chosen, yes in zip(level, grows, strict=True)
+            if yes
+            for place in range(chosen[-1] + 1 if chosen else 0, n_features)
+        ]
+    return None, is_proven
+
+
+def _beam(sets: _Sets, width: int) -> tuple[tuple[int, ...], bool]:
+    """A set that is enough and from which nothing can be taken, and whether there is one."""
+    n_features = len(sets.variables)
+    everything = tuple(range(n_features))
+    level: list[tuple[int, ...]] = [()]
+    chosen: tuple[int, ...] | None = None
+    while chosen is None and len(level[0]) < n_features:
+        wider = {
+            tuple(sorted((*kept, place)))
+            for kept in level
+            for place in everything
+            if place not in kept
+        }
+        candidates = sorted(wider)
+        merit = sets.merits(candidates)
+        best = np.argsort(-merit, kind="stable")[:width]
+        level = [candidates[i] for i in best]
+        is_enough = sets.judge(level).is_enough
+        enough = [one for one, yes in zip(level, is_enough, strict=True) if yes]
+        if enough:
+            chosen = sets.best(enough)
+    if chosen is None:
+        return everything, bool(sets.judge([everything]).is_enough[0])
+    return _without_needless(sets, chosen), True
+
+
+def _without_needless(sets: _Sets, chosen: tuple[int, ...]) -> tuple[int, ...]:
+    """Take out features one by one for as long as the rest is enough."""
+    while chosen:
+        smaller = [chosen[:i] + chosen[i + 1 :] for i in range(len(chosen))]
+        is_enough = sets.judge(smaller).is_enough
+        rest = [one for one, yes in zip(smaller, is_enough, strict=True) if yes]
+        if not rest:
+            break
+        chosen = sets.best(rest)
+    return chosen

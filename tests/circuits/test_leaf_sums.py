@@ -1,0 +1,48 @@
+"""Predictors without sums over one variable."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import oracle
+from strategies import circuits, seeds
+from strudel import PredictorCircuit, balanced_vtree, compile_factorized, read, write
+from strudel.circuits.leaf_sums import without_leaf_sums
+
+
+def random_predictor(circuit, seed):
+    rng = np.random.default_rng(seed)
+    return PredictorCircuit(
+        structure=circuit,
+        literal_weight=rng.normal(size=(2 * circuit.n_vars, 2)),
+        edge_weight=rng.normal(size=(circuit.n_edges, 2)),
+        bias=rng.normal(size=2),
+        kind="logistic",
+    )
+
+
+@given(circuits(max_vars=5, min_vars=2), seeds)
+def test_the_function_stays_the_same(circuit, seed):
+    predictor = random_predictor(circuit, seed)
+    found = without_leaf_sums(predictor)
+    rows = oracle.all_rows(circuit.n_vars)
+    np.testing.assert_allclose(found.evaluate(rows), predictor.evaluate(rows), atol=1e-12)
+    at_leaves = found.vtree.node_var[found.structure.node_vtree[2 * circuit.n_vars :]] != -1
+    assert not at_leaves.any()
+    assert found.structure.is_deterministic
+    assert found.vtree == predictor.vtree
+
+
+def test_what_has_leaf_sums_is_refused_with_the_way_out(tmp_path):
+    predictor = random_predictor(compile_factorized(balanced_vtree(3)), 0)
+    with pytest.raises(ValueError, match=r"has 3 of them. Write without_leaf_sums\(predictor\)"):
+        write(predictor, tmp_path / "p.circuit")
+    write(without_leaf_sums(predictor), tmp_path / "p.circuit")
+    rows = oracle.all_rows(3)
+    back = read(tmp_path / "p.circuit")
+    np.testing.assert_allclose(back.evaluate(rows), predictor.evaluate(rows), atol=1e-12)
+
+
+def test_one_variable_has_no_products():
+    with pytest.raises(ValueError, match="over one variable has no products"):
+        without_leaf_sums(random_predictor(compile_factorized(balanced_vtree(1)), 0))
