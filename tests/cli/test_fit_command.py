@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-import strudel.learning.structure
+import strudel.learning.run
 from strudel import figure_1_circuit, write
 from strudel.cli.fit import default_output
 from strudel.io.model_file import load
@@ -215,7 +215,7 @@ def test_columns_of_the_test_rows_are_matched_by_name(run, table, rows, make_tab
 
 
 def test_an_interrupt_keeps_the_best_circuit_and_says_so(run, table, tmp_path, monkeypatch):
-    pick = strudel.learning.structure.pick_edge
+    pick = strudel.learning.run.pick_edge
     calls = []
 
     def interrupted(*arguments):
@@ -224,7 +224,7 @@ def test_an_interrupt_keeps_the_best_circuit_and_says_so(run, table, tmp_path, m
             raise KeyboardInterrupt
         return pick(*arguments)
 
-    monkeypatch.setattr(strudel.learning.structure, "pick_edge", interrupted)
+    monkeypatch.setattr(strudel.learning.run, "pick_edge", interrupted)
     path = tmp_path / "out.strudel"
     code, out, err = run("fit", table, "-o", path, "--json")
     assert code == 0
@@ -239,6 +239,29 @@ def test_the_vtree_has_a_name(run, table, tmp_path, name):
     report = fit_json(run, table, "-o", path, "--max-splits", 2, "--vtree", name)
     assert report["options"]["vtree"] == name
     assert load(path).vtree == name
+
+
+def test_learnpsdd_has_its_own_start_and_options(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    more = ("--max-splits", 3, "--copies", "complete", "--operation-score", "gain")
+    report = fit_json(run, table, "-o", path, "--search", "learnpsdd", *more)
+    options = load(path).get_params()
+    assert report["options"]["search"] == options["search"] == "learnpsdd"
+    assert (options["copies"], options["operation_score"]) == ("complete", "gain")
+    assert (options["init"], options["vtree"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--copy-levels", 2), "--copy-levels goes with --search learnpsdd"),
+        (("--search", "learnpsdd", "--mixture", 2), "for single circuits"),
+    ],
+)
+def test_options_of_learnpsdd_where_they_do_not_belong(run, table, arguments, message):
+    code, _, err = run("fit", table, *arguments)
+    assert code == 2
+    assert message in err
 
 
 def test_the_vtree_is_read_from_a_file(run, table, tmp_path):

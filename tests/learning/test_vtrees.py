@@ -158,7 +158,7 @@ def test_a_constraint_on_another_vtree():
         )
 
 
-@pytest.mark.parametrize("vtree", ["auto tree", None, 3, "Chow_liu"])
+@pytest.mark.parametrize("vtree", ["auto tree", 3, "Chow_liu"])
 def test_what_is_no_vtree_is_refused(vtree):
     with pytest.raises(ValueError, match=r"vtree must be a Vtree, or one of chow_liu, bottom_up"):
         Strudel(vtree=vtree).fit(TRAIN)

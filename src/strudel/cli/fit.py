@@ -54,6 +54,22 @@ class Search(StrEnum):
     greedy = "greedy"
     best_first = "best_first"
     beam = "beam"
+    learnpsdd = "learnpsdd"
+
+
+class Copies(StrEnum):
+    """How far an operation of LearnPSDD copies."""
+
+    minimal = "minimal"
+    depth = "depth"
+    complete = "complete"
+
+
+class OperationScore(StrEnum):
+    """What LearnPSDD calls best."""
+
+    per_edge = "per_edge"
+    gain = "gain"
 
 
 class Preset(StrEnum):
@@ -150,8 +166,8 @@ def fit(
     search: Annotated[
         Search,
         typer.Option(
-            help="The next split by its score, the best of all splits and clones, or a beam of the "
-            "best circuits."
+            help="The next split by its score, the best of all splits and clones, a beam of the "
+            "best circuits, or LearnPSDD."
         ),
     ] = Search.greedy,
     smoothing: Annotated[
@@ -168,15 +184,30 @@ def fit(
         float | None,
         typer.Option(help="Beam: leave out circuits closer than this to a better one, in nats."),
     ] = None,
-    init: Annotated[Init, typer.Option(help="The first circuit.")] = Init.chow_liu,
+    copies: Annotated[
+        Copies | None,
+        typer.Option(help="LearnPSDD: how far an operation copies; depth by default."),
+    ] = None,
+    copy_levels: Annotated[
+        int | None, typer.Option(min=0, help="LearnPSDD: levels of --copies depth; default 3.")
+    ] = None,
+    operation_score: Annotated[
+        OperationScore | None,
+        typer.Option(help="LearnPSDD: gain per new edge, or gain; per_edge by default."),
+    ] = None,
+    init: Annotated[
+        Init | None,
+        typer.Option(help="The first circuit; chow_liu, or independent for LearnPSDD."),
+    ] = None,
     vtree: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME|FILE",
-            help="How the circuit decomposes: chow_liu, bottom_up, top_down, clusters, balanced, "
-            "linear, random, auto to try several, or a .vtree file.",
+            help="How the circuit decomposes: chow_liu (default), bottom_up (default for "
+            "LearnPSDD), top_down, clusters, balanced, linear, random, auto to try several, or a "
+            ".vtree file.",
         ),
-    ] = "chow_liu",
+    ] = None,
     pseudocount: Annotated[
         float | None,
         typer.Option(
@@ -201,8 +232,6 @@ def fit(
     options = wishes | {
         "edge_score": edge_score.value,
         "variable_score": variable_score.value,
-        "init": init.value,
-        "vtree": _read_vtree(vtree),
         "max_splits": max_splits,
         "max_edges": max_edges,
         "max_seconds": max_seconds,
@@ -211,7 +240,10 @@ def fit(
         "random_state": seed,
     }
     beam = {"width": beam_width, "selection": beam_selection, "kl_threshold": beam_kl_threshold}
-    options |= read_search(search, preset, smoothing, beam, mixture is not None)
+    learnpsdd = {"copies": copies, "copy_levels": copy_levels, "operation_score": operation_score}
+    options |= read_search(search, preset, smoothing, beam, learnpsdd, mixture is not None)
+    options |= {} if init is None else {"init": init.value}
+    options |= {} if vtree is None else {"vtree": _read_vtree(vtree)}
     options |= {} if patience is None else {"patience": patience}
     options |= {} if pseudocount is None else {"pseudocount": pseudocount}
     path = output or default_output(data)
@@ -248,13 +280,21 @@ def fit(
 
 
 def read_search(
-    search: Search, preset: Preset, smoothing: Smoothing, beam: dict[str, Any], is_mixture: bool
+    search: Search,
+    preset: Preset,
+    smoothing: Smoothing,
+    beam: dict[str, Any],
+    learnpsdd: dict[str, Any],
+    is_mixture: bool,
 ) -> dict[str, Any]:
     """Options of the estimator that say how to search, from those of the command."""
-    given = {name: value for name, value in beam.items() if value is not None}
-    if search is not Search.beam and given:
-        option = next(iter(given)).replace("_", "-")
-        raise InputError(f"--beam-{option} goes with --search beam.")
+    given: dict[str, Any] = {}
+    for kind, prefix, options in ((Search.beam, "beam_", beam), (Search.learnpsdd, "", learnpsdd)):
+        mine = {prefix + name: value for name, value in options.items() if value is not None}
+        if mine and search is not kind:
+            option = next(iter(mine)).replace("_", "-")
+            raise InputError(f"--{option} goes with --search {kind}.")
+        given |= {name: getattr(value, "value", value) for name, value in mine.items()}
     if is_mixture:
         for name, value, plain in (
             ("search", search, Search.greedy),
@@ -264,8 +304,8 @@ def read_search(
             if value is not plain:
                 raise InputError(f"--{name} {value} is for single circuits, not for mixtures.")
         return {}
-    options = {"search": search.value, "preset": preset.value, "smoothing": smoothing.value}
-    return options | {f"beam_{name}": value for name, value in given.items()}
+    chosen = {"search": search.value, "preset": preset.value, "smoothing": smoothing.value}
+    return chosen | given
 
 
 def default_output(data: str) -> Path:

@@ -364,7 +364,8 @@ def _estimator_from_state(archive: Archive) -> Any:
     if unknown:
         raise FileFormatError(f"it holds options that this version does not know: {unknown}")
     fitted = READERS[place.holds](archive)
-    if "vtree" in params and params["vtree"] is None:  # one that was given: it is in the model
+    provenance = expect(meta.get("provenance", {}), dict, "the provenance")
+    if "vtree" in provenance.get("options_not_saved", ()):  # one that was given is in the model
         params["vtree"] = fitted.vtree
     model = estimator_class(**params)
     setattr(model, f"{place.holds}_", fitted)

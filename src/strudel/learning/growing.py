@@ -44,6 +44,7 @@ from strudel.learning.growth import (
     push_all,
     refresh_all,
 )
+from strudel.learning.own_copies import clone_deeply, n_sums_below, own_copies_after_split
 from strudel.learning.split import split
 from strudel.trees.vtree import Vtree
 
@@ -129,6 +130,25 @@ class GrowingCircuit:
                 break
             self._double()
         self.rows_moved = moved
+
+    def split_deeply(self, edge: int, place: int, n_levels: int) -> None:
+        """Split `edge`, and give each new edge its own copies of so many levels of sums below."""
+        first_new = int(self.growth.size[N_NODES])
+        self.split(edge, place)
+        ones = int(self.growth.size[N_EDGES]) - 2  # the two new edges are the last ones
+        nodes, edges = 0, 0
+        for e in (ones, ones + 1):
+            more = n_sums_below(self.growth, e, n_levels)
+            nodes, edges = nodes + more[0], edges + more[1]
+        self._ensure_room(nodes, edges, 2 * edges)
+        own_copies_after_split(self.growth, ones, first_new, n_levels, self.pseudocount)
+
+    def clone_deeply(self, parents: IntArray, target: int, n_levels: int) -> None:
+        """Give edges that lead to a sum a common copy of it, and of so many levels below it."""
+        nodes, edges = n_sums_below(self.growth, int(parents[0]), n_levels + 1)
+        self._ensure_room(nodes, edges + len(parents), 2 * edges)
+        is_left = bool(self.growth.edge["left"][parents[0]] == target)
+        clone_deeply(self.growth, parents, is_left, n_levels, self.pseudocount)
 
     def without_queue(self) -> GrowingCircuit:
         """Itself, without the heap of edge counts, which only eFLOW needs."""

@@ -11,7 +11,10 @@ from strudel.trees.vtree_learning import VtreeMethod, check_method
 
 EdgeScore = Literal["flow", "random"]
 VariableScore = Literal["mutual_information", "random", "gain"]
-Search = Literal["greedy", "best_first", "beam"]
+Search = Literal["greedy", "best_first", "beam", "learnpsdd"]
+Copies = Literal["minimal", "depth", "complete"]
+OperationScore = Literal["per_edge", "gain", "heuristic"]
+Sides = Literal["left", "both"]
 CircuitSmoothing = Literal["uniform", "hierarchical"]
 BeamSelection = Literal["train", "valid"]
 Init = Literal["chow_liu", "independent"]
@@ -32,14 +35,16 @@ class SearchOptions:
         On which variable: the one that tells most about the others below the edge (vMI), any
         (vRAND), or the one with the largest gain of training likelihood per new parameter, copies
         that the split makes possible included.
-    init : {"chow_liu", "independent"}
+    init : {"chow_liu", "independent"}, optional
         The first circuit: the tree-shaped network with most mutual information among those that
         the vtree has room for (see `learn_tree_for_vtree`; for the vtree of the Chow-Liu tree it is
-        that tree), or all variables independent.
-    vtree : Vtree or str
+        that tree), or all variables independent. By default "chow_liu", for "learnpsdd"
+        "independent".
+    vtree : Vtree or str, optional
         How the circuit decomposes; a name is a method of `learn_vtree`: "chow_liu", "bottom_up",
         "top_down", "clusters", "balanced", "linear" or "random". "auto" starts on several and goes
-        on with the one that is best on the validation rows.
+        on with the one that is best on the validation rows. By default "chow_liu", for
+        "learnpsdd" "bottom_up".
     patience : int
         Stop after so many splits without a better validation likelihood.
     max_splits, max_edges, max_seconds : optional
@@ -48,18 +53,34 @@ class SearchOptions:
         Virtual rows per sum node, shared evenly by its edges.
     copy_depth : int
         How far a split copies below the split edge beyond what conditioning forces, counted as in
-        the paper: sums and products are one level each, and 0 and 1 copy nothing more.
+        the paper: sums and products are one level each, and 0 and 1 copy nothing more. For
+        "learnpsdd" there are `copies` and `copy_levels` instead.
     alpha : float
-        Virtual rows per cell in mutual information.
+        Virtual rows per cell in mutual information. LearnPSDD learns its vtree without any.
     tie_rule : {"root_first", "depth_first"}
         Which of several edges with equally many rows to split: the one nearest the root, or the one
         a depth-first walk leaves first, as the authors' released code does.
-    search : {"greedy", "best_first", "beam"}
+    search : {"greedy", "best_first", "beam", "learnpsdd"}
         Take the split that `edge_score` and `variable_score` choose; or, of all splits and clones,
         the one that gains most training likelihood per new parameter; or keep the `beam_width` best
-        circuits after every step, each split at its `beam_width` best-scored edges.
+        circuits after every step, each split at its `beam_width` best-scored edges; or, as
+        LearnPSDD does, the best of all splits and clones with deeper copies. A clone of LearnPSDD
+        copies a sum for one to three of the edges that lead to it.
     clones : bool
-        Whether best-first search may also give an edge its own copy of a sum that it shares.
+        Whether best-first search and LearnPSDD may also give edges their own copy of a sum that
+        they share with others.
+    copies : {"minimal", "depth", "complete"}
+        How far an operation of LearnPSDD copies: what it must; also `copy_levels` levels of sums
+        below the split edge, or below the cloned sum; or all that is below. Sums that no training
+        row of the operation reaches stay shared.
+    copy_levels : int
+        Levels for `copies="depth"`.
+    operation_score : {"per_edge", "gain", "heuristic"}
+        The best operation of LearnPSDD raises the training log-likelihood most per edge that it
+        adds, or most; or it is the split that the greedy search would make, which needs
+        `clones=False` and `split_sides="both"`.
+    split_sides : {"left", "both"}
+        LearnPSDD: split on variables below the left child of an edge (its prime) only, or on any.
     smoothing : {"uniform", "hierarchical"}
         What parameters are drawn to: all edges of a sum alike, or, for a sum that was copied, the
         parameters of the sum it was copied from.
@@ -76,8 +97,8 @@ class SearchOptions:
 
     edge_score: EdgeScore = "flow"
     variable_score: VariableScore = "mutual_information"
-    init: Init = "chow_liu"
-    vtree: Vtree | VtreeMethod | Literal["auto"] = "chow_liu"
+    init: Init | None = None
+    vtree: Vtree | VtreeMethod | Literal["auto"] | None = None
     patience: int = 100
     max_splits: int | None = None
     max_edges: int | None = None
@@ -88,6 +109,10 @@ class SearchOptions:
     tie_rule: TieRule = "root_first"
     search: Search = "greedy"
     clones: bool = True
+    copies: Copies = "depth"
+    copy_levels: int = 3
+    operation_score: OperationScore = "per_edge"
+    split_sides: Sides = "left"
     smoothing: CircuitSmoothing = "uniform"
     smoothing_strength: float | Literal["auto"] = "auto"
     beam_width: int = 5
@@ -95,12 +120,22 @@ class SearchOptions:
     beam_kl_threshold: float | None = None
 
     def __post_init__(self) -> None:
+        is_learnpsdd = self.search == "learnpsdd"
+        for name, value in (
+            ("init", "independent" if is_learnpsdd else "chow_liu"),
+            ("vtree", "bottom_up" if is_learnpsdd else "chow_liu"),
+        ):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
         for name, allowed in (
             ("edge_score", get_args(EdgeScore)),
             ("variable_score", get_args(VariableScore)),
             ("init", get_args(Init)),
             ("tie_rule", get_args(TieRule)),
             ("search", get_args(Search)),
+            ("copies", get_args(Copies)),
+            ("operation_score", get_args(OperationScore)),
+            ("split_sides", get_args(Sides)),
             ("smoothing", get_args(CircuitSmoothing)),
             ("beam_selection", get_args(BeamSelection)),
         ):
@@ -114,6 +149,7 @@ class SearchOptions:
             ("max_splits", 0),
             ("max_edges", 1),
             ("copy_depth", 0),
+            ("copy_levels", 0),
             ("beam_width", 1),
         ):
             check_number(name, getattr(self, name), lowest, Integral, "a whole number")
@@ -121,6 +157,13 @@ class SearchOptions:
             check_number(name, getattr(self, name), 0, Real, "a finite number")
         if self.smoothing_strength != "auto":
             check_number("smoothing_strength", self.smoothing_strength, 0, Real, "a finite number")
+        is_greedy_choice = is_learnpsdd and self.operation_score == "heuristic"
+        if is_greedy_choice and (self.clones or self.split_sides != "both"):
+            raise ValueError(
+                'operation_score="heuristic" chooses among all splits, and among nothing else: it '
+                f'needs clones=False and split_sides="both", but clones is {self.clones!r} and '
+                f"split_sides is {self.split_sides!r}."
+            )
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from strudel._types import NONE
 from strudel.learning.best_first import BestFirst
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.history import History
+from strudel.learning.learnpsdd import LearnPsdd, copied_levels
 from strudel.learning.operations import Operation, apply
 from strudel.learning.options import SearchOptions
 
@@ -23,7 +25,7 @@ SHARE = 0.08  # of the time that one run may take in a round
 
 
 class Run:
-    """A greedy or best-first search that can be continued."""
+    """A greedy or best-first search, or LearnPSDD, that can be continued."""
 
     def __init__(
         self,
@@ -72,11 +74,16 @@ class Run:
         growing, search, rng = self.growing, self.search, self.rng
         if search.search == "best_first":
             return BestFirst(growing, clones=search.clones).next
+        if search.search == "learnpsdd" and search.operation_score != "heuristic":
+            return LearnPsdd(growing, search).next
+        n_levels = copied_levels(growing, search) if search.search == "learnpsdd" else NONE
         variables = VariablePicker(growing, search.variable_score, search.alpha)
 
         def next_split() -> Operation | None:
             edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
-            return None if edge is None else Operation(edge, variables.pick(edge, rng))
+            if edge is None:
+                return None
+            return Operation(edge, variables.pick(edge, rng), n_levels=n_levels)
 
         return next_split
 

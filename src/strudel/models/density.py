@@ -36,11 +36,23 @@ class Strudel(DensityEstimator):
     variable_score : {"mutual_information", "random", "gain"}, default="mutual_information"
         On which variable: the one that tells most about the others (vMI), any, or the one with the
         largest gain of training likelihood per new parameter.
-    search : {"greedy", "best_first", "beam"}, default="greedy"
+    search : {"greedy", "best_first", "beam", "learnpsdd"}, default="greedy"
         Take the best-scored split at once, as Algorithm 2 of the paper does; or, of all splits and
         clones everywhere, the one with the largest gain per new parameter; or keep, after every
         step, the `beam_width` best of the circuits that come of splitting each at its `beam_width`
-        best-scored edges. A step then costs, for a width of 5, 13 to 50 times a greedy one.
+        best-scored edges; a step then costs, for a width of 5, 13 to 50 times a greedy one. Or, as
+        LearnPSDD does, start from independent variables and carry out the split or clone, with
+        deeper copies, that raises the training log-likelihood most per edge that it adds.
+    copies : {"minimal", "depth", "complete"}, default="depth"
+        LearnPSDD: how far an operation copies: what it must; also `copy_levels` levels of sums
+        below; or all that is below.
+    copy_levels : int, default=3
+        LearnPSDD: levels for ``copies="depth"``.
+    operation_score : {"per_edge", "gain", "heuristic"}, default="per_edge"
+        LearnPSDD: the best operation gains most per new edge, or most; or it is the split of the
+        greedy search, which needs ``clones=False`` and ``split_sides="both"``.
+    split_sides : {"left", "both"}, default="left"
+        LearnPSDD: split on variables below the left child of an edge only, or on any.
     beam_width : int, default=5
         Circuits that a beam search keeps. One is the greedy search.
     beam_selection : {"train", "valid"}, default="train"
@@ -49,13 +61,14 @@ class Strudel(DensityEstimator):
         Leave a circuit out of the beam if the Kullback-Leibler divergence, in nats, of a better one
         from it is smaller: a more varied beam, at the cost of some passes over whole circuits per
         step. Circuits of equal size and likelihood are always left out.
-    init : {"chow_liu", "independent"}, default="chow_liu"
+    init : {"chow_liu", "independent"}, optional
         The first circuit: the tree-shaped network with most mutual information among those that
         the vtree has room for, which is the Chow-Liu tree for the vtree made from it; or all
-        variables independent.
-    vtree : Vtree or str, default="chow_liu"
+        variables independent. By default "chow_liu", for LearnPSDD "independent".
+    vtree : Vtree or str, optional
         How the circuit decomposes. A name is a method of `learn_vtree`: "chow_liu", "bottom_up",
-        "top_down", "clusters", "balanced", "linear" or "random"; "auto" tries several.
+        "top_down", "clusters", "balanced", "linear" or "random"; "auto" tries several. By default
+        "chow_liu", for LearnPSDD "bottom_up".
     max_splits, max_edges, max_seconds : optional
         Bounds on the search.
     patience : int, default=100
@@ -70,7 +83,7 @@ class Strudel(DensityEstimator):
     tie_rule : {"root_first", "depth_first"}, default="root_first"
         Which of several edges with equally many rows comes first.
     clones : bool, default=True
-        Whether best-first search may also copy a shared sum for one of the edges that lead to it.
+        Whether best-first search and LearnPSDD may also copy a shared sum for some edges above.
     smoothing : {"uniform", "hierarchical"}, default="uniform"
         What parameters are drawn to: all edges of a sum alike; or, for copies, the parameters of
         the sum they were copied from.
@@ -131,8 +144,12 @@ class Strudel(DensityEstimator):
         edge_score: str = "flow",
         variable_score: str = "mutual_information",
         search: str = "greedy",
-        init: str = "chow_liu",
-        vtree: Any = "chow_liu",
+        copies: str = "depth",
+        copy_levels: int = 3,
+        operation_score: str = "per_edge",
+        split_sides: str = "left",
+        init: str | None = None,
+        vtree: Any = None,
         max_splits: int | None = None,
         patience: int = 100,
         max_edges: int | None = None,
@@ -158,6 +175,10 @@ class Strudel(DensityEstimator):
         self.edge_score = edge_score
         self.variable_score = variable_score
         self.search = search
+        self.copies = copies
+        self.copy_levels = copy_levels
+        self.operation_score = operation_score
+        self.split_sides = split_sides
         self.init = init
         self.vtree = vtree
         self.max_splits = max_splits
