@@ -181,11 +181,11 @@ def test_a_learned_circuit_shrinks_and_keeps_what_it_says(rng, tolerance):
     small = compress(circuit, train, valid, tolerance=tolerance)
     before = log_likelihood(circuit, valid).mean()
     assert before == pytest.approx(history.valid[history.best])
-    assert log_likelihood(small, valid).mean() >= before - tolerance - 1e-12
+    assert log_likelihood(small, valid).mean() >= before - tolerance - 1e-9
     assert small.n_edges <= 0.6 * circuit.n_edges
     assert small.is_deterministic
     best = compress(circuit, train, valid, tolerance=0.0, reference="best")
-    assert log_likelihood(best, valid).mean() >= before - 1e-12
+    assert log_likelihood(best, valid).mean() >= before - 1e-9
 
 
 @pytest.mark.compiled
@@ -195,7 +195,7 @@ def test_without_validation_rows_the_training_rows_judge(rng):
     small = compress(circuit, train, tolerance=0.02)
     assert small.n_edges < circuit.n_edges
     lost = log_likelihood(circuit, train).mean() - log_likelihood(small, train).mean()
-    assert lost <= 0.02 + 1e-12
+    assert lost <= 0.02 + 1e-9
 
 
 @given(circuits(max_vars=4), st.data())
@@ -224,7 +224,7 @@ def test_half_the_edges_of_real_data(data_folder):
     circuit, history = learn_structure(rows.train, rows.valid)
     small = compress(circuit, rows.train, rows.valid)
     assert small.n_edges <= 0.5 * circuit.n_edges
-    assert log_likelihood(small, rows.valid).mean() >= history.valid[history.best] - 0.01
+    assert log_likelihood(small, rows.valid).mean() >= history.valid[history.best] - 0.01 - 1e-9
     assert small.is_deterministic
 
 

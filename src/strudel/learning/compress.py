@@ -11,7 +11,6 @@ at nothing, where only what loses nothing is done, and rises while validation al
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import itemgetter
 from typing import Literal
 
 import numpy as np
@@ -33,6 +32,8 @@ from strudel.learning.uniting import unite_edges
 FIRST_PRICES = (0.0, 0.01, 0.1, 0.3, 0.6, 1.0)  # nats of all rows, per edge
 RISE = 1.5  # from one price to the next, after these
 MOST_FAILURES = 2  # prices in a row at which too much is lost, before we stop
+N_REFINEMENTS = 3  # prices tried between the last good one and the first bad one
+ROUNDING = 1e-10  # nats per row that do not count as a loss
 MOST_ROUNDS = 20  # of merging and uniting at one price
 LEAST_PROGRESS = 0.01  # share of the edges that a round at some price must save to be followed
 
@@ -102,26 +103,77 @@ def compress(
     if circuit.root < 2 * circuit.n_vars:  # a single variable, fixed
         return circuit
     start = _without_impossible_edges(circuit)
-    found = [(judge.score(start), start)]
-    top, n_failures = found[0][0], 0
-    now = start
+    descent = _Descent(start, train_bits, judge, tolerance, reference, pseudocount)
     for price in _prices(train_bits.total_weight):
-        now = _simplify(now, train_bits.total_weight, price)
-        found.append((judge.score(now), now))
-        if pseudocount is not None:
-            fitted = _possible_fit(now, train_bits, pseudocount)
-            found.append(max(found.pop(), (judge.score(fitted), fitted), key=itemgetter(0)))
-        if reference == "best":
-            top = max(top, found[-1][0])
-        n_failures = 0 if found[-1][0] >= top - tolerance else n_failures + 1
-        if n_failures == MOST_FAILURES:
+        descent.follow(price)
+        if descent.n_failures == MOST_FAILURES:
             break
-    _, best = min(
-        (entry for entry in found if entry[0] >= top - tolerance),
-        key=lambda entry: (entry[1].n_edges, -entry[0]),
-    )
+    descent.refine()
+    best = descent.smallest()
     assert admits_the_same(best, start)
     return best
+
+
+class _Descent:
+    """The way down, price by price, and every circuit met on it."""
+
+    def __init__(
+        self,
+        start: Circuit,
+        train: BitMatrix,
+        judge: _Judge,
+        tolerance: float,
+        reference: str,
+        pseudocount: float | None,
+    ) -> None:
+        self.train, self.judge = train, judge
+        self.tolerance, self.reference = tolerance + ROUNDING, reference
+        self.pseudocount = pseudocount
+        self.found = [(judge.score(start), start)]
+        self.top = self.found[0][0]
+        self.now = start
+        self.last_good = (0.0, start)  # price and circuit, with pooled parameters
+        self.first_bad: float | None = None  # the price after it
+        self.n_failures = 0
+
+    def follow(self, price: float) -> None:
+        """Go on from where we are."""
+        self.now = _simplify(self.now, self.train.total_weight, price)
+        if self._is_good(self.now):
+            self.last_good, self.first_bad, self.n_failures = (price, self.now), None, 0
+        else:
+            self.first_bad = price if self.first_bad is None else self.first_bad
+            self.n_failures += 1
+
+    def refine(self) -> None:
+        """Look for a better price between the last good one and the next."""
+        for _ in range(N_REFINEMENTS if self.first_bad is not None else 0):
+            low, circuit = self.last_good
+            assert self.first_bad is not None
+            price = (low + self.first_bad) / 2.0
+            circuit = _simplify(circuit, self.train.total_weight, price)
+            if self._is_good(circuit):
+                self.last_good = (price, circuit)
+            else:
+                self.first_bad = price
+
+    def smallest(self) -> Circuit:
+        """The smallest circuit within the tolerance; of equal ones the best."""
+        good = [entry for entry in self.found if entry[0] >= self.top - self.tolerance]
+        return min(good, key=lambda entry: (entry[1].n_edges, -entry[0]))[1]
+
+    def _is_good(self, circuit: Circuit) -> bool:
+        """Write down a circuit with its better parameters; whether it is within the tolerance."""
+        score = self.judge.score(circuit)
+        if self.pseudocount is not None:
+            fitted = _possible_fit(circuit, self.train, self.pseudocount)
+            fitted_score = self.judge.score(fitted)
+            if fitted_score > score:
+                score, circuit = fitted_score, fitted
+        self.found.append((score, circuit))
+        if self.reference == "best":
+            self.top = max(self.top, score)
+        return score >= self.top - self.tolerance
 
 
 def _prices(total: float) -> Iterator[float]:
