@@ -44,7 +44,7 @@ def compress(
     valid: BitMatrix | ArrayLike | None = None,
     *,
     tolerance: float = 0.01,
-    reference: Literal["given", "best"] = "given",
+    reference: Literal["best", "given"] = "best",
     pseudocount: float | None = 1.0,
 ) -> Circuit:
     """Make a deterministic circuit smaller, and hardly worse.
@@ -65,10 +65,9 @@ def compress(
     tolerance : float, default=0.01
         How much the mean log-likelihood of these rows may fall, in nats per row. Rows that the
         circuit excludes do not count.
-    reference : {"given", "best"}, default="given"
-        From where it may fall: from the given circuit, or from the best one met on the way, which
-        is often better than the given one. With ``"best"`` and a tolerance of zero that one is
-        returned.
+    reference : {"best", "given"}, default="best"
+        From where it may fall: from the best circuit met on the way, which is often better than the
+        given one, or from the given one, which allows for a smaller result.
     pseudocount : float or None, default=1.0
         Virtual rows per sum node when the parameters are fitted anew. They are fitted where this is
         better on the rows above than pooling the parameters of what was merged; None only pools.
@@ -95,7 +94,8 @@ def compress(
     if pseudocount is not None and not pseudocount >= 0.0:
         raise ValueError(f"pseudocount must be zero or more, or None, but is {pseudocount}.")
     check_in_normal_form(circuit, "compress")
-    check_deterministic(circuit, "compress")
+    if not circuit.is_deterministic:
+        check_deterministic(circuit, "compress")
     train_bits = as_bits(train)
     judge = _Judge(circuit, train_bits if valid is None else as_bits(valid))
     if train_bits.total_weight == 0.0:

@@ -25,6 +25,7 @@ from strudel.learning.fingerprints import fingerprints, plus
 
 LongArray = NDArray[np.int64]
 MOST_COMPARED = 256  # sums compared with one another at once; more are first put into order
+MOST_COMPARED_EDGES = 1024  # rare edges of one sum that an edge is compared with
 MODULUS = 2**40 + 15  # products with 1000003 fit in a word
 SLACK = 1e-9  # nats: what rounding alone can lose
 
@@ -190,7 +191,7 @@ def _join_rare_edges(
         while i < n_rare - 1:
             e = first + i
             j = i + 1
-            while j < n_rare:
+            while j < min(n_rare, i + MOST_COMPARED_EDGES):
                 f = first + j
                 found = NONE
                 if right[e] == right[f]:
@@ -211,8 +212,7 @@ def _join_rare_edges(
                 width[n] -= 1
                 _swap(f, first + n_rare, left, right, count)
                 _swap(first + n_rare, first + width[n], left, right, count)
-                i = NONE  # the larger edge may fit with an earlier one
-                break
+                j = i + 1  # the larger edge may fit with one that was passed
             i += 1
 
 
