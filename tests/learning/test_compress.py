@@ -230,6 +230,18 @@ def test_half_the_edges_of_real_data(data_folder):
     assert small.is_deterministic
 
 
+@pytest.mark.parametrize("name", ["psdd16Split3Complete", "psdd16Split3MD2"])
+def test_splits_that_another_program_made_are_undone(data_folder, name):
+    folder = data_folder / "circuits" / "psdd"
+    if not folder.is_dir():
+        pytest.skip("needs circuits/psdd in STRUDEL_DATA")
+    before, split = read(folder / "psdd16Independent.psdd"), read(folder / f"{name}.psdd")
+    rows = np.random.default_rng(0).integers(0, 2, (50, 16))
+    small = compress(split, rows, tolerance=0, pseudocount=None)
+    assert small.n_edges == before.n_edges < split.n_edges
+    assert log_likelihood(small, rows) == pytest.approx(log_likelihood(before, rows), abs=1e-3)
+
+
 def test_names_stay():
     names = ("a", "b", "c", "d")
     small = compress(figure_1_circuit().with_names(names), oracle.all_rows(4), tolerance=1.0)
