@@ -64,6 +64,7 @@ _MODULE_OF = {
     "fit_parameters": "learning.parameters",
     "learn_structure": "learning.structure",
     "fit_mixture": "learning.em",
+    "compress": "learning.compress",
     # queries
     "log_likelihood": "queries.likelihood",
     "log_marginal": "queries.marginal",
@@ -192,6 +193,7 @@ if TYPE_CHECKING:
     from strudel.io.formats import write as write
     from strudel.io.model_file import load as load
     from strudel.io.model_file import save as save
+    from strudel.learning.compress import compress as compress
     from strudel.learning.em import fit_mixture as fit_mixture
     from strudel.learning.history import History as History
     from strudel.learning.mixture_history import MixtureHistory as MixtureHistory

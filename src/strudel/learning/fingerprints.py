@@ -1,0 +1,78 @@
+"""Fingerprints: two nodes with the same one admit the same rows.
+
+In:  a deterministic circuit in normal form.
+Out: two numbers modulo a prime for every node.
+
+Give every literal a random number, multiply in products and add up in sums, all modulo 2**61 - 1.
+In a deterministic circuit the result stands for the set of rows that a node admits: equal sets give
+equal numbers, and different sets different ones but for a chance of about (variables / 2**61)**2.
+The fingerprint of a disjoint union is the sum of the fingerprints. At the root, equal fingerprints
+also mean that every row is admitted in as many ways as before: once, if the circuit was
+deterministic.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strudel._numba import kernel
+from strudel._types import NONE, IntArray, WordArray
+from strudel.circuits.circuit import Circuit
+
+PRIME = np.uint64(2**61 - 1)
+LOW_31 = np.uint64(2**31 - 1)
+LOW_30 = np.uint64(2**30 - 1)
+BITS_1, BITS_30, BITS_31, BITS_61 = (np.uint64(bits) for bits in (1, 30, 31, 61))
+
+
+def fingerprints(circuit: Circuit, seed: int = 0) -> WordArray:
+    """Two independent fingerprints of every node, `(n_nodes, 2)`."""
+    rng = np.random.default_rng(seed)
+    literal = rng.integers(1, 2**61 - 1, (2 * circuit.n_vars, 2), dtype=np.uint64)
+    print_of = np.zeros((circuit.n_nodes, 2), dtype=np.uint64)
+    print_of[: 2 * circuit.n_vars] = literal
+    _fingerprints(circuit.node_edges, circuit.edge_left, circuit.edge_right, print_of)
+    return print_of
+
+
+@kernel
+def _fingerprints(
+    node_edges: IntArray, edge_left: IntArray, edge_right: IntArray, print_of: WordArray
+) -> None:
+    """Fill the lines of the sums, given those of the literals."""
+    for n in range(len(print_of)):
+        for e in range(node_edges[n], node_edges[n + 1]):
+            for i in range(2):
+                below = print_of[edge_left[e], i]
+                if edge_right[e] != NONE:
+                    below = times(below, print_of[edge_right[e], i])
+                print_of[n, i] = plus(print_of[n, i], below)
+
+
+@kernel
+def plus(a: np.uint64, b: np.uint64) -> np.uint64:
+    """The sum modulo the prime."""
+    total = a + b
+    return total - PRIME if total >= PRIME else total
+
+
+@kernel
+def times(a: np.uint64, b: np.uint64) -> np.uint64:
+    """The product modulo the prime, from halves of 30 and 31 bits: 2**61 is 1 there."""
+    a_high, a_low = a >> BITS_31, a & LOW_31
+    b_high, b_low = b >> BITS_31, b & LOW_31
+    middle = a_low * b_high + a_high * b_low
+    total = (
+        ((a_high * b_high) << BITS_1)
+        + (middle >> BITS_30)
+        + ((middle & LOW_30) << BITS_31)
+        + a_low * b_low
+    )
+    total = (total >> BITS_61) + (total & PRIME)
+    return total - PRIME if total >= PRIME else total
+
+
+def admits_the_same(p: Circuit, q: Circuit) -> bool:
+    """Whether the roots of two circuits on one vtree admit every row in equally many ways."""
+    seed = 1  # not the seed by which anything was merged
+    return bool(np.all(fingerprints(p, seed)[-1] == fingerprints(q, seed)[-1]))
