@@ -30,6 +30,7 @@ _MODULE_OF = {
     "compile_chow_liu": "circuits.compile",
     "compile_factorized": "circuits.compile",
     "Mixture": "circuits.mixture",
+    "CircuitMixture": "circuits.circuit_mixture",
     "figure_1_circuit": "circuits.examples",
     "Flows": "circuits.flows",
     "compute_flows": "circuits.flows",
@@ -144,6 +145,7 @@ if TYPE_CHECKING:
     from strudel.algebra.products import power as power
     from strudel.circuits.builder import CircuitBuilder as CircuitBuilder
     from strudel.circuits.circuit import Circuit as Circuit
+    from strudel.circuits.circuit_mixture import CircuitMixture as CircuitMixture
     from strudel.circuits.compile import compile_chow_liu as compile_chow_liu
     from strudel.circuits.compile import compile_factorized as compile_factorized
     from strudel.circuits.examples import figure_1_circuit as figure_1_circuit

@@ -123,22 +123,31 @@ class GrowingCircuit:
         self._ensure_room(0, 0, len(candidates))
         push_all(self.growth, candidates)
 
-    def snapshot(self, n_splits: int | None = None) -> Circuit:
-        """The circuit after the first `n_splits` splits, all by default; parameters uniform."""
+    def snapshot(
+        self, n_splits: int | None = None, edge_log_theta: AnyArray | None = None
+    ) -> Circuit:
+        """The circuit after the first `n_splits` splits, all by default; parameters uniform.
+
+        Other parameters may be given for the edges in the order of their making.
+        """
         g = self.growth
         time = self.n_splits if n_splits is None else n_splits
         used = slice(0, int(g.size[N_EDGES]))
         edges = np.flatnonzero((g.edge["birth"][used] <= time) & (g.edge["death"][used] > time))
         # The two edges of a split stand before the older edges of their sum.
         edges = edges[np.lexsort((edges, -g.edge["birth"][edges]))]
-        width = np.bincount(g.edge["parent"][edges], minlength=1)
+        if edge_log_theta is None:
+            width = np.bincount(g.edge["parent"][edges], minlength=1)
+            log_theta = -np.log(width[g.edge["parent"][edges]])
+        else:
+            log_theta = edge_log_theta[edges]
         return assemble(
             self.vtree,
             g.node["vtree"][: g.size[N_NODES]].copy(),
             g.edge["parent"][edges],
             g.edge["left"][edges],
             g.edge["right"][edges],
-            -np.log(width[g.edge["parent"][edges]]),
+            log_theta,
             root=int(g.size[ROOT]),
         )
 
