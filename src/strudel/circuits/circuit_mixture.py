@@ -23,6 +23,7 @@ from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, why_not_weights
 from strudel.circuits.properties import check_in_normal_form
+from strudel.circuits.scopes import reached_nodes
 from strudel.trees.vtree import Vtree
 
 
@@ -32,7 +33,7 @@ class CircuitMixture(Mixture):
     Parameters
     ----------
     circuits : sequence of Circuit
-        The components, in normal form on one vtree.
+        The components, in normal form on one vtree. Sums that nothing leads to are dropped.
     log_weight : array-like of shape (n_components,), optional
         Natural logs of the weights, which add up to one; all alike by default.
 
@@ -71,7 +72,7 @@ class CircuitMixture(Mixture):
             raise ValueError(f"These circuits are not a mixture: {problem}.")
         weight.flags.writeable = False
         # All others are made when they are needed; the class is frozen.
-        object.__setattr__(self, "circuits", circuits)
+        object.__setattr__(self, "circuits", tuple(_without_idle_sums(part) for part in circuits))
         object.__setattr__(self, "log_weight", weight)
 
     @property
@@ -184,6 +185,22 @@ def _why_not_together(circuits: tuple[Circuit, ...]) -> str | None:
         if not part.is_in_normal_form:
             check_in_normal_form(part, "CircuitMixture")
     return None
+
+
+def _without_idle_sums(circuit: Circuit) -> Circuit:
+    """The circuit, or one without the sums that its root does not reach."""
+    if reached_nodes(circuit)[2 * circuit.n_vars :].all():
+        return circuit
+    return assemble(
+        circuit.vtree,
+        circuit.node_vtree,
+        circuit.edge_parent,
+        circuit.edge_left,
+        circuit.edge_right,
+        circuit.edge_log_theta,
+        root=circuit.root,
+        feature_names=circuit.feature_names,
+    )
 
 
 class _Union(NamedTuple):
