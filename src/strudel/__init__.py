@@ -62,6 +62,7 @@ _MODULE_OF = {
     "fit_parameters": "learning.parameters",
     "learn_structure": "learning.structure",
     "fit_mixture": "learning.em",
+    "fit_circuit_mixture": "learning.own_structures",
     # queries
     "log_likelihood": "queries.likelihood",
     "log_marginal": "queries.marginal",
@@ -179,6 +180,7 @@ if TYPE_CHECKING:
     from strudel.learning.mixture_history import MixtureHistory as MixtureHistory
     from strudel.learning.options import MixtureOptions as MixtureOptions
     from strudel.learning.options import SearchOptions as SearchOptions
+    from strudel.learning.own_structures import fit_circuit_mixture as fit_circuit_mixture
     from strudel.learning.parameters import fit_parameters as fit_parameters
     from strudel.learning.structure import learn_structure as learn_structure
     from strudel.logic.compile_event import compile_event as compile_event

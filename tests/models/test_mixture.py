@@ -531,6 +531,7 @@ def test_small_tables_work_with_own_structures(X, method):
 
 
 def test_a_constraint_holds_in_every_component():
+    pytest.importorskip("pysdd")
     X = clusters(0, 80, 4)
     X[:, 0] |= X[:, 1]
     model = StrudelMixture(2, structure="per_component", n_splits=2, constraint="x1 >> x0")
