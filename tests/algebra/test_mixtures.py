@@ -66,7 +66,7 @@ def model_pairs(draw, max_vars=6, kinds=KINDS):
     sizes = draw(st.sampled_from([(2, 0), (0, 3), (2, 3), (4, 4), (1, 2)]))
     p = make(sizes[0])
     if sizes == (4, 4):  # other parameters on the same structure
-        return p, random_mixture(p.structure, 2, numbers)
+        return p, random_mixture(p.parts()[0].structure, 2, numbers)
     return p, make(sizes[1])
 
 

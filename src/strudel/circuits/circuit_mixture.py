@@ -254,3 +254,30 @@ def average_circuits(mixtures: Sequence[CircuitMixture]) -> CircuitMixture:
         [part for mixture in mixtures for part in mixture.circuits],
         np.concatenate([mixture.log_weight + log_share for mixture in mixtures]),
     )
+
+
+def with_own_structures(mixture: Mixture) -> Mixture:
+    """The same mixture, each component with the edges that it takes and no others.
+
+    A component that is zero everywhere takes none; then the mixture stays as it is.
+    """
+    circuit = mixture.structure
+    at_root = mixture.edge_log_theta[circuit.edge_parent == circuit.root]
+    if not np.all(np.any(at_root > -np.inf, axis=0)):
+        return mixture
+    parts = []
+    for column in mixture.edge_log_theta.T:
+        edges = np.flatnonzero(column > -np.inf)
+        parts.append(
+            assemble(
+                circuit.vtree,
+                circuit.node_vtree,
+                circuit.edge_parent[edges],
+                circuit.edge_left[edges],
+                circuit.edge_right[edges],
+                column[edges],
+                root=circuit.root,
+                feature_names=circuit.feature_names,
+            )
+        )
+    return CircuitMixture(parts, mixture.log_weight)

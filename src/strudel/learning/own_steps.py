@@ -34,6 +34,7 @@ class Step:
     n_splits: tuple[int, ...]
     counts: list[FloatArray]  # (n_edges,) each
     priors: list[FloatArray]
+    weights: list[FloatArray]  # (n_rows,) each, behind the counts
     log_weight: FloatArray
     score: float  # mean log-likelihood of the validation rows, or the training rows without any
 
@@ -98,7 +99,7 @@ class OwnSteps:
         return False
 
     def climb(self) -> None:
-        """Steps until they gain no more; a single component gains nothing."""
+        """Steps until they gain no more, then back to the best; one component gains nothing."""
         options, n_steps, last_gain, gained = self.options, 0, 0, -np.inf
         while n_steps < options.max_iterations and n_steps - last_gain < options.patience:
             score = self.take()
@@ -106,7 +107,10 @@ class OwnSteps:
             if score > gained + options.tolerance:
                 gained, last_gain = score, n_steps
             if len(self.structures) == 1 or self.is_late():
-                return
+                break
+        assert self.best is not None
+        if self.best.weights and self.best.n_splits == self.n_splits:
+            self.counts, self.weights = self.best.counts, self.best.weights
 
     def take(self) -> float:
         """One step: parameters for the counts, their score, and new counts."""
@@ -126,7 +130,9 @@ class OwnSteps:
         score = train if np.isnan(valid) else valid
         if self.best is None or score > self.best.score:
             # Arrays are replaced by every step, never changed.
-            self.best = Step(self.n_splits, self.counts, self.priors, log_weight, score)
+            self.best = Step(
+                self.n_splits, self.counts, self.priors, self.weights, log_weight, score
+            )
         self.history.add(train, valid, self.options.tolerance)
         with np.errstate(invalid="ignore"):  # a row that is impossible
             below = log_joint - log_p[:, np.newaxis]
