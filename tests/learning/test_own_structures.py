@@ -190,7 +190,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch, call, tables):
 
 def test_an_interrupt_of_a_later_run_keeps_the_others(monkeypatch, tables):
     train, valid, _ = (table[:60, :5] for table in tables)
-    grow, n_calls = own_structures._Growing.__init__, 0
+    grow, n_calls = own_structures.GrowingComponents.__init__, 0
 
     def interrupted(*args):
         nonlocal n_calls
@@ -199,7 +199,7 @@ def test_an_interrupt_of_a_later_run_keeps_the_others(monkeypatch, tables):
             raise KeyboardInterrupt
         grow(*args)
 
-    monkeypatch.setattr(own_structures._Growing, "__init__", interrupted)
+    monkeypatch.setattr(own_structures.GrowingComponents, "__init__", interrupted)
     options = MixtureOptions(n_runs=4, max_iterations=2)
     mixture = fit_circuit_mixture(train, 2, X_valid=valid, search=FEW, options=options, rng=0)
     assert mixture.n_components == 4

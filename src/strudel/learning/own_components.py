@@ -105,6 +105,19 @@ def log_parameters(
     return logs
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A component that is learned, but for the strength of its smoothing."""
+
+    circuit: Circuit
+    count: FloatArray  # (n_edges,) weight through every edge
+    prior: FloatArray  # (n_edges,) what its parameters are drawn to
+
+    def log_theta(self, strength: float) -> FloatArray:
+        """Its parameters, with so much smoothing."""
+        return log_parameters(self.count, self.circuit.edge_parent, self.prior, strength)
+
+
 @parallel_kernel
 def _add_weights(active: IntArray, rows: IntArray, weight: FloatArray, count: FloatArray) -> None:
     """Add the weight of each row to its edges; every edge belongs to one vtree node."""

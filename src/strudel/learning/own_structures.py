@@ -26,18 +26,16 @@ from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.learning.em import STRENGTHS, distinct_rows
 from strudel.learning.em_steps import log_mean
-from strudel.learning.growing import GrowingCircuit
-from strudel.learning.growth import N_EDGES
-from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions, SearchOptions
-from strudel.learning.own_components import Structure, log_parameters
-from strudel.learning.own_steps import OwnSteps, Step, training_strength
+from strudel.learning.own_components import Part, Structure
+from strudel.learning.own_growing import GrowingComponents
+from strudel.learning.own_steps import OwnSteps, training_strength
 from strudel.learning.starts import responsibilities
 from strudel.learning.structure import check_first, first_circuit
 
 STEPS = 3  # of EM after every round of splits, as in LearnPSDD
-GROWTH = 20  # a round adds this part of the splits so far, and at least one per component
+GROWTH = 20  # a round adds one split to as many before, and at least one per component
 
 
 def fit_circuit_mixture(
@@ -214,23 +212,10 @@ class _Data:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """A component that is learned, but for the strength of its smoothing."""
-
-    circuit: Circuit
-    count: FloatArray  # (n_edges,) weight through every edge
-    prior: FloatArray
-
-    def log_theta(self, strength: float) -> FloatArray:
-        """Its parameters."""
-        return log_parameters(self.count, self.circuit.edge_parent, self.prior, strength)
-
-
-@dataclass(frozen=True, eq=False)
 class _Run:
     """What one start led to."""
 
-    parts: list[_Part]
+    parts: list[Part]
     log_weight: FloatArray
     score: float
     n_splits: float  # of one component, on average
@@ -269,14 +254,16 @@ def _train(
     """Learn one mixture: EM, then splits and EM in turns, then EM on the best structures."""
     history = MixtureHistory()
     steps = OwnSteps(weight, data.valid.weights, options, history, on_iteration)
-    growing = _Growing(data, search, options.n_components, rng)
+    growing = GrowingComponents(
+        data.first, data.train, data.valid, options.n_components, search, rng
+    )
     found: list[_Run] = []
     try:
         start = responsibilities(data.train, options.n_components, options.start, rng)
         steps.begin(growing.structures(), start(slice(0, data.train.n_rows)))
         steps.climb()
         _grow(growing, steps, search)
-        found.append(growing.run_at(steps.best, history))
+        found.append(_run_at(steps, growing))
         if options.n_components > 1 and history.stopped_because != "max_seconds":
             found.append(_polish(found[0], data, steps))
     except KeyboardInterrupt:
@@ -284,11 +271,23 @@ def _train(
         if steps.best is None:
             raise
         if not found:
-            found.append(growing.run_at(steps.best, history))
+            found.append(_run_at(steps, growing))
     return max(found, key=lambda run: run.score)
 
 
-def _grow(growing: _Growing, steps: OwnSteps, search: SearchOptions) -> None:
+def _run_at(steps: OwnSteps, growing: GrowingComponents) -> _Run:
+    """The best step so far, with the structures of its time."""
+    best = steps.best
+    assert best is not None
+    parts = [
+        growing.part_at(c, best.n_splits[c], best.counts[c], best.priors[c])
+        for c in range(len(best.counts))
+    ]
+    n_splits = float(np.mean(best.n_splits))
+    return _Run(parts, best.log_weight, best.score, n_splits, steps.history)
+
+
+def _grow(growing: GrowingComponents, steps: OwnSteps, search: SearchOptions) -> None:
     """Rounds of splits and EM steps, until validation says stop."""
     history, k = steps.history, len(growing.circuits)
     while not history.stopped_because and not steps.is_late():
@@ -306,7 +305,7 @@ def _grow(growing: _Growing, steps: OwnSteps, search: SearchOptions) -> None:
         n_wanted = 1 if k == 1 else max(k, n_splits // GROWTH)
         if limit is not None:
             n_wanted = min(n_wanted, limit * k - n_splits)
-        growing.reweight(steps)
+        growing.reweight(steps.weights, steps.counts)
         if not growing.split(n_wanted):
             history.stopped_because = "nothing left to split"
             return
@@ -332,92 +331,7 @@ def _polish(run: _Run, data: _Data, before: OwnSteps) -> _Run:
         return run
     best = steps.best
     parts = [
-        _Part(part.circuit, count, prior)
+        Part(part.circuit, count, prior)
         for part, count, prior in zip(run.parts, best.counts, best.priors, strict=True)
     ]
     return replace(run, parts=parts, log_weight=best.log_weight, score=best.score)
-
-
-class _Growing:
-    """The components while they grow, each with the flows of all rows."""
-
-    def __init__(
-        self, data: _Data, search: SearchOptions, n_components: int, rng: np.random.Generator
-    ) -> None:
-        self.search, self.rng = search, rng
-        self.circuits = [
-            GrowingCircuit(data.first, data.train, data.valid, copy_depth=search.copy_depth)
-            for _ in range(n_components)
-        ]
-        for one in self.circuits:  # weights of its own, to be changed
-            one.growth = one.growth._replace(train_weight=one.growth.train_weight.copy())
-        self._pickers = [self._picker(one) for one in self.circuits]
-
-    def _picker(self, growing: GrowingCircuit) -> VariablePicker:
-        return VariablePicker(growing, self.search.variable_score, self.search.alpha)
-
-    @property
-    def n_splits(self) -> int:
-        """Number of splits of all components."""
-        return sum(self.splits())
-
-    @property
-    def n_edges(self) -> int:
-        """Number of edges of all components."""
-        return sum(one.n_edges for one in self.circuits)
-
-    def splits(self) -> tuple[int, ...]:
-        """Number of splits of every component."""
-        return tuple(one.n_splits for one in self.circuits)
-
-    def structures(self) -> list[Structure]:
-        """The structures as they are now."""
-        return [Structure.of_growing(one) for one in self.circuits]
-
-    def counts(self) -> list[FloatArray]:
-        """The weight through every edge, for the weights of the last time."""
-        return [
-            one.growth.edge["train"][: one.growth.size[N_EDGES]].copy() for one in self.circuits
-        ]
-
-    def reweight(self, steps: OwnSteps) -> None:
-        """Let rows count as the last EM step says."""
-        for c, one in enumerate(self.circuits):
-            growth, weight = one.growth, steps.weights[c]
-            if not np.array_equal(growth.train_weight, weight):
-                growth.train_weight[:] = weight
-                growth.edge["train"][: len(steps.counts[c])] = steps.counts[c]
-                one.queue_all()
-                self._pickers[c] = self._picker(one)
-
-    def split(self, n_splits: int) -> int:
-        """Split so many edges, those with most weight in any component; returns how many."""
-        score, rule = self.search.edge_score, self.search.tie_rule
-        for done in range(n_splits):
-            edges = [pick_edge(one, score, self.rng, rule) for one in self.circuits]
-            possible = [c for c, edge in enumerate(edges) if edge is not None]
-            if not possible:
-                return done
-            if score == "random":
-                chosen = int(self.rng.choice(possible))
-            else:
-                chosen = max(
-                    possible, key=lambda c: self.circuits[c].growth.edge["train"][edges[c]]
-                )
-            edge = edges[chosen]
-            assert edge is not None
-            self.circuits[chosen].split(edge, self._pickers[chosen].pick(edge, self.rng))
-        return n_splits
-
-    def run_at(self, step: Step | None, history: MixtureHistory) -> _Run:
-        """The components at some step."""
-        assert step is not None
-        parts = []
-        for c, one in enumerate(self.circuits):
-            count, prior = step.counts[c], step.priors[c]
-            number = np.arange(one.growth.size[N_EDGES], dtype=np.float64)
-            circuit = one.snapshot(step.n_splits[c], number)  # parameters say which edge each was
-            was = circuit.edge_log_theta.astype(np.int64)
-            parts.append(_Part(circuit, count[was], prior[was]))
-        n_splits = float(np.mean(step.n_splits))
-        return _Run(parts, step.log_weight, step.score, n_splits, history)
