@@ -148,7 +148,7 @@ def facts(report: dict[str, Any]) -> dict[str, Any]:
     steps = "components" if options["method"] == "boosting" else "EM steps"
     is_shared = options["structure"] == "shared"
     if not is_shared and because == "patience":
-        because = "validation did not improve for 100 splits"
+        because = "validation did not improve for 100 splits and 15 rounds"
     whose = "shared by all components" if is_shared else "of all components"
     return {
         "variables": report["n_vars"],

@@ -35,6 +35,7 @@ from strudel.learning.starts import responsibilities
 from strudel.learning.structure import check_first, first_circuit
 
 STEPS = 3  # of EM after every round of splits, as in LearnPSDD
+IDLE_ROUNDS = 15  # many components may need so many to gain: plants with 20, 0.5 nats
 GROWTH = 20  # a round adds one split to as many before, and at least one per component
 
 
@@ -64,8 +65,8 @@ def fit_circuit_mixture(
     sample_weight : array-like of shape (n_rows,), optional
         How often each row counts.
     search : SearchOptions, optional
-        How to split. `patience` counts the splits of all components; `max_splits` and `max_edges`
-        are for one component, on average.
+        How to split. `patience` counts the splits of all components, which also get 15 rounds to
+        become better; `max_splits` and `max_edges` are for one component, on average.
     options : MixtureOptions, optional
         Starts, smoothing, averaging, and the limits of EM before the first split and after the
         last.
@@ -290,10 +291,14 @@ def _run_at(steps: OwnSteps, growing: GrowingComponents) -> _Run:
 def _grow(growing: GrowingComponents, steps: OwnSteps, search: SearchOptions) -> None:
     """Rounds of splits and EM steps, until validation says stop."""
     history, k = steps.history, len(growing.circuits)
+    best, n_idle = steps.best, 0  # rounds without a better step
     while not history.stopped_because and not steps.is_late():
-        assert steps.best is not None
+        n_idle = n_idle + 1 if steps.best is best else 0
+        best = steps.best
+        assert best is not None
         n_splits, limit = growing.n_splits, search.max_splits
-        if n_splits - sum(steps.best.n_splits) >= search.patience:
+        is_idle = k == 1 or n_idle > IDLE_ROUNDS
+        if is_idle and n_splits - sum(best.n_splits) >= search.patience:
             history.stopped_because = "patience"
         elif limit is not None and n_splits >= limit * k:
             history.stopped_because = "max_splits"

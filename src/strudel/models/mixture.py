@@ -85,7 +85,7 @@ class StrudelMixture(DensityEstimator):
         rows, but is 2 in boosting.
     max_iterations, patience : int
         Stop EM after so many steps, or so many without a better validation likelihood.
-        Components with their own structure stop growing after 100 splits without one.
+        Components with their own structure stop growing after 100 splits and 15 rounds without.
     max_components : int, default=3200
         Most components of the whole mixture when their number is chosen.
     max_seconds : float, optional
