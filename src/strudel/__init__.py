@@ -32,6 +32,7 @@ _MODULE_OF = {
     "compile_chow_liu": "circuits.compile",
     "compile_factorized": "circuits.compile",
     "Mixture": "circuits.mixture",
+    "CircuitMixture": "circuits.circuit_mixture",
     "figure_1_circuit": "circuits.examples",
     "Flows": "circuits.flows",
     "compute_flows": "circuits.flows",
@@ -65,6 +66,7 @@ _MODULE_OF = {
     "learn_structure": "learning.structure",
     "fit_mixture": "learning.em",
     "compress": "learning.compress",
+    "fit_circuit_mixture": "learning.own_structures",
     # queries
     "log_likelihood": "queries.likelihood",
     "log_marginal": "queries.marginal",
@@ -164,6 +166,7 @@ if TYPE_CHECKING:
     from strudel.algebra.products import power as power
     from strudel.circuits.builder import CircuitBuilder as CircuitBuilder
     from strudel.circuits.circuit import Circuit as Circuit
+    from strudel.circuits.circuit_mixture import CircuitMixture as CircuitMixture
     from strudel.circuits.compile import compile_chow_liu as compile_chow_liu
     from strudel.circuits.compile import compile_factorized as compile_factorized
     from strudel.circuits.examples import figure_1_circuit as figure_1_circuit
@@ -199,6 +202,7 @@ if TYPE_CHECKING:
     from strudel.learning.mixture_history import MixtureHistory as MixtureHistory
     from strudel.learning.options import MixtureOptions as MixtureOptions
     from strudel.learning.options import SearchOptions as SearchOptions
+    from strudel.learning.own_structures import fit_circuit_mixture as fit_circuit_mixture
     from strudel.learning.parameters import fit_parameters as fit_parameters
     from strudel.learning.structure import learn_structure as learn_structure
     from strudel.logic.compile_event import compile_event as compile_event

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import strudel.learning.em
+from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.cli.progress import MixtureProgress
 from strudel.io.model_file import load, read_provenance
 from strudel.queries.likelihood import log_likelihood
@@ -187,3 +188,32 @@ def test_the_line_shows_the_latest_news_and_the_seconds(monkeypatch, capsys):
     with MixtureProgress(is_quiet=True) as progress:
         progress.update("quiet")
     assert capsys.readouterr() == ("", "")
+
+
+def test_components_with_their_own_structure(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    asked = ("--mixture", 2, "--structure", "per_component", "--splits", 1)
+    report = fit_json(run, table, "-o", path, *asked)
+    mixture = load(path).mixture_
+    assert isinstance(mixture, CircuitMixture)
+    assert report["n_components"] == mixture.n_components == 2
+    assert report["choice"].startswith("2 components, ")
+    assert report["choice"].endswith("each on average, as asked")
+    code, out, _ = run("fit", table, "-o", path, *asked)
+    assert code == 0
+    assert "of all components" in out
+    code, out, _ = run("info", path)
+    assert code == 0
+    assert "every component has its own part" in out
+    assert "deterministic" in out
+    assert "in component" not in out
+
+
+def test_structures_are_for_mixtures_and_not_for_boosting(run, table):
+    code, _, err = run("fit", table, "--structure", "shared")
+    assert code == 2
+    assert "--structure is for mixtures" in err
+    boosted = ("--mixture", 2, "--method", "boosting", "--structure", "per_component")
+    code, _, err = run("fit", table, *boosted)
+    assert code == 2
+    assert "needs a shared structure" in err

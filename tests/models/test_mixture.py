@@ -9,8 +9,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_checks import NEEDS_BINARY, positive
 from strudel import Strudel, StrudelMixture
+from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
-from strudel.learning import em, mixture_search, structure
+from strudel.learning import em, mixture_search, own_steps, structure
+from strudel.learning.own_structures import learn_own_structures
 from strudel.learning.parameters import fit_parameters
 from strudel.models import mixture as module
 from strudel.models.base import InterruptedWarning
@@ -438,3 +440,131 @@ def test_verbose_reports_on_stderr(capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "growing the structure"
     assert lines[1].startswith("iteration 0: train -")
+
+
+# Components with their own structure
+
+OWN = {"n_components": 2, "n_splits": 2, "structure": "per_component", "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def own():
+    return StrudelMixture(**OWN).fit(clusters(0))
+
+
+@pytest.mark.compiled
+@parametrize_with_checks([StrudelMixture(**OWN)], expected_failed_checks=lambda _: NEEDS_BINARY)
+def test_scikit_learn_checks_of_own_structures(estimator, check):
+    check(estimator)
+
+
+def test_components_grow_their_own_structure(own):
+    assert isinstance(own.mixture_, CircuitMixture)
+    assert own.mixture_.n_components == 2
+    assert all(part.is_deterministic for part in own.mixture_.circuits)
+    assert own.chosen_["n_components"] == 2
+    assert 0 <= own.chosen_["n_splits"] <= 2
+    assert own.chosen_["n_runs"] == 1
+    states = np.array(list(np.ndindex(*[2] * 8)))
+    assert np.exp(own.score_samples(states)).sum() == pytest.approx(1.0)
+    assert own.responsibilities(clusters(1)).sum(axis=1) == pytest.approx(1.0)
+
+
+def test_a_pickled_model_with_own_structures_answers_alike(own):
+    again = pickle.loads(pickle.dumps(own))
+    assert again.score(clusters(1)) == own.score(clusters(1))
+    assert isinstance(again.mixture_, CircuitMixture)
+
+
+def test_names_reach_every_component():
+    X = pd.DataFrame(clusters(0, 60), columns=list("abcdefgh"))
+    mixture = StrudelMixture(**OWN).fit(X).mixture_
+    assert mixture.feature_names == tuple("abcdefgh")
+    assert all(part.feature_names == tuple("abcdefgh") for part in mixture.circuits)
+
+
+@pytest.mark.compiled
+def test_one_component_with_its_own_structure_is_the_greedy_circuit():
+    X, valid = clusters(0), clusters(1)
+    single = Strudel(random_state=0).fit(X, X_valid=valid)
+    options = {"structure": "per_component", "smoothing": "uniform", "pseudocount": 1.0}
+    model = StrudelMixture(1, **options).fit(X, X_valid=valid)
+    np.testing.assert_array_equal(model.mixture_.circuits[0].edge_left, single.circuit_.edge_left)
+    assert model.score(valid) == pytest.approx(single.score(valid), rel=1e-12)
+    assert model.chosen_["n_splits"] == single.history_.best
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("method", ["em", "bagged_em"])
+def test_the_number_of_own_structures_is_chosen_on_validation(method):
+    params = {"structure": "per_component", "method": method, "n_bags": 2, "max_splits": 3}
+    model = StrudelMixture("auto", random_state=0, **params).fit(clusters(0))
+    sizes = [trial.n_components for trial in model.trials_]
+    assert sizes == [2, 5, 10, 20][: len(sizes)]
+    best = max(model.trials_, key=lambda trial: trial.valid)
+    assert model.chosen_["n_components"] == best.n_components
+    assert model.chosen_["n_runs"] == (1 if method == "em" else 2)
+    assert model.mixture_.n_components == best.n_components * model.chosen_["n_runs"]
+
+
+@pytest.mark.compiled
+def test_threads_do_not_change_own_structures():
+    options = {**OWN, "n_splits": "auto", "max_splits": 10}
+    one, two = (StrudelMixture(n_jobs=n_jobs, **options).fit(clusters(0)) for n_jobs in (1, 2))
+    assert is_same(one, two)
+
+
+def test_bad_structures_are_refused_by_name():
+    with pytest.raises(ValueError, match="structure must be one of shared, per_component"):
+        StrudelMixture(structure="own").fit(clusters(0))
+    with pytest.raises(ValueError, match="Boosting needs a shared structure"):
+        StrudelMixture(structure="per_component", method="boosting").fit(clusters(0))
+
+
+@pytest.mark.parametrize("X", [[[0], [1], [1]], [[1, 0]], [[0, 0], [0, 0]]])
+@pytest.mark.parametrize("method", ["em", "bagged_em"])
+def test_small_tables_work_with_own_structures(X, method):
+    model = StrudelMixture(2, structure="per_component", method=method, n_bags=2, random_state=0)
+    n_vars = len(X[0])
+    states = np.array(list(np.ndindex(*[2] * n_vars)))
+    assert np.exp(model.fit(X).score_samples(states)).sum() == pytest.approx(1.0)
+
+
+def test_a_constraint_holds_in_every_component():
+    pytest.importorskip("pysdd")
+    X = clusters(0, 80, 4)
+    X[:, 0] |= X[:, 1]
+    model = StrudelMixture(2, structure="per_component", n_splits=2, constraint="x1 >> x0")
+    model.set_params(random_state=0).fit(X)
+    assert model.probability("x1 & ~x0") == 0.0
+
+
+def test_an_interrupt_keeps_the_best_components_so_far(monkeypatch):
+    interrupt(monkeypatch, own_steps.OwnSteps, "take", 6)
+    with pytest.warns(InterruptedWarning):
+        model = StrudelMixture(**OWN).fit(clusters(0))
+    assert model.history_.stopped_because == "interrupted"
+    assert len(model.history_) == 5
+    assert model.mixture_.n_components == 2
+
+
+def test_an_interrupt_of_a_later_size_keeps_the_best_of_the_others(monkeypatch):
+    calls = []
+
+    def learn(*args, **more):
+        calls.append(more["options"].n_components)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return learn_own_structures(*args, **more)
+
+    monkeypatch.setattr(module, "learn_own_structures", learn)
+    with pytest.warns(InterruptedWarning):
+        model = StrudelMixture(**OWN | {"n_components": "auto"}).fit(clusters(0, 80))
+    assert calls == [2, 5]
+    assert model.mixture_.n_components == 2
+
+
+def test_a_time_limit_still_gives_components():
+    model = StrudelMixture(**OWN, max_seconds=0.0).fit(clusters(0, 80))
+    assert model.history_.stopped_because == "max_seconds"
+    assert model.mixture_.n_components == 2

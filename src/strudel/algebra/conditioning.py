@@ -24,6 +24,7 @@ from strudel.algebra.settle import (
     zero,
 )
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit_mixture import CircuitMixture, with_own_structures
 from strudel.circuits.mixture import Mixture
 from strudel.logic.event_forms import is_formula
 from strudel.queries.arguments import given_rows
@@ -71,9 +72,10 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     Returns
     -------
     Circuit or Mixture
-        As `p` is; over all variables, known ones included, on the same vtree, so that it can be
-        compared and multiplied; `marginalize` drops some. Deterministic if `p` is. Components of a
-        mixture for which the event is impossible are dropped.
+        As `p` is, with structures of their own where components had them; over all variables, known
+        ones included, on the same vtree, so that it can be compared and multiplied; `marginalize`
+        drops some. Deterministic if `p` is. Components of a mixture for which the event is
+        impossible are dropped.
 
     Raises
     ------
@@ -131,7 +133,7 @@ def _settle(
 ) -> Model:
     """The model of these weights, one column per component."""
     if isinstance(model, Mixture):
-        return settle_mixture(
+        found = settle_mixture(
             arrays,
             edge_log_weight,
             model.log_weight,
@@ -139,4 +141,5 @@ def _settle(
             if_zero=if_zero,
             evidence=evidence,
         )
+        return with_own_structures(found) if isinstance(model, CircuitMixture) else found
     return settle(arrays, normalize=normalize, if_zero=if_zero, evidence=evidence)

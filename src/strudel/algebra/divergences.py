@@ -25,7 +25,6 @@ from strudel.algebra.settle import local_parameters
 from strudel.algebra.support import is_covered, is_model_covered
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import _upward_log_values
-from strudel.circuits.mixture import Mixture
 from strudel.queries.model import Model
 
 BLOCK_VALUES = 2**18  # values of pairs of components that go up together: 2 MB
@@ -159,12 +158,13 @@ def cross_entropy(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     """
     model, other = two_models(p, q, "cross_entropy")
     second = need_single(other, "cross_entropy takes the log of q", "log")
-    structure = columns_of(model).structure
+    columns = columns_of(model)
+    structure = columns.structure
     pairs = find_pairs(structure, second, "cross_entropy", max_pairs)
     q_log_theta, q_log_total = local_parameters(second)
-    parts = model.components() if isinstance(model, Mixture) else [model]
+    parts = [structure.with_parameters(column) for column in columns.edge_log_theta.T]
     local = [local_parameters(part) for part in parts]
-    log_share = columns_of(model).log_weight + np.array([log_total for _, log_total in local])
+    log_share = columns.log_weight + np.array([log_total for _, log_total in local])
     p_log_total = float(np.logaddexp.reduce(log_share))
     _check_positive(p_log_total, q_log_total)
     if not is_model_covered(model, structure, pairs):

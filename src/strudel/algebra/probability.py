@@ -199,4 +199,6 @@ def _flip(model: Model, variables: AnyArray) -> Model:
     circuit = replace(
         circuit, edge_left=number[circuit.edge_left], edge_right=number[circuit.edge_right]
     )
-    return replace(model, structure=circuit) if isinstance(model, Mixture) else circuit
+    if isinstance(model, Mixture):
+        return Mixture(circuit, model.edge_log_theta, model.log_weight)
+    return circuit

@@ -43,7 +43,8 @@ def is_model_covered(p: Model, structure: Circuit, pairs: Pairs) -> bool:
     if is_all or not isinstance(p, Mixture):
         return is_all
     possible = np.flatnonzero(p.log_weight > -np.inf)
-    return all(is_covered(p.component(int(c)), pairs) for c in possible)
+    columns = p.edge_log_theta[:, possible].T
+    return all(is_covered(p.structure.with_parameters(column), pairs) for column in columns)
 
 
 @kernel

@@ -88,6 +88,11 @@ class Mixture:
         return k * self.structure.n_parameters + (k if k > 1 else 0)
 
     @property
+    def has_deterministic_components(self) -> bool:
+        """Whether every component is deterministic."""
+        return self.structure.is_deterministic
+
+    @property
     def weights(self) -> FloatArray:
         """The weights themselves, not their logs."""
         return np.exp(self.log_weight)
@@ -106,6 +111,10 @@ class Mixture:
         with np.errstate(over="ignore"):  # passes leave components with such parameters to logs
             theta[:, : n_copies * k] = np.tile(np.exp(self.edge_log_theta), n_copies)
         return np.ascontiguousarray(theta.reshape(n_edges, n_blocks, LANES).transpose(1, 0, 2))
+
+    def parts(self) -> list[Mixture]:
+        """Mixtures on one structure each that hold all components, in their order."""
+        return [self]
 
     def component(self, c: int) -> Circuit:
         """Component number `c` as a circuit of its own."""
@@ -186,17 +195,31 @@ def average(mixtures: list[Mixture]) -> Mixture:
 
 def _why_not_a_mixture(mixture: Mixture) -> str | None:
     log_theta, log_weight = mixture.edge_log_theta, mixture.log_weight
-    if log_weight.ndim != 1 or len(log_weight) == 0:
-        return "there must be one weight per component, and at least one component"
+    problem = why_not_weights(log_weight)
+    if problem is not None:
+        return problem
     if log_theta.shape != (mixture.structure.n_edges, len(log_weight)):
         return (
             f"{mixture.structure.n_edges} edges and {len(log_weight)} components need parameters "
             f"of that shape, but they have {log_theta.shape}"
         )
-    for name, logs in (("parameters", log_theta), ("weights", log_weight)):
-        if not np.all(logs <= LARGEST_LOG):  # nan is not, either
-            return f"the logs of the {name} must be numbers up to {LARGEST_LOG:g}, or -inf"
+    return _why_not_logs("parameters", log_theta)
+
+
+def why_not_weights(log_weight: FloatArray) -> str | None:
+    """Why these are not the logs of the weights of a mixture, or None."""
+    if log_weight.ndim != 1 or len(log_weight) == 0:
+        return "there must be one weight per component, and at least one component"
+    problem = _why_not_logs("weights", log_weight)
+    if problem is not None:
+        return problem
     total = float(np.exp(log_weight).sum())
     if not abs(total - 1.0) <= WEIGHT_TOLERANCE * len(log_weight):
         return f"the weights add up to {total:g} instead of 1"
+    return None
+
+
+def _why_not_logs(name: str, logs: FloatArray) -> str | None:
+    if not np.all(logs <= LARGEST_LOG):  # nan is not, either
+        return f"the logs of the {name} must be numbers up to {LARGEST_LOG:g}, or -inf"
     return None

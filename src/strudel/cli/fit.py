@@ -25,7 +25,7 @@ from strudel.cli.console import (
     show_table,
     warnings_as_notes,
 )
-from strudel.cli.fit_mixture import Method, read_wishes
+from strudel.cli.fit_mixture import Method, Structure, read_wishes
 from strudel.cli.outputs import check_is_model_file, check_output
 from strudel.cli.sources import check_known, match_columns, read_parts, read_rows
 
@@ -123,11 +123,15 @@ def fit(
         str | None,
         typer.Option(
             metavar="K|auto",
-            help="Learn a mixture of K circuits that share one structure; auto chooses K.",
+            help="Learn a mixture of K circuits; auto chooses K.",
         ),
     ] = None,
     method: Annotated[
         Method | None, typer.Option(help="Mixtures: how to learn them; em by default.")
+    ] = None,
+    structure: Annotated[
+        Structure | None,
+        typer.Option(help="Mixtures: whether components share theirs; shared by default."),
     ] = None,
     splits: Annotated[
         str | None,
@@ -228,7 +232,7 @@ def fit(
     A dataset brings its own validation and test rows. Ctrl-C stops the search and keeps the best
     model so far.
     """
-    wishes = read_wishes(mixture, method, splits, runs, bags, max_splits)
+    wishes = read_wishes(mixture, method, structure, splits, runs, bags, max_splits)
     options = wishes | {
         "edge_score": edge_score.value,
         "variable_score": variable_score.value,

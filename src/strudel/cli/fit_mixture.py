@@ -30,16 +30,30 @@ class Method(StrEnum):
     boosting = "boosting"
 
 
+class Structure(StrEnum):
+    """Whether components share their structure."""
+
+    shared = "shared"
+    per_component = "per_component"
+
+
 def read_wishes(
     mixture: str | None,
     method: Method | None,
+    structure: Structure | None,
     splits: str | None,
     runs: int | None,
     bags: int | None,
     max_splits: int | None,
 ) -> dict[str, Any]:
     """Options of `StrudelMixture` from those of the command; nothing without --mixture."""
-    given = {"--method": method, "--splits": splits, "--runs": runs, "--bags": bags}
+    given = {
+        "--method": method,
+        "--structure": structure,
+        "--splits": splits,
+        "--runs": runs,
+        "--bags": bags,
+    }
     used = [option for option, value in given.items() if value is not None]
     if mixture is None:
         if used:
@@ -50,6 +64,9 @@ def read_wishes(
         raise InputError(f"--runs goes with --method em, not with {method}.")
     if bags is not None and method is not Method.bagged_em:
         raise InputError(f"--bags goes with --method bagged_em, not with {method}.")
+    structure = structure or Structure.shared
+    if method is Method.boosting and structure is Structure.per_component:
+        raise InputError("--method boosting needs a shared structure: leave out --structure.")
     n_splits = "auto" if splits is None else _number_or_auto(splits, "--splits", 0)
     if n_splits != "auto" and max_splits is not None:
         raise InputError("--splits says how many there are, so --max-splits has no meaning.")
@@ -57,6 +74,7 @@ def read_wishes(
         "n_components": _number_or_auto(mixture, "--mixture", 1),
         "n_splits": n_splits,
         "method": method.value,
+        "structure": structure.value,
         "n_runs": runs,
     }
     return wishes if bags is None else wishes | {"n_bags": bags}
@@ -128,11 +146,15 @@ def facts(report: dict[str, Any]) -> dict[str, Any]:
     """The same in words."""
     options, because = report["options"], report["stopped_because"]
     steps = "components" if options["method"] == "boosting" else "EM steps"
+    is_shared = options["structure"] == "shared"
+    if not is_shared and because == "patience":
+        because = "validation did not improve for 100 splits and 15 rounds"
+    whose = "shared by all components" if is_shared else "of all components"
     return {
         "variables": report["n_vars"],
         "components": report["n_components"],
-        "nodes": f"{report['n_nodes']:,}, shared by all components",
-        "edges": f"{report['n_edges']:,}, shared by all components",
+        "nodes": f"{report['n_nodes']:,}, {whose}",
+        "edges": f"{report['n_edges']:,}, {whose}",
         "parameters": report["n_parameters"],
         "choice": report["choice"],
         "stopped": STOPPED.get(because, because).format(steps=steps, **options),
@@ -146,24 +168,33 @@ def explain(model: StrudelMixture) -> str:
     if model.method == "boosting":
         size = model.mixture_.n_components  # it may have stopped before
     runs = "bag" if model.method == "bagged_em" else "run"
-    words = _setting(n_splits, size, n_runs, runs)
-    last = {(trial.n_splits, trial.n_components): trial for trial in model.trials_}
-    winner = last.pop((n_splits, chosen["n_components"]), None)
+    is_shared = model.structure == "shared"
+    words = _setting(n_splits, size, n_runs, is_shared, runs)
+    last = {
+        (trial.n_splits if is_shared else 0, trial.n_components): trial for trial in model.trials_
+    }
+    winner = last.pop((n_splits if is_shared else 0, chosen["n_components"]), None)
     if winner is None or not last:
-        is_as_asked = (n_splits, size) == (model.n_splits, model.n_components)
+        is_as_asked = size == model.n_components
+        is_as_asked &= n_splits == model.n_splits or not is_shared
         return f"{words}, as asked" if is_as_asked else f"{words}; there was nothing to choose"
     second = max(last.values(), key=lambda trial: trial.valid)
     if winner.n_runs != n_runs or model.method != "em":  # trials only chose the setting
-        tried = _setting(n_splits, winner.n_components, winner.n_runs)
+        tried = _setting(winner.n_splits, winner.n_components, winner.n_runs, is_shared)
         words = f"{words}, learned anew after {tried}"
     return (
         f"{words} won on validation, among {len(last) + 1} settings; next came "
-        f"{_setting(second.n_splits, second.n_components, second.n_runs)}, "
+        f"{_setting(second.n_splits, second.n_components, second.n_runs, is_shared)}, "
         f"{winner.valid - second.valid:.4f} nats per row behind"
     )
 
 
-def _setting(n_splits: int, n_components: int, n_runs: int, runs: str = "run") -> str:
+def _setting(
+    n_splits: int, n_components: int, n_runs: int, is_shared: bool, runs: str = "run"
+) -> str:
     averaged = "" if n_runs == 1 else f" x {n_runs} {runs}s"
     plural = "" if n_components == 1 else "s"
-    return f"{n_components} component{plural}{averaged} on a {n_splits}-split structure"
+    if is_shared:
+        return f"{n_components} component{plural}{averaged} on a {n_splits}-split structure"
+    splits = f"{n_splits} split{'' if n_splits == 1 else 's'}"
+    return f"{n_components} component{plural}{averaged}, {splits} each on average"

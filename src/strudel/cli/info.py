@@ -17,22 +17,24 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
 
     The four properties are checked on the circuit itself, not read from the file; where one does
     not hold, the reason is given. For a mixture they are those of the structure that its components
-    share.
+    share, or of every component if each has its own.
     """
+    from strudel.circuits.circuit_mixture import CircuitMixture
     from strudel.circuits.mixture import Mixture
     from strudel.io.model_file import read_provenance
-    from strudel.queries.model import model_of, structure_of
+    from strudel.queries.model import model_of, structure_of, structures_of
 
     held = read_file(model)
     found = model_of(held)
     circuit = structure_of(found)
+    is_shared = not isinstance(found, CircuitMixture)
     report: dict[str, Any] = {
         "model": model,
         "kind": type(held).__name__,
         "size": _size(circuit),
         "mixture": _mixture(found) if isinstance(found, Mixture) else {},
         "chosen": getattr(held, "chosen_", {}),
-        "properties": _properties(circuit),
+        "properties": _properties(structures_of(found)),
         "learning": _learning(getattr(held, "history_", None)),
         "provenance": read_provenance(model),
     }
@@ -46,7 +48,8 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     if report["mixture"]:
         say()
         facts = report["mixture"] | _chosen(report["chosen"])
-        show_facts("Mixture, all components on this structure", facts)
+        own = "every component has its own part of this structure"
+        show_facts(f"Mixture, {'all components on this structure' if is_shared else own}", facts)
     say()
     show_facts(
         "Structural properties, certified",
@@ -99,16 +102,24 @@ def _chosen(chosen: dict[str, Any]) -> dict[str, Any]:
     return {words: chosen[name] for name, words in names.items() if name in chosen}
 
 
-def _properties(circuit: Circuit) -> dict[str, str | None]:
-    """For each property the reason why it does not hold, or None."""
+def _properties(structures: list[Circuit]) -> dict[str, str | None]:
+    """For each property the reason why it does not hold for some structure, or None."""
     from strudel.circuits import properties
 
-    return {
-        "smooth": properties.why_not_smooth(circuit),
-        "decomposable": properties.why_not_decomposable(circuit),
-        "structured decomposable": properties.why_not_structured_decomposable(circuit),
-        "deterministic": properties.why_not_deterministic(circuit),
+    checks = {
+        "smooth": properties.why_not_smooth,
+        "decomposable": properties.why_not_decomposable,
+        "structured decomposable": properties.why_not_structured_decomposable,
+        "deterministic": properties.why_not_deterministic,
     }
+    found: dict[str, str | None] = dict.fromkeys(checks)
+    for name, why_not in checks.items():
+        for c, circuit in enumerate(structures):
+            reason = why_not(circuit)
+            if reason is not None:
+                found[name] = reason if len(structures) == 1 else f"in component {c}, {reason}"
+                break
+    return found
 
 
 def _learning(history: Any) -> dict[str, Any]:

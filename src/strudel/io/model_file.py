@@ -23,6 +23,7 @@ import numpy as np
 from strudel._types import AnyArray
 from strudel._version import __version__
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import FileFormatError
@@ -31,7 +32,7 @@ from strudel.logic.events import Event, children_first
 from strudel.trees.vtree import Vtree
 
 FORMAT = "strudel"
-VERSION = 3  # the newest that is read; circuits are still written as 1, which every version reads
+VERSION = 3  # the newest that is read; a model is written as the oldest that can hold it
 
 MAX_EVENT_SIZE = 10**5  # parts of an event that is saved; shared ones count each time
 
@@ -214,15 +215,79 @@ def _names_from(names: Any) -> tuple[str, ...] | None:
 
 # Mixtures
 
+_VTREE = ("left", "right", "var")
+
+_OWN = {name: dtype for name, dtype in _CIRCUIT_ARRAYS.items() if not name.startswith("vtree")}
+
 
 def _mixture_state(mixture: Mixture, part: str = "circuit") -> State:
+    if isinstance(mixture, CircuitMixture):
+        return _own_structures_state(mixture)
     meta, arrays = _circuit_state(mixture.structure, part)
     arrays["mixture.edge_log_theta"] = mixture.edge_log_theta.astype("<f8")
     arrays["mixture.log_weight"] = mixture.log_weight.astype("<f8")
     return meta | {"version": 2}, arrays
 
 
+def _own_structures_state(mixture: CircuitMixture) -> State:
+    """The arrays of all components one after another, and where each begins."""
+    parts = mixture.circuits
+    meta, arrays = _circuit_state(parts[0])
+    states = [_circuit_state(part)[1] for part in parts]
+    for name in _OWN:
+        arrays[f"components.{name}"] = np.concatenate([one[f"circuit.{name}"] for one in states])
+        del arrays[f"circuit.{name}"]
+    for name, sizes in (
+        ("node_first", [part.n_nodes for part in parts]),
+        ("edge_first", [part.n_edges for part in parts]),
+    ):
+        arrays[f"components.{name}"] = np.cumsum([0, *sizes]).astype("<i8")
+    arrays["mixture.log_weight"] = mixture.log_weight.astype("<f8")
+    return meta | {"version": 3, "structures": "per_component"}, arrays
+
+
+def _own_structures_from_state(archive: Archive) -> CircuitMixture:
+    vtree = Vtree(*(archive.read_array(f"circuit.vtree_{name}", ("<i4",)) for name in _VTREE))
+    log_weight = archive.read_array("mixture.log_weight", ("<f8",))
+    columns = {
+        name: archive.read_array(f"components.{name}", (dtype,)) for name, dtype in _OWN.items()
+    }
+    first = {
+        what: archive.read_array(f"components.{what}_first", ("<i8",)) for what in ("node", "edge")
+    }
+    n_rows = {"node": len(columns["node_vtree"]), "edge": len(columns["edge_left"])}
+    for what, starts in first.items():
+        if (
+            len(starts) != len(log_weight) + 1
+            or starts[0] != 0
+            or starts[-1] != n_rows[what]
+            or np.any(starts[1:] < starts[:-1])
+        ):
+            raise FileFormatError(f"components.{what}_first does not say where components begin")
+    names = _names_from(archive.meta.get("feature_names"))
+    circuits = []
+    for c in range(len(log_weight)):
+        nodes = slice(first["node"][c], first["node"][c + 1])
+        edges = slice(first["edge"][c], first["edge"][c + 1])
+        # One entry more than nodes for every component.
+        node_edges = columns["node_edges"][nodes.start + c : nodes.stop + c + 1].copy()
+        circuits.append(
+            Circuit(
+                vtree,
+                columns["node_vtree"][nodes].copy(),
+                node_edges,
+                columns["edge_left"][edges].copy(),
+                columns["edge_right"][edges].copy(),
+                columns["edge_log_theta"][edges].copy(),
+                names,
+            )
+        )
+    return CircuitMixture(circuits, log_weight)
+
+
 def _mixture_from_state(archive: Archive, part: str = "circuit") -> Mixture:
+    if archive.meta.get("structures") == "per_component":
+        return _own_structures_from_state(archive)
     return Mixture(
         _circuit_from_state(archive, part),
         archive.read_array("mixture.edge_log_theta", ("<f8",), n_axes=2),

@@ -106,14 +106,14 @@ class MixtureData:
         options: MixtureOptions,
     ) -> MixtureData:
         """Merge equal rows and find all flows."""
-        rows, place = _distinct(train)
+        rows, place = distinct_rows(train)
         if rows.n_rows == 0:
             raise ValueError("Learning needs at least one row that counts.")
         if valid is None and options.pseudocount == "auto":
             raise ValueError("pseudocount='auto' is chosen on validation rows, but there are none.")
         tables, places = [rows], [place]
         if valid is not None:
-            valid_rows, valid_place = _distinct(as_bits(valid))
+            valid_rows, valid_place = distinct_rows(as_bits(valid))
             tables.append(valid_rows)
             places.append(valid_place)
         # With hardly any smoothing a parameter may be zero, and the difference of two logs not a
@@ -151,7 +151,7 @@ class MixtureData:
         return uniform_prior(self.single, strength)
 
 
-def _distinct(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:
+def distinct_rows(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:
     """The distinct rows that count, and the place of each in the table."""
     counted = np.flatnonzero(bits.weights > 0.0)
     if len(counted) < bits.n_rows:

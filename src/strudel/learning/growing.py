@@ -169,10 +169,17 @@ class GrowingCircuit:
         self._ensure_room(0, 0, len(candidates))
         push_all(self.growth, candidates)
 
-    def snapshot(self, n_splits: int | None = None) -> Circuit:
-        """The circuit after the first `n_splits` splits, all by default; parameters uniform."""
+    def snapshot(
+        self, n_splits: int | None = None, edge_log_theta: AnyArray | None = None
+    ) -> Circuit:
+        """The circuit after the first `n_splits` splits, all by default; parameters uniform.
+
+        Other parameters may be given for the edges in the order of their making.
+        """
         time = self.n_splits if n_splits is None else n_splits
         edges = self._edges_at(time)
+        if edge_log_theta is not None:
+            return self._assemble(edges, edge_log_theta[edges])
         parent = self.growth.edge["parent"][edges]
         return self._assemble(edges, -np.log(np.bincount(parent, minlength=1)[parent]))
 

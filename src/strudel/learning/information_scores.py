@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._numba import kernel, lowest_bit, popcount
-from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
+from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 
 
 @kernel
@@ -294,37 +294,87 @@ def score_real(
     rows: IntArray,
     places: IntArray,
     alpha: float,
-    pair: CountArray,
+    pair: FloatArray,
     scores: FloatArray,
 ) -> None:
-    """Fill `scores` for rows with real weights; leaves `pair` all zero again."""
+    """Fill `scores` for rows with real weights; leaves `pair` all zero again.
+
+    As with whole weights every column counts its rarer value, and only pairs that occur together
+    are visited. The product of two matrices of ones and weights took 3 to 30 times as long.
+    """
     m = len(places)
-    ones = np.empty(m, dtype=np.int32)
+    first_word = places[0] // 64
+    n_words = places[m - 1] // 64 - first_word + 1
+    local = np.empty(n_words * 64, dtype=np.int32)  # number of a place among those at hand
+    keep = np.zeros(n_words, dtype=np.uint64)
+    for i in range(m):
+        local[places[i] - first_word * 64] = i
+        keep[places[i] // 64 - first_word] |= np.uint64(1) << np.uint64(places[i] % 64)
     total = 0.0
-    for k in range(len(rows)):
-        s = rows[k]
-        total += weight[s]
+    single = np.zeros(m)
+    for s in rows:
+        w_s = weight[s]
+        if w_s == 0.0:
+            continue
+        total += w_s
+        for w in range(n_words):
+            word = words[s, first_word + w] & keep[w]
+            while word:
+                single[local[w * 64 + lowest_bit(word)]] += w_s
+                word &= word - np.uint64(1)
+    flip = np.zeros(n_words, dtype=np.uint64)
+    for i in range(m):
+        if 2.0 * single[i] > total:
+            single[i] = total - single[i]
+            flip[places[i] // 64 - first_word] |= np.uint64(1) << np.uint64(places[i] % 64)
+    ones = np.empty(m, dtype=np.int32)
+    for s in rows:
+        w_s = weight[s]
+        if w_s == 0.0:
+            continue
         n_ones = 0
-        for i in range(m):
-            if (words[s, places[i] // 64] >> np.uint64(places[i] % 64)) & np.uint64(1):
+        for w in range(n_words):
+            word = (words[s, first_word + w] ^ flip[w]) & keep[w]
+            while word:
+                i = local[w * 64 + lowest_bit(word)]
+                word &= word - np.uint64(1)
+                mine = pair[i]
+                for b in range(n_ones):
+                    mine[ones[b]] += w_s
                 ones[n_ones] = i
                 n_ones += 1
-                for b in range(n_ones):
-                    pair[i, ones[b]] += weight[s]
-    single = np.empty(m)
+    _add_real_pairs(single, pair, total, alpha, scores)
+    _finish(single, total, alpha, scores)
+
+
+@kernel
+def _add_real_pairs(
+    single: FloatArray, pair: FloatArray, total: float, alpha: float, scores: FloatArray
+) -> None:
+    """Add the cells of every pair to both of its variables; leaves `pair` zero below its diagonal.
+
+    Of pairs that never occur together only one cell depends on both.
+    """
+    m = len(single)
+    alone = np.empty(m)
     for i in range(m):
-        single[i] = pair[i, i]
-        pair[i, i] = 0.0
+        alone[i] = _xlogx(single[i] + alpha)
+    nothing = _xlogx(alpha)
     for i in range(m):
+        mine = 0.0
         for j in range(i):
             both = pair[i, j]
-            pair[i, j] = 0.0
-            cells = (
-                _xlogx(both + alpha)
-                + _xlogx(single[i] - both + alpha)
-                + _xlogx(single[j] - both + alpha)
-                + _xlogx(total - single[i] - single[j] + both + alpha)
-            )
-            scores[i] += cells
+            neither = _xlogx(total - single[i] - single[j] + both + alpha)
+            if both == 0.0:
+                cells = nothing + alone[i] + alone[j] + neither
+            else:
+                pair[i, j] = 0.0
+                cells = (
+                    _xlogx(both + alpha)
+                    + _xlogx(single[i] - both + alpha)
+                    + _xlogx(single[j] - both + alpha)
+                    + neither
+                )
+            mine += cells
             scores[j] += cells
-    _finish(single, total, alpha, scores)
+        scores[i] += mine

@@ -1,4 +1,4 @@
-"""The estimator of a mixture of circuits that share one structure."""
+"""The estimator of a mixture of circuits that share one structure, or at least the vtree."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from strudel._numba import use_threads
 from strudel._types import FloatArray
@@ -29,6 +31,7 @@ from strudel.learning.mixture_search import (
     prefixes_of,
 )
 from strudel.learning.options import MixtureOptions, SearchOptions
+from strudel.learning.own_structures import learn_own_structures
 from strudel.learning.structure import grow
 from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
 from strudel.models.learned_mixture import (
@@ -41,27 +44,34 @@ from strudel.models.learned_mixture import (
 from strudel.queries.mixture_likelihood import responsibilities
 
 METHODS = ("em", "bagged_em", "boosting")
+STRUCTURES = ("shared", "per_component")
+OWN_COMPONENTS = (2, 5, 10, 20)  # tried in this order, while validation improves
 STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
 OnProgress = Callable[[str], None]
 
 
 class StrudelMixture(DensityEstimator):
-    """A mixture of deterministic circuits with one structure, learned from 0/1 rows.
+    """A mixture of deterministic circuits on one vtree, learned from 0/1 rows.
 
     Parameters
     ----------
     n_components : int or "auto", default=10
         Components of one run. "auto" chooses on the validation rows, together with the number of
         runs to be averaged.
+    structure : {"shared", "per_component"}, default="shared"
+        Whether all components share one structure, or each grows its own on the rows it is
+        responsible for, with splits and EM steps in turns. Their own is slower, and better only
+        where few components are wanted. "auto" components are then 2, 5, 10 or 20, of one run.
     n_splits : int or "auto", default="auto"
         How far the structure search goes before EM begins. "auto" chooses among the circuits the
-        search passes: with many components a short search is often best.
+        search passes: with many components a short search is often best. Of components with
+        their own structure, the most splits that one may have on average.
     method : {"em", "bagged_em", "boosting"}, default="em"
         EM on all rows; EM on bootstrap samples of the rows, averaged; or components added one after
-        another where the mixture so far fails.
+        another where the mixture so far fails (shared structure only).
     n_runs : int, optional
         EM runs from different starts whose mixtures are averaged: 1 by default, and as many as
-        `max_components` allows when `n_components` is "auto".
+        `max_components` allows when `n_components` is "auto" and the structure shared.
     n_bags : int, default=10
         Bootstrap samples of "bagged_em".
     n_restarts : int, default=1
@@ -75,6 +85,7 @@ class StrudelMixture(DensityEstimator):
         rows, but is 2 in boosting.
     max_iterations, patience : int
         Stop EM after so many steps, or so many without a better validation likelihood.
+        Components with their own structure stop growing after 100 splits and 15 rounds without.
     max_components : int, default=3200
         Most components of the whole mixture when their number is chosen.
     max_seconds : float, optional
@@ -122,6 +133,7 @@ class StrudelMixture(DensityEstimator):
         self,
         n_components: int | str = 10,
         *,
+        structure: str = "shared",
         n_splits: int | str = "auto",
         method: str = "em",
         n_runs: int | None = None,
@@ -148,6 +160,7 @@ class StrudelMixture(DensityEstimator):
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
+        self.structure = structure
         self.n_splits = n_splits
         self.method = method
         self.n_runs = n_runs
@@ -218,9 +231,8 @@ class StrudelMixture(DensityEstimator):
         tell = on_progress or (_print if self.verbose else _ignore)
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
-            learned = self._learn(
-                rows, search, options, Clock(started, self.max_seconds), trials, tell
-            )
+            learn = self._learn_own if self.structure == "per_component" else self._learn
+            learned = learn(rows, search, options, Clock(started, self.max_seconds), trials, tell)
         self.mixture_: Mixture = learned.mixture.with_names(self._feature_names())
         self.history_: MixtureHistory = learned.history
         self.chosen_: dict[str, Any] = learned.chosen
@@ -288,6 +300,71 @@ class StrudelMixture(DensityEstimator):
                 return settle(choice, "interrupted")
             return single_circuit(growing.snapshot(n_splits), n_splits, rows, options)
 
+    def _learn_own(
+        self,
+        rows: LearningRows,
+        search: SearchOptions,
+        options: MixtureOptions,
+        clock: Clock,
+        trials: list[Trial],
+        tell: OnProgress,
+    ) -> LearnedMixture:
+        """Grow components with their own structure, of several sizes if that is to be chosen."""
+        if self.n_splits != "auto":  # all of them, whatever the validation rows say
+            search = replace(search, patience=np.iinfo(np.int64).max)
+        started = time.perf_counter()
+        n_bags = self.n_bags if self.method == "bagged_em" else None
+        is_choosing = self.n_components == "auto"
+        sizes = [k for k in OWN_COMPONENTS if k <= self.max_components] if is_choosing else []
+        best: LearnedMixture | None = None
+
+        def train(k: int, n_bags: int | None) -> LearnedMixture:
+            words = f"{k} component{'s' if k > 1 else ''}"
+            learned = learn_own_structures(
+                rows.train,
+                rows.valid,
+                search=search,
+                options=replace(options, n_components=k, max_seconds=clock.left()),
+                n_bags=n_bags,
+                rng=rows.rng,
+                on_iteration=lambda history: tell(f"{words}, {_last_step(history, rows)}"),
+                first=rows.start,
+            )
+            chosen = chosen_for(learned.mixture, learned.n_splits, k, rows)
+            if is_choosing and n_bags is None:
+                seconds = time.perf_counter() - started
+                trials.append(
+                    Trial(
+                        learned.n_splits,
+                        k,
+                        chosen["n_runs"],
+                        learned.strength,
+                        chosen["valid"],
+                        seconds,
+                    )
+                )
+            return LearnedMixture(learned.mixture, learned.history, chosen)
+
+        try:
+            for k in sizes:
+                learned = train(k, None)
+                is_better = best is None or learned.chosen["valid"] > best.chosen["valid"]
+                stopped = learned.history.stopped_because
+                best = learned if best is None or is_better else best
+                if stopped in ("interrupted", "max_seconds"):
+                    best.history.stopped_because = stopped
+                    return best
+                if not is_better:  # more components are worse still
+                    break
+            if best is None:
+                return train(self._sizes()[0], n_bags)
+            return best if n_bags is None else train(best.chosen["n_components"], n_bags)
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            best.history.stopped_because = "interrupted"
+            return best
+
     def _train(
         self,
         structure: Circuit,
@@ -303,9 +380,7 @@ class StrudelMixture(DensityEstimator):
         def on_iteration(latest: MixtureHistory) -> None:
             nonlocal history
             history = latest
-            step = "component" if self.method == "boosting" else "iteration"
-            valid = "" if rows.valid is None else f", valid {history.valid[-1]:.4f}"
-            tell(f"{step} {len(history) - 1}: train {history.train[-1]:.4f}{valid}")
+            tell(_last_step(history, rows, "component" if self.method == "boosting" else ""))
 
         arguments: dict[str, Any] = {
             "X_valid": rows.valid,
@@ -334,7 +409,8 @@ class StrudelMixture(DensityEstimator):
 
     def _averages_all_it_can(self) -> bool:
         """Whether the number of runs is chosen, too."""
-        return self.method == "em" and self.n_components == "auto" and self.n_runs is None
+        is_chosen = self.n_components == "auto" and self.n_runs is None
+        return self.method == "em" and is_chosen and self.structure == "shared"
 
     def _n_parts(self) -> int:
         """Mixtures that are averaged."""
@@ -362,6 +438,15 @@ class StrudelMixture(DensityEstimator):
     def _mixture_options(self) -> MixtureOptions:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {self.method!r}.")
+        if self.structure not in STRUCTURES:
+            raise ValueError(
+                f"structure must be one of {', '.join(STRUCTURES)}, but is {self.structure!r}."
+            )
+        if self.structure == "per_component" and self.method == "boosting":
+            raise ValueError(
+                "Boosting needs a shared structure: take method='em' or 'bagged_em' for "
+                "structure='per_component'."
+            )
         for name in ("n_bags", "max_components"):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < 1:
@@ -381,6 +466,13 @@ class StrudelMixture(DensityEstimator):
     def responsibilities(self, X: Any) -> FloatArray:
         """Probability of every component, given complete or partly observed rows."""
         return responsibilities(self._fitted(), X)
+
+
+def _last_step(history: MixtureHistory, rows: LearningRows, step: str = "") -> str:
+    """The last step in words."""
+    valid = "" if rows.valid is None else f", valid {history.valid[-1]:.4f}"
+    step = step or "iteration"
+    return f"{step} {len(history) - 1}: train {history.train[-1]:.4f}{valid}"
 
 
 def _print(line: str) -> None:

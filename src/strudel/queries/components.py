@@ -42,6 +42,12 @@ def component_log_probabilities(mixture: Mixture, codes: AnyArray, query: str) -
 
     The weights of the components are left out. Unknown values are summed out.
     """
+    parts = [_log_probabilities_of(part, codes, query) for part in mixture.parts()]
+    return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+
+def _log_probabilities_of(mixture: Mixture, codes: AnyArray, query: str) -> FloatArray:
+    """The same for components on one structure."""
     circuit = mixture.structure
     log_p = np.empty((len(codes), mixture.n_components))
     is_lost = np.ones(log_p.shape, dtype=np.bool_)
@@ -161,6 +167,17 @@ def _average_literals(
     mixture: Mixture, codes: AnyArray, query: str
 ) -> tuple[FloatArray, FloatArray]:
     """The same for as many rows as fit in memory with one probability per component."""
+    parts = [_literals_of(part, codes, query) for part in mixture.parts()]
+    log_p = np.hstack([log_p for log_p, _ in parts])
+    ones = np.concatenate([ones for _, ones in parts], axis=1)
+    weight = posterior(mixture, log_p)
+    mean = np.minimum((weight[:, np.newaxis] @ ones)[:, 0], 1.0)
+    is_possible = ~np.isnan(weight[:, :1])
+    return log_mean(mixture, log_p), np.where(is_possible & (codes != UNKNOWN), codes, mean)
+
+
+def _literals_of(mixture: Mixture, codes: AnyArray, query: str) -> tuple[FloatArray, FloatArray]:
+    """Log-probabilities, and P(X_i = 1 | row), of every component on one structure."""
     circuit, (n_rows, n_vars) = mixture.structure, codes.shape
     log_p = np.empty((n_rows, mixture.n_components))
     ones = np.empty((n_rows, mixture.n_components, n_vars))
@@ -172,10 +189,7 @@ def _average_literals(
         is_lost |= ~are_moderate(mixture.edge_log_theta)
     for row, c in np.argwhere(is_lost):
         log_p[row, c], ones[row, c] = _literals_in_logs(mixture, int(c), codes[row])
-    weight = posterior(mixture, log_p)
-    mean = np.minimum((weight[:, np.newaxis] @ ones)[:, 0], 1.0)
-    is_possible = ~np.isnan(weight[:, :1])
-    return log_mean(mixture, log_p), np.where(is_possible & (codes != UNKNOWN), codes, mean)
+    return log_p, ones
 
 
 def _literals_in_logs(mixture: Mixture, c: int, codes: AnyArray) -> tuple[float, FloatArray]:

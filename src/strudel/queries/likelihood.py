@@ -12,8 +12,8 @@ from strudel.circuits.properties import check_decomposable, check_smooth
 from strudel.data.bits import pack_columns
 from strudel.data.validation import check_binary
 from strudel.errors import CircuitPropertyError
-from strudel.queries.mixture_likelihood import SharedFlows
-from strudel.queries.model import Model, model_of, structure_of
+from strudel.queries.mixture_likelihood import MixtureFlows
+from strudel.queries.model import Model, model_of, structures_of
 from strudel.queries.probabilities import log_probabilities
 
 BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
@@ -25,7 +25,8 @@ def log_likelihood(model: Model, X: ArrayLike) -> FloatArray:
     Parameters
     ----------
     model : Circuit, Mixture or fitted estimator
-        Rows pass a deterministic circuit by its flows, and all components of a mixture by one flow;
+        Rows pass a deterministic circuit by its flows, and components of a mixture that share a
+        structure by one flow;
         any other smooth and decomposable circuit is evaluated.
     X : array-like of shape (n_rows, n_vars)
         0 and 1.
@@ -42,10 +43,10 @@ def log_likelihood(model: Model, X: ArrayLike) -> FloatArray:
     array([-3.9528])
     """
     model = model_of(model)
-    structure = structure_of(model)
-    if not (structure.is_smooth and structure.is_decomposable):
-        check_smooth(structure, "log_likelihood")
-        check_decomposable(structure, "log_likelihood")
+    for structure in structures_of(model):
+        if not (structure.is_smooth and structure.is_decomposable):
+            check_smooth(structure, "log_likelihood")
+            check_decomposable(structure, "log_likelihood")
     table, _ = check_binary(X, n_vars=model.n_vars, feature_names=model.feature_names)
     try:
         return _log_likelihood_by_flows(model, table)
@@ -56,7 +57,7 @@ def log_likelihood(model: Model, X: ArrayLike) -> FloatArray:
 def _log_likelihood_by_flows(model: Model, table: ByteArray) -> FloatArray:
     """The sum of the log-parameters on the way of each row; refuses where there are two ways."""
     if isinstance(model, Mixture):
-        return SharedFlows(model).log_likelihood(table)
+        return MixtureFlows(model).log_likelihood(table)
     log_p = np.empty(len(table))
     block = max(512, BLOCK_CELLS // model.n_vars)
     for start in range(0, len(table), block):

@@ -1,6 +1,6 @@
 """Likelihood of complete rows under all components of a mixture: one flow serves them all.
 
-In:  a `Mixture` on a deterministic structure, and fully observed rows.
+In:  a `Mixture` of deterministic components, and fully observed rows.
 Out: log-likelihoods per row, or per row and component; the posterior of the components.
 
 A row takes one edge at every vtree node, whatever the parameters are (equation 1 of the paper), so
@@ -23,7 +23,12 @@ from strudel.circuits.properties import check_in_normal_form
 from strudel.data.bits import pack_columns
 from strudel.data.validation import check_evidence
 from strudel.errors import CircuitPropertyError
-from strudel.queries.components import component_log_probabilities, posterior, rows_at_a_time
+from strudel.queries.components import (
+    component_log_probabilities,
+    log_mean,
+    posterior,
+    rows_at_a_time,
+)
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import UNKNOWN, encode
@@ -81,14 +86,38 @@ def _component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
     """Log-probabilities `(n_rows, n_components)`, by flows where every row is complete."""
     if not np.any(codes == UNKNOWN):
         try:
-            return SharedFlows(mixture).component_logs(codes)
+            return MixtureFlows(mixture).component_logs(codes)
         except CircuitPropertyError:  # not deterministic, or not in normal form
             pass
     return component_log_probabilities(mixture, codes, "responsibilities")
 
 
+class MixtureFlows:
+    """The likelihoods of a mixture by flows: one per structure and row."""
+
+    def __init__(self, mixture: Mixture) -> None:
+        self.mixture = mixture
+        self._parts = [SharedFlows(part) for part in mixture.parts()]
+
+    def component_logs(self, rows: ByteArray) -> FloatArray:
+        """Log-likelihoods `(n_rows, n_components)`, without the weights of the components."""
+        parts = [part.component_logs(rows) for part in self._parts]
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+    def log_likelihood(self, rows: ByteArray) -> FloatArray:
+        """Log-likelihoods `(n_rows,)` under the mixture."""
+        if len(self._parts) == 1:
+            return self._parts[0].log_likelihood(rows)
+        total = np.empty(len(rows))
+        block = rows_at_a_time(self.mixture)
+        for start in range(0, len(rows), block):
+            part = slice(start, start + block)
+            total[part] = log_mean(self.mixture, self.component_logs(rows[part]))
+        return total
+
+
 class SharedFlows:
-    """The likelihoods of a mixture by flows."""
+    """The likelihoods of a mixture on one structure."""
 
     def __init__(self, mixture: Mixture) -> None:
         self.mixture = mixture

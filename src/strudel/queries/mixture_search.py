@@ -23,7 +23,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.queries.best_states import k_best_states
 from strudel.queries.completions import best_of_components, best_values
 from strudel.queries.mixture_bounds import MixtureBounds, RelaxedBounds
-from strudel.queries.mixture_likelihood import SharedFlows
+from strudel.queries.mixture_likelihood import MixtureFlows
 from strudel.queries.passes import UNKNOWN
 from strudel.queries.probabilities import log_probabilities
 
@@ -48,8 +48,8 @@ class MixtureSearch:
         self._started = time.perf_counter()
         self._mixture, self._codes, self._n_wanted = mixture, codes, n_wanted
         self._open_vars = np.flatnonzero(codes == UNKNOWN)
-        is_deterministic = mixture.structure.is_deterministic
-        self._flows = SharedFlows(mixture) if is_deterministic else None
+        is_deterministic = mixture.has_deterministic_components
+        self._flows = MixtureFlows(mixture) if is_deterministic else None
         self._seen: set[bytes] = set()  # states that were scored
         self._best: list[tuple[float, bytes]] = []  # a heap: the last of the wanted comes first
         self._heap: list[Assignment] = []

@@ -52,3 +52,8 @@ def circuit_of(model: Any) -> Circuit:
 def structure_of(model: Model) -> Circuit:
     """The circuit itself, or the structure that all components share."""
     return model.structure if isinstance(model, Mixture) else model
+
+
+def structures_of(model: Model) -> list[Circuit]:
+    """The circuit itself, or all structures that components have."""
+    return [part.structure for part in model.parts()] if isinstance(model, Mixture) else [model]

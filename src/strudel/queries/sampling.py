@@ -6,7 +6,7 @@ same evidence and component share a pass.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from strudel.queries.arguments import given_rows
 from strudel.queries.components import component_log_probabilities, log_mean, posterior
 from strudel.queries.conditional import conditional_parameters, parameters_in_logs
 from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import Model, model_of, structure_of
+from strudel.queries.model import Model, model_of, structures_of
 from strudel.queries.passes import (
     LANES,
     Plan,
@@ -107,16 +107,16 @@ def _draw(
     """Rows of shape (n_evidence, n, n_vars)."""
     if not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n must be a whole number of rows, zero or more, but is {n!r}.")
-    structure = structure_of(model)
-    if not (structure.is_smooth and structure.is_in_normal_form):
-        check_smooth(structure, query)
-        check_in_normal_form(structure, query)
+    for structure in structures_of(model):
+        if not (structure.is_smooth and structure.is_in_normal_form):
+            check_smooth(structure, query)
+            check_in_normal_form(structure, query)
     codes, rng = encode(evidence), np.random.default_rng(rng)
     if isinstance(model, Mixture) and n > 0:
         rows = _draw_of_mixture(model, codes, int(n), rng, query)
     else:
         raise_if_impossible(log_probabilities(model, evidence, query))
-        rows = _draw_of_circuit(structure, codes, int(n), rng, query)
+        rows = _draw_of_circuit(structures_of(model)[0], codes, int(n), rng, query)
     return rows.reshape(len(evidence), n, model.n_vars)
 
 
@@ -270,12 +270,10 @@ def _draw_of_mixture(
     mixture: Mixture, codes: AnyArray, n: int, rng: np.random.Generator, query: str
 ) -> ByteArray:
     """Rows of shape (n_evidence * n, n_vars)."""
-    circuit, k = mixture.structure, mixture.n_components
-    layout, n_vtree = plan(circuit), circuit.vtree.n_nodes
-    with np.errstate(over="ignore"):  # such components are walked in logs
-        component_theta = np.ascontiguousarray(np.exp(mixture.edge_log_theta.T))
-    is_moderate = are_moderate(mixture.edge_log_theta)
-    out = np.empty((len(codes) * n, circuit.n_vars), dtype=np.uint8)
+    k, n_vtree = mixture.n_components, mixture.vtree.n_nodes
+    parts = [_Walkers.of(part) for part in mixture.parts()]
+    first = np.cumsum([0, *(part.mixture.n_components for part in parts)])
+    out = np.empty((len(codes) * n, mixture.n_vars), dtype=np.uint8)
     block = max(PIECE, BLOCK_NUMBERS // (n_vtree + k))
     for start in range(0, len(out), block):
         stop = min(start + block, len(out))
@@ -287,9 +285,42 @@ def _draw_of_mixture(
         weight = posterior(mixture, log_p)
         component = _choose(weight, row - row[0], numbers[:, -1])
         order = np.lexsort((row, component))
+        stops = np.searchsorted(component[order], first)
+        for i, part in enumerate(parts):
+            own = order[stops[i] : stops[i + 1]]
+            if len(own):
+                part.walk(codes, row, component - first[i], own, numbers, out[start:stop])
+    return out
+
+
+class _Walkers(NamedTuple):
+    """The components on one structure, ready for walks of samples."""
+
+    mixture: Mixture
+    layout: Plan
+    component_theta: FloatArray  # (n_components, n_edges)
+    is_moderate: AnyArray
+
+    @classmethod
+    def of(cls, mixture: Mixture) -> _Walkers:
+        with np.errstate(over="ignore"):  # such components are walked in logs
+            theta = np.ascontiguousarray(np.exp(mixture.edge_log_theta.T))
+        return cls(mixture, plan(mixture.structure), theta, are_moderate(mixture.edge_log_theta))
+
+    def walk(
+        self,
+        codes: AnyArray,
+        row: AnyArray,
+        component: AnyArray,
+        order: AnyArray,
+        numbers: FloatArray,
+        out: ByteArray,
+    ) -> None:
+        """Fill the samples `order` of `out`, sorted by component and row of evidence."""
+        circuit = self.mixture.structure
         piece_start, piece_stop = _groups(component[order] * len(codes) + row[order])
         first = order[piece_start]  # a sample of each piece
-        is_lost = ~is_moderate[component[first]]  # these are not walked at all
+        is_lost = ~self.is_moderate[component[first]]  # these are not walked at all
         _walk_component_pieces(
             codes[row[first]],
             component[first],
@@ -297,20 +328,19 @@ def _draw_of_mixture(
             piece_stop,
             order,
             numbers,
-            layout,
+            self.layout,
             circuit.root,
-            component_theta,
-            out[start:stop],
+            self.component_theta,
+            out,
             is_lost,
         )
         for piece in np.flatnonzero(is_lost):
             own = order[piece_start[piece] : piece_stop[piece]]
-            log_theta = mixture.edge_log_theta[:, component[first[piece]]]
+            log_theta = self.mixture.edge_log_theta[:, component[first[piece]]]
             theta = parameters_in_logs(circuit, log_theta, codes[row[first[piece]]])
             rows = np.empty((len(own), circuit.n_vars), dtype=np.uint8)
-            _walk_given_parameters(numbers[own], layout, circuit.root, theta, rows)
-            out[start + own] = rows
-    return out
+            _walk_given_parameters(numbers[own], self.layout, circuit.root, theta, rows)
+            out[own] = rows
 
 
 def _choose(weight: FloatArray, row: AnyArray, number: FloatArray) -> AnyArray:

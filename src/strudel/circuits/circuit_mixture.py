@@ -1,0 +1,283 @@
+"""Mixtures whose components own their structure: any circuits on one vtree, with weights.
+
+In:  circuits in normal form on one vtree, and the logs of their weights.
+Out: `CircuitMixture`, a `Mixture` that answers every query.
+
+What is asked of each component on its own (likelihoods, marginals, samples) is asked of its own
+circuit. What needs all of them together gets the union: all sums side by side under one root, and
+for every component a column of parameters that is zero on the edges of the others. The union is
+made on first use, with a table of all edges times all components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from strudel._types import NONE, FloatArray, IntArray
+from strudel.circuits.builder import assemble
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture, why_not_weights
+from strudel.circuits.properties import check_in_normal_form
+from strudel.circuits.scopes import reached_nodes
+from strudel.trees.vtree import Vtree
+
+
+class CircuitMixture(Mixture):
+    """A weighted mixture of circuits on one vtree, each with a structure of its own.
+
+    Parameters
+    ----------
+    circuits : sequence of Circuit
+        The components, in normal form on one vtree. Sums that nothing leads to are dropped.
+    log_weight : array-like of shape (n_components,), optional
+        Natural logs of the weights, which add up to one; all alike by default.
+
+    Attributes
+    ----------
+    circuits : tuple of Circuit
+    structure : Circuit
+        The union of the components, made on first use. It is not deterministic, even if every
+        component is: see `has_deterministic_components`.
+    edge_log_theta : ndarray of shape (n_edges, n_components)
+        The parameters of the components on the union, -inf on the edges of others.
+
+    Examples
+    --------
+    >>> from strudel import compile_factorized, figure_1_circuit, log_likelihood
+    >>> circuit = figure_1_circuit()
+    >>> other = compile_factorized(circuit.vtree).with_names(circuit.feature_names)
+    >>> mixture = CircuitMixture([circuit, other], np.log([0.25, 0.75]))
+    >>> mixture
+    CircuitMixture(n_components=2, n_vars=4, n_nodes=23, n_edges=27)
+    >>> np.exp(log_likelihood(mixture, [[1, 0, 1, 0]])).round(4)
+    array([0.0517])
+    """
+
+    circuits: tuple[Circuit, ...]
+
+    def __init__(self, circuits: Sequence[Circuit], log_weight: ArrayLike | None = None) -> None:
+        circuits = tuple(circuits)
+        if log_weight is None and circuits:
+            log_weight = np.full(len(circuits), -np.log(len(circuits)))
+        weight = np.array(log_weight, dtype=np.float64)
+        problem = _why_not_together(circuits) or why_not_weights(weight)
+        if problem is None and len(weight) != len(circuits):
+            problem = f"there are {len(circuits)} circuits and {len(weight)} weights"
+        if problem is not None:
+            raise ValueError(f"These circuits are not a mixture: {problem}.")
+        weight.flags.writeable = False
+        # All others are made when they are needed; the class is frozen.
+        object.__setattr__(self, "circuits", tuple(_without_idle_sums(part) for part in circuits))
+        object.__setattr__(self, "log_weight", weight)
+
+    @property
+    def vtree(self) -> Vtree:
+        """The vtree of all components."""
+        return self.circuits[0].vtree
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """One name per variable, if they have names."""
+        return self.circuits[0].feature_names
+
+    @property
+    def n_vars(self) -> int:
+        """Number of variables."""
+        return self.circuits[0].n_vars
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of the union: literals and the root count once."""
+        n_literals = 2 * self.n_vars
+        return n_literals + 1 + sum(max(part.root - n_literals, 0) for part in self.circuits)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges of all components."""
+        return sum(max(part.n_edges, 1) for part in self.circuits)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters of all components, and their weights if there are several."""
+        k = self.n_components
+        return sum(part.n_parameters for part in self.circuits) + (k if k > 1 else 0)
+
+    @property
+    def has_deterministic_components(self) -> bool:
+        """Whether every component is deterministic."""
+        return all(part.is_deterministic for part in self.circuits)
+
+    @cached_property
+    def structure(self) -> Circuit:
+        """All components side by side under one root."""
+        return self._union.circuit
+
+    @cached_property
+    def edge_log_theta(self) -> FloatArray:
+        """The parameters of the components on the union."""
+        union = self._union
+        log_theta = np.full((union.circuit.n_edges, self.n_components), -np.inf)
+        edges = np.arange(union.circuit.n_edges)
+        log_theta[edges, union.edge_component] = union.circuit.edge_log_theta
+        log_theta.flags.writeable = False
+        return log_theta
+
+    @cached_property
+    def _union(self) -> _Union:
+        return _union(self.circuits)
+
+    @cached_property
+    def _parts(self) -> list[Mixture]:
+        return [
+            Mixture(part, np.array(part.edge_log_theta)[:, np.newaxis], np.zeros(1))
+            for part in self.circuits
+        ]
+
+    def parts(self) -> list[Mixture]:
+        """One mixture of one component for each."""
+        return self._parts
+
+    def component(self, c: int) -> Circuit:
+        """Component number `c`, with its own structure."""
+        return self.circuits[c]
+
+    def components(self) -> list[Circuit]:
+        """All components, on the same vtree."""
+        return list(self.circuits)
+
+    @cached_property
+    def _as_circuit(self) -> Circuit:
+        circuit = self.structure
+        is_root = circuit.edge_parent == circuit.root
+        log_weight = self.log_weight[self._union.edge_component]
+        return circuit.with_parameters(circuit.edge_log_theta + np.where(is_root, log_weight, 0.0))
+
+    def with_names(self, feature_names: tuple[str, ...] | None) -> CircuitMixture:
+        """The same mixture with other feature names."""
+        named = [part.with_names(feature_names) for part in self.circuits]
+        return CircuitMixture(named, self.log_weight)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by making the mixture anew."""
+        return CircuitMixture, (self.circuits, self.log_weight)
+
+    def __repr__(self) -> str:
+        return (
+            f"CircuitMixture(n_components={self.n_components}, n_vars={self.n_vars}, "
+            f"n_nodes={self.n_nodes}, n_edges={self.n_edges})"
+        )
+
+
+def _why_not_together(circuits: tuple[Circuit, ...]) -> str | None:
+    if not circuits:
+        return "there must be at least one"
+    first = circuits[0]
+    for c, part in enumerate(circuits):
+        if part.vtree is not first.vtree and part.vtree != first.vtree:
+            return f"components 0 and {c} are not on one vtree"
+        if part.feature_names != first.feature_names:
+            return f"components 0 and {c} name their variables differently"
+        if not part.is_in_normal_form:
+            check_in_normal_form(part, "CircuitMixture")
+    return None
+
+
+def _without_idle_sums(circuit: Circuit) -> Circuit:
+    """The circuit, or one without the sums that its root does not reach."""
+    if reached_nodes(circuit)[2 * circuit.n_vars :].all():
+        return circuit
+    return assemble(
+        circuit.vtree,
+        circuit.node_vtree,
+        circuit.edge_parent,
+        circuit.edge_left,
+        circuit.edge_right,
+        circuit.edge_log_theta,
+        root=circuit.root,
+        feature_names=circuit.feature_names,
+    )
+
+
+class _Union(NamedTuple):
+    """Circuits side by side under one root."""
+
+    circuit: Circuit  # every edge has the parameter of its own component
+    edge_component: IntArray  # (n_edges,)
+
+
+def _union(circuits: tuple[Circuit, ...]) -> _Union:
+    vtree, n_literals = circuits[0].vtree, 2 * circuits[0].n_vars
+    root = n_literals + sum(max(part.root - n_literals, 0) for part in circuits)
+    node_vtree = [circuits[0].node_vtree[:n_literals]]
+    edges: list[Any] = []  # parent, left, right, component
+    log_theta: list[FloatArray] = []
+    n_before = 0  # sums of the components before
+    for c, part in enumerate(circuits):
+        if part.root < n_literals:  # a single variable that is known
+            columns: list[Any] = [[root], [part.root], [NONE], [c]]
+            log_theta.append(np.zeros(1))
+        else:
+            number = np.append(np.arange(part.n_nodes), NONE)  # NONE stays NONE
+            number[n_literals : part.root] += n_before
+            number[part.root] = root
+            parent, left, right = part.edge_parent, part.edge_left, part.edge_right
+            columns = [number[parent], number[left], number[right], np.full(part.n_edges, c)]
+            log_theta.append(part.edge_log_theta)
+            node_vtree.append(part.node_vtree[n_literals : part.root])
+            n_before += part.root - n_literals
+        edges.append(np.array(columns, dtype=np.int32))
+    node_vtree.append(np.array([vtree.root], dtype=np.int32))
+    parent, left, right, component = np.concatenate(edges, axis=1)
+    numbered = assemble(
+        vtree,
+        np.concatenate(node_vtree),
+        parent,
+        left,
+        right,
+        np.arange(len(parent), dtype=np.float64),  # says which edge each was
+        root=root,
+        feature_names=circuits[0].feature_names,
+    )
+    was = numbered.edge_log_theta.astype(np.int64)
+    return _Union(numbered.with_parameters(np.concatenate(log_theta)[was]), component[was])
+
+
+def average_circuits(mixtures: Sequence[CircuitMixture]) -> CircuitMixture:
+    """The even mixture of mixtures on one vtree: all their components side by side."""
+    log_share = -np.log(len(mixtures))
+    return CircuitMixture(
+        [part for mixture in mixtures for part in mixture.circuits],
+        np.concatenate([mixture.log_weight + log_share for mixture in mixtures]),
+    )
+
+
+def with_own_structures(mixture: Mixture) -> Mixture:
+    """The same mixture, each component with the edges that it takes and no others.
+
+    A component that is zero everywhere takes none; then the mixture stays as it is.
+    """
+    circuit = mixture.structure
+    at_root = mixture.edge_log_theta[circuit.edge_parent == circuit.root]
+    if not np.all(np.any(at_root > -np.inf, axis=0)):
+        return mixture
+    parts = []
+    for column in mixture.edge_log_theta.T:
+        edges = np.flatnonzero(column > -np.inf)
+        parts.append(
+            assemble(
+                circuit.vtree,
+                circuit.node_vtree,
+                circuit.edge_parent[edges],
+                circuit.edge_left[edges],
+                circuit.edge_right[edges],
+                column[edges],
+                root=circuit.root,
+                feature_names=circuit.feature_names,
+            )
+        )
+    return CircuitMixture(parts, mixture.log_weight)
