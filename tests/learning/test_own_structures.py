@@ -233,7 +233,7 @@ def test_a_first_circuit_is_where_all_begin(tables):
     train, valid, _ = (table[:60, :5] for table in tables)
     first = compile_factorized(balanced_vtree(5))
     mixture = fit_circuit_mixture(
-        train, 2, X_valid=valid, first=first, search=SearchOptions(max_splits=0), rng=0
+        train, 2, X_valid=valid, start=first, search=SearchOptions(max_splits=0), rng=0
     )
     for part in mixture.circuits:
         np.testing.assert_array_equal(part.edge_left, first.edge_left)

@@ -50,7 +50,7 @@ def fit_circuit_mixture(
     n_bags: int | None = None,
     rng: np.random.Generator | int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
-    first: Circuit | None = None,
+    start: Circuit | None = None,
 ) -> CircuitMixture:
     """Learn a mixture whose components share the vtree, but not the structure.
 
@@ -76,7 +76,7 @@ def fit_circuit_mixture(
         For the starts, the bags, and random scores.
     on_iteration : callable, optional
         Called with the history after every EM step, for progress.
-    first : Circuit, optional
+    start : Circuit, optional
         Where every component starts, instead of the circuit of `search.init`; see
         `learn_structure`.
 
@@ -101,7 +101,7 @@ def fit_circuit_mixture(
         n_bags=n_bags,
         rng=np.random.default_rng(rng),
         on_iteration=on_iteration,
-        first=first,
+        start=start,
     ).mixture
 
 
@@ -124,11 +124,11 @@ def learn_own_structures(
     n_bags: int | None,
     rng: np.random.Generator,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
-    first: Circuit | None = None,
+    start: Circuit | None = None,
 ) -> OwnStructures:
     """The same as `fit_circuit_mixture`, with all that the estimator tells."""
     started = time.perf_counter()
-    data = _Data.of(train, valid, search, options, first)
+    data = _Data.of(train, valid, search, options, start)
     n_runs = options.n_runs if n_bags is None else n_bags
     n_left = n_runs * options.n_restarts
     runs: list[_Run] = []
@@ -182,7 +182,7 @@ class _Data:
         valid: BitMatrix | None,
         search: SearchOptions,
         options: MixtureOptions,
-        first: Circuit | None,
+        start: Circuit | None,
     ) -> _Data:
         rows, _ = distinct_rows(train)
         if rows.n_rows == 0 or rows.n_vars == 0:
@@ -205,11 +205,11 @@ class _Data:
                 raise ValueError(
                     "pseudocount='auto' is chosen on validation rows, but there are none."
                 )
-        if first is None:
-            first = first_circuit(rows, search)
+        if start is None:
+            start = first_circuit(rows, search)
         else:
-            check_start(first, rows, valid_rows)
-        return cls(rows, valid_rows, first)
+            check_start(start, rows, valid_rows)
+        return cls(rows, valid_rows, start)
 
 
 @dataclass(frozen=True, eq=False)

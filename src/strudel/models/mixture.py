@@ -328,7 +328,7 @@ class StrudelMixture(DensityEstimator):
                 n_bags=n_bags,
                 rng=rows.rng,
                 on_iteration=lambda history: tell(f"{words}, {_last_step(history, rows)}"),
-                first=rows.start,
+                start=rows.start,
             )
             chosen = chosen_for(learned.mixture, learned.n_splits, k, rows)
             if is_choosing and n_bags is None:
