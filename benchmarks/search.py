@@ -38,8 +38,12 @@ def main() -> None:
     parser.add_argument("--search", nargs="+", choices=list(SEARCHES), default=["accurate"])
     parser.add_argument("--seconds", type=float, help="limit for each search")
     parser.add_argument("--halves", action="store_true", help="edges at equal likelihood instead")
+    parser.add_argument("--plot", help="draw likelihood against edges instead, and write it here")
     parser.add_argument("--out", help="write json here, after every dataset")
     args = parser.parse_args()
+    if args.plot:
+        draw(args.names or ["plants", "baudio", "dna"], args.plot)
+        return
     facts = read_facts()
     load_kernels(args.search)
     results = []
@@ -148,6 +152,33 @@ def compare_sizes(name: str) -> dict[str, Any]:
         flush=True,
     )
     return result
+
+
+CURVES: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "best first, splits only": {"search": "best_first", "clones": False},
+    "best first": {"search": "best_first"},
+    "best first, hierarchical smoothing": {"search": "best_first", "smoothing": "hierarchical"},
+}
+
+
+def draw(names: list[str], path: str) -> None:
+    """Validation likelihood against the number of edges, for the parts of the search."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(names), figsize=(4.2 * len(names), 3.4), squeeze=False)
+    for ax, name in zip(axes[0], names, strict=True):
+        data = load_dataset(name)
+        for label, options in CURVES.items():
+            model = Strudel(**options, patience=300, max_seconds=40.0, random_state=0)
+            history = model.fit(data.train, X_valid=data.valid).history_
+            ax.plot(history.n_edges, history.valid, label=label)
+        ax.set(title=name, xscale="log", xlabel="edges")
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_ylabel("mean validation log-likelihood")
+    axes[0, -1].legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
 
 
 def summarise_sizes(results: list[dict[str, Any]]) -> None:
