@@ -9,6 +9,8 @@ import oracle
 from sklearn_checks import positive
 from strudel import LogisticCircuit, Strudel, load, read, save, write
 
+pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
+
 PLAIN = {"alpha": 1.0, "n_splits": 2, "target_splits": 3, "validation_fraction": None}
 
 
@@ -30,7 +32,6 @@ class Thresholded(LogisticCircuit):
         return super()._output(positive(X))
 
 
-@pytest.mark.compiled
 @parametrize_with_checks([Thresholded(**PLAIN)])
 def test_scikit_learn_checks_on_thresholded_numbers(estimator, check):
     check(estimator)

@@ -29,6 +29,8 @@ from strudel import (
 )
 from strudel.models.flow_search import first_good
 
+pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
+
 PLAIN = {"alpha": 1.0, "n_splits": 2, "target_splits": 3, "validation_fraction": None}
 
 
@@ -63,7 +65,6 @@ class Thresholded(RegressionCircuit):
         return super().predict(positive(X))
 
 
-@pytest.mark.compiled
 @parametrize_with_checks([Thresholded(**PLAIN)])
 def test_scikit_learn_checks_on_thresholded_numbers(estimator, check):
     check(estimator)
@@ -268,7 +269,6 @@ def test_names_of_the_density_model_must_be_those_of_the_columns():
         RegressionCircuit(density).fit(pd.DataFrame(X, columns=list(names[::-1])), y)
 
 
-@pytest.mark.compiled
 def test_it_predicts_insurance_costs_as_well_as_the_authors_circuit(data_folder):
     data = np.load(data_folder / "expectation" / "insurance.npz")
     n_vars = int(data["n_vars"])

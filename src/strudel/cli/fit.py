@@ -45,12 +45,14 @@ class VariableScore(StrEnum):
 
     mutual_information = "mutual_information"
     random = "random"
+    gain = "gain"
 
 
 class Search(StrEnum):
     """How to search."""
 
     greedy = "greedy"
+    best_first = "best_first"
     beam = "beam"
     learnpsdd = "learnpsdd"
 
@@ -68,6 +70,21 @@ class OperationScore(StrEnum):
 
     per_edge = "per_edge"
     gain = "gain"
+
+
+class Preset(StrEnum):
+    """What options stand for that are not given."""
+
+    paper = "paper"
+    fast = "fast"
+    accurate = "accurate"
+
+
+class Smoothing(StrEnum):
+    """What parameters are drawn to."""
+
+    uniform = "uniform"
+    hierarchical = "hierarchical"
 
 
 class BeamSelection(StrEnum):
@@ -122,6 +139,13 @@ def fit(
     bags: Annotated[
         int | None, typer.Option(min=1, help="Mixtures, bagged_em: bootstrap samples; default 10.")
     ] = None,
+    preset: Annotated[
+        Preset,
+        typer.Option(
+            help="The paper's search, one of about two seconds, or the most accurate one within "
+            "four minutes; options that are given come first."
+        ),
+    ] = Preset.paper,
     patience: Annotated[
         int | None,
         typer.Option(
@@ -136,15 +160,19 @@ def fit(
         EdgeScore, typer.Option(help="Split the edge with most rows, or any.")
     ] = EdgeScore.flow,
     variable_score: Annotated[
-        VariableScore, typer.Option(help="Split on the variable that tells most, or any.")
+        VariableScore,
+        typer.Option(help="Split on the variable that tells most, any, or the one with most gain."),
     ] = VariableScore.mutual_information,
     search: Annotated[
         Search,
         typer.Option(
-            help="Keep the best split, or a beam of the best circuits, or the best of all splits "
-            "and clones as LearnPSDD does."
+            help="The next split by its score, the best of all splits and clones, a beam of the "
+            "best circuits, or LearnPSDD."
         ),
     ] = Search.greedy,
+    smoothing: Annotated[
+        Smoothing, typer.Option(help="Draw copies to equal parameters, or to their originals.")
+    ] = Smoothing.uniform,
     beam_width: Annotated[
         int | None, typer.Option(min=1, help="Beam: circuits that are kept; default 5.")
     ] = None,
@@ -176,7 +204,8 @@ def fit(
         typer.Option(
             metavar="NAME|FILE",
             help="How the circuit decomposes: chow_liu (default), bottom_up (default for "
-            "LearnPSDD), top_down, clusters, balanced, linear, random, or a .vtree file.",
+            "LearnPSDD), top_down, clusters, balanced, linear, random, auto to try several, or a "
+            ".vtree file.",
         ),
     ] = None,
     pseudocount: Annotated[
@@ -212,7 +241,7 @@ def fit(
     }
     beam = {"width": beam_width, "selection": beam_selection, "kl_threshold": beam_kl_threshold}
     learnpsdd = {"copies": copies, "copy_levels": copy_levels, "operation_score": operation_score}
-    options |= read_search(search, beam, learnpsdd, mixture is not None)
+    options |= read_search(search, preset, smoothing, beam, learnpsdd, mixture is not None)
     options |= {} if init is None else {"init": init.value}
     options |= {} if vtree is None else {"vtree": _read_vtree(vtree)}
     options |= {} if patience is None else {"patience": patience}
@@ -251,21 +280,32 @@ def fit(
 
 
 def read_search(
-    search: Search, beam: dict[str, Any], learnpsdd: dict[str, Any], is_mixture: bool
+    search: Search,
+    preset: Preset,
+    smoothing: Smoothing,
+    beam: dict[str, Any],
+    learnpsdd: dict[str, Any],
+    is_mixture: bool,
 ) -> dict[str, Any]:
     """Options of the estimator that say how to search, from those of the command."""
     given: dict[str, Any] = {}
-    for kind, prefix, options in ((Search.beam, "beam_", beam), (Search.learnpsdd, "", learnpsdd)):
-        mine = {prefix + name: value for name, value in options.items() if value is not None}
+    for kind, prefix, wishes in ((Search.beam, "beam_", beam), (Search.learnpsdd, "", learnpsdd)):
+        mine = {prefix + name: value for name, value in wishes.items() if value is not None}
         if mine and search is not kind:
             option = next(iter(mine)).replace("_", "-")
             raise InputError(f"--{option} goes with --search {kind}.")
         given |= {name: getattr(value, "value", value) for name, value in mine.items()}
     if is_mixture:
-        if search is not Search.greedy:
-            raise InputError(f"--search {search} is for single circuits, not for mixtures.")
+        for name, value, plain in (
+            ("search", search, Search.greedy),
+            ("preset", preset, Preset.paper),
+            ("smoothing", smoothing, Smoothing.uniform),
+        ):
+            if value is not plain:
+                raise InputError(f"--{name} {value} is for single circuits, not for mixtures.")
         return {}
-    return {"search": search.value} | given
+    options = {"search": search.value, "preset": preset.value, "smoothing": smoothing.value}
+    return options | given
 
 
 def default_output(data: str) -> Path:
@@ -283,7 +323,7 @@ def _read_vtree(text: str) -> Any:
     from strudel.trees.vtree import Vtree
     from strudel.trees.vtree_learning import VtreeMethod
 
-    if text in get_args(VtreeMethod):
+    if text in (*get_args(VtreeMethod), "auto"):
         return text
     if not Path(text).is_file():
         names = ", ".join(get_args(VtreeMethod))

@@ -26,7 +26,7 @@ def learn(options: dict[str, Any], parts: dict[str, Table], is_quiet: bool) -> S
 
     model = Strudel(**options)
     valid = parts.get("valid")
-    with FitProgress(model.patience, is_quiet) as progress:
+    with FitProgress(model._options()[0].patience, is_quiet) as progress:
         model._fit(
             parts["train"].X,
             None if valid is None else valid.X,
@@ -43,6 +43,8 @@ def log_likelihoods(model: Strudel, parts: dict[str, Table]) -> dict[str, float]
         "train": float(history.train[history.best]),
         "valid": float(history.valid[history.best]),
     }
+    if model._options()[1] is not None:  # the search has seen sampled rows, too
+        likelihood["train"] = float(model.score(parts["train"].X))
     if "test" in parts:
         likelihood["test"] = float(model.score(parts["test"].X))
     return likelihood

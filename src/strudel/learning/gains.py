@@ -20,6 +20,7 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import STAMP, Growth, rows_through
 
+MOST_PLACES = 64  # variables that are compared at all, the most balanced ones
 LONG = 2048  # rows of an edge beyond which its variables are first compared on a part of them
 SHORT_LIST = 12  # variables that are then compared on all rows
 N_PRICED = 3  # the best of them, for which the copied edges are counted, too
@@ -275,6 +276,7 @@ def _score_split(
     best_score, best_place = -np.inf, _places(mask)[0]
     gains = np.full(last - first, -np.inf)
     costs = np.ones(last - first)
+    _keep_balanced(g, rows, mask, first, gains, costs)
     if len(rows) > LONG:
         step = len(rows) // LONG
         _split_gains(
@@ -296,6 +298,32 @@ def _score_split(
             if score > best_score or (score == best_score and first + i < best_place):
                 best_score, best_place = score, first + i
     return best_score, best_place
+
+
+@kernel
+def _keep_balanced(
+    g: Growth,
+    rows: IntArray,
+    mask: WordArray,
+    first: int,
+    balance: FloatArray,
+    costs: FloatArray,
+) -> None:
+    """Of very many places keep those whose rarer value is most frequent; others gain little."""
+    n_places = 0
+    for word in mask:
+        n_places += popcount(word)
+    if n_places <= MOST_PLACES:
+        return
+    one = np.zeros(len(balance))
+    total = _count_ones(g, rows, mask, first, one)
+    for place in _places(mask):
+        balance[place - first] = min(one[place - first], total - one[place - first])
+    mask[:] = np.uint64(0)
+    for _ in range(MOST_PLACES):
+        i, _balance = _take_best(balance, costs)
+        mask[(first + i) // 64] |= np.uint64(1) << np.uint64((first + i) % 64)
+    balance[:] = -np.inf
 
 
 @kernel

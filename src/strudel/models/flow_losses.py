@@ -97,6 +97,10 @@ class LogLoss:
     def _solve_one(
         self, features: Any, target: Any, weight: FloatArray, alpha: float, tolerance: float
     ) -> LinearFit:
+        ones = float(weight @ target)
+        if not 0.0 < ones < weight.sum():  # a fold without the only row of a class
+            odds = (ones + 0.5) / (weight.sum() - ones + 0.5)
+            return LinearFit(np.zeros((features.shape[1], 1)), np.array([np.log(odds)]))
         model = LogisticRegression(C=1.0 / alpha, tol=tolerance, max_iter=2000)
         with warnings.catch_warnings():
             if tolerance == EXACT:  # beyond what lbfgs can always tell apart: then it has converged

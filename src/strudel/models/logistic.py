@@ -42,10 +42,10 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
     --------
     >>> import numpy as np
     >>> from strudel import LogisticCircuit
-    >>> X = np.random.default_rng(0).integers(0, 2, size=(400, 6))
-    >>> y = np.where(X[:, 0] & ~X[:, 1] & 1, "yes", "no")
-    >>> model = LogisticCircuit(random_state=0).fit(X, y)
-    >>> model.predict([[1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]])
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(60, 3))
+    >>> y = np.where(X[:, 0] > X[:, 1], "yes", "no")
+    >>> model = LogisticCircuit(alpha=0.1, n_splits=0, target_splits=4, validation_fraction=None)
+    >>> model.fit(X, y).predict([[1, 0, 0], [1, 1, 0]])
     array(['yes', 'no'], dtype='<U3')
     """
 

@@ -61,11 +61,11 @@ class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
     --------
     >>> import numpy as np
     >>> from strudel import RegressionCircuit
-    >>> X = np.random.default_rng(0).integers(0, 2, size=(400, 6))
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(60, 3))
     >>> y = 3.0 * X[:, 0] - X[:, 1] * X[:, 2]
-    >>> model = RegressionCircuit(random_state=0).fit(X, y)
-    >>> round(model.score(X, y), 2)
-    1.0
+    >>> model = RegressionCircuit(alpha=0.1, n_splits=0, target_splits=4, validation_fraction=None)
+    >>> bool(model.fit(X, y).score(X, y) > 0.95)
+    True
     >>> model.predictor_.vtree == model.density_.vtree
     True
     """

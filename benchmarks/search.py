@@ -1,0 +1,162 @@
+"""All searches on all datasets: likelihood, size and seconds of single circuits.
+
+python benchmarks/search.py [nltcs plants ...] [--search accurate ...] [--out results.json]
+
+`records.csv` holds the best published test likelihoods of deterministic structured-decomposable
+circuits, with their methods, and those of selective SPNs, which are not structured-decomposable.
+Validation rows decide everything. `--halves` compares sizes at equal validation likelihood.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import machine
+import numpy as np
+
+from strudel import Strudel, load_dataset
+
+SEARCHES: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "gain": {"variable_score": "gain"},
+    "beam": {"search": "beam", "beam_width": 3, "max_seconds": 120.0},
+    "learnpsdd": {"search": "learnpsdd", "max_seconds": 240.0},
+    "best_first": {"search": "best_first", "smoothing": "hierarchical", "max_seconds": 60.0},
+    "fast": {"preset": "fast"},
+    "accurate": {"preset": "accurate"},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--search", nargs="+", choices=list(SEARCHES), default=["accurate"])
+    parser.add_argument("--seconds", type=float, help="limit for each search")
+    parser.add_argument("--halves", action="store_true", help="edges at equal likelihood instead")
+    parser.add_argument("--out", help="write json here, after every dataset")
+    args = parser.parse_args()
+    facts = read_facts()
+    load_kernels(args.search)
+    results = []
+    for name in args.names or list(facts):
+        if args.halves:
+            results.append(compare_sizes(name))
+        else:
+            for search in args.search:
+                results.append(learn(name, search, facts[name], args.seconds))
+        machine.write(args.out, results)
+    if len(results) > 1:
+        summarise_sizes(results) if args.halves else summarise(results, args.search)
+
+
+def read_facts() -> dict[str, dict[str, float]]:
+    """What was published, by dataset."""
+    folder = Path(__file__).parent
+    facts: dict[str, dict[str, float]] = {}
+    for file in ("paper.csv", "records.csv"):
+        with (folder / file).open() as lines:
+            for row in csv.DictReader(lines):
+                for name, value in row.items():
+                    if name.endswith(("_ll", "_seconds")):
+                        facts.setdefault(row["dataset"], {})[name] = float(value)
+    return facts
+
+
+def load_kernels(searches: list[str]) -> None:
+    """Learn something small, so that the first dataset does not pay for the compiler."""
+    digits = load_dataset("digits")
+    for search in {*searches, "best_first"}:
+        options = SEARCHES[search] | {"max_splits": 3, "max_seconds": 600.0, "random_state": 0}
+        Strudel(**options).fit(digits.train[:200, :12], X_valid=digits.valid[:, :12])
+
+
+def learn(name: str, search: str, facts: dict[str, float], seconds: float | None) -> dict[str, Any]:
+    data = load_dataset(name)
+    options = SEARCHES[search] | ({} if seconds is None else {"max_seconds": seconds})
+    start = time.perf_counter()
+    model = Strudel(**options, random_state=0).fit(data.train, X_valid=data.valid)
+    taken = time.perf_counter() - start
+    history = model.history_
+    result: dict[str, Any] = {
+        "dataset": name,
+        "search": search,
+        "seconds": taken,
+        "operations": int(history.best),
+        "edges": model.circuit_.n_edges,
+        "parameters": model.circuit_.n_parameters,
+        "valid": float(history.valid[history.best]),
+        "test": model.score(data.test),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10,
+        "stopped_because": history.stopped_because,
+        **facts,
+    }
+    print(
+        "{dataset:11s} {search:10s} {seconds:6.1f} s {edges:8,d} edges  valid {valid:9.3f}  "
+        "test {test:9.3f}   Strudel {strudel_ll:8.2f}  LearnPSDD {learnpsdd_ll:8.2f}  "
+        "record {record_ll:8.2f}  selSPN {selspn_ll:8.2f}".format(**result),
+        flush=True,
+    )
+    return result
+
+
+def summarise(results: list[dict[str, Any]], searches: list[str]) -> None:
+    for search in searches:
+        rows = [r for r in results if r["search"] == search]
+        columns = {
+            "the paper's Strudel and LearnPSDD": ("strudel_ll", "learnpsdd_ll"),
+            "the record": ("record_ll",),
+            "selSPN": ("selspn_ll",),
+        }
+        counts = ", ".join(
+            f"{sum(all(r['test'] > r[c] for c in names) for r in rows)} than {words}"
+            for words, names in columns.items()
+        )
+        near = sum(r["test"] >= 1.02 * r["learnpsdd_ll"] for r in rows)
+        faster = sum(
+            r["test"] >= 1.02 * r["learnpsdd_ll"] and r["learnpsdd_seconds"] > 100 * r["seconds"]
+            for r in rows
+        )
+        total, most = sum(r["seconds"] for r in rows), max(r["seconds"] for r in rows)
+        print(f"{search}, {len(rows)} datasets: better {counts}; {total:.0f} s, at most {most:.0f}")
+        print(f"  within 2 % of LearnPSDD or better: {near}, and 100 times as fast: {faster}")
+
+
+def compare_sizes(name: str) -> dict[str, Any]:
+    """Edges of best-first search when it reaches the greedy search's best validation likelihood."""
+    data = load_dataset(name)
+    greedy = Strudel(random_state=0).fit(data.train, X_valid=data.valid).history_
+    best = Strudel(search="best_first", patience=500, max_seconds=60.0, random_state=0)
+    found = best.fit(data.train, X_valid=data.valid).history_
+    goal = greedy.valid[greedy.best]
+    reached = np.flatnonzero(found.valid >= goal)
+    result = {
+        "dataset": name,
+        "valid": float(goal),
+        "greedy_edges": int(greedy.n_edges[greedy.best]),
+        "best_first_edges": int(found.n_edges[reached[0]]) if len(reached) else None,
+    }
+    print(
+        "{dataset:11s} valid {valid:9.3f}  greedy {greedy_edges:8,d} edges  best first ".format(
+            **result
+        )
+        + ("never" if not len(reached) else f"{result['best_first_edges']:8,d} edges"),
+        flush=True,
+    )
+    return result
+
+
+def summarise_sizes(results: list[dict[str, Any]]) -> None:
+    n_half = sum(
+        r["best_first_edges"] is not None and 2 * r["best_first_edges"] <= r["greedy_edges"]
+        for r in results
+    )
+    print(f"at most half the edges on {n_half} of {len(results)} datasets")
+
+
+if __name__ == "__main__":
+    main()
