@@ -268,7 +268,7 @@ def test_without_validation_rows_the_last_circuit_is_returned():
     rows = clusters(12, n_rows=100, n_vars=5)
     options = SearchOptions(search="best_first", smoothing="hierarchical", max_splits=4)
     grew = grow(rows, None, search=options)
-    circuit, history = grew.best(options)
+    circuit, history = grew.best()
     assert history.best == len(grew.operations)
     assert circuit.n_edges == grew.growing.n_edges
 

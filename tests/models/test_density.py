@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import strudel
 from sklearn_checks import NEEDS_BINARY, positive
 from strudel import Strudel
-from strudel.learning import structure
+from strudel.learning import run
 from strudel.models.density import InterruptedWarning
 
 
@@ -168,8 +168,8 @@ def test_an_interrupt_warns_and_keeps_the_best(monkeypatch):
             raise KeyboardInterrupt
         return original(growing, *args)
 
-    original = structure.pick_edge
-    monkeypatch.setattr(structure, "pick_edge", interrupted)
+    original = run.pick_edge
+    monkeypatch.setattr(run, "pick_edge", interrupted)
     with pytest.warns(InterruptedWarning, match="after 5 splits"):
         model = Strudel(random_state=0).fit(clusters(0))
     assert model.history_.stopped_because == "interrupted"

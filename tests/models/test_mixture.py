@@ -11,7 +11,7 @@ from sklearn_checks import NEEDS_BINARY, positive
 from strudel import Strudel, StrudelMixture
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
-from strudel.learning import em, mixture_search, own_steps, structure
+from strudel.learning import em, mixture_search, own_steps, run
 from strudel.learning.own_structures import learn_own_structures
 from strudel.learning.parameters import fit_parameters
 from strudel.models import mixture as module
@@ -361,7 +361,7 @@ def interrupt(monkeypatch, owner, name, call):
 
 @pytest.mark.parametrize("params", [{}, {"n_components": "auto"}, {"n_splits": 30}])
 def test_an_interrupt_of_the_structure_search_keeps_the_circuit(monkeypatch, params):
-    interrupt(monkeypatch, structure, "pick_edge", 6)
+    interrupt(monkeypatch, run, "pick_edge", 6)
     with pytest.warns(InterruptedWarning, match="best mixture so far"):
         model = StrudelMixture(random_state=0, **params).fit(clusters(0))
     assert model.mixture_.n_components == model.chosen_["n_components"] == 1

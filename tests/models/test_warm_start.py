@@ -106,7 +106,7 @@ def test_a_circuit_from_a_file_is_continued(ending, tmp_path):
     model.circuit_, model.n_features_in_ = loaded, 8
     fit(model)
     assert len(model.history_) == 5
-    expected, history = learn_structure(TRAIN, VALID, search=model._options(), start=learned)
+    expected, history = learn_structure(TRAIN, VALID, search=model._options()[0], start=learned)
     assert model.score(VALID) == pytest.approx(history.valid[history.best])
     assert model.circuit_.n_edges == expected.n_edges
 

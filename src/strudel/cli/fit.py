@@ -55,6 +55,7 @@ class Search(StrEnum):
     best_first = "best_first"
     beam = "beam"
     learnpsdd = "learnpsdd"
+    auto = "auto"
 
 
 class Copies(StrEnum):

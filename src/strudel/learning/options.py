@@ -11,7 +11,7 @@ from strudel.trees.vtree_learning import VtreeMethod, check_method
 
 EdgeScore = Literal["flow", "random"]
 VariableScore = Literal["mutual_information", "random", "gain"]
-Search = Literal["greedy", "best_first", "beam", "learnpsdd"]
+Search = Literal["greedy", "best_first", "beam", "learnpsdd", "auto"]
 Copies = Literal["minimal", "depth", "complete"]
 OperationScore = Literal["per_edge", "gain", "heuristic"]
 Sides = Literal["left", "both"]
@@ -60,12 +60,14 @@ class SearchOptions:
     tie_rule : {"root_first", "depth_first"}
         Which of several edges with equally many rows to split: the one nearest the root, or the one
         a depth-first walk leaves first, as the authors' released code does.
-    search : {"greedy", "best_first", "beam", "learnpsdd"}
+    search : {"greedy", "best_first", "beam", "learnpsdd", "auto"}
         Take the split that `edge_score` and `variable_score` choose; or, of all splits and clones,
         the one that gains most training likelihood per new parameter; or keep the `beam_width` best
         circuits after every step, each split at its `beam_width` best-scored edges; or, as
         LearnPSDD does, the best of all splits and clones with deeper copies. A clone of LearnPSDD
-        copies a sum for one to three of the edges that lead to it.
+        copies a sum for one to three of the edges that lead to it. "auto" lets best-first search
+        and LearnPSDD run side by side on several vtrees, and goes on with the best one on the
+        validation rows.
     clones : bool
         Whether best-first search and LearnPSDD may also give edges their own copy of a sum that
         they share with others.
@@ -121,6 +123,8 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         is_learnpsdd = self.search == "learnpsdd"
+        if self.search == "auto" and self.vtree is None:
+            object.__setattr__(self, "vtree", "auto")
         for name, value in (
             ("init", "independent" if is_learnpsdd else "chow_liu"),
             ("vtree", "bottom_up" if is_learnpsdd else "chow_liu"),

@@ -20,8 +20,8 @@ from strudel.learning.learnpsdd import LearnPsdd, copied_levels
 from strudel.learning.operations import Operation, apply
 from strudel.learning.options import SearchOptions
 
-ROUNDS = (100, 400)  # operations after which the worse half of the runs ends
-SHARE = 0.08  # of the time that one run may take in a round
+ROUNDS = (150, 500, 1500)  # operations after which the worse half of the runs ends
+SHARE = 0.06  # of the time that one run may take in a round
 
 
 class Run:
@@ -89,22 +89,19 @@ class Run:
 
 
 def race(
-    makes: list[Callable[..., GrowingCircuit]],
+    runs: list[Run],
     search: SearchOptions,
-    rng: np.random.Generator,
-    started: float,
     on_split: Callable[[History], None] | None = None,
 ) -> Run:
-    """Let several starts run side by side; in every round the half that is better goes on.
+    """Let several runs go side by side; in every round the half that is better goes on.
 
     How likely the first circuit makes the rows does not tell which start is best; some hundred
     operations do.
     """
-    runs = [Run(make, search, rng, started) for make in makes]
     for n_operations in ROUNDS:
         for run in runs:
-            bound = search
-            if search.max_splits is None or n_operations < search.max_splits:
+            bound = run.search
+            if bound.max_splits is None or n_operations < bound.max_splits:
                 bound = replace(bound, max_splits=n_operations)
             if search.max_seconds is not None:
                 until = min(search.max_seconds, run.history.elapsed + SHARE * search.max_seconds)

@@ -27,7 +27,7 @@ from strudel.learning.beam import Divergence, grow_beam
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.history import History
 from strudel.learning.operations import Operation
-from strudel.learning.options import Init, SearchOptions
+from strudel.learning.options import Init, Search, SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.run import Run, race
 from strudel.learning.shrinkage import first_strength, shrink
@@ -38,15 +38,23 @@ from strudel.trees.vtree_learning import VtreeMethod, learn_vtree
 
 MERGE_BELOW = 0.5  # merge equal rows when that at least halves them
 
-# What vtree="auto" tries. Independent variables are a good start for few variables only.
-STARTS: tuple[tuple[VtreeMethod, Init], ...] = (
-    ("chow_liu", "chow_liu"),
-    ("bottom_up", "chow_liu"),
-    ("top_down", "chow_liu"),
-    ("clusters", "chow_liu"),
-    ("clusters", "independent"),
+# What vtree="auto" tries, and what search="auto" tries: search, vtree and first circuit.
+VTREES: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
+    (None, "chow_liu", "chow_liu"),
+    (None, "bottom_up", "chow_liu"),
+    (None, "top_down", "chow_liu"),
+    (None, "clusters", "chow_liu"),
+    (None, "clusters", "independent"),
 )
-FEW_VARIABLES = 200
+STARTS: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
+    ("learnpsdd", "chow_liu", "chow_liu"),
+    ("learnpsdd", "bottom_up", "chow_liu"),
+    ("learnpsdd", "bottom_up", "independent"),
+    ("learnpsdd", "clusters", "chow_liu"),
+    ("best_first", "chow_liu", "chow_liu"),
+    ("best_first", "bottom_up", "chow_liu"),
+)
+FEW_VARIABLES = 200  # beyond, independent variables are no good start for splits alone
 
 
 def learn_structure(
@@ -110,10 +118,10 @@ def learn_structure(
         divergence=divergence,
     )
     try:
-        return grown.best(search)
+        return grown.best()
     except KeyboardInterrupt:  # the search is over: finish what it found
         grown.history.stopped_because = "interrupted"
-        return grown.best(search)
+        return grown.best()
 
 
 class Grown(NamedTuple):
@@ -124,9 +132,11 @@ class Grown(NamedTuple):
     history: History
     operations: list[Operation]
     make: Callable[..., GrowingCircuit]  # gives the growing circuit before the first of them
+    search: SearchOptions  # the one that won, if several were compared
 
-    def best(self, search: SearchOptions) -> tuple[Circuit, History]:
+    def best(self) -> tuple[Circuit, History]:
         """The best circuit with its parameters, and the history that led there."""
+        search = self.search
         if search.smoothing == "hierarchical":
             return shrink(self.make, self.operations, search.smoothing_strength, self.history)
         best = self.growing.snapshot(self.history.best)
@@ -155,7 +165,7 @@ def grow(
         check_start(start, train_bits, valid_bits)
     train_bits, valid_bits = _merged(train_bits), _merged(valid_bits)
 
-    starts = [start] if start is not None else first_circuits(train_bits, search, rng)
+    searches = [search] if start is not None else entrants(search, train_bits.n_vars)
 
     def make(first: Circuit, strength: float | None = first_strength(search)) -> GrowingCircuit:
         return GrowingCircuit(
@@ -163,33 +173,38 @@ def grow(
             train_bits,
             valid_bits,
             pseudocount=search.pseudocount,
-            copy_depth=1 if search.search == "learnpsdd" else search.copy_depth,
+            copy_depth=search.copy_depth if search.search in ("greedy", "beam") else 1,
             strength=strength,
         )
 
+    makes = [
+        partial(make, start or first_circuit(train_bits, entrant, rng)) for entrant in searches
+    ]
     if search.search == "beam":
-        make_first, history = partial(make, starts[0]), History(started)
-        growing, operations = grow_beam(make_first, search, rng, history, on_split, divergence)
-        return Grown(train_bits, growing, history, operations, make_first)
-    if search.vtree == "auto":
-        run = race([partial(make, first) for first in starts], search, rng, started, on_split)
-    else:
-        run = Run(partial(make, starts[0]), search, rng, started)
+        history = History(started)
+        growing, operations = grow_beam(makes[0], search, rng, history, on_split, divergence)
+        return Grown(train_bits, growing, history, operations, makes[0], search)
+    runs = [Run(one, entrant, rng, started) for one, entrant in zip(makes, searches, strict=True)]
+    run = race(runs, search, on_split) if len(runs) > 1 else runs[0]
     if run.history.stopped_because != "interrupted":
-        run.continue_until(search, on_split)
-    return Grown(train_bits, run.growing, run.history, run.operations, run.make)
+        run.continue_until(run.search, on_split)
+    return Grown(train_bits, run.growing, run.history, run.operations, run.make, run.search)
 
 
-def first_circuits(
-    train: BitMatrix, search: SearchOptions, rng: np.random.Generator
-) -> list[Circuit]:
-    """Where a search may start: one circuit, or several for vtree="auto"."""
-    if search.vtree != "auto":
-        return [first_circuit(train, search, rng)]
+def entrants(search: SearchOptions, n_vars: int) -> list[SearchOptions]:
+    """The searches to be compared, each with its start; one, unless something is "auto"."""
+    if search.search != "auto" and search.vtree != "auto":
+        return [search]
     return [
-        first_circuit(train, replace(search, vtree=method, init=init), rng)
-        for method, init in STARTS
-        if init == "chow_liu" or train.n_vars <= FEW_VARIABLES
+        replace(
+            search,
+            search=kind or search.search,
+            vtree=method if search.vtree == "auto" else search.vtree,
+            init=init,
+            split_sides="both" if kind == "learnpsdd" else search.split_sides,
+        )
+        for kind, method, init in (STARTS if search.search == "auto" else VTREES)
+        if kind == "learnpsdd" or init == "chow_liu" or n_vars <= FEW_VARIABLES
     ]
 
 
@@ -267,10 +282,11 @@ def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
             f"The validation rows have {valid.n_vars} columns, "
             f"but the training rows have {train.n_vars}."
         )
-    if search.vtree == "auto" and (valid.total_weight == 0.0 or search.search == "beam"):
+    is_race = "auto" in (search.search, search.vtree)
+    if is_race and (valid.total_weight == 0.0 or search.search == "beam"):
         raise ValueError(
-            "vtree='auto' compares vtrees on validation rows in a greedy or best-first search: "
-            "give validation rows and such a search, or name a vtree."
+            "search='auto' and vtree='auto' compare circuits on validation rows, not in a beam: "
+            "give such rows, or name a search and a vtree."
         )
     limits = (search.max_splits, search.max_edges, search.max_seconds)
     if valid.total_weight == 0.0 and all(limit is None for limit in limits):

@@ -36,7 +36,7 @@ class Strudel(DensityEstimator):
     variable_score : {"mutual_information", "random", "gain"}, default="mutual_information"
         On which variable: the one that tells most about the others (vMI), any, or the one with the
         largest gain of training likelihood per new parameter.
-    search : {"greedy", "best_first", "beam", "learnpsdd"}, default="greedy"
+    search : {"greedy", "best_first", "beam", "learnpsdd", "auto"}, default="greedy"
         Take the best-scored split at once, as Algorithm 2 of the paper does; or, of all splits and
         clones everywhere, the one with the largest gain per new parameter; or keep, after every
         step, the `beam_width` best of the circuits that come of splitting each at its `beam_width`

@@ -16,7 +16,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.learning.history import History
 from strudel.learning.options import SearchOptions
-from strudel.learning.structure import learn_structure
+from strudel.learning.structure import grow
 from strudel.models.base import LearningRows
 from strudel.models.mixture import StrudelMixture
 from strudel.queries.sampling import sample
@@ -30,7 +30,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_seconds": 2.0,
     },
     "accurate": {
-        "search": "best_first",
+        "search": "auto",
         "smoothing": "hierarchical",
         "vtree": "auto",
         "sampled_rows": "auto",
@@ -83,9 +83,8 @@ def learn_with_sampled_rows(
         seconds = None if total is None else share * total
         return replace(search, max_seconds=seconds, **changes)
 
-    circuit, history = learn_structure(
-        rows.train, rows.valid, search=bounded(REAL), rng=rows.rng, on_split=on_split
-    )
+    grown = grow(rows.train, rows.valid, search=bounded(REAL), rng=rows.rng, on_split=on_split)
+    circuit, history = grown.best()
     if history.stopped_because == "interrupted":
         return circuit, history
     try:
@@ -96,14 +95,11 @@ def learn_with_sampled_rows(
     left = 1.0
     if total is not None:  # fitting the parameters takes time, too
         left = max(LAST - (time.perf_counter() - started) / total, 0.01)
-    # The vtree that was best on the real rows; what the history counts goes on from there.
-    other, later = learn_structure(
-        more,
-        rows.valid,
-        search=bounded(left, vtree=circuit.vtree),
-        rng=rows.rng,
-        on_split=on_split,
-    )
+    # The search and the vtree that were best on the real rows.
+    again = replace(bounded(left), search=grown.search.search, split_sides=grown.search.split_sides)
+    again = replace(again, vtree=circuit.vtree, init=grown.search.init)
+    del grown  # its flows are as large as those to come
+    other, later = grow(more, rows.valid, search=again, rng=rows.rng, on_split=on_split).best()
     if later.stopped_because == "interrupted":
         history.stopped_because = "interrupted"
     if later.valid[later.best] <= history.valid[history.best]:
