@@ -21,7 +21,7 @@ from strudel.learning.operations import Operation, apply
 from strudel.learning.options import SearchOptions
 
 ROUNDS = (150, 500, 1500)  # operations after which the worse half of the runs ends
-SHARE = 0.06  # of the time that one run may take in a round
+SHARE = 0.2  # of the time: the most that one run may take in a round
 
 
 class Run:

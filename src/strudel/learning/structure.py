@@ -38,7 +38,8 @@ from strudel.trees.vtree_learning import VtreeMethod, learn_vtree
 
 MERGE_BELOW = 0.5  # merge equal rows when that at least halves them
 
-# What vtree="auto" tries, and what search="auto" tries: search, vtree and first circuit.
+# What vtree="auto" tries, and what search="auto" tries: search, vtree and first circuit. The latter
+# begins with those that are tried on many variables, too, where every start takes its time.
 VTREES: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
     (None, "chow_liu", "chow_liu"),
     (None, "bottom_up", "chow_liu"),
@@ -48,13 +49,14 @@ VTREES: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
 )
 STARTS: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
     ("learnpsdd", "chow_liu", "chow_liu"),
-    ("learnpsdd", "bottom_up", "chow_liu"),
     ("learnpsdd", "bottom_up", "independent"),
-    ("learnpsdd", "clusters", "chow_liu"),
     ("best_first", "chow_liu", "chow_liu"),
     ("best_first", "bottom_up", "chow_liu"),
+    ("learnpsdd", "clusters", "chow_liu"),
+    ("learnpsdd", "bottom_up", "chow_liu"),
 )
-FEW_VARIABLES = 200  # beyond, independent variables are no good start for splits alone
+N_STARTS = 3  # of them, for many variables
+FEW_VARIABLES = 200
 
 
 def learn_structure(
@@ -195,6 +197,8 @@ def entrants(search: SearchOptions, n_vars: int) -> list[SearchOptions]:
     """The searches to be compared, each with its start; one, unless something is "auto"."""
     if search.search != "auto" and search.vtree != "auto":
         return [search]
+    is_wide = n_vars > FEW_VARIABLES
+    tried = STARTS[: N_STARTS if is_wide else None] if search.search == "auto" else VTREES
     return [
         replace(
             search,
@@ -203,8 +207,8 @@ def entrants(search: SearchOptions, n_vars: int) -> list[SearchOptions]:
             init=init,
             split_sides="both" if kind == "learnpsdd" else search.split_sides,
         )
-        for kind, method, init in (STARTS if search.search == "auto" else VTREES)
-        if kind == "learnpsdd" or init == "chow_liu" or n_vars <= FEW_VARIABLES
+        for kind, method, init in tried
+        if kind == "learnpsdd" or init == "chow_liu" or not is_wide
     ]
 
 

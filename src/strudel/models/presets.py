@@ -40,7 +40,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 # Shares of the time: learning from real rows, fitting the mixture, and when the last search ends.
-REAL, MIXTURE, LAST = 0.4, 0.2, 0.92
+REAL, MIXTURE, LAST = 0.5, 0.15, 0.92
 MOST_SAMPLED = 60_000
 MOST_CELLS = 30_000_000  # rows by variables
 
