@@ -242,7 +242,8 @@ def test_any_table_gives_a_normalised_circuit_with_all_properties(X, width, sele
 def test_the_history_is_the_path_of_the_best_circuit(selection):
     X, V = pack_columns(clusters(0)), pack_columns(clusters(1))
     search = SearchOptions(search="beam", beam_width=3, beam_selection=selection, patience=8)
-    _, growing, history = grow(X, V, search=search)
+    grown = grow(X, V, search=search)
+    growing, history = grown.growing, grown.history
     assert history.stopped_because == "patience"
     assert history.best == np.argmax(history.valid)
     assert len(history) - 1 - history.best == 8
@@ -420,16 +421,16 @@ def test_an_interrupt_within_a_step_keeps_the_best_circuit(method, when, monkeyp
 
 
 def test_an_interrupt_while_the_best_circuit_is_made_again_changes_nothing(monkeypatch):
-    replay, n_calls = beam_module._replay, 0
+    replay, n_calls = beam_module.replay, 0
 
-    def interrupted(growing, member):
+    def interrupted(growing, operations):
         nonlocal n_calls
         n_calls += 1
         if n_calls == 1:
             raise KeyboardInterrupt
-        return replay(growing, member)
+        return replay(growing, operations)
 
-    monkeypatch.setattr(beam_module, "_replay", interrupted)
+    monkeypatch.setattr(beam_module, "replay", interrupted)
     search = SearchOptions(search="beam", beam_width=3)
     V = clusters(1)
     circuit, history = learn_structure(clusters(0), V, search=search, on_split=interrupt_after(6))

@@ -24,7 +24,7 @@ from strudel.learning.gains import LONG, Gains
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_EDGES
 from strudel.learning.operations import Operation, apply, replay
-from strudel.learning.structure import first_circuit, grow
+from strudel.learning.structure import entrants, first_circuit, grow
 
 
 def clusters(seed, n_rows=200, n_vars=7):
@@ -284,3 +284,34 @@ def test_without_validation_rows_the_last_circuit_is_returned():
 def test_bad_options_are_named(options, words):
     with pytest.raises(ValueError, match=words):
         SearchOptions(**options)
+
+
+@pytest.mark.compiled
+def test_a_race_goes_on_with_the_best_start():
+    rows = clusters(13, n_rows=500, n_vars=10)
+    options = SearchOptions(search="best_first", vtree="auto", patience=20)
+    grew = grow(rows[:400], rows[400:], search=options)
+    assert grew.search.vtree != "auto"
+    assert grew.search.search == "best_first"
+    best = max(
+        grow(rows[:400], rows[400:], search=entrant).history.valid.max()
+        for entrant in entrants(options, 10)
+    )
+    assert grew.history.valid.max() == pytest.approx(best)  # every run ends within the first round
+
+
+@pytest.mark.compiled
+def test_auto_compares_searches_too():
+    rows = clusters(14, n_rows=400, n_vars=8)
+    circuit, history = learn_structure(
+        rows[:300], rows[300:], search=SearchOptions(search="auto", smoothing="hierarchical")
+    )
+    assert log_likelihood(circuit, rows[300:]).mean() == pytest.approx(history.valid.max())
+    kinds = {entrant.search for entrant in entrants(SearchOptions(search="auto"), 8)}
+    assert kinds == {"best_first", "learnpsdd"}
+    assert len(entrants(SearchOptions(search="auto"), 1000)) == 3
+
+
+def test_auto_needs_validation_rows():
+    with pytest.raises(ValueError, match="validation rows"):
+        learn_structure(clusters(0), search=SearchOptions(vtree="auto", max_splits=2))

@@ -1,0 +1,78 @@
+"""Presets complete what was left at its default; sampled rows are kept only if they help."""
+
+import numpy as np
+import pytest
+
+from strudel import Strudel
+from strudel.models.base import InterruptedWarning
+
+
+def clusters(seed, n_rows=300, n_vars=8):
+    rng = np.random.default_rng(seed)
+    centre = rng.random((5, n_vars)) < 0.5
+    flips = rng.random((n_rows, n_vars)) < 0.1
+    return (centre[rng.integers(5, size=n_rows)] ^ flips).astype(np.uint8)
+
+
+def test_the_paper_is_the_default():
+    search, sampled_rows = Strudel()._options()
+    assert (search.search, search.smoothing, search.vtree) == ("greedy", "uniform", "chow_liu")
+    assert sampled_rows is None
+
+
+def test_options_that_are_given_come_first():
+    search, sampled_rows = Strudel(preset="accurate", max_seconds=7, search="best_first")._options()
+    assert (search.max_seconds, search.search) == (7, "best_first")
+    assert (search.smoothing, search.vtree, sampled_rows) == ("hierarchical", "auto", "auto")
+
+
+def test_an_unknown_preset_is_refused_by_name():
+    with pytest.raises(ValueError, match="preset must be one of paper, fast, accurate"):
+        Strudel(preset="best").fit(clusters(0))
+
+
+@pytest.mark.parametrize("bad", [0, -5, 2.5, "many"])
+def test_bad_numbers_of_sampled_rows_are_refused(bad):
+    with pytest.raises(ValueError, match="sampled_rows must be"):
+        Strudel(sampled_rows=bad).fit(clusters(0))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("preset", ["fast", "accurate"])
+def test_presets_learn_deterministic_circuits(preset):
+    rows, valid = clusters(1), clusters(1, n_rows=400)[300:]
+    options = {"sampled_rows": 500} if preset == "accurate" else {}
+    model = Strudel(preset=preset, patience=10, max_splits=20, random_state=0, **options)
+    model.fit(rows, X_valid=valid)
+    history = model.history_
+    assert model.circuit_.is_deterministic
+    assert model.circuit_.is_structured_decomposable
+    assert model.score(valid) == pytest.approx(history.valid[history.best])
+    assert model.score(valid) > Strudel(max_splits=0).fit(rows, X_valid=valid).score(valid)
+
+
+@pytest.mark.compiled
+def test_sampled_rows_are_kept_only_if_they_help():
+    rows, valid = clusters(2, n_rows=100), clusters(3, n_rows=100)
+    alone = Strudel(search="best_first", random_state=0).fit(rows, X_valid=valid)
+    both = Strudel(search="best_first", sampled_rows=1000, random_state=0).fit(rows, X_valid=valid)
+    assert both.score(valid) >= alone.score(valid)
+
+
+@pytest.mark.compiled
+def test_sampled_rows_need_validation_rows():
+    with pytest.raises(ValueError, match="sampled_rows needs validation rows"):
+        Strudel(sampled_rows=10, max_splits=1, validation_fraction=None).fit(clusters(0))
+
+
+@pytest.mark.compiled
+def test_an_interrupt_of_the_mixture_keeps_the_circuit(monkeypatch):
+    from strudel.models import presets
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(presets, "sample", interrupted)
+    with pytest.warns(InterruptedWarning):
+        model = Strudel(sampled_rows=10, max_splits=3, random_state=0).fit(clusters(0))
+    assert model.circuit_.is_deterministic
