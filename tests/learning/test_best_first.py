@@ -309,7 +309,7 @@ def test_auto_compares_searches_too():
     assert log_likelihood(circuit, rows[300:]).mean() == pytest.approx(history.valid.max())
     kinds = {entrant.search for entrant in entrants(SearchOptions(search="auto"), 8)}
     assert kinds == {"best_first", "learnpsdd"}
-    assert len(entrants(SearchOptions(search="auto"), 1000)) == 3
+    assert len(entrants(SearchOptions(search="auto"), 1000)) == 2
 
 
 def test_auto_needs_validation_rows():

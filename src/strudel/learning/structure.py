@@ -55,7 +55,7 @@ STARTS: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
     ("learnpsdd", "clusters", "chow_liu"),
     ("learnpsdd", "bottom_up", "chow_liu"),
 )
-N_STARTS = 3  # of them, for many variables
+N_STARTS = 2  # of them, for many variables
 FEW_VARIABLES = 200
 
 

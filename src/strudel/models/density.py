@@ -29,8 +29,8 @@ class Strudel(DensityEstimator):
     preset : {"paper", "fast", "accurate"}, default="paper"
         What the options stand for that are left at their defaults: the paper's search; a best-first
         search of about two seconds; or everything that makes a circuit accurate, within four
-        minutes (`max_seconds`): best-first search on the best of several vtrees, hierarchical
-        smoothing, and a second search with rows sampled from a mixture.
+        minutes (`max_seconds`): the best of several searches and vtrees, hierarchical smoothing,
+        and, for at most 200 variables, a second search with rows sampled from a mixture.
     edge_score : {"flow", "random"}, default="flow"
         Which edge to split next: the one with most rows through it (eFLOW of the paper), or any.
     variable_score : {"mutual_information", "random", "gain"}, default="mutual_information"
@@ -91,7 +91,8 @@ class Strudel(DensityEstimator):
         How strongly copies are drawn, in virtual rows per sum; chosen on validation rows.
     sampled_rows : int, "auto" or None, default=None
         Learn a second time, from the rows and as many more sampled from a mixture, and keep the
-        better circuit on the validation rows. Not used with a constraint or `warm_start`.
+        better circuit on the validation rows; "auto" samples 60,000 for at most 200 variables.
+        Not used with a constraint or `warm_start`.
     constraint : event, optional
         What every row satisfies: a formula over `variables`, a string such as ``"a >> (b | c)"``, a
         CNF, DNF or SDD. The search starts from its SDD times the circuit of `init`, and every row

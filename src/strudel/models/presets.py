@@ -41,8 +41,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 # Shares of the time: learning from real rows, fitting the mixture, and when the last search ends.
 REAL, MIXTURE, LAST = 0.5, 0.15, 0.92
-MOST_SAMPLED = 60_000
-MOST_CELLS = 30_000_000  # rows by variables
+N_SAMPLED = 60_000
+# Beyond so many variables the search itself needs all the time, and "auto" samples nothing.
+FEW_VARIABLES = 200
 
 
 def with_preset(options: dict[str, Any], preset: str, defaults: dict[str, Any]) -> dict[str, Any]:
@@ -83,9 +84,11 @@ def learn_with_sampled_rows(
         seconds = None if total is None else share * total
         return replace(search, max_seconds=seconds, **changes)
 
-    grown = grow(rows.train, rows.valid, search=bounded(REAL), rng=rows.rng, on_split=on_split)
+    is_wide = n_rows == "auto" and rows.train.n_vars > FEW_VARIABLES
+    first = bounded(LAST if is_wide else REAL)
+    grown = grow(rows.train, rows.valid, search=first, rng=rows.rng, on_split=on_split)
     circuit, history = grown.best()
-    if history.stopped_because == "interrupted":
+    if is_wide or history.stopped_because == "interrupted":
         return circuit, history
     try:
         more = _with_samples(rows, n_rows, None if total is None else MIXTURE * total, seed, n_jobs)
@@ -117,8 +120,7 @@ def _with_samples(
     """The training rows, and others sampled from a mixture."""
     assert rows.valid is not None
     table, weight = rows.train.unpack(), rows.train.weights
-    most = min(MOST_SAMPLED, MOST_CELLS // rows.train.n_vars)
-    n_sampled = most if n_rows == "auto" else int(n_rows)
+    n_sampled = N_SAMPLED if n_rows == "auto" else int(n_rows)
     mixture = StrudelMixture(
         "auto", n_splits="auto", max_seconds=max_seconds, random_state=seed, n_jobs=n_jobs
     )
