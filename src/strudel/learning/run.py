@@ -21,7 +21,7 @@ from strudel.learning.operations import Operation, apply
 from strudel.learning.options import SearchOptions
 
 ROUNDS = (150, 500, 1500)  # operations after which the worse half of the runs ends
-SHARE = 0.2  # of the time: the most that one run may take in a round
+SHARE = 0.25  # of the time: the most that all runs together may take in a round
 
 
 class Run:
@@ -99,12 +99,13 @@ def race(
     operations do.
     """
     for n_operations in ROUNDS:
+        share = SHARE / len(runs)
         for run in runs:
             bound = run.search
             if bound.max_splits is None or n_operations < bound.max_splits:
                 bound = replace(bound, max_splits=n_operations)
             if search.max_seconds is not None:
-                until = min(search.max_seconds, run.history.elapsed + SHARE * search.max_seconds)
+                until = min(search.max_seconds, run.history.elapsed + share * search.max_seconds)
                 bound = replace(bound, max_seconds=until)
             run.continue_until(bound, on_split)
             if run.history.stopped_because == "interrupted":
