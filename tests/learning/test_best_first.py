@@ -312,6 +312,25 @@ def test_auto_compares_searches_too():
     assert len(entrants(SearchOptions(search="auto"), 1000)) == 2
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("call", [1, 8, 40])
+def test_an_interrupt_ends_the_whole_race(call):
+    rows = clusters(15, n_rows=300, n_vars=8)
+    n_calls = 0
+
+    def stop(history):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == call:
+            raise KeyboardInterrupt
+
+    options = SearchOptions(search="auto", smoothing="hierarchical")
+    circuit, history = learn_structure(rows[:200], rows[200:], search=options, on_split=stop)
+    assert history.stopped_because == "interrupted"
+    assert n_calls == call
+    assert circuit.is_deterministic
+
+
 def test_auto_needs_validation_rows():
     with pytest.raises(ValueError, match="validation rows"):
         learn_structure(clusters(0), search=SearchOptions(vtree="auto", max_splits=2))

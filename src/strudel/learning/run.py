@@ -109,7 +109,9 @@ def race(
                 bound = replace(bound, max_seconds=until)
             run.continue_until(bound, on_split)
             if run.history.stopped_because == "interrupted":
-                return max(runs, key=lambda run: run.best_likelihood)
+                best = max(runs, key=lambda run: run.best_likelihood)
+                best.history.stopped_because = "interrupted"
+                return best
         runs.sort(key=lambda run: -run.best_likelihood)
         del runs[(len(runs) + 1) // 2 :]
     return runs[0]
