@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import machine
-import numpy as np
 
-from strudel import Strudel, load_dataset
+from strudel import History, SearchOptions, Strudel, load_dataset
+from strudel.learning.structure import grow
 
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {},
@@ -134,21 +134,27 @@ def compare_sizes(name: str) -> dict[str, Any]:
     """Edges of best-first search when it reaches the greedy search's best validation likelihood."""
     data = load_dataset(name)
     greedy = Strudel(random_state=0).fit(data.train, X_valid=data.valid).history_
-    best = Strudel(search="best_first", patience=500, max_seconds=60.0, random_state=0)
-    found = best.fit(data.train, X_valid=data.valid).history_
     goal = greedy.valid[greedy.best]
-    reached = np.flatnonzero(found.valid >= goal)
+
+    def stop(history: History) -> None:
+        if history.valid[-1] >= goal:
+            raise KeyboardInterrupt  # ends the search and keeps what it found
+
+    search = SearchOptions(search="best_first", patience=500, max_seconds=60.0)
+    found = grow(data.train, data.valid, search=search, rng=0, on_split=stop).history
+    is_reached = found.valid[-1] >= goal
     result = {
         "dataset": name,
         "valid": float(goal),
         "greedy_edges": int(greedy.n_edges[greedy.best]),
-        "best_first_edges": int(found.n_edges[reached[0]]) if len(reached) else None,
+        "best_first_edges": int(found.n_edges[-1]) if is_reached else None,
+        "seconds": float(found.seconds[-1]),
     }
+    line = "{dataset:11s} valid {valid:9.3f}  greedy {greedy_edges:8,d} edges  best first "
     print(
-        "{dataset:11s} valid {valid:9.3f}  greedy {greedy_edges:8,d} edges  best first ".format(
-            **result
-        )
-        + ("never" if not len(reached) else f"{result['best_first_edges']:8,d} edges"),
+        line.format(**result)
+        + (f"{result['best_first_edges']:8,d} edges" if is_reached else "never")
+        + f" in {result['seconds']:.1f} s",
         flush=True,
     )
     return result
