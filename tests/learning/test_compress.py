@@ -299,3 +299,8 @@ def test_expected_counts_are_those_of_all_rows(circuit):
     for row, p in zip(oracle.all_rows(circuit.n_vars), oracle.probabilities(circuit), strict=True):
         expected[oracle.active_edges(circuit, row)] += 50.0 * p
     assert expected_counts(circuit, 50.0) == pytest.approx(expected)
+
+
+def test_what_is_not_a_circuit_is_refused():
+    with pytest.raises(TypeError, match="got dict"):
+        compress({}, [[0], [1]])

@@ -76,3 +76,27 @@ def test_an_interrupt_of_the_mixture_keeps_the_circuit(monkeypatch):
     with pytest.warns(InterruptedWarning):
         model = Strudel(sampled_rows=10, max_splits=3, random_state=0).fit(clusters(0))
     assert model.circuit_.is_deterministic
+
+
+def test_a_beam_keeps_its_own_start_in_every_preset():
+    search, _ = Strudel(preset="accurate", search="beam")._options()
+    assert search.vtree == "chow_liu"
+
+
+@pytest.mark.compiled
+def test_auto_is_not_the_greedy_search_under_a_constraint():
+    rows = clusters(4)
+    options = {"constraint": "x0 | ~x0", "max_splits": 20, "random_state": 0}
+    auto = Strudel(search="auto", **options).fit(rows)
+    greedy = Strudel(**options).fit(rows)
+    assert auto.circuit_.n_edges != greedy.circuit_.n_edges
+
+
+@pytest.mark.compiled
+def test_a_warm_start_is_never_worse_on_validation_rows():
+    rows, valid = clusters(5), clusters(5, n_rows=400)[300:]
+    options = {"search": "best_first", "smoothing": "hierarchical", "random_state": 0}
+    model = Strudel(warm_start=True, **options).fit(rows, X_valid=valid)
+    before = model.score(valid)
+    model.set_params(max_splits=0).fit(rows, X_valid=valid)
+    assert model.score(valid) >= before

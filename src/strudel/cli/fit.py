@@ -147,8 +147,8 @@ def fit(
     preset: Annotated[
         Preset,
         typer.Option(
-            help="The paper's search, one of about two seconds, or the most accurate one within "
-            "four minutes; options that are given come first."
+            help="The paper's search, the same within two seconds, or the most accurate one within "
+            "four minutes; options that differ from their defaults come first."
         ),
     ] = Preset.paper,
     patience: Annotated[
@@ -172,7 +172,7 @@ def fit(
         Search,
         typer.Option(
             help="The next split by its score, the best of all splits and clones, a beam of the "
-            "best circuits, or LearnPSDD."
+            "best circuits, LearnPSDD, or auto for the best of several."
         ),
     ] = Search.greedy,
     smoothing: Annotated[
@@ -269,7 +269,7 @@ def fit(
         "n_rows": {part: len(table.X) for part, table in parts.items()},
         "model": path,
         "seconds": {"reading": reading, "learning": learning},
-        "options": model.get_params(deep=False),
+        "options": kind.options(model),
         "data": data,
     }
     _keep(model, parts["train"], path, likelihood)
@@ -331,7 +331,7 @@ def _read_vtree(text: str) -> Any:
     if text in (*get_args(VtreeMethod), "auto"):
         return text
     if not Path(text).is_file():
-        names = ", ".join(get_args(VtreeMethod))
+        names = ", ".join((*get_args(VtreeMethod), "auto"))
         raise InputError(f"--vtree must be one of {names}, or a .vtree file, but is {text!r}.")
     vtree = read(text)
     if not isinstance(vtree, Vtree):

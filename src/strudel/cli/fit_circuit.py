@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from strudel.cli.progress import FitProgress
@@ -48,6 +49,18 @@ def log_likelihoods(model: Strudel, parts: dict[str, Table]) -> dict[str, float]
     if "test" in parts:
         likelihood["test"] = float(model.score(parts["test"].X))
     return likelihood
+
+
+def options(model: Strudel) -> dict[str, Any]:
+    """The options of a model as its preset completes them."""
+    search, sampled_rows = model._options()
+    chosen = {field.name: getattr(search, field.name) for field in fields(search)}
+    given = model.get_params(deep=False)
+    return (
+        given
+        | {name: chosen[name] for name in given if name in chosen}
+        | {"sampled_rows": sampled_rows}
+    )
 
 
 def report(model: Strudel) -> dict[str, Any]:

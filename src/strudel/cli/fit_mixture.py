@@ -124,6 +124,11 @@ def log_likelihoods(model: StrudelMixture, parts: dict[str, Table]) -> dict[str,
     return likelihood
 
 
+def options(model: StrudelMixture) -> dict[str, Any]:
+    """The options of a model."""
+    return dict(model.get_params(deep=False))
+
+
 def report(model: StrudelMixture) -> dict[str, Any]:
     """Size, choice and last EM steps of a fitted model."""
     mixture, history = model.mixture_, model.history_

@@ -93,6 +93,10 @@ def compress(
         raise ValueError(f"reference must be 'given' or 'best', but is {reference!r}.")
     if pseudocount is not None and not pseudocount >= 0.0:
         raise ValueError(f"pseudocount must be zero or more, or None, but is {pseudocount}.")
+    if not isinstance(circuit, Circuit):
+        raise TypeError(
+            f"compress takes a Circuit, but got {type(circuit).__name__}: give model.circuit_."
+        )
     check_in_normal_form(circuit, "compress")
     if not circuit.is_deterministic:
         check_deterministic(circuit, "compress")

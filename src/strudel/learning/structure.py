@@ -167,7 +167,7 @@ def grow(
         check_start(start, train_bits, valid_bits)
     train_bits, valid_bits = _merged(train_bits), _merged(valid_bits)
 
-    searches = [search] if start is not None else entrants(search, train_bits.n_vars)
+    searches = entrants(search, train_bits.n_vars, has_start=start is not None)
 
     def make(first: Circuit, strength: float | None = first_strength(search)) -> GrowingCircuit:
         return GrowingCircuit(
@@ -193,10 +193,15 @@ def grow(
     return Grown(train_bits, run.growing, run.history, run.operations, run.make, run.search)
 
 
-def entrants(search: SearchOptions, n_vars: int) -> list[SearchOptions]:
+def entrants(search: SearchOptions, n_vars: int, *, has_start: bool = False) -> list[SearchOptions]:
     """The searches to be compared, each with its start; one, unless something is "auto"."""
-    if search.search != "auto" and search.vtree != "auto":
+    if search.search != "auto" and (search.vtree != "auto" or has_start):
         return [search]
+    if has_start:  # there is nothing to choose but the search itself
+        return [
+            replace(search, search="learnpsdd", split_sides="both"),
+            replace(search, search="best_first"),
+        ]
     is_wide = n_vars > FEW_VARIABLES
     tried = STARTS[: N_STARTS if is_wide else None] if search.search == "auto" else VTREES
     return [

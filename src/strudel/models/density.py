@@ -14,6 +14,8 @@ from typing import Any
 from strudel._numba import use_threads
 from strudel.algebra.divergences import kl_divergence
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.flows import flow_log_likelihood
+from strudel.data.bits import BitMatrix
 from strudel.learning.history import History
 from strudel.learning.options import SearchOptions, check_number
 from strudel.learning.structure import learn_structure
@@ -27,8 +29,8 @@ class Strudel(DensityEstimator):
     Parameters
     ----------
     preset : {"paper", "fast", "accurate"}, default="paper"
-        What the options stand for that are left at their defaults: the paper's search; a best-first
-        search of about two seconds; or everything that makes a circuit accurate, within four
+        What the options stand for that are left at their defaults: the paper's search; the same
+        within two seconds; or everything that makes a circuit accurate, within four
         minutes (`max_seconds`): the best of several searches and vtrees, hierarchical smoothing,
         and, for at most 200 variables, a second search with rows sampled from a mixture.
     edge_score : {"flow", "random"}, default="flow"
@@ -257,6 +259,8 @@ class Strudel(DensityEstimator):
                     start=rows.start,
                     divergence=kl_divergence,
                 )
+        if last is not None and rows.valid is not None and search.smoothing == "hierarchical":
+            circuit = _better(last, circuit, rows.valid)
         self.circuit_: Circuit = circuit.with_names(self._feature_names())
         is_longer = last is not None and hasattr(self, "history_")
         self.history_: History = history.after(self.history_) if is_longer else history
@@ -281,6 +285,13 @@ class Strudel(DensityEstimator):
         if sampled_rows is not None and sampled_rows != "auto":
             check_number("sampled_rows", sampled_rows, 1, Integral, "a whole number")
         return SearchOptions(**options), sampled_rows
+
+
+def _better(last: Circuit, circuit: Circuit, valid: BitMatrix) -> Circuit:
+    """The circuit of the last fit, if it remains better: what its copies came from is not known."""
+    before = flow_log_likelihood(last, valid) @ valid.weights
+    after = flow_log_likelihood(circuit, valid) @ valid.weights
+    return last if before > after else circuit
 
 
 def _is_same(constraint: Any, other: Any) -> bool:

@@ -87,7 +87,7 @@ class PredictorSearch:
         self.valid = valid
         self.alpha = alpha
         self.trials: list[StructureTrial] = []
-        self._train_bits = pack_columns(train.X)
+        self._train_bits = pack_columns(train.X, train.weight)
         self._valid_bits = pack_columns(train.X[:0] if valid is None else valid.X)
 
     @property

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from strudel.algebra.divergences import kl_divergence
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.learning.history import History
@@ -23,12 +24,7 @@ from strudel.queries.sampling import sample
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
-    "fast": {
-        "search": "best_first",
-        "smoothing": "hierarchical",
-        "patience": 50,
-        "max_seconds": 2.0,
-    },
+    "fast": {"patience": 30, "max_seconds": 2.0},
     "accurate": {
         "search": "auto",
         "smoothing": "hierarchical",
@@ -55,6 +51,8 @@ def with_preset(options: dict[str, Any], preset: str, defaults: dict[str, Any]) 
         for name, value in PRESETS[preset].items()
         if options[name] is defaults[name] or options[name] == defaults[name]
     }
+    if options["search"] == "beam":  # which has one start
+        chosen.pop("vtree", None)
     return options | chosen
 
 
@@ -86,7 +84,8 @@ def learn_with_sampled_rows(
 
     is_wide = n_rows == "auto" and rows.train.n_vars > FEW_VARIABLES
     first = bounded(LAST if is_wide else REAL)
-    grown = grow(rows.train, rows.valid, search=first, rng=rows.rng, on_split=on_split)
+    common: dict[str, Any] = {"rng": rows.rng, "on_split": on_split, "divergence": kl_divergence}
+    grown = grow(rows.train, rows.valid, search=first, **common)
     circuit, history = grown.best()
     if is_wide or history.stopped_because == "interrupted":
         return circuit, history
@@ -102,7 +101,7 @@ def learn_with_sampled_rows(
     again = replace(bounded(left), search=grown.search.search, split_sides=grown.search.split_sides)
     again = replace(again, vtree=circuit.vtree, init=grown.search.init)
     del grown  # its flows are as large as those to come
-    other, later = grow(more, rows.valid, search=again, rng=rows.rng, on_split=on_split).best()
+    other, later = grow(more, rows.valid, search=again, **common).best()
     if later.stopped_because == "interrupted":
         history.stopped_because = "interrupted"
     if later.valid[later.best] <= history.valid[history.best]:
