@@ -251,6 +251,7 @@ def test_logistic_circuits(data, seed):
 @given(models(5), st.data())
 @settings(max_examples=12)
 def test_events_are_predictors(model, data):
+    pytest.importorskip("pysdd")
     n = model.n_vars
     names = [f"x{v}" for v in range(n)]
     a, b, c = (data.draw(st.sampled_from(names)) for _ in range(3))
