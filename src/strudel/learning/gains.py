@@ -200,7 +200,8 @@ def _score_clones(
             p = g.vtree["parent"][p]
             b = active[p, s]
         key = (np.int64(b) << np.int64(32)) | np.int64(a)
-        i = ((key * np.int64(-7046029254386353131)) >> np.int64(20)) & mask
+        h = np.int64(b) * np.int64(1_000_003) + np.int64(a)
+        i = (h ^ (h >> np.int64(17))) & mask
         while keys[i] != NONE and keys[i] != key:
             i = (i + 1) & mask
         if keys[i] == NONE:
