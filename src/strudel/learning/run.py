@@ -96,8 +96,10 @@ def race(
     """Let several runs go side by side; in every round the half that is better goes on.
 
     How likely the first circuit makes the rows does not tell which start is best; some hundred
-    operations do.
+    operations do. The last one goes on to its end. Where there is a time limit, those that were
+    left behind use what remains of it, the best first.
     """
+    left_behind: list[Run] = []
     for n_operations in ROUNDS:
         share = SHARE / len(runs)
         for run in runs:
@@ -109,9 +111,24 @@ def race(
                 bound = replace(bound, max_seconds=until)
             run.continue_until(bound, on_split)
             if run.history.stopped_because == "interrupted":
-                best = max(runs, key=lambda run: run.best_likelihood)
-                best.history.stopped_because = "interrupted"
-                return best
+                return _stopped(runs)
         runs.sort(key=lambda run: -run.best_likelihood)
-        del runs[(len(runs) + 1) // 2 :]
-    return runs[0]
+        n_kept = (len(runs) + 1) // 2
+        left_behind = runs[n_kept:] + left_behind
+        del runs[n_kept:]
+    ended: list[Run] = []
+    for run in runs + left_behind:
+        if ended and (search.max_seconds is None or run.history.elapsed >= search.max_seconds):
+            break
+        run.continue_until(run.search, on_split)
+        ended.append(run)
+        if run.history.stopped_because == "interrupted":
+            return _stopped(ended)
+    return max(ended, key=lambda run: run.best_likelihood)
+
+
+def _stopped(runs: list[Run]) -> Run:
+    """The best run after an interrupt."""
+    best = max(runs, key=lambda run: run.best_likelihood)
+    best.history.stopped_because = "interrupted"
+    return best

@@ -187,9 +187,11 @@ def grow(
         growing, operations = grow_beam(makes[0], search, rng, history, on_split, divergence)
         return Grown(train_bits, growing, history, operations, makes[0], search)
     runs = [Run(one, entrant, rng, started) for one, entrant in zip(makes, searches, strict=True)]
-    run = race(runs, search, on_split) if len(runs) > 1 else runs[0]
-    if run.history.stopped_because != "interrupted":
-        run.continue_until(run.search, on_split)
+    run = runs[0]
+    if len(runs) > 1:
+        run = race(runs, search, on_split)
+    else:
+        run.continue_until(search, on_split)
     return Grown(train_bits, run.growing, run.history, run.operations, run.make, run.search)
 
 
