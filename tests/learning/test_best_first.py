@@ -20,7 +20,8 @@ from strudel import (
 )
 from strudel.data.bits import pack_columns
 from strudel.learning.best_first import BestFirst
-from strudel.learning.gains import LONG, Gains
+from strudel.learning.best_first_splits import LONG
+from strudel.learning.gains import Gains
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_EDGES
 from strudel.learning.operations import Operation, apply, replay

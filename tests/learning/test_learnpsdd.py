@@ -17,10 +17,10 @@ from strudel.data.bits import pack_columns
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_EDGES, N_NODES
 from strudel.learning.learnpsdd import LearnPsdd
+from strudel.learning.learnpsdd_splits import split_gains
 from strudel.learning.operations import Operation, apply
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.split_gains import split_gains
 from strudel.learning.structure import learn_structure
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import random_vtree, vtree_from_chow_liu

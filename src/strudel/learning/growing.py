@@ -44,7 +44,7 @@ from strudel.learning.growth import (
     push_all,
     refresh_all,
 )
-from strudel.learning.own_copies import clone_deeply, n_sums_below, own_copies_after_split
+from strudel.learning.learnpsdd_copies import clone_deeply, n_sums_below, own_copies_after_split
 from strudel.learning.split import split
 from strudel.trees.vtree import Vtree
 

@@ -17,14 +17,14 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.learning.clone_gains import MAX_PARENTS, score_clones
+from strudel.learning.counting import x_log_x_table
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_EDGES, N_NODES, STAMP, Growth
+from strudel.learning.learnpsdd_clones import MAX_PARENTS, score_clones
+from strudel.learning.learnpsdd_splits import split_gains
 from strudel.learning.operations import Operation
 from strudel.learning.options import SearchOptions
-from strudel.learning.split_gains import split_gains
 
-LARGEST_TABLE = 2**22  # entries of x ln x, 32 MiB; larger totals are counted as real weights
 RENEW = 0.5  # compute all scores anew when the best one has fallen to this share
 LEAST = 1e-9  # gain of an operation, as a share of the rows' weight; smaller ones are rounding
 
@@ -46,7 +46,7 @@ class LearnPsdd:
         self.per_edge = search.operation_score == "per_edge"
         self.both_sides = search.split_sides == "both"
         g = growing.growth
-        self.table = _table(g.train_weight)
+        self.table = x_log_x_table(g.train_weight)
         self.rows = np.empty(len(g.train_weight), dtype=np.int32)
         self.changed = np.zeros(len(g.vtree), dtype=np.int64)  # when a vtree node last changed
         self.changed_below = np.zeros(len(g.vtree), dtype=np.int64)  # it, or anything below
@@ -180,13 +180,6 @@ class LearnPsdd:
         ):
             if name in old:
                 getattr(self, name)[: len(old[name])] = old[name]
-
-
-def _table(weight: FloatArray) -> FloatArray:
-    """`x ln x` of all whole numbers up to the total; empty where weights are not whole."""
-    is_whole = bool(np.all(weight == np.round(weight))) and weight.sum() < LARGEST_TABLE
-    x = np.arange(int(weight.sum()) + 1 if is_whole else 0, dtype=np.float64)
-    return x * np.log(np.maximum(x, 1.0))
 
 
 @kernel

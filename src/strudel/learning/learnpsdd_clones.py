@@ -15,8 +15,8 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, FloatArray, IntArray
+from strudel.learning.counting import x_log_x
 from strudel.learning.growth import Growth
-from strudel.learning.split_gains import x_log_x
 
 MAX_PARENTS = 3  # of one clone
 SHORT_LIST = 8  # edges above whose pairs and triples are tried, the best by themselves

@@ -4,8 +4,7 @@ In:  `Growth`, an edge, and how many levels of sums below it the split would cop
 Out: for every variable it can be split on, the rise of the training log-likelihood (without virtual
      rows), and the number of edges that the circuit grows by.
 
-A sum with counts h contributes f(h_1) + f(h_2) + ... - f(h_1 + h_2 + ...) to the log-likelihood,
-with f(x) = x ln x. A split divides the rows of a sum that it copies into three: those of the edge
+A split divides the rows of a sum that it copies into three: those of the edge
 with a one, those with a zero, and all others. Their contributions, less that of the old sum, are
 the gain.
 """
@@ -18,17 +17,8 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit, popcount
 from strudel._types import NONE, FloatArray, IntArray, WordArray
+from strudel.learning.counting import count_ones, places_in, undecided, words_in, x_log_x
 from strudel.learning.growth import Growth, rows_through
-
-
-@kernel
-def x_log_x(x: float, table: FloatArray) -> float:
-    """`x ln x`; whole numbers are looked up where all weights are whole."""
-    if x <= 0.0:
-        return 0.0
-    if len(table):
-        return table[np.int64(x)]
-    return x * np.log(x)
 
 
 @kernel
@@ -47,16 +37,11 @@ def split_gains(
     """
     v = g.node["vtree"][g.edge["parent"][edge]]
     first = g.vtree["first"][v]
-    mask = np.zeros(g.node_one.shape[1], dtype=np.uint64)
-    for side in range(2 if both_sides else 1):
-        child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
-        u = g.node["vtree"][child]
-        for w in range(g.vtree["first"][u] // 64, (g.vtree["last"][u] - 1) // 64 + 1):
-            mask[w] |= g.node_one[child, w] & g.node_zero[child, w]
+    mask = undecided(g, edge, both_sides)
     rows = rows[: rows_through(g.train_active[v], edge, rows)]
     one = np.zeros(g.vtree["last"][v] - first)
     total = _keep_places_that_differ(g, rows, mask, first, one)
-    places = _places(mask)
+    places = places_in(mask)
     gains, costs = np.empty(len(places)), np.ones(len(places))
     for i in range(len(places)):
         x = one[places[i] - first]
@@ -109,17 +94,8 @@ def _keep_places_that_differ(
 
     Returns the weight of all rows.
     """
-    low, high = _span(mask)
-    total = 0.0
-    for s in rows:
-        weight = g.train_weight[s]
-        total += weight
-        for w in range(low, high):
-            word = g.train_words[s, w] & mask[w]
-            while word:
-                one[w * 64 + lowest_bit(word) - first] += weight
-                word &= word - np.uint64(1)
-    for w in range(low, high):
+    total = count_ones(g, rows, mask, first, one)
+    for w in range(len(mask)):
         word = mask[w]
         while word:
             bit = word & (~word + np.uint64(1))
@@ -128,33 +104,6 @@ def _keep_places_that_differ(
                 mask[w] &= ~bit
             word &= ~bit
     return total
-
-
-@kernel
-def _span(mask: WordArray) -> tuple[int, int]:
-    """The first word with a one, and the last one plus one."""
-    low, high = len(mask), 0
-    for w in range(len(mask)):
-        if mask[w]:
-            low, high = min(low, w), w + 1
-    return low, high
-
-
-@kernel
-def _places(mask: WordArray) -> IntArray:
-    """The places in a set of bits."""
-    n = 0
-    for word in mask:
-        n += popcount(word)
-    places = np.empty(n, dtype=np.int32)
-    k = 0
-    for w in range(len(mask)):
-        word = mask[w]
-        while word:
-            places[k] = w * 64 + lowest_bit(word)
-            word &= word - np.uint64(1)
-            k += 1
-    return places
 
 
 @kernel
@@ -346,7 +295,7 @@ def _divide(
     for i in range(n_columns):
         mask[places[i] // 64] |= np.uint64(1) << np.uint64(places[i] % 64)
         column[places[i] - first] = i
-    start, end = _span(mask)
+    start, end = words_in(mask)
     # Positions of edges lie in the same room as those of sums, behind all nodes.
     behind = len(g.node)
     edges = np.empty(len(rows), dtype=np.int32)
