@@ -36,8 +36,6 @@ def compile_column_tree(tree: ColumnTree, vtree: Vtree) -> Circuit:
     array([-1.25,  -inf])
     """
     columns, parents, tables = tree.columns, tree.column_parent, tree.column_table
-    if vtree.n_vars == 1 and columns[0].n_values == 1:
-        raise ValueError("The only variable always has the same value: there is nothing to learn.")
     column_at = {v: c for c, v in enumerate(column_tops(vtree, columns).tolist())}
     n_children = np.bincount(parents[parents != NONE], minlength=len(columns))
     builder = CircuitBuilder(vtree)

@@ -205,7 +205,7 @@ class _Data:
                 raise ValueError(
                     "pseudocount='auto' is chosen on validation rows, but there are none."
                 )
-        check_codes(search, rows, valid_rows)
+        check_codes(search, train, valid_rows if valid is None else valid)
         if start is None:
             start = first_circuit(rows, search)
         else:

@@ -80,7 +80,8 @@ def learn_column_tree(
     """
     values = column_values(bits, columns)
     information = column_information(bits, columns, values, alpha)
-    worth = information - _price(columns, bits.total_weight)
+    price = _price(columns, bits.total_weight)
+    worth = information - price
     if isinstance(vtree, Vtree):
         arranged = vtree_of_columns(vtree, columns)
         parent = best_parents(worth, arranged)
@@ -93,8 +94,9 @@ def learn_column_tree(
             plain = column_information(bits, columns, values, vtree_alpha)
         arranged = vtree_by_method(plain, vtree, rng)
         parent = best_parents(worth, arranged)
-    is_worthless = worth[np.arange(len(columns)), parent] < 0.0
-    parent = np.where(is_independent | is_worthless, NONE, parent).astype(np.int32)
+    own = np.arange(len(columns)), parent
+    is_cut = (price[own] > 0.0) & (worth[own] < 0.0)  # two bits stay together, as in `chow_liu`
+    parent = np.where(is_independent | is_cut, NONE, parent).astype(np.int32)
     tables = tuple(
         conditional_table(
             values[c],
