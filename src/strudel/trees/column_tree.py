@@ -72,7 +72,8 @@ def learn_column_tree(
     --------
     >>> from strudel.data.bits import pack_columns
     >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    >>> tree, vtree = learn_column_tree(pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]]), columns)
+    >>> bits = pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]] * 5)
+    >>> tree, vtree = learn_column_tree(bits, columns)
     >>> tree.column_parent
     array([-1,  0], dtype=int32)
     >>> vtree.to_nested()
