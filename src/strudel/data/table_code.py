@@ -72,8 +72,9 @@ class Column:
     @property
     def keys(self) -> tuple[Any, ...]:
         """What stands for each value: itself, or the text of a cell with several numbers."""
-        is_cell = self.kind in ("number", "date") and any(low != high for low, high in self.ranges)
-        return self.labels if is_cell or self.kind == "date" else self.values
+        if self.kind == "number" and has_one_value_per_cell(self.values, self.edges, self.ranges):
+            return self.values
+        return self.labels if self.kind in ("number", "date") else self.values
 
     @property
     def variables(self) -> range:
@@ -335,6 +336,13 @@ class TableCode:
 
     def __repr__(self) -> str:
         return f"TableCode(n_columns={len(self.columns)}, n_vars={self.n_vars})"
+
+
+def has_one_value_per_cell(
+    values: Sequence[Any], edges: Sequence[float], ranges: Sequence[Sequence[float]]
+) -> bool:
+    """Whether every cell starts at the only value that was seen in it."""
+    return list(edges) == list(values[1:]) and all(low == high for low, high in ranges)
 
 
 def did_you_mean(name: Any, names: Sequence[str]) -> str:
