@@ -28,6 +28,7 @@ from strudel.data.table_frames import make_frame
 
 KINDS = ("boolean", "category", "ordinal", "number", "date")
 _DTYPES = (*NUMERIC, "text", "categorical", "enum", "object")
+_LAST_DATE = 253_402_300_799e6  # the end of the year 9999, in microseconds since 1970
 _BLOCK = 2**16  # rows decoded at a time
 
 
@@ -407,8 +408,16 @@ def _why_not_a_column(column: Column) -> str | None:
         return "counts must be whole numbers"
     if not all(value is None or isinstance(value, str | int | float) for value in column.values):
         return "values must be texts, numbers, booleans or None"
+    if (column.dtype in ("date", "datetime")) > (column.kind == "date"):
+        return "only a column of kind 'date' holds dates"
+    kinds: dict[str, Any] = {"integer": int, "boolean": bool, "float": float, "text": str}
+    known = [value for value in column.values if value is not None]
+    if not all(isinstance(value, kinds.get(column.dtype, object)) for value in known):
+        return f"its values are not of type {column.dtype}"
     if column.kind not in ("number", "date"):
         return None
+    if column.kind == "date" and any(abs(value) > _LAST_DATE for value in (*known, *column.edges)):
+        return "its dates are beyond the year 9999"
     edges = column.edges
     if not all(isinstance(edge, float | int) and np.isfinite(edge) for edge in edges):
         return "edges must be numbers"
