@@ -8,6 +8,7 @@ Out: rows of 0, 1 and NaN; or None if they already are rows of the 0/1 variables
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.data.column_conditions import literals_of
 from strudel.data.containers import read_named_rows, read_values
-from strudel.data.table_code import TableCode, did_you_mean
+from strudel.data.table_code import Column, TableCode, did_you_mean
 from strudel.data.table_columns import RawTable, is_missing, read_columns
 
 
@@ -38,7 +39,12 @@ class CodedNames(tuple[str, ...]):
     def __new__(  # noqa: D102
         cls, code: TableCode, names: Sequence[str] | None = None
     ) -> CodedNames:
-        made = super().__new__(cls, code.variable_names if names is None else names)
+        names = code.variable_names if names is None else names
+        if len(names) != code.n_vars:
+            raise ValueError(
+                f"A code of {code.n_vars} variables needs as many names, but has {len(names)}."
+            )
+        made = super().__new__(cls, names)
         made.code = code
         return made
 
@@ -49,6 +55,22 @@ class CodedNames(tuple[str, ...]):
 def code_of(names: Sequence[str] | None) -> TableCode | None:
     """The code that names know, if they do."""
     return names.code if isinstance(names, CodedNames) else None
+
+
+def select_names(names: Sequence[str] | None, kept: Sequence[int]) -> tuple[str, ...] | None:
+    """The names of some variables; with the code of their columns if these are all there."""
+    if names is None:
+        return None
+    some = tuple(names[var] for var in kept)
+    code = code_of(names)
+    columns: list[Column] = []
+    while code is not None and (done := columns[-1].stop if columns else 0) < len(kept):
+        column = next((own for own in code.columns if own.start == kept[done]), None)
+        width = 0 if column is None else column.stop - column.start
+        if column is None or list(kept[done : done + width]) != list(column.variables):
+            return some
+        columns.append(replace(column, start=done, stop=done + width))
+    return some if code is None else CodedNames(replace(code, columns=tuple(columns)), some)
 
 
 def coded_evidence(X: Any, code: TableCode, name: str) -> FloatArray | None:

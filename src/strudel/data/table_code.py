@@ -28,6 +28,7 @@ from strudel.data.table_frames import make_frame
 
 KINDS = ("boolean", "category", "ordinal", "number", "date")
 _DTYPES = (*NUMERIC, "text", "categorical", "enum", "object")
+_LAST_DATE = 253_402_300_799e6  # the end of the year 9999, in microseconds since 1970
 _BLOCK = 2**16  # rows decoded at a time
 
 
@@ -72,8 +73,9 @@ class Column:
     @property
     def keys(self) -> tuple[Any, ...]:
         """What stands for each value: itself, or the text of a cell with several numbers."""
-        is_cell = self.kind in ("number", "date") and any(low != high for low, high in self.ranges)
-        return self.labels if is_cell or self.kind == "date" else self.values
+        if self.kind == "number" and has_one_value_per_cell(self.values, self.edges, self.ranges):
+            return self.values
+        return self.labels if self.kind in ("number", "date") else self.values
 
     @property
     def variables(self) -> range:
@@ -337,6 +339,13 @@ class TableCode:
         return f"TableCode(n_columns={len(self.columns)}, n_vars={self.n_vars})"
 
 
+def has_one_value_per_cell(
+    values: Sequence[Any], edges: Sequence[float], ranges: Sequence[Sequence[float]]
+) -> bool:
+    """Whether every cell starts at the only value that was seen in it."""
+    return list(edges) == list(values[1:]) and all(low == high for low, high in ranges)
+
+
 def did_you_mean(name: Any, names: Sequence[str]) -> str:
     """A sentence with the names that are close to a wrong one, or else with all."""
     close = difflib.get_close_matches(str(name), names, n=3)
@@ -399,8 +408,16 @@ def _why_not_a_column(column: Column) -> str | None:
         return "counts must be whole numbers"
     if not all(value is None or isinstance(value, str | int | float) for value in column.values):
         return "values must be texts, numbers, booleans or None"
+    if (column.dtype in ("date", "datetime")) > (column.kind == "date"):
+        return "only a column of kind 'date' holds dates"
+    kinds: dict[str, Any] = {"integer": int, "boolean": bool, "float": float, "text": str}
+    known = [value for value in column.values if value is not None]
+    if not all(isinstance(value, kinds.get(column.dtype, object)) for value in known):
+        return f"its values are not of type {column.dtype}"
     if column.kind not in ("number", "date"):
         return None
+    if column.kind == "date" and any(abs(value) > _LAST_DATE for value in (*known, *column.edges)):
+        return "its dates are beyond the year 9999"
     edges = column.edges
     if not all(isinstance(edge, float | int) and np.isfinite(edge) for edge in edges):
         return "edges must be numbers"

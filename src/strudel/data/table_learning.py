@@ -16,7 +16,7 @@ import numpy as np
 
 from strudel._types import ByteArray, FloatArray
 from strudel.data.containers import quote
-from strudel.data.table_code import KINDS, Column
+from strudel.data.table_code import KINDS, Column, has_one_value_per_cell
 from strudel.data.table_columns import NUMERIC, RawColumn, is_missing
 from strudel.data.table_edges import (
     as_stamp,
@@ -215,8 +215,7 @@ def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y:
         (float(inside.min()), float(inside.max())) if len(inside) else (float(value),) * 2
         for value, inside in ((values[cell], finite[places == cell]) for cell in range(len(values)))
     )
-    is_single = len(edges) + 1 == len(np.unique(finite)) and len(set(places)) == len(edges) + 1
-    if is_single:  # one value in each cell
+    if has_one_value_per_cell(values, edges, ranges):
         labels = tuple(text(value) for value in values)
     else:
         ends = [text(edge) for edge in edges]
