@@ -28,3 +28,7 @@ class EventSyntaxError(StrudelError, ValueError):
 
 class MissingDependencyError(StrudelError, ImportError):
     """An optional package is needed and not installed."""
+
+
+class NothingKnownWarning(UserWarning):
+    """Nothing is known of a column or of rows to learn from."""
