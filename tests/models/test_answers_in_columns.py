@@ -322,6 +322,13 @@ def test_several_rows_of_marginals(model, joint):
     assert found["flag"][True].shape == (3,)
     assert np.asarray(found).shape == (3, model.n_vars)
     assert found.to_frame().shape == (3, 16)
+    dicts = [{"smoker": "yes"}, {"age": (30, 60), "flag": None}]
+    both = marginal_probabilities(model, dicts)
+    for row, given in enumerate(dicts):
+        assert both["flag"][True][row] == approx(marginal_probabilities(model, given)["flag"][True])
+    drawn = sample_conditional(model, dicts, n=2, rng=0)
+    assert drawn["smoker"].tolist()[:2] == ["yes", "yes"]
+    assert drawn["age"].between(30, 59).tolist()[2:] == [True, True]
     single = marginal_probabilities(model)
     frame = single.to_frame()
     assert frame.columns.tolist() == ["column", "value", "probability"]
