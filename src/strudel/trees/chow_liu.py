@@ -84,10 +84,23 @@ def learn_chow_liu_tree(
     array([-1,  0,  0], dtype=int32)
     """
     bits = as_bits(X, sample_weight)
-    counts = pair_counts(bits)
-    total = bits.total_weight
+    return tree_from_counts(pair_counts(bits), bits.total_weight, alpha, root)
+
+
+def tree_from_counts(
+    counts: CountArray, total: float, alpha: float, root: Literal["centre", "hub"] | int = "centre"
+) -> ChowLiuTree:
+    """The tree of pair counts, or of pair probabilities with a total of 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from strudel import figure_1_circuit, pair_probabilities
+    >>> tree_from_counts(pair_probabilities(figure_1_circuit()), 1.0, alpha=0.0).var_parent
+    array([ 2,  2, -1,  2], dtype=int32)
+    """
     information = pairwise_mutual_information(counts, total, alpha)
-    neighbour = np.full(bits.n_vars, NONE, dtype=np.int32)
+    neighbour = np.full(len(counts), NONE, dtype=np.int32)
     _maximum_spanning_tree(information, neighbour)
     parent = _root_at(neighbour, _find_root(neighbour, root))
     return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))

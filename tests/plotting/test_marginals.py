@@ -1,0 +1,88 @@
+"""Facts about the bars of `plotting/marginals.py`."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import oracle
+from strudel.circuits.compile import compile_factorized
+from strudel.circuits.examples import figure_1_circuit
+from strudel.plotting.marginals import plot_marginals
+from strudel.trees.vtree import balanced_vtree
+
+
+@pytest.fixture
+def ax():
+    return Figure(figsize=(7, 5)).add_subplot()
+
+
+def bars(ax):
+    """The width of every bar by its label."""
+    widths = [bar.get_width() for bar in ax.patches if bar.get_gid() == "bar"]
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    return dict(zip(labels, widths, strict=True))
+
+
+def before(ax):
+    found = [artist for artist in ax.collections if artist.get_gid() == "without evidence"]
+    return [segment[0][0] for artist in found for segment in artist.get_segments()]
+
+
+def marginal(row):
+    return np.exp(oracle.log_marginal(figure_1_circuit(), row))
+
+
+def test_bars_are_marginals_in_the_order_of_the_variables(ax):
+    assert plot_marginals(figure_1_circuit(), ax=ax) is ax
+    one = np.full((4, 4), np.nan)
+    np.fill_diagonal(one, 1.0)
+    expected = {f"X{var + 1}": marginal(one[var]) for var in range(4)}
+    assert list(bars(ax)) == list(expected)
+    assert bars(ax) == pytest.approx(expected)
+    assert before(ax) == []
+
+
+def test_what_is_given_comes_first_and_the_others_show_where_they_were(ax):
+    plot_marginals(figure_1_circuit(), {"X3": 1, "X1": 0}, ax=ax)
+    drawn = bars(ax)
+    assert list(drawn) == ["X1 = 0", "X3 = 1", "X2", "X4"]
+    known = marginal([0, np.nan, 1, np.nan])
+    assert drawn["X1 = 0"] == 0.0
+    assert drawn["X3 = 1"] == 1.0
+    assert drawn["X2"] == pytest.approx(marginal([0, 1, 1, np.nan]) / known)
+    assert drawn["X4"] == pytest.approx(marginal([0, np.nan, 1, 1]) / known)
+    nothing = np.full(4, np.nan)
+    for place, var in enumerate([0, 2, 1, 3]):
+        row = nothing.copy()
+        row[var] = 1.0
+        assert before(ax)[place] == pytest.approx(marginal(row))
+
+
+def test_of_many_variables_those_that_change_most_are_shown(ax):
+    plot_marginals(figure_1_circuit(), {"X3": 1}, ax=ax, top=2)
+    # X4 moves from 0.4 to 0.2, X1 from 0.52 to 0.4, X2 from 0.74 to 0.9.
+    assert list(bars(ax)) == ["X3 = 1", "X4"]
+    assert "2 of 4 variables, those that change most" in ax.get_xlabel()
+
+
+def test_without_evidence_the_most_probable_are_shown(ax):
+    plot_marginals(figure_1_circuit(), ax=ax, top=2)
+    assert list(bars(ax)) == ["X2", "X3"]
+
+
+def test_of_a_thousand_variables_as_many_are_shown_as_can_be_read(ax):
+    plot_marginals(compile_factorized(balanced_vtree(1000)), {"x7": 1}, ax=ax)
+    assert 15 < len(bars(ax)) < 40
+    assert next(iter(bars(ax))) == "x7 = 1"
+
+
+def test_many_given_values_leave_half_of_the_room(ax):
+    plot_marginals(compile_factorized(balanced_vtree(30)), [1] * 20 + [np.nan] * 10, ax=ax, top=10)
+    assert [label.endswith("= 1") for label in bars(ax)] == [True] * 5 + [False] * 5
+
+
+def test_several_rows_are_refused(ax):
+    with pytest.raises(ValueError, match="given must be one row of values, but holds 2"):
+        plot_marginals(figure_1_circuit(), [[1, 0, 1, 0], [0, 0, 0, 0]], ax=ax)
+    with pytest.raises(ValueError, match="top must be at least 1"):
+        plot_marginals(figure_1_circuit(), ax=ax, top=0)
