@@ -18,6 +18,7 @@ from strudel.data.validation import check_binary, check_sample_weight
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
+from strudel.models.notebook import NotebookSummary
 from strudel.predictions.classifier_agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.predictions.same_decision import (
@@ -170,7 +171,7 @@ class LearningRows(NamedTuple):
     start: Circuit | None  # where a constraint or an earlier fit makes the search start
 
 
-class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """A model of the joint distribution of 0/1 columns."""
 
     validation_fraction: float | None

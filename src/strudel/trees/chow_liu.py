@@ -8,6 +8,7 @@ Out: `ChowLiuTree`, rooted at its Jordan centre, so that the vtree made from it 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from numbers import Integral
 from typing import Any, Literal
 
@@ -46,6 +47,10 @@ class ChowLiuTree:
             if parent != NONE:
                 children[parent].append(var)
         return children
+
+    def _repr_html_(self) -> str:
+        """A summary for notebooks, with a drawing."""
+        return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
 
     def __repr__(self) -> str:
         return f"ChowLiuTree(n_vars={self.n_vars}, roots={self.roots.tolist()})"
