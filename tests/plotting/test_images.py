@@ -73,9 +73,8 @@ def test_picture_looks_as_it_did(name, tmp_path):
     if os.environ.get("STRUDEL_DRAW_IMAGES") == "1":
         FOLDER.mkdir(exist_ok=True)
         draw(name, expected)
-    drawn_by = (
-        Image.open(expected).text["Software"].split(",")[0].removeprefix("Matplotlib version")
-    )
+    with Image.open(expected) as image:
+        drawn_by = image.text["Software"].split(",")[0].removeprefix("Matplotlib version")
     if drawn_by.split(".")[:2] != matplotlib.__version__.split(".")[:2]:
         pytest.skip(f"drawn by matplotlib {drawn_by}, this is {matplotlib.__version__}")
     found = draw(name, tmp_path / expected.name)
