@@ -1,12 +1,14 @@
 """Facts about the bars of `plotting/marginals.py`."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
 import oracle
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
+from strudel.models.density import Strudel
 from strudel.plotting.marginals import plot_marginals
 from strudel.trees.vtree import balanced_vtree
 
@@ -86,3 +88,45 @@ def test_several_rows_are_refused(ax):
         plot_marginals(figure_1_circuit(), [[1, 0, 1, 0], [0, 0, 0, 0]], ax=ax)
     with pytest.raises(ValueError, match="top must be at least 1"):
         plot_marginals(figure_1_circuit(), ax=ax, top=0)
+
+
+COLOURS, AGES = ("red", "green", "blue"), (20, 40, 60)
+
+
+@pytest.fixture(scope="module")
+def table_model():
+    """A model of a table with three colours, three ages, and two answers that follow the colour."""
+    rows = [
+        {"colour": colour, "age": age, "answer": "yes" if colour == "red" else "no"}
+        for colour, weight in zip(COLOURS, (3, 2, 1), strict=True)
+        for age in AGES
+        for _ in range(10 * weight)
+    ]
+    return Strudel(encoder="auto", random_state=0, max_splits=20).fit(pd.DataFrame(rows))
+
+
+def test_a_model_of_a_table_has_a_bar_for_every_value(table_model, ax):
+    plot_marginals(table_model, ax=ax)
+    drawn = bars(ax)
+    assert [label.split(":")[0] for label in drawn] == ["colour"] * 3 + ["age"] * 3 + ["answer"]
+    assert sum(list(drawn.values())[:3]) == pytest.approx(1.0)
+    assert sum(list(drawn.values())[3:6]) == pytest.approx(1.0)
+    expected = table_model.marginal_probabilities()
+    assert drawn["colour: red"] == pytest.approx(expected["colour"]["red"])
+    assert drawn["answer: yes"] == pytest.approx(expected["answer"]["yes"])
+
+
+def test_what_is_given_of_a_table_is_one_bar_or_those_possible(table_model, ax):
+    plot_marginals(table_model, {"colour": "red", "age": (30, None)}, ax=ax)
+    drawn = bars(ax)
+    assert [label.split(":")[0] for label in drawn] == ["colour", "age", "age", "answer"]
+    assert drawn["colour: red"] == 1.0
+    assert drawn["answer: yes"] > 0.9
+    assert "given the values in orange" in ax.get_xlabel()
+
+
+def test_rows_of_variables_are_evidence_of_a_table_too(table_model, ax):
+    row = np.full(table_model.circuit_.n_vars, np.nan)
+    row[:3] = [0, 0, 1]  # blue, green, red
+    plot_marginals(table_model, row, ax=ax)
+    assert bars(ax)["colour: red"] == 1.0

@@ -22,7 +22,7 @@ from strudel.plotting.canvas import (
     size_in_points,
     text_width,
 )
-from strudel.queries.arguments import given_rows
+from strudel.plotting.marginals import one_row
 from strudel.queries.model import Model, model_of
 from strudel.queries.moments import marginal_probabilities, pair_probabilities
 
@@ -103,12 +103,13 @@ def _bands(mixture: Mixture) -> tuple[FloatArray, FloatArray, list[str]]:
     """Weights, marginals and labels: the heaviest component first, the rest together last."""
     heaviest = np.argsort(-mixture.weights, kind="stable")[:MAX_COMPONENTS]
     weights = mixture.weights[heaviest]
-    ones = np.array([marginal_probabilities(mixture.component(int(c))) for c in heaviest])
+    parts = [marginal_probabilities(mixture.component(int(c))) for c in heaviest]
+    ones = np.stack([np.asarray(part) for part in parts])
     labels = [f"{c}: {_percent(weight)}" for c, weight in zip(heaviest, weights, strict=True)]
     rest = 1.0 - weights.sum()
     n_others = mixture.n_components - len(heaviest)
     if n_others:
-        others = (marginal_probabilities(mixture) - weights @ ones) / rest
+        others = (np.asarray(marginal_probabilities(mixture)) - weights @ ones) / rest
         weights, ones = np.append(weights, rest), np.vstack([ones, np.clip(others, 0.0, 1.0)])
         labels.append(f"{n_others:,} others")
     return weights, ones, labels
@@ -141,12 +142,8 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     >>> ax = plot_dependencies(figure_1_circuit(), ax=Figure().add_subplot())
     """
     found = model_of(model)
-    rows, _ = given_rows(found, given)
-    if len(rows) != 1:
-        raise ValueError(
-            f"given must be one row of values, but holds {len(rows)}. Draw one picture for each."
-        )
-    pairs = pair_probabilities(found, rows[0])
+    one_row(found, given)
+    pairs = pair_probabilities(found, given).reshape(found.n_vars, found.n_vars)
     one = pairs.diagonal()
     spread = np.sqrt(one * (1.0 - one))
     scale = np.outer(spread, spread)

@@ -6,11 +6,14 @@ Out: the axes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from strudel._types import AnyArray, FloatArray
 from strudel.circuits.layout import variable_names
+from strudel.data.table_code import Column
 from strudel.plotting.canvas import Palette, axes_or_current, palette_of, plain, size_in_points
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model, model_of
@@ -27,6 +30,7 @@ class Bar(NamedTuple):
     """One probability to draw."""
 
     label: str
+    group: str  # the variable, or the column of a table that the value belongs to
     now: float  # with what is given
     before: float  # without
     is_given: bool
@@ -40,18 +44,20 @@ class Bar(NamedTuple):
 def plot_marginals(
     model: Any, given: Any = None, ax: Axes | None = None, *, top: int | None = None
 ) -> Axes:
-    """Draw how probable every variable is to be 1, given what is known.
+    """Draw how probable every variable is to be 1, or every value of a table, given what is known.
 
     With evidence a short line across each bar shows the probability without it. What is given
     stands on top, in orange. Where there are more variables than lines, those are shown that the
-    evidence changes most, or without evidence the most probable ones.
+    evidence changes most, or without evidence the most probable ones. A model of a table has a bar
+    for every value of its columns, or one for a column of two values.
 
     Parameters
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
     given : array-like of shape (n_vars,) or dict, optional
-        One row of 0, 1, or NaN where the value is unknown; nothing is known by default.
+        One row of 0, 1, or NaN where the value is unknown, or values by name; nothing is known by
+        default.
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
     top : int, optional
@@ -72,43 +78,72 @@ def plot_marginals(
     if top is not None and top < 1:
         raise ValueError(f"top must be at least 1, but is {top!r}.")
     found = model_of(model)
-    bars, has_evidence = _bars(found, given)
+    is_known = ~np.isnan(one_row(found, given))
+    has_evidence = bool(is_known.any())
+    now = marginal_probabilities(found, given)
+    before = marginal_probabilities(found) if has_evidence else now
+    if found.table_code is None:
+        bars = _bars_of_variables(found, is_known, np.ravel(now), np.ravel(before))
+        words, things = "probability of 1", "variables"
+    else:
+        bars = [
+            bar
+            for column in found.table_code.columns
+            for bar in _bars_of_column(column, is_known, now[column.name], before[column.name])
+        ]
+        words, things = "probability", "values"
     ax = axes_or_current(ax)
     colours = palette_of(ax)
     room = int(size_in_points(ax)[1] / LINE) if top is None else top
     shown = _most_telling(bars, max(room, 1), has_evidence)
     _draw_bars(ax, shown, colours, has_evidence)
-    words = "probability of 1"
     if has_evidence:
-        words += ", given the values in orange" if any(bar.is_given for bar in shown) else ""
+        words += ", given the values in orange"
     if len(shown) < len(bars):
         which = "that change most" if has_evidence else "most probable"
-        words += f"\n{len(shown)} of {len(bars):,} variables, those {which}"
+        words += f"\n{len(shown)} of {len(bars):,} {things}, those {which}"
     ax.set_xlabel(words)
     return ax
 
 
-def _bars(model: Model, given: Any) -> tuple[list[Bar], bool]:
-    """A bar for every variable, and whether anything is given."""
+def one_row(model: Model, given: Any) -> FloatArray:
+    """What is given as one row of 0, 1 and NaN."""
     rows, _ = given_rows(model, given)
     if len(rows) != 1:
         raise ValueError(
             f"given must be one row of values, but holds {len(rows)}. Draw one picture for each."
         )
-    is_known = ~np.isnan(rows[0])
-    now = marginal_probabilities(model, rows[0])
-    before = marginal_probabilities(model) if is_known.any() else now
+    return rows[0]
+
+
+def _bars_of_variables(
+    model: Model, is_known: AnyArray, now: FloatArray, before: FloatArray
+) -> list[Bar]:
     names = variable_names(model.n_vars, model.feature_names)
-    bars = [
+    return [
         Bar(
-            f"{names[var]} = {int(rows[0, var])}" if is_known[var] else str(names[var]),
+            f"{name} = {now[var]:.0f}" if is_known[var] else str(name),
+            str(name),
             float(now[var]),
             float(before[var]),
             bool(is_known[var]),
         )
-        for var in range(model.n_vars)
+        for var, name in enumerate(names)
     ]
-    return bars, bool(is_known.any())
+
+
+def _bars_of_column(
+    column: Column, is_known: AnyArray, now: dict[Any, Any], before: dict[Any, Any]
+) -> Iterator[Bar]:
+    """A bar for every value; one of two values is enough, and of what is given those possible."""
+    is_given = bool(is_known[column.start : column.stop].any())
+    values = list(zip(column.labels, now.values(), before.values(), strict=True))
+    if len(values) == 2 and not is_given:
+        values = [values[int(column.codewords[:, 0].argmax())]]
+    for label, chance, earlier in values:
+        share, first = float(np.ravel(chance)[0]), float(np.ravel(earlier)[0])
+        if not is_given or share > 0.0:
+            yield Bar(f"{column.name}: {label}", column.name, share, first, is_given)
 
 
 def _most_telling(bars: list[Bar], room: int, has_evidence: bool) -> list[Bar]:
@@ -146,6 +181,10 @@ def _draw_bars(ax: Axes, bars: list[Bar], colours: Palette, has_evidence: bool) 
             borderaxespad=0.2,
             fontsize=8,
         )
+    groups = [bar.group for bar in bars]
+    if len(set(groups)) < len(groups):  # a line between two columns
+        border = [i - 0.5 for i in range(1, len(bars)) if groups[i] != groups[i - 1]]
+        ax.hlines(border, 0.0, 1.0, colors=[colours.faint], linewidth=0.6, zorder=1)
     size = float(np.clip(0.75 * line, 5, 9))
     ax.set_yticks(place, [plain(bar.label) for bar in bars], fontsize=size)
     for label, bar in zip(ax.get_yticklabels(), bars, strict=True):
