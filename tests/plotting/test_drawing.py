@@ -109,6 +109,14 @@ def test_red_lines_belong_to_the_active_edges(ax):
     assert red == set(active[active >= 0].tolist())
 
 
+def test_a_row_may_be_given_by_name(ax):
+    row = {"X1": 1, "X2": 0, "X3": 1, "X4": 0}
+    plot_circuit(figure_1_circuit(), row=row, ax=ax)
+    assert len(segments(ax, "active edges")) == 10
+    with pytest.raises(ValueError, match="unknown values have no active edges"):
+        plot_circuit(figure_1_circuit(), row={"X1": 1}, ax=ax)
+
+
 def test_without_a_row_nothing_is_red(ax):
     plot_circuit(figure_1_circuit(), ax=ax)
     assert len(segments(ax, "active edges")) == 0

@@ -9,6 +9,7 @@ import oracle
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.models.density import Strudel
+from strudel.plotting.drawing import plot_circuit
 from strudel.plotting.marginals import plot_marginals
 from strudel.trees.vtree import balanced_vtree
 
@@ -130,3 +131,10 @@ def test_rows_of_variables_are_evidence_of_a_table_too(table_model, ax):
     row[:3] = [0, 0, 1]  # blue, green, red
     plot_marginals(table_model, row, ax=ax)
     assert bars(ax)["colour: red"] == 1.0
+
+
+def test_a_row_of_a_table_has_active_edges(table_model, ax):
+    row = {"colour": "red", "age": 40, "answer": "yes"}
+    plot_circuit(table_model, row=row, ax=ax, detail="map")
+    lost = -float(table_model.log_likelihood(pd.DataFrame([row]))[0])
+    assert ax.get_legend().get_texts()[-1].get_text().endswith(f"{lost:.3g} in all")

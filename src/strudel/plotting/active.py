@@ -1,22 +1,38 @@
 """The edges of a circuit that a row takes.
 
-In:  a fully observed row.
+In:  a fully observed row, as an array or by name.
 Out: one bool per edge.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
 
 from strudel._types import AnyArray, ByteArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import dense_flows
+from strudel.data.validation import check_evidence
+from strudel.queries.model import Model
 
 
-def checked_row(row: ArrayLike, n_vars: int) -> ByteArray:
-    """The row, if it has a 0 or 1 for every variable."""
-    values = np.asarray(row)
+def checked_row(model: Model, row: Any) -> ByteArray:
+    """The row, if it gives every variable: its values in order, by name, or in a table's columns.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> checked_row(figure_1_circuit(), {"X1": 1, "X2": 0, "X3": 1, "X4": 0})
+    array([1, 0, 1, 0], dtype=uint8)
+    """
+    n_vars = model.n_vars
+    if isinstance(row, Mapping) or model.table_code is not None:
+        values = check_evidence(row, n_vars=n_vars, feature_names=model.feature_names, name="row")
+        values = values[0] if len(values) == 1 else values
+    else:
+        values = np.asarray(row)
     if values.shape != (n_vars,):
         raise ValueError(
             f"row must hold one value per variable, {n_vars} in all, but has shape {values.shape}."

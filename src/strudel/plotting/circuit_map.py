@@ -54,6 +54,7 @@ def draw_map(ax: Axes, circuit: Circuit, is_active: np.ndarray | None) -> None:
         edgecolors=[colours.background],
         linewidths=np.where(area[drawn] > 20, 0.6, 0.0).tolist(),
         zorder=3,
+        clip_on=False,  # the root is near the upper end
     )
     discs.set_gid("discs")
     if most > 0:
@@ -115,6 +116,7 @@ def _write_sizes(
         labelcolor=[colours.ink] * len(shown),
         fontsize=8,
         handlelength=np.sqrt(large * scale) / 8,
+        handleheight=max(0.7, np.sqrt(large * scale) / 8),
         handletextpad=0.4,
         columnspacing=1.0,
         borderaxespad=0.2,

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from strudel._types import NONE
 from strudel.circuits.circuit import Circuit
@@ -20,9 +19,7 @@ from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree
 
 
-def to_dot(
-    obj: Any, feature_names: Sequence[str] | None = None, row: ArrayLike | None = None
-) -> str:
+def to_dot(obj: Any, feature_names: Sequence[str] | None = None, row: Any = None) -> str:
     """Write a structure in the language of Graphviz.
 
     Parameters
@@ -31,7 +28,7 @@ def to_dot(
         What to draw. A sum with a single edge is drawn as its product alone.
     feature_names : sequence of str, optional
         One per variable; a circuit's own names, or x0, x1, ..., by default.
-    row : array-like of shape (n_vars,), optional
+    row : array-like of shape (n_vars,) or dict, optional
         A fully observed row, whose active edges of a circuit are drawn in red.
 
     Examples
@@ -57,7 +54,7 @@ def to_dot(
     if isinstance(obj, Circuit):
         is_active = np.zeros(obj.n_edges, dtype=bool)
         if row is not None:
-            is_active = active_edges(obj, checked_row(row, obj.n_vars))
+            is_active = active_edges(obj, checked_row(obj, row))
         kind = "circuit"
         lines = _circuit_lines(obj if names is None else obj.with_names(names), is_active)
     elif isinstance(obj, Vtree):

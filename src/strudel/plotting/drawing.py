@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.layout import CircuitLayout, layout_circuit
@@ -38,7 +37,7 @@ MAX_WRITTEN = 80  # edges up to which the parameters still fit on the lines
 
 def plot_circuit(
     model: Any,
-    row: ArrayLike | None = None,
+    row: Any = None,
     ax: Axes | None = None,
     *,
     detail: Literal["auto", "nodes", "map"] = "auto",
@@ -53,7 +52,7 @@ def plot_circuit(
     model : Circuit, Mixture or fitted estimator
         Of any size. Of a mixture the structure is drawn without parameters, or with a row the
         component that is most responsible for it.
-    row : array-like of shape (n_vars,), optional
+    row : array-like of shape (n_vars,) or dict, optional
         A fully observed row, whose active edges are drawn in red. On a map, discs say how much of
         its log-likelihood the row loses at each node.
     ax : matplotlib.axes.Axes, optional
@@ -74,7 +73,7 @@ def plot_circuit(
     if detail not in ("auto", "nodes", "map"):
         raise ValueError(f"detail must be 'auto', 'nodes' or 'map', but is {detail!r}.")
     found = model_of(model)
-    values = None if row is None else checked_row(row, found.n_vars)
+    values = None if row is None else checked_row(found, row)
     circuit, has_parameters = _circuit_to_draw(found, values)
     if detail == "nodes" and circuit.n_edges > MAX_EDGES:
         raise ValueError(
