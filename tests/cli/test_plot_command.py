@@ -12,6 +12,8 @@ from strudel.io.formats import write
 from strudel.io.model_file import save
 from strudel.trees.vtree import balanced_vtree
 
+pytestmark = pytest.mark.compiled  # drawing takes the time, and is the same without
+
 
 @pytest.fixture
 def figure_1(tmp_path, monkeypatch):

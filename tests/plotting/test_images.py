@@ -26,6 +26,7 @@ from strudel.plotting.trees import plot_chow_liu_tree
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import random_vtree
 
+pytestmark = pytest.mark.compiled  # drawing takes the time, and is the same without
 FOLDER = Path(__file__).parent / "images"
 TOLERANCE = 4.0  # root of the mean squared difference, of 255; other fonts give 1 or 2
 

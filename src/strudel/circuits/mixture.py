@@ -185,6 +185,10 @@ class Mixture:
         """A summary for notebooks, with a bar for each weight."""
         return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
 
+    def _repr_svg_(self) -> str | None:
+        """The drawing alone; None if it would be too large."""
+        return import_module("strudel.plotting.notebook").svg_of(self)
+
     def __repr__(self) -> str:
         return (
             f"Mixture(n_components={self.n_components}, n_vars={self.n_vars}, "

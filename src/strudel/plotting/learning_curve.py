@@ -7,7 +7,7 @@ Out: the axes, with train and validation on the left scale and the size of a gro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,21 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class AnyHistory(Protocol):
-    """Columns `train` and `valid` against `n_splits` (with `n_edges`) or `n_iterations`."""
-
-    best: int
-
-    def columns(self) -> dict[str, AnyArray]:
-        """The columns by name."""
-
-
-def plot_learning_curve(history: AnyHistory, ax: Axes | None = None) -> Axes:
+def plot_learning_curve(history: Any, ax: Axes | None = None) -> Axes:
     """Draw mean log-likelihoods against splits or iterations, and mark the model that was kept.
 
     Parameters
     ----------
-    history : History or MixtureHistory
+    history : History, MixtureHistory or fitted estimator
         As in `Strudel.history_`, with the size of the circuit, or in `StrudelMixture.history_`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
@@ -50,9 +41,12 @@ def plot_learning_curve(history: AnyHistory, ax: Axes | None = None) -> Axes:
     >>> columns |= {"n_edges": [10, 14, 18], "rows_moved": [0, 9, 5], "seconds": [0.0, 0.1, 0.2]}
     >>> ax = plot_learning_curve(History.from_columns(columns, best=1), ax=Figure().add_subplot())
     """
+    history = getattr(history, "history_", history)
     columns = history.columns()
     step = "split" if "n_splits" in columns else "iteration"
     n_steps, train, valid = columns[f"n_{step}s"], columns["train"], columns["valid"]
+    if not len(n_steps):
+        raise ValueError("The history is empty: there is no step to draw.")
     ax = axes_or_current(ax)
     colours = palette_of(ax)
     if "n_edges" in columns:

@@ -33,7 +33,8 @@ from strudel.plotting.tree_layout import (
     place_vtree,
 )
 from strudel.queries.model import model_of
-from strudel.trees.chow_liu import ChowLiuTree
+from strudel.queries.moments import pair_probabilities
+from strudel.trees.chow_liu import ChowLiuTree, tree_from_pairs
 from strudel.trees.vtree import Vtree
 
 if TYPE_CHECKING:
@@ -257,10 +258,7 @@ def tree_of_model(model: Any) -> ChowLiuTree:
     >>> tree_of_model(figure_1_circuit()).var_parent  # that of the paper
     array([ 2,  2, -1,  2], dtype=int32)
     """
-    from strudel.queries.moments import pair_probabilities
-    from strudel.trees.chow_liu import tree_from_counts
-
-    return tree_from_counts(pair_probabilities(model), total=1.0, alpha=0.0)
+    return tree_from_pairs(pair_probabilities(model))
 
 
 def _link_widths(tree: ChowLiuTree) -> AnyArray:

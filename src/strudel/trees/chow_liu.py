@@ -52,6 +52,10 @@ class ChowLiuTree:
         """A summary for notebooks, with a drawing."""
         return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
 
+    def _repr_svg_(self) -> str | None:
+        """The drawing alone; None if it would be too large."""
+        return import_module("strudel.plotting.notebook").svg_of(self)
+
     def __repr__(self) -> str:
         return f"ChowLiuTree(n_vars={self.n_vars}, roots={self.roots.tolist()})"
 
@@ -89,23 +93,10 @@ def learn_chow_liu_tree(
     array([-1,  0,  0], dtype=int32)
     """
     bits = as_bits(X, sample_weight)
-    return tree_from_counts(pair_counts(bits), bits.total_weight, alpha, root)
-
-
-def tree_from_counts(
-    counts: CountArray, total: float, alpha: float, root: Literal["centre", "hub"] | int = "centre"
-) -> ChowLiuTree:
-    """The tree of pair counts, or of pair probabilities with a total of 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from strudel import figure_1_circuit, pair_probabilities
-    >>> tree_from_counts(pair_probabilities(figure_1_circuit()), 1.0, alpha=0.0).var_parent
-    array([ 2,  2, -1,  2], dtype=int32)
-    """
+    counts = pair_counts(bits)
+    total = bits.total_weight
     information = pairwise_mutual_information(counts, total, alpha)
-    neighbour = np.full(len(counts), NONE, dtype=np.int32)
+    neighbour = np.full(bits.n_vars, NONE, dtype=np.int32)
     _maximum_spanning_tree(information, neighbour)
     parent = _root_at(neighbour, _find_root(neighbour, root))
     return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))
@@ -220,3 +211,18 @@ def conditional_tables(
     theta = np.full((n_vars, 2), 0.5)
     np.divide(joint, margin, out=theta, where=margin > 0)
     return theta
+
+
+def tree_from_pairs(pairs: FloatArray) -> ChowLiuTree:
+    """The tree closest to a distribution, given the probability of every two variables to be 1.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit, pair_probabilities
+    >>> tree_from_pairs(pair_probabilities(figure_1_circuit())).var_parent
+    array([ 2,  2, -1,  2], dtype=int32)
+    """
+    neighbour = np.full(len(pairs), NONE, dtype=np.int32)
+    _maximum_spanning_tree(pairwise_mutual_information(pairs, 1.0, alpha=0.0), neighbour)
+    parent = _root_at(neighbour, jordan_centre(neighbour))
+    return ChowLiuTree(parent, conditional_tables(parent, pairs, 1.0, alpha=0.0))

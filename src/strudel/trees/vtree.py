@@ -130,6 +130,10 @@ class Vtree:
         """A summary for notebooks, with a drawing."""
         return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
 
+    def _repr_svg_(self) -> str | None:
+        """The drawing alone; None if it would be too large."""
+        return import_module("strudel.plotting.notebook").svg_of(self)
+
     def __repr__(self) -> str:
         return f"Vtree(n_vars={self.n_vars}, depth={self.depth})"
 
