@@ -1,5 +1,7 @@
 """Facts about the bars of `plotting/marginals.py`."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.models.density import Strudel
 from strudel.plotting.drawing import plot_circuit
+from strudel.plotting.heat_maps import plot_dependencies
 from strudel.plotting.marginals import plot_marginals
 from strudel.trees.vtree import balanced_vtree
 
@@ -138,3 +141,13 @@ def test_a_row_of_a_table_has_active_edges(table_model, ax):
     plot_circuit(table_model, row=row, ax=ax, detail="map")
     lost = -float(table_model.log_likelihood(pd.DataFrame([row]))[0])
     assert ax.get_legend().get_texts()[-1].get_text().endswith(f"{lost:.3g} in all")
+
+
+def test_a_table_with_one_variable_per_column_knows_rows_of_variables(ax):
+    frame = pd.DataFrame({"a": ["n", "y", "y", "n"] * 9, "b": [False, True, True, True] * 9})
+    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(frame)
+    with warnings.catch_warnings(record=True) as caught:
+        plot_marginals(model, {"a": "y"}, ax=ax)
+    assert list(bars(ax)) == ["a: y", "b: True"]
+    assert not caught
+    plot_dependencies(model, {"a": "y"}, ax=Figure().add_subplot())

@@ -103,6 +103,8 @@ def plot(
     A .vtree file is drawn as a vtree and a .clt file as a tree by default. A .dot file is for
     Graphviz: circuit, vtree or tree.
     """  # noqa: D301
+    from strudel.plotting.marginals import as_evidence
+
     held = _read(model)
     what = what or _default_picture(held)
     for option, value in {"--given": given, "--row": row, "--top": top}.items():
@@ -112,11 +114,11 @@ def plot(
     inches = SIZES[what] if size is None else _read_size(size)
     with warnings_as_notes() as messages:  # such as letters that a font lacks
         thing = _thing_to_draw(held, what, model)
-        values = {
-            "given": None if given is None else _one_row(read_given(thing, given), "--given"),
-            "row": None if row is None else _read_row(thing, row),
-            "top": top,
-        }
+        values: dict[str, Any] = {"given": None, "row": None, "top": top}
+        if given is not None:
+            values["given"] = as_evidence(thing, _one_row(read_given(thing, given), "--given"))
+        if row is not None:
+            values["row"] = as_evidence(thing, _read_row(thing, row))
         if path.suffix == DOT:
             _write_dot(thing, what, values["row"], path)
         else:

@@ -22,7 +22,7 @@ from strudel.plotting.canvas import (
     size_in_points,
     text_width,
 )
-from strudel.plotting.marginals import one_row
+from strudel.plotting.marginals import as_evidence, one_row
 from strudel.queries.model import Model, model_of
 from strudel.queries.moments import marginal_probabilities, pair_probabilities
 
@@ -142,8 +142,7 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     >>> ax = plot_dependencies(figure_1_circuit(), ax=Figure().add_subplot())
     """
     found = model_of(model)
-    one_row(found, given)
-    pairs = pair_probabilities(found, given).reshape(found.n_vars, found.n_vars)
+    pairs = pair_probabilities(found, as_evidence(found, one_row(found, given)))
     one = pairs.diagonal()
     spread = np.sqrt(one * (1.0 - one))
     scale = np.outer(spread, spread)

@@ -78,9 +78,10 @@ def plot_marginals(
     if top is not None and top < 1:
         raise ValueError(f"top must be at least 1, but is {top!r}.")
     found = model_of(model)
-    is_known = ~np.isnan(one_row(found, given))
+    row = one_row(found, given)
+    is_known = ~np.isnan(row)
     has_evidence = bool(is_known.any())
-    now = marginal_probabilities(found, given)
+    now = marginal_probabilities(found, as_evidence(found, row))
     before = marginal_probabilities(found) if has_evidence else now
     if found.table_code is None:
         bars = _bars_of_variables(found, is_known, np.ravel(now), np.ravel(before))
@@ -114,6 +115,14 @@ def one_row(model: Model, given: Any) -> FloatArray:
             f"given must be one row of values, but holds {len(rows)}. Draw one picture for each."
         )
     return rows[0]
+
+
+def as_evidence(model: Model, row: FloatArray) -> Any:
+    """A row of variables as queries take it without doubt: a table may have as many columns."""
+    if model.table_code is None:
+        return row
+    names = variable_names(model.n_vars, model.feature_names)
+    return {names[var]: int(row[var]) for var in np.flatnonzero(~np.isnan(row))}
 
 
 def _bars_of_variables(
