@@ -116,7 +116,7 @@ def _draw_nodes(
     colours = palette_of(ax)
     ax.set_ylim(layout.mark_y.min() - 0.7, layout.mark_y.max() + 0.7)
     room = points_per_unit(ax, layout.height + 1.4)
-    literal_size = float(np.clip(room * 0.36, 4.5, 11))
+    literal_size = float(np.clip(room * 0.46, 4.5, 11))
     ax.set_xlim(*_horizontal_limits(ax, layout, literal_size))
     is_red = np.zeros(len(layout.line_edge), dtype=bool)
     if is_active is not None:
@@ -124,7 +124,7 @@ def _draw_nodes(
     _draw_lines(ax, layout, ~is_red, colour=colours.muted, gid="edges", width=0.9)
     _draw_lines(ax, layout, is_red, colour=colours.red, gid="active edges", width=2.0)
     if has_parameters:
-        size = float(np.clip(room * 0.28, 5, 9))
+        size = float(np.clip(room * 0.3, 5, 9))
         _write_parameters(ax, layout, is_red, size, colours)
     _draw_marks(ax, layout, float(np.clip(room * 0.42, 3.5, 15)), literal_size, colours)
 
@@ -146,7 +146,7 @@ def _write_parameters(
 ) -> None:
     for line in np.flatnonzero(~np.isnan(layout.line_theta)):
         start, end = layout.line_start[line], layout.line_end[line]
-        share = 0.7  # nearer to the sum, where the lines of different sums have not yet met
+        share = 0.66  # nearer to the sum, where the lines of different sums have not yet met
         text = ax.text(
             layout.mark_x[start] * (1 - share) + layout.mark_x[end] * share,
             layout.mark_y[start] * (1 - share) + layout.mark_y[end] * share,
