@@ -29,6 +29,7 @@ from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
 from strudel.models.incomplete import Incomplete, as_codes, has_unknown
+from strudel.models.notebook import NotebookSummary
 from strudel.predictions.classifier_agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.predictions.same_decision import (
@@ -189,7 +190,7 @@ class LearningRows(NamedTuple):
     incomplete: Incomplete | None = None  # the rows themselves, if values are unknown
 
 
-class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """A model of the joint distribution of 0/1 columns."""
 
     validation_fraction: float | None
