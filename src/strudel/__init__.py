@@ -119,6 +119,7 @@ _MODULE_OF = {
     # files
     "save": "io.model_file",
     "load": "io.model_file",
+    "Checkpoint": "io.checkpoint_file",
     "read": "io.formats",
     "write": "io.formats",
     "read_cnf": "io.event_files",
@@ -190,6 +191,7 @@ if TYPE_CHECKING:
     from strudel.errors import EventSyntaxError as EventSyntaxError
     from strudel.errors import FileFormatError as FileFormatError
     from strudel.errors import MissingDependencyError as MissingDependencyError
+    from strudel.io.checkpoint_file import Checkpoint as Checkpoint
     from strudel.io.event_files import read_cnf as read_cnf
     from strudel.io.event_files import read_sdd as read_sdd
     from strudel.io.formats import read as read

@@ -19,9 +19,11 @@ from strudel._types import NONE, AnyArray, IntArray
 from strudel.learning.gains import Gains
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_EDGES, N_NODES, STAMP, Growth
+from strudel.learning.journal import JournalError, restore_arrays, take
 from strudel.learning.operations import Operation
 
 FALL = 0.1  # when the best score has fallen to this share, find all scores anew
+SCORES = ("node_score", "node_edge", "node_time", "edge_score", "edge_place", "edge_time")
 LOWEST = 0.1  # nats per parameter: below, nothing is learned that lasts
 
 
@@ -49,10 +51,36 @@ class BestFirst:
         self._have_room()
         self._n_nodes = self._n_edges = 0  # how many were there after the last scoring
         self._level = np.inf
-        self._score_all()
+        self._is_scored = False
+
+    def scores(self) -> dict[str, AnyArray]:
+        """All that the next operations depend on, besides the circuit itself."""
+        if not self._is_scored:
+            return {}
+        g = self.growing.growth
+        self._have_room()
+        used = {"node": int(g.size[N_NODES]), "edge": int(g.size[N_EDGES])}
+        kept = {name: getattr(self, name)[: used[name[:4]]].copy() for name in SCORES}
+        kept["scored"] = np.array([self._n_nodes, self._n_edges], dtype=np.int64)
+        return kept | {"level": np.array([self._level])}
+
+    def restore(self, scores: dict[str, AnyArray]) -> None:
+        """Go on with the scores of the same circuit in an earlier process."""
+        g = self.growing.growth
+        self._have_room()
+        used = {"node": int(g.size[N_NODES]), "edge": int(g.size[N_EDGES])}
+        restore_arrays(self, scores, {name: used[name[:4]] for name in SCORES})
+        counts = take(scores, "scored", np.int64, (2,))
+        if not np.all((counts >= 0) & (counts <= list(used.values()))):
+            raise JournalError("the scores of a search are damaged")
+        self._n_nodes, self._n_edges = counts.tolist()
+        self._level = float(take(scores, "level", np.float64, (1,))[0])
+        self._is_scored = True
 
     def next(self) -> Operation | None:
         """The operation with the best score, or None when none is worth it."""
+        if not self._is_scored:
+            self._score_all()
         self._score_new()
         growing = self.growing
         g, now = growing.growth, growing.n_splits
@@ -84,6 +112,7 @@ class BestFirst:
         self._score_splits(self.growing.candidates())
         self._n_nodes, self._n_edges = int(g.size[N_NODES]), int(g.size[N_EDGES])
         self._level = min(self._level, max(self.node_score.max(), self.edge_score.max()))
+        self._is_scored = True
 
     def _score_new(self) -> None:
         """Score what the last operations made, and the sums they gave new contexts to."""

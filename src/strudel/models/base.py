@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -15,9 +15,11 @@ from strudel.algebra.probability import probability
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_binary, check_sample_weight
+from strudel.learning.journal import Journal
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
+from strudel.models.continued import open_journal
 from strudel.predictions.classifier_agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.predictions.same_decision import (
@@ -167,6 +169,7 @@ class LearningRows(NamedTuple):
     train: BitMatrix
     valid: BitMatrix | None
     rng: np.random.Generator
+    journal: Journal  # what was done so far, perhaps by an earlier process
     start: Circuit | None  # where a constraint or an earlier fit makes the search start
 
 
@@ -185,11 +188,12 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         search: SearchOptions,
         start: Circuit | None = None,
         is_restricted: bool = False,
+        checkpoint: Any = None,
     ) -> LearningRows:
         """Check everything, then hold out validation rows if there are none.
 
         `start` is the circuit of an earlier fit to continue from; `is_restricted` says that all its
-        rows satisfy the constraint.
+        rows satisfy the constraint. `checkpoint` is one, or the journal of one.
         """
         fraction = self.validation_fraction
         is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
@@ -232,12 +236,15 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         if X_valid is not None:
             check_rows(self, X_valid, reset=False, name="X_valid")
         self.data_ = _describe(table)
-        return LearningRows(
-            train_bits,
-            None if valid is None else _pack_rows_that_count(valid, valid_weight),
-            rng,
-            start,
-        )
+        valid_bits = None if valid is None else _pack_rows_that_count(valid, valid_weight)
+        journal = open_journal(checkpoint, self, train_bits, valid_bits, start)
+        return LearningRows(train_bits, valid_bits, rng, journal, start)
+
+    def _end(self, checkpoint: Any) -> Self:
+        """Itself, fitted: there is nothing left to continue."""
+        if checkpoint is not None:
+            checkpoint.remove()
+        return self
 
     def _hold_out(
         self, X: ByteArray, weight: FloatArray | None, random_state: np.random.RandomState

@@ -206,7 +206,13 @@ class Strudel(DensityEstimator):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_valid: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
     ) -> Strudel:
         """Learn a circuit from fully observed rows.
 
@@ -220,13 +226,16 @@ class Strudel(DensityEstimator):
             Rows that decide when to stop; a part of `X` is held out when not given.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
+        checkpoint : Checkpoint, optional
+            A file from which a fit that was killed goes on. A beam search begins anew.
 
         Returns
         -------
         Strudel
             Itself. A keyboard interrupt keeps the best circuit so far and warns.
         """
-        return self._fit(X, X_valid, sample_weight)
+        self._fit(X, X_valid, sample_weight, checkpoint=checkpoint)
+        return self._end(checkpoint)
 
     def _fit(
         self,
@@ -234,6 +243,7 @@ class Strudel(DensityEstimator):
         X_valid: Any = None,
         sample_weight: Any = None,
         on_split: Callable[[History], None] | None = None,
+        checkpoint: Any = None,
     ) -> Strudel:
         """`fit` with a callback for progress."""
         search, sampled_rows = self._options()
@@ -242,7 +252,9 @@ class Strudel(DensityEstimator):
         is_restricted = last is not None and _is_same(
             self.constraint, getattr(self, "_constraint_of_circuit", False)
         )
-        rows = self._learning_rows(X, X_valid, sample_weight, search, last, is_restricted)
+        rows = self._learning_rows(
+            X, X_valid, sample_weight, search, last, is_restricted, checkpoint
+        )
         tell = on_split or (_Reporter() if self.verbose else None)
         with use_threads(self.n_jobs):
             if sampled_rows is not None and rows.start is None:
@@ -258,6 +270,7 @@ class Strudel(DensityEstimator):
                     on_split=tell,
                     start=rows.start,
                     divergence=kl_divergence,
+                    journal=rows.journal,
                 )
         if last is not None and rows.valid is not None and search.smoothing == "hierarchical":
             circuit = _better(last, circuit, rows.valid)

@@ -187,7 +187,13 @@ class StrudelMixture(DensityEstimator):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_valid: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
     ) -> StrudelMixture:
         """Learn a mixture from fully observed rows.
 
@@ -201,13 +207,17 @@ class StrudelMixture(DensityEstimator):
             Rows by which everything is chosen; a part of `X` is held out when not given.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
+        checkpoint : Checkpoint, optional
+            A file from which a fit that was killed goes on. Boosting, and components with their own
+            structure, begin anew after it.
 
         Returns
         -------
         StrudelMixture
             Itself. A keyboard interrupt keeps the best mixture so far and warns.
         """
-        return self._fit(X, X_valid, sample_weight)
+        self._fit(X, X_valid, sample_weight, checkpoint=checkpoint)
+        return self._end(checkpoint)
 
     def _fit(
         self,
@@ -215,6 +225,7 @@ class StrudelMixture(DensityEstimator):
         X_valid: Any = None,
         sample_weight: Any = None,
         on_progress: OnProgress | None = None,
+        checkpoint: Any = None,
     ) -> StrudelMixture:
         """`fit` with a callback that gets a line about what goes on."""
         options, search = self._mixture_options(), self._search_options()
@@ -226,13 +237,13 @@ class StrudelMixture(DensityEstimator):
                 )
             if options.pseudocount == "auto":
                 options = replace(options, pseudocount=1.0)
-        started = time.perf_counter()
-        rows = self._learning_rows(X, X_valid, sample_weight, search)
+        rows = self._learning_rows(X, X_valid, sample_weight, search, checkpoint=checkpoint)
+        clock = Clock(rows.journal.now(), self.max_seconds, rows.journal.now)
         tell = on_progress or (_print if self.verbose else _ignore)
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
             learn = self._learn_own if self.structure == "per_component" else self._learn
-            learned = learn(rows, search, options, Clock(started, self.max_seconds), trials, tell)
+            learned = learn(rows, search, options, clock, trials, tell)
         self.mixture_: Mixture = learned.mixture.with_names(self._feature_names())
         self.history_: MixtureHistory = learned.history
         self.chosen_: dict[str, Any] = learned.chosen
@@ -256,7 +267,14 @@ class StrudelMixture(DensityEstimator):
     ) -> LearnedMixture:
         """Grow a structure, choose what is to be chosen, and train."""
         tell("growing the structure")
-        grown = grow(rows.train, rows.valid, search=search, rng=rows.rng, start=rows.start)
+        grown = grow(
+            rows.train,
+            rows.valid,
+            search=search,
+            rng=rows.rng,
+            start=rows.start,
+            journal=rows.journal,
+        )
         growing, splits = grown.growing, grown.history
         last = len(splits) - 1  # fewer than asked for if nothing was left to split
         prefixes = prefixes_of(splits.best) if self.n_splits == "auto" else [last]
@@ -281,6 +299,7 @@ class StrudelMixture(DensityEstimator):
                     max_seconds=clock.left(),
                     rng=rows.rng,
                     on_trial=on_trial,
+                    journal=rows.journal,
                 )
                 choice = chooser.run(growing, prefixes, rows.train, rows.valid)
                 n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
@@ -390,6 +409,8 @@ class StrudelMixture(DensityEstimator):
         }
         if self.method == "bagged_em":
             arguments["n_bags"] = self.n_bags
+        if self.method != "boosting":  # which begins anew
+            arguments["journal"] = rows.journal
         learn = {
             "em": fit_mixture,
             "bagged_em": fit_bagged_mixture,
