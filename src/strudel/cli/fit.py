@@ -27,6 +27,7 @@ from strudel.cli.console import (
 )
 from strudel.cli.fit_mixture import Method, Structure, read_wishes
 from strudel.cli.outputs import check_is_model_file, check_output
+from strudel.cli.resume import ResumeOption, SecondsOption, open_checkpoint
 from strudel.cli.sources import check_known, match_columns, read_parts, read_rows
 
 if TYPE_CHECKING:
@@ -225,6 +226,8 @@ def fit(
         float, typer.Option(help="Share of DATA held out when there is no --valid.")
     ] = 0.1,
     seed: Annotated[int, typer.Option(help="Makes random choices repeatable.")] = 0,
+    resume: ResumeOption = None,
+    checkpoint_seconds: SecondsOption = 60.0,
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no tables.")] = False,
 ) -> None:
@@ -254,6 +257,7 @@ def fit(
     path = output or default_output(data)
     check_output(path, "the model", (data, valid, test, vtree), ".strudel")
     check_is_model_file(path)
+    checkpoint = open_checkpoint(path, resume, checkpoint_seconds)
     started = time.perf_counter()
     parts = _read_all(data, valid, test)
     reading = time.perf_counter() - started
@@ -261,7 +265,7 @@ def fit(
     kind = fit_circuit if mixture is None else fit_mixture
     started = time.perf_counter()
     with warnings_as_notes() as messages:
-        model = kind.learn(options, parts, quiet)
+        model = kind.learn(options, parts, quiet, checkpoint)
     learning = time.perf_counter() - started
     likelihood = kind.log_likelihoods(model, parts)
     report = _likelihoods(likelihood, model.n_features_in_)
@@ -273,6 +277,7 @@ def fit(
         "data": data,
     }
     _keep(model, parts["train"], path, likelihood)
+    checkpoint.remove()
     if report["stopped_because"] == "interrupted":
         note(f"stopped early by you; wrote the best {kind.NAME} so far")
         messages = []

@@ -21,7 +21,9 @@ STOPPED = {
 }
 
 
-def learn(options: dict[str, Any], parts: dict[str, Table], is_quiet: bool) -> Strudel:
+def learn(
+    options: dict[str, Any], parts: dict[str, Table], is_quiet: bool, checkpoint: Any = None
+) -> Strudel:
     """A fitted estimator, with a live line meanwhile."""
     from strudel.models.density import Strudel
 
@@ -33,6 +35,7 @@ def learn(options: dict[str, Any], parts: dict[str, Table], is_quiet: bool) -> S
             None if valid is None else valid.X,
             None,
             on_split=progress.update,
+            checkpoint=checkpoint,
         )
     return model
 

@@ -94,14 +94,21 @@ def _number_or_auto(text: str, option: str, lowest: int) -> int | str:
     return number
 
 
-def learn(options: dict[str, Any], parts: dict[str, Table], is_quiet: bool) -> StrudelMixture:
+def learn(
+    options: dict[str, Any], parts: dict[str, Table], is_quiet: bool, checkpoint: Any = None
+) -> StrudelMixture:
     """A fitted estimator, with a live line meanwhile."""
     from strudel.models.mixture import StrudelMixture
 
     model = StrudelMixture(**options)
     with MixtureProgress(is_quiet) as progress:
         progress.update("preparing, compiling on the first run")
-        model._fit(parts["train"].X, _valid_rows(parts), on_progress=progress.update)
+        model._fit(
+            parts["train"].X,
+            _valid_rows(parts),
+            on_progress=progress.update,
+            checkpoint=checkpoint,
+        )
     return model
 
 

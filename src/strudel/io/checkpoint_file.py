@@ -10,8 +10,10 @@ is done.
 
 from __future__ import annotations
 
+import glob
 import math
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +70,23 @@ class Checkpoint:
             sections, scores = self._read(fit)
 
         def save(journal: Journal) -> None:
-            self._write(fit, journal)
+            try:
+                self._write(fit, journal)
+            except OSError as error:  # a full disk is no reason to lose what is learned
+                warnings.warn(
+                    f"The checkpoint {str(self.path)!r} could not be written: {error.strerror}.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
 
         return Journal(sections, scores, save, self.seconds)
 
     def remove(self) -> None:
-        """Delete the file, if there is one."""
-        self.path.unlink(missing_ok=True)
+        """Delete the file, if there is one, and what a kill in the middle of a write left."""
+        final = Path(os.path.realpath(self.path))
+        for unfinished in final.parent.glob(f".{glob.escape(final.name)}.*.tmp"):
+            unfinished.unlink(missing_ok=True)
+        final.unlink(missing_ok=True)
 
     def _write(self, fit: dict[str, Any], journal: Journal) -> None:
         packed = _Pack()

@@ -37,6 +37,7 @@ class BestFirst:
         clones: bool = True,
         min_rows: float = 20.0,
         least_gain: float = 3.0,
+        scores: dict[str, AnyArray] | None = None,
     ) -> None:
         self.growing = growing.without_queue()
         self.clones = clones
@@ -51,12 +52,13 @@ class BestFirst:
         self._have_room()
         self._n_nodes = self._n_edges = 0  # how many were there after the last scoring
         self._level = np.inf
-        self._is_scored = False
+        if scores:
+            self._restore(scores)
+        else:
+            self._score_all()
 
     def scores(self) -> dict[str, AnyArray]:
         """All that the next operations depend on, besides the circuit itself."""
-        if not self._is_scored:
-            return {}
         g = self.growing.growth
         self._have_room()
         used = {"node": int(g.size[N_NODES]), "edge": int(g.size[N_EDGES])}
@@ -64,7 +66,7 @@ class BestFirst:
         kept["scored"] = np.array([self._n_nodes, self._n_edges], dtype=np.int64)
         return kept | {"level": np.array([self._level])}
 
-    def restore(self, scores: dict[str, AnyArray]) -> None:
+    def _restore(self, scores: dict[str, AnyArray]) -> None:
         """Go on with the scores of the same circuit in an earlier process."""
         g = self.growing.growth
         self._have_room()
@@ -75,12 +77,9 @@ class BestFirst:
             raise JournalError("the scores of a search are damaged")
         self._n_nodes, self._n_edges = counts.tolist()
         self._level = float(take(scores, "level", np.float64, (1,))[0])
-        self._is_scored = True
 
     def next(self) -> Operation | None:
         """The operation with the best score, or None when none is worth it."""
-        if not self._is_scored:
-            self._score_all()
         self._score_new()
         growing = self.growing
         g, now = growing.growth, growing.n_splits
@@ -112,7 +111,6 @@ class BestFirst:
         self._score_splits(self.growing.candidates())
         self._n_nodes, self._n_edges = int(g.size[N_NODES]), int(g.size[N_EDGES])
         self._level = min(self._level, max(self.node_score.max(), self.edge_score.max()))
-        self._is_scored = True
 
     def _score_new(self) -> None:
         """Score what the last operations made, and the sums they gave new contexts to."""

@@ -63,6 +63,21 @@ class JournalError(ValueError):
         super().__init__(f"The checkpoint cannot be continued: {reason}. Remove it to start anew.")
 
 
+class JournalClock:
+    """Seconds of work since a fit began, in whatever process."""
+
+    def __init__(self) -> None:
+        self._zero = time.perf_counter()
+
+    def __call__(self) -> float:
+        """How many."""
+        return time.perf_counter() - self._zero
+
+    def set(self, seconds: float) -> None:
+        """Go on from there."""
+        self._zero = time.perf_counter() - seconds
+
+
 class Journal:
     """The sections of a fit, and its clock.
 
@@ -89,12 +104,8 @@ class Journal:
         self._scorers: list[weakref.ref[Scorer]] = []  # a search that is over may leave
         self._save = save
         self._seconds = float(seconds)
-        self._zero = time.perf_counter()
-        self._next_save = self._zero + self._seconds
-
-    def now(self) -> float:
-        """Seconds of work since the fit began, in whatever process."""
-        return time.perf_counter() - self._zero
+        self.now = JournalClock()
+        self._next_save = time.perf_counter() + self._seconds
 
     def begin(
         self, kind: str, rng: np.random.Generator, state: Callable[[], Arrays] | None = None
@@ -117,7 +128,7 @@ class Journal:
                 section.rng.bit_generator.state = section.rng_state
             except (TypeError, ValueError, KeyError, OverflowError) as error:
                 raise JournalError("the state of its random numbers is damaged") from error
-        self._zero = time.perf_counter() - section.seconds
+        self.now.set(section.seconds)
 
     def end(self, section: Section, stopped_because: str) -> None:
         """Close a section that this process has done to its end."""

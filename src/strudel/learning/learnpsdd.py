@@ -41,7 +41,12 @@ def copied_levels(growing: GrowingCircuit, search: SearchOptions) -> int:
 class LearnPsdd:
     """Knows the score of every split and clone of a growing circuit."""
 
-    def __init__(self, growing: GrowingCircuit, search: SearchOptions) -> None:
+    def __init__(
+        self,
+        growing: GrowingCircuit,
+        search: SearchOptions,
+        scores: dict[str, AnyArray] | None = None,
+    ) -> None:
         self.growing = growing.without_queue()
         self.clones = search.clones
         self.n_levels = copied_levels(growing, search)
@@ -58,18 +63,19 @@ class LearnPsdd:
         self.node_score = np.empty(0)
         self._n_edges = int(g.size[N_EDGES])  # how many there were after the last scoring
         self._make_room()
-        self._is_scored = False
+        if scores:
+            self._restore(scores)
+        else:
+            self._score_all()
 
     def scores(self) -> dict[str, AnyArray]:
         """All that the next operations depend on, besides the circuit itself."""
-        if not self._is_scored:
-            return {}
         self._make_room()
         kept = {name: getattr(self, name)[:n].copy() for name, n in self._used().items()}
         kept["scored"] = np.array([self.all_scored, self._n_edges], dtype=np.int64)
         return kept | {"level": np.array([self.level])}
 
-    def restore(self, scores: dict[str, AnyArray]) -> None:
+    def _restore(self, scores: dict[str, AnyArray]) -> None:
         """Go on with the scores of the same circuit in an earlier process."""
         self._make_room()
         restore_arrays(self, scores, self._used())
@@ -79,7 +85,6 @@ class LearnPsdd:
             raise JournalError("the scores of a search are damaged")
         self.all_scored, self._n_edges = counts.tolist()
         self.level = float(take(scores, "level", np.float64, (1,))[0])
-        self._is_scored = True
 
     def _used(self) -> dict[str, int]:
         """How much of every array counts."""
@@ -90,8 +95,6 @@ class LearnPsdd:
 
     def next(self) -> Operation | None:
         """The best operation, or None when none gains anything."""
-        if not self._is_scored:
-            self._score_all()
         self._score_new()
         least = LEAST * self.growing.train_total
         while True:
@@ -163,7 +166,6 @@ class LearnPsdd:
         self._score_edges(np.flatnonzero(g.edge["death"][: int(g.size[N_EDGES])] == ALIVE))
         self.level = max(self.node_score.max(), self.edge_score.max())
         self.all_scored = self.time
-        self._is_scored = True
 
     def _score_edges(self, edges: AnyArray) -> None:
         g = self.growing.growth

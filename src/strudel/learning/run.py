@@ -60,14 +60,13 @@ class Run:
         """Do one operation after another until the bounds in `search` say stop."""
         self.history.stopped_because = ""
         try:
-            if self._next is None:
-                self._next = self._chooser()
             first = len(self.operations)
             section = self.journal.begin("a search", self.rng, lambda: self._done_since(first))
             if section.is_recorded:
                 self._replay(section)
             if not section.stopped_because:
-                self._restore_scores()
+                if self._next is None:
+                    self._next = self._chooser()
                 self._search(self._next, search, on_split)
                 self.journal.end(section, self.history.stopped_because)
         except KeyboardInterrupt:
@@ -102,6 +101,8 @@ class Run:
 
     def _replay(self, section: Section) -> None:
         """Do what an earlier process did; the same numbers come out."""
+        if self._has_scores:
+            self.growing.without_queue()
         operations = operations_from_arrays(section.arrays)
         seconds = take(section.arrays, "seconds", np.float64, (len(operations),))
         likelihood = take(section.arrays, "likelihood", np.float64, (1,))
@@ -120,11 +121,11 @@ class Run:
         """What a replay does not give back: scores, some of them old."""
         return {} if self._scorer is None else self._scorer.scores()
 
-    def _restore_scores(self) -> None:
-        scores = self.journal.scores_of(self._number)
-        if scores and self._scorer is not None and not self._has_file_scores:
-            self._scorer.restore(scores)
-            self._has_file_scores = True
+    @property
+    def _has_scores(self) -> bool:
+        search = self.search
+        is_learnpsdd = search.search == "learnpsdd" and search.operation_score != "heuristic"
+        return search.search == "best_first" or is_learnpsdd
 
     @property
     def best_likelihood(self) -> float:
@@ -134,11 +135,13 @@ class Run:
     def _chooser(self) -> Callable[[], Operation | None]:
         """What says which operation comes next."""
         growing, search, rng = self.growing, self.search, self.rng
-        if search.search == "best_first":
-            self._scorer = BestFirst(growing, clones=search.clones)
-            return self._scorer.next
-        if search.search == "learnpsdd" and search.operation_score != "heuristic":
-            self._scorer = LearnPsdd(growing, search)
+        if self._has_scores:
+            scores = self.journal.scores_of(self._number)
+            self._has_file_scores = bool(scores)
+            if search.search == "best_first":
+                self._scorer = BestFirst(growing, clones=search.clones, scores=scores)
+            else:
+                self._scorer = LearnPsdd(growing, search, scores)
             return self._scorer.next
         n_levels = copied_levels(growing, search) if search.search == "learnpsdd" else NONE
         variables = VariablePicker(growing, search.variable_score, search.alpha)
