@@ -2,13 +2,14 @@
 
 import pytest
 
-from strudel import figure_1_circuit, read, write
+from strudel import balanced_vtree, figure_1_circuit, read, write
+from strudel.circuits.compile import compile_factorized
 from strudel.errors import FileFormatError
 
 
 def test_a_file_without_its_end_is_refused(tmp_path):
-    path = tmp_path / "figure.psdd"
-    write(figure_1_circuit(), path)
+    path = tmp_path / "coins.psdd"
+    write(compile_factorized(balanced_vtree(8)), path)
     lines = path.read_text().splitlines()
     n_nodes = sum(line[0] in "LTD" for line in lines)
     for n_missing in (1, 2, 3):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Answer: TypeAlias = dict[str, Any]
 Line: TypeAlias = tuple[Any, ...]
 
+SHOWN_VALUES = 8  # of a state in one line
+
 
 @dataclass(frozen=True, eq=False)
 class Question:
@@ -123,15 +125,29 @@ def find_states(question: Question) -> list[Answer]:
 
 
 def show_states(question: Question, answer: Answer, n_lines: float) -> None:
-    """Probabilities of the states, then their values, the least expected first."""
+    """The best state and its values, the least expected first; then in what the others differ."""
     states = answer["states"]
-    if len(states) == 1:
-        show_facts("", _state_facts(states[0]))
-    else:
-        columns = ("state", "log-probability", "probability given evidence")
-        show_table(columns, [(i + 1, *_state_facts(s).values()) for i, s in enumerate(states)])
+    if not states:
+        return
+    best = states[0]["state"]
+    show_facts("", _state_facts(states[0]))
     say()
-    _show_values([state["state"] for state in states], answer["marginals"], n_lines)
+    _show_values(best, answer["marginals"], n_lines)
+    if len(states) > 1:
+        say()
+        columns = ("state", "log-probability", "probability given evidence", "unlike state 1")
+        lines = [
+            (i, *_state_facts(state).values(), _differences(state["state"], best))
+            for i, state in enumerate(states[1:], 2)
+        ]
+        show_table(columns, lines)
+
+
+def _differences(state: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """The values that another state does not have."""
+    differ = [f"{name}={value}" for name, value in state.items() if value != other[name]]
+    rest = f" and {len(differ) - SHOWN_VALUES} more" if len(differ) > SHOWN_VALUES else ""
+    return ", ".join(differ[:SHOWN_VALUES]) + rest
 
 
 def find_marginal_map(question: Question) -> list[Answer]:
@@ -157,7 +173,7 @@ def show_marginal_map(question: Question, answer: Answer, n_lines: float) -> Non
         facts["no state is above"] = answer["upper_bound"]
     show_facts("", facts)
     say()
-    _show_values([answer["state"]], answer["marginals"], n_lines)
+    _show_values(answer["state"], answer["marginals"], n_lines)
 
 
 def _unknown_ones(question: Question) -> list[dict[str, float]]:
@@ -176,15 +192,13 @@ def _state_facts(state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _show_values(states: list[dict[str, int]], ones: dict[str, float], n_lines: float) -> None:
-    """One line per variable that is not given; the last column is about the first state."""
-    lines: list[Line] = []
-    for name, one in ones.items():
-        values = [state[name] for state in states]
-        lines.append((name, *values, one if values[0] else 1.0 - one))
-    titles = [f"state {i + 1}" for i in range(len(states))] if len(states) > 1 else ["value"]
+def _show_values(state: Mapping[str, Any], ones: dict[str, float], n_lines: float) -> None:
+    """One line per variable that is not given."""
+    lines: list[Line] = [
+        (name, state[name], one if state[name] else 1.0 - one) for name, one in ones.items()
+    ]
     if lines:
-        columns = ("variable", *titles, f"probability of {titles[0]} alone")
+        columns = ("variable", "value", "probability of value alone")
         _show_lines(columns, lines, n_lines, lambda line: line[-1])
 
 

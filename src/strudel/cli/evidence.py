@@ -7,6 +7,7 @@ Out: rows of 0, 1 and NaN, and names.
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from strudel.cli.sources import read_rows
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
+    from strudel.io.tables import Table
     from strudel.queries.model import Model
 
 GivenOption = Annotated[
@@ -66,11 +68,36 @@ def read_event(model: Model, text: str) -> Any:
     """An event as text, or from the file of a formula."""
     from strudel.logic.event_forms import as_event
 
-    if Path(text.removesuffix(".gz")).suffix in FORMULA_FILES:
-        from strudel.io.formats import read
+    return as_event(read_constraint(text), model.n_vars, model.feature_names)
 
-        return as_event(read(text), model.n_vars, model.feature_names)
-    return as_event(text, model.n_vars, model.feature_names)
+
+def read_constraint(text: str) -> Any:
+    """A formula as it was typed, or that of a file."""
+    if Path(text.removesuffix(".gz")).suffix not in FORMULA_FILES:
+        return text
+    from strudel.io.formats import read
+
+    if not Path(text).is_file():
+        raise InputError(f"there is no file {text!r}.")
+    return read(text)
+
+
+def number_variables(formula: Any, table: Table) -> Any:
+    """A constraint over the columns of a table by their numbers: learning does not see names."""
+    from strudel.logic.event_forms import as_event
+    from strudel.logic.events import Event, children_first
+    from strudel.logic.names import find_name, names_of, places_of
+
+    n_vars = table.X.shape[1]
+    event = as_event(formula, n_vars, table.feature_names)
+    place = places_of(names_of(n_vars, table.feature_names))
+    made: dict[int, Event] = {}
+    for part, _ in children_first(event, flat=False):
+        changes: dict[str, Any] = {"children": tuple(made[id(child)] for child in part.children)}
+        if part.kind == "variable":
+            changes["var"] = find_name(part.var, place, "--constraint")
+        made[id(part)] = replace(part, **changes)
+    return made[id(event)]
 
 
 def read_variables(model: Model, text: str | None, option: str) -> list[str] | None:

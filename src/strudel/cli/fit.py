@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from strudel.cli import fit_circuit, fit_mixture
+from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     InputError,
     JsonOption,
@@ -25,6 +26,7 @@ from strudel.cli.console import (
     show_table,
     warnings_as_notes,
 )
+from strudel.cli.evidence import number_variables, read_constraint
 from strudel.cli.fit_mixture import Method, Structure, read_wishes
 from strudel.cli.outputs import check_is_model_file, check_output
 from strudel.cli.resume import ResumeOption, SecondsOption, open_checkpoint
@@ -109,6 +111,7 @@ def fit(
         typer.Argument(
             metavar="DATA",
             help="A csv, tsv, .data, npy, npz or parquet file, a dataset, or - for csv on stdin.",
+            autocompletion=complete_data,
         ),
     ],
     output: Annotated[
@@ -118,9 +121,15 @@ def fit(
         ),
     ] = None,
     valid: Annotated[
-        str | None, typer.Option(help="Rows that decide when to stop; like DATA.")
+        str | None,
+        typer.Option(
+            help="Rows that decide when to stop; like DATA.", autocompletion=complete_data
+        ),
     ] = None,
-    test: Annotated[str | None, typer.Option(help="Rows to score at the end; like DATA.")] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(help="Rows to score at the end; like DATA.", autocompletion=complete_data),
+    ] = None,
     mixture: Annotated[
         str | None,
         typer.Option(
@@ -214,6 +223,14 @@ def fit(
             ".vtree file.",
         ),
     ] = None,
+    constraint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMULA|FILE",
+            help="What every row satisfies, such as 'a >> (b | c)', or a .cnf, .dnf, .nnf or .sdd "
+            "file; rows that violate it get probability zero.",
+        ),
+    ] = None,
     pseudocount: Annotated[
         float | None,
         typer.Option(
@@ -252,14 +269,17 @@ def fit(
     options |= read_search(search, preset, smoothing, beam, learnpsdd, mixture is not None)
     options |= {} if init is None else {"init": init.value}
     options |= {} if vtree is None else {"vtree": _read_vtree(vtree)}
+    formula = None if constraint is None else read_constraint(constraint)
     options |= {} if patience is None else {"patience": patience}
     options |= {} if pseudocount is None else {"pseudocount": pseudocount}
     path = output or default_output(data)
-    check_output(path, "the model", (data, valid, test, vtree), ".strudel")
+    check_output(path, "the model", (data, valid, test, vtree, constraint), ".strudel")
     check_is_model_file(path)
     checkpoint = open_checkpoint(path, resume, checkpoint_seconds)
     started = time.perf_counter()
     parts = _read_all(data, valid, test)
+    if formula is not None:
+        options["constraint"] = number_variables(formula, parts["train"])
     reading = time.perf_counter() - started
 
     kind = fit_circuit if mixture is None else fit_mixture
@@ -276,6 +296,8 @@ def fit(
         "options": kind.options(model),
         "data": data,
     }
+    if isinstance(formula, str):  # which a file can hold
+        model.constraint = formula
     _keep(model, parts["train"], path, likelihood)
     checkpoint.remove()
     if report["stopped_because"] == "interrupted":

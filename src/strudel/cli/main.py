@@ -30,7 +30,6 @@ INTERRUPTED = 130  # what shells expect after Ctrl-C
 
 app = typer.Typer(
     name="strudel",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     JsonOption,
     bits_per_dimension,
@@ -32,6 +33,7 @@ def score(
         typer.Argument(
             metavar="DATA",
             help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin.",
+            autocompletion=complete_data,
         ),
     ],
     output: Annotated[
