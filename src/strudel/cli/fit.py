@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from strudel.cli import fit_circuit, fit_mixture
+from strudel.cli.columns import read_encoder
 from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     InputError,
@@ -30,7 +31,15 @@ from strudel.cli.evidence import number_variables, read_constraint
 from strudel.cli.fit_mixture import Method, Structure, read_wishes
 from strudel.cli.outputs import check_is_model_file, check_output
 from strudel.cli.resume import ResumeOption, SecondsOption, open_checkpoint
-from strudel.cli.sources import check_known, match_columns, read_parts, read_rows
+from strudel.cli.sources import (
+    check_known,
+    count_rows,
+    match_columns,
+    read_frame_table,
+    read_parts,
+    read_rows,
+)
+from strudel.errors import FileFormatError
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -98,6 +107,12 @@ class BeamSelection(StrEnum):
     valid = "valid"
 
 
+class Encode(StrEnum):
+    """How columns that are not 0/1 become variables."""
+
+    auto = "auto"
+
+
 class Init(StrEnum):
     """The circuit before the first split."""
 
@@ -129,6 +144,20 @@ def fit(
     test: Annotated[
         str | None,
         typer.Option(help="Rows to score at the end; like DATA.", autocompletion=complete_data),
+    ] = None,
+    encode: Annotated[
+        Encode | None,
+        typer.Option(
+            help="auto: turn text, numbers and dates into 0/1 variables; queries then speak of the "
+            "table's own columns."
+        ),
+    ] = None,
+    edges: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=A,B",
+            help="Encode a column of numbers or dates by these bounds; may be repeated.",
+        ),
     ] = None,
     mixture: Annotated[
         str | None,
@@ -268,6 +297,7 @@ def fit(
     learnpsdd = {"copies": copies, "copy_levels": copy_levels, "operation_score": operation_score}
     options |= read_search(search, preset, smoothing, beam, learnpsdd, mixture is not None)
     options |= {} if init is None else {"init": init.value}
+    options |= read_encoder(encode is not None, edges or [])
     options |= {} if vtree is None else {"vtree": _read_vtree(vtree)}
     formula = None if constraint is None else read_constraint(constraint)
     options |= {} if patience is None else {"patience": patience}
@@ -277,9 +307,10 @@ def fit(
     check_is_model_file(path)
     checkpoint = open_checkpoint(path, resume, checkpoint_seconds)
     started = time.perf_counter()
-    parts = _read_all(data, valid, test)
+    parts = _read_all(data, valid, test, encode is not None)
     if formula is not None:
-        options["constraint"] = number_variables(formula, parts["train"])
+        train = parts["train"]
+        options["constraint"] = number_variables(formula, train) if encode is None else formula
     reading = time.perf_counter() - started
 
     kind = fit_circuit if mixture is None else fit_mixture
@@ -288,9 +319,10 @@ def fit(
         model = kind.learn(options, parts, quiet, checkpoint)
     learning = time.perf_counter() - started
     likelihood = kind.log_likelihoods(model, parts)
-    report = _likelihoods(likelihood, model.n_features_in_)
-    report |= kind.report(model) | {
-        "n_rows": {part: len(table.X) for part, table in parts.items()},
+    facts = kind.report(model)
+    report = _likelihoods(likelihood, facts["n_vars"])
+    report |= facts | {
+        "n_rows": {part: count_rows(table) for part, table in parts.items()},
         "model": path,
         "seconds": {"reading": reading, "learning": learning},
         "options": kind.options(model),
@@ -366,8 +398,26 @@ def _read_vtree(text: str) -> Any:
     return vtree
 
 
-def _read_all(data: str, valid: str | None, test: str | None) -> dict[str, Table]:
+def _read_all(data: str, valid: str | None, test: str | None, is_encoded: bool) -> dict[str, Table]:
     """The tables to learn from, to stop by and to score; all values known, all equally wide."""
+    if is_encoded:
+        sources = {"train": data, "valid": valid, "test": test}
+        return {
+            part: check_known(read_frame_table(source, part))
+            for part, source in sources.items()
+            if source is not None
+        }
+    try:
+        return _read_binary(data, valid, test)
+    except FileFormatError as error:
+        # A comma within quotes makes a line longer than the others.
+        if not any(words in str(error) for words in ("must hold only 0", "of equal length")):
+            raise
+        advice = "Or let the model encode text, numbers and dates: --encode auto."
+        raise InputError(f"{error} {advice}") from None
+
+
+def _read_binary(data: str, valid: str | None, test: str | None) -> dict[str, Table]:
     parts = read_parts(data)
     if valid is not None:
         parts["valid"] = read_rows(valid, "valid")

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from strudel.cli.progress import FitProgress
+from strudel.cli.score import mean_log_likelihood
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -48,9 +49,9 @@ def log_likelihoods(model: Strudel, parts: dict[str, Table]) -> dict[str, float]
         "valid": float(history.valid[history.best]),
     }
     if model._options()[1] is not None:  # the search has seen sampled rows, too
-        likelihood["train"] = float(model.score(parts["train"].X))
+        likelihood["train"] = mean_log_likelihood(model, parts["train"])
     if "test" in parts:
-        likelihood["test"] = float(model.score(parts["test"].X))
+        likelihood["test"] = mean_log_likelihood(model, parts["test"])
     return likelihood
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from strudel.cli.console import InputError
 from strudel.cli.progress import MixtureProgress
+from strudel.cli.score import mean_log_likelihood
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -118,16 +119,19 @@ def _valid_rows(parts: dict[str, Table]) -> Any:
 
 def log_likelihoods(model: StrudelMixture, parts: dict[str, Table]) -> dict[str, float]:
     """Mean log-likelihood of the training, validation and, if there are any, test rows."""
+    from strudel.queries.likelihood import log_likelihood
+
     # The same seed holds out the same rows again.
     search = model._search_options()
     rows = model._learning_rows(parts["train"].X, _valid_rows(parts), None, search)
     assert rows.valid is not None  # the command always has some
+    held = model.mixture_.with_table_code(None)
     likelihood = {
-        "train": model.score(rows.train.unpack()),
-        "valid": model.score(rows.valid.unpack()),
+        part: float(log_likelihood(held, bits.unpack()).mean())
+        for part, bits in (("train", rows.train), ("valid", rows.valid))
     }
     if "test" in parts:
-        likelihood["test"] = model.score(parts["test"].X)
+        likelihood["test"] = mean_log_likelihood(model, parts["test"])
     return likelihood
 
 

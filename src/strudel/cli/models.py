@@ -35,7 +35,7 @@ def read_file(path: Path) -> Any:
 
 
 def read_model(path: Path) -> Model:
-    """The circuit or mixture in a file, without the estimator around it, over its 0/1 variables."""
+    """The circuit or mixture in a file, without the estimator around it."""
     from strudel.queries.model import model_of
 
-    return model_of(read_file(path)).with_table_code(None)
+    return model_of(read_file(path))

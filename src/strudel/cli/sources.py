@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from strudel.cli.console import InputError, note
 
 if TYPE_CHECKING:
+    from strudel.data.table_columns import RawTable
     from strudel.io.tables import Table
 
 PARTS = ("train", "valid", "test")
@@ -48,6 +49,28 @@ def read_rows(source: str, part: str = "test") -> Table:
         dataset = load_dataset(source)
         return Table(getattr(dataset, part), dataset.feature_names, f"{source} ({part})")
     return read_table(source, dataset_split=part)
+
+
+def read_frame_table(source: str, part: str) -> Table:
+    """A table of any types, its `X` a `RawTable`."""
+    from strudel.io.tables import Table
+
+    if _is_dataset(source):
+        raise InputError(f"{source} is 0/1 already: leave out --encode.")
+    raw, label = read_frame_rows(source, part)
+    return Table(cast(Any, raw), None, label)
+
+
+def count_rows(table: Table) -> int:
+    """How many rows a table has, of whatever types."""
+    return int(table.X.n_rows if hasattr(table.X, "n_rows") else len(table.X))
+
+
+def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
+    """The rows of a table of any types, and what to call it."""
+    from strudel.io.frames import read_frame
+
+    return read_frame(source, dataset_split=part)
 
 
 def _is_dataset(source: str) -> bool:
@@ -86,6 +109,17 @@ def match_columns(
 
 def check_known(table: Table) -> Table:
     """The table, if every value is known: learning needs all of them."""
+    raw: Any = table.X
+    if hasattr(raw, "columns"):  # a table of any types
+        gaps = {column.name: column.is_missing() for column in raw.columns}
+        name = next((name for name, is_gap in gaps.items() if is_gap.any()), None)
+        if name is not None:
+            raise InputError(
+                f"{table.source} has {sum(int(gap.sum()) for gap in gaps.values())} unknown "
+                f"values, the first in column {name!r}, row {int(np.argmax(gaps[name]))}. "
+                "Learning needs every value: fill them in or drop those rows."
+            )
+        return table
     is_unknown = np.isnan(table.X) if table.X.dtype.kind == "f" else None
     if is_unknown is not None and is_unknown.any():
         row, column = np.argwhere(is_unknown)[0].tolist()
