@@ -32,7 +32,6 @@ from strudel.cli.fit_mixture import Method, Structure, read_wishes
 from strudel.cli.outputs import check_is_model_file, check_output
 from strudel.cli.resume import ResumeOption, SecondsOption, open_checkpoint
 from strudel.cli.sources import (
-    check_known,
     count_rows,
     match_columns,
     read_frame_table,
@@ -399,11 +398,11 @@ def _read_vtree(text: str) -> Any:
 
 
 def _read_all(data: str, valid: str | None, test: str | None, is_encoded: bool) -> dict[str, Table]:
-    """The tables to learn from, to stop by and to score; all values known, all equally wide."""
+    """The tables to learn from, to stop by and to score; all equally wide."""
     if is_encoded:
         sources = {"train": data, "valid": valid, "test": test}
         return {
-            part: check_known(read_frame_table(source, part))
+            part: read_frame_table(source, part)
             for part, source in sources.items()
             if source is not None
         }
@@ -426,8 +425,7 @@ def _read_binary(data: str, valid: str | None, test: str | None) -> dict[str, Ta
     train = parts["train"]
     n_vars, names = train.X.shape[1], train.feature_names
     return {
-        part: match_columns(check_known(table), n_vars, names, train.source)
-        for part, table in parts.items()
+        part: match_columns(table, n_vars, names, train.source) for part, table in parts.items()
     }
 
 

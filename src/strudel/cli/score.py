@@ -103,6 +103,13 @@ def mean_log_likelihood(model: Any, table: Table) -> float:
     return float(log_probabilities(held.with_table_code(None), table).mean())
 
 
+def has_gaps(table: Table) -> bool:
+    """Whether some value of a table, of whatever types, is unknown."""
+    if hasattr(table.X, "columns"):
+        return any(column.is_missing().any() for column in table.X.columns)
+    return bool(_is_incomplete(table).any())
+
+
 def _is_incomplete(table: Table) -> np.ndarray:
     if table.X.dtype.kind != "f":
         return np.zeros(len(table.X), dtype=bool)

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from strudel.cli.console import InputError, note
 
 if TYPE_CHECKING:
@@ -103,30 +101,5 @@ def match_columns(
     if table.X.shape[1] != n_vars:
         raise InputError(
             f"{table.source} has {table.X.shape[1]} columns, but {owner} has {n_vars}."
-        )
-    return table
-
-
-def check_known(table: Table) -> Table:
-    """The table, if every value is known: learning needs all of them."""
-    raw: Any = table.X
-    if hasattr(raw, "columns"):  # a table of any types
-        gaps = {column.name: column.is_missing() for column in raw.columns}
-        name = next((name for name, is_gap in gaps.items() if is_gap.any()), None)
-        if name is not None:
-            raise InputError(
-                f"{table.source} has {sum(int(gap.sum()) for gap in gaps.values())} unknown "
-                f"values, the first in column {name!r}, row {int(np.argmax(gaps[name]))}. "
-                "Learning needs every value: fill them in or drop those rows."
-            )
-        return table
-    is_unknown = np.isnan(table.X) if table.X.dtype.kind == "f" else None
-    if is_unknown is not None and is_unknown.any():
-        row, column = np.argwhere(is_unknown)[0].tolist()
-        name = column if table.feature_names is None else repr(table.feature_names[column])
-        raise InputError(
-            f"{table.source} has {int(is_unknown.sum())} unknown values, "
-            f"the first in column {name}, row {row}. "
-            "Learning needs every value: fill them in or drop those rows."
         )
     return table
