@@ -91,12 +91,12 @@ def learn_chow_liu_tree(
             None if sample_weight is None else check_sample_weight(sample_weight, len(partly_known))
         )
         cases = available_cases(partly_known, weight)
-        parent = _best_tree(cases.mutual_information(alpha), root)
+        parent = spanning_tree(cases.mutual_information(alpha), root)
         return ChowLiuTree(parent, cases.conditional_tables(parent, alpha))
     bits = as_bits(X, sample_weight)
     counts = pair_counts(bits)
     total = bits.total_weight
-    parent = _best_tree(pairwise_mutual_information(counts, total, alpha), root)
+    parent = spanning_tree(pairwise_mutual_information(counts, total, alpha), root)
     return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))
 
 
@@ -107,8 +107,10 @@ def _rows_with_unknown_values(X: Any) -> FloatArray | None:
     return evidence
 
 
-def _best_tree(information: FloatArray, root: Any) -> IntArray:
-    """The parent of every variable in the tree with most information."""
+def spanning_tree(
+    information: FloatArray, root: Literal["centre", "hub"] | int = "centre"
+) -> IntArray:
+    """The parent of every variable in the maximum spanning tree of all pairs."""
     neighbour = np.full(len(information), NONE, dtype=np.int32)
     _maximum_spanning_tree(information, neighbour)
     return _root_at(neighbour, _find_root(neighbour, root))
