@@ -28,7 +28,8 @@ from strudel.cli.console import (
     warnings_as_notes,
 )
 from strudel.cli.evidence import number_variables, read_constraint
-from strudel.cli.fit_mixture import Method, Structure, read_wishes
+from strudel.cli.fit_classifier import check_options, fit_classifier
+from strudel.cli.fit_mixture import Method, Structure, read_size, read_wishes
 from strudel.cli.outputs import check_is_model_file, check_output
 from strudel.cli.resume import ResumeOption, SecondsOption, open_checkpoint
 from strudel.cli.sources import (
@@ -120,6 +121,7 @@ class Init(StrEnum):
 
 
 def fit(
+    context: typer.Context,
     data: Annotated[
         str,
         typer.Argument(
@@ -156,6 +158,14 @@ def fit(
         typer.Option(
             metavar="COLUMN=A,B",
             help="Encode a column of numbers or dates by these bounds; may be repeated.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Learn a classifier that predicts this column, for strudel predict; goes with "
+            "--test, --mixture and --splits.",
         ),
     ] = None,
     mixture: Annotated[
@@ -276,11 +286,25 @@ def fit(
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no tables.")] = False,
 ) -> None:
-    """Learn a circuit, or a mixture of circuits, from 0/1 rows and write it to a file.
+    """Learn a circuit, a mixture of circuits or a classifier, and write it to a file.
 
-    A dataset brings its own validation and test rows. Ctrl-C stops the search and keeps the best
-    model so far.
+    A dataset brings its own validation and test rows; unknown values (empty, ?, NA) are summed out.
+    Ctrl-C stops the search and keeps the best model so far. A checkpoint, MODEL.part, lets a fit
+    that was killed go on with --resume, to the same model; beam search, boosting and components
+    with their own structure begin anew.
     """
+    if target is not None:
+        check_options(context)
+        path = output or default_output(data)
+        check_output(path, "the model", (data, test), ".strudel")
+        check_is_model_file(path)
+        sizes = {
+            "n_components": read_size(mixture or "auto", "--mixture", 1),
+            "n_splits": read_size(splits or "auto", "--splits", 0),
+            "random_state": seed,
+        }
+        fit_classifier(data, target, test, path, sizes, as_json=as_json, quiet=quiet)
+        return
     wishes = read_wishes(mixture, method, structure, splits, runs, bags, max_splits)
     options = wishes | {
         "edge_score": edge_score.value,

@@ -68,11 +68,11 @@ def read_wishes(
     structure = structure or Structure.shared
     if method is Method.boosting and structure is Structure.per_component:
         raise InputError("--method boosting needs a shared structure: leave out --structure.")
-    n_splits = "auto" if splits is None else _number_or_auto(splits, "--splits", 0)
+    n_splits = "auto" if splits is None else read_size(splits, "--splits", 0)
     if n_splits != "auto" and max_splits is not None:
         raise InputError("--splits says how many there are, so --max-splits has no meaning.")
     wishes = {
-        "n_components": _number_or_auto(mixture, "--mixture", 1),
+        "n_components": read_size(mixture, "--mixture", 1),
         "n_splits": n_splits,
         "method": method.value,
         "structure": structure.value,
@@ -81,7 +81,8 @@ def read_wishes(
     return wishes if bags is None else wishes | {"n_bags": bags}
 
 
-def _number_or_auto(text: str, option: str, lowest: int) -> int | str:
+def read_size(text: str, option: str, lowest: int) -> int | str:
+    """A whole number, or auto."""
     if text.strip().lower() == "auto":
         return "auto"
     try:
