@@ -65,10 +65,7 @@ app.command(epilog='Example:  strudel query nltcs.strudel marginal --given "x3=1
 app.command(epilog='Example:  strudel sample nltcs.strudel -n 1000 --given "x3=1" -o rows.csv')(
     sample
 )
-app.command(
-    epilog="Example:  strudel fit survey.csv --target smoker && "
-    "strudel predict survey.strudel new.csv -o predicted.csv"
-)(predict)
+app.command(epilog="Example:  strudel predict survey.strudel new.csv -o predicted.csv")(predict)
 app.command(epilog="Example:  strudel impute survey.strudel gaps.csv -o filled.csv")(impute)
 app.command(epilog="Example:  strudel convert nltcs.strudel nltcs.psdd")(convert)
 

@@ -112,6 +112,8 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> RawTable
         text = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
     except UnicodeDecodeError as error:
         raise FileFormatError(f"{label} is not text in UTF-8: {error.reason}.") from None
+    if "\0" in text:
+        raise FileFormatError(f"{label} is not text in UTF-8.")
     if not text.strip():
         raise FileFormatError(f"{label} is empty.")
     separator = separator or _separator(text)
