@@ -137,6 +137,7 @@ def test_bounds_can_be_chosen(run, survey, tmp_path):
     assert run("fit", survey, "-o", path, "--edges", "age=40")[0] == 2
 
 
+@pytest.mark.compiled
 def test_a_mixture_and_a_constraint_are_in_columns_too(run, survey, tmp_path):
     path = tmp_path / "a.strudel"
     options = ("--encode", "auto", "--mixture", 2, "--splits", 1, "-q")

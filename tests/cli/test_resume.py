@@ -6,6 +6,7 @@ import sys
 import time
 
 import numpy as np
+import pytest
 
 from strudel.io.model_file import load
 
@@ -28,6 +29,7 @@ def killed_fit(table, path):
     return part
 
 
+@pytest.mark.compiled
 def test_a_killed_fit_goes_on_to_the_same_model(run, table, tmp_path):
     path, other = tmp_path / "a.strudel", tmp_path / "b.strudel"
     part = killed_fit(table, path)

@@ -208,6 +208,7 @@ def test_facts_that_make_no_sense_are_refused(path, change):
         model.fit(X, checkpoint=Checkpoint(path))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("search", ["greedy", "best_first", "learnpsdd"])
 def test_operations_that_are_impossible_are_never_done(path, search):
     X = make_rows()
