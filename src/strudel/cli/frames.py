@@ -50,7 +50,7 @@ def split_target(table: RawTable, source: str, target: str) -> tuple[RawTable, l
     """The table without a column, and the values of that column."""
     names = [column.name for column in table.columns]
     if target not in names:
-        from strudel.data.table_code import did_you_mean
+        from strudel.data.coded_column import did_you_mean
 
         raise InputError(f"{source} has no column {target!r}. {did_you_mean(target, names)}")
     if len(names) == 1:
