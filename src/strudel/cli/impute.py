@@ -21,7 +21,7 @@ from strudel.cli.sources import match_columns, read_frame_rows, read_rows
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
-    from strudel.data.table_code import Column
+    from strudel.data.coded_column import Column
     from strudel.queries.model import Model
 
 
