@@ -22,6 +22,7 @@ from strudel.cli.demo import demo
 from strudel.cli.fit import fit
 from strudel.cli.info import info
 from strudel.cli.query import query
+from strudel.cli.reproduce import reproduce
 from strudel.cli.sample import sample
 from strudel.cli.score import score
 from strudel.errors import StrudelError
@@ -65,6 +66,9 @@ app.command(epilog='Example:  strudel sample nltcs.strudel -n 1000 --given "x3=1
     sample
 )
 app.command(epilog="Example:  strudel convert nltcs.strudel nltcs.psdd")(convert)
+app.command(
+    epilog="Example:  strudel reproduce table:single-models figure:flows --datasets nltcs,dna"
+)(reproduce)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
