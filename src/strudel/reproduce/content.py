@@ -30,6 +30,7 @@ class Table:
     columns: tuple[str, ...]
     rows: list[list[Cell]]
     caption: str = ""
+    is_words: bool = False  # all columns hold words, and go to the left
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ th { vertical-align: bottom; }
 td[title] { cursor: help; }
 .better { background: var(--better); } .worse { background: var(--worse); }
 .same { background: var(--same); }
+.holds, .fails, td.faint { white-space: nowrap; }
 .holds { color: var(--holds); font-weight: 600; } .fails { color: var(--fails); font-weight: 600; }
 figure { margin: 1.2rem 0; }
 img { max-width: 100%; height: auto; background: #ffffff; border-radius: 6px; padding: 6px;
@@ -72,6 +73,7 @@ def to_html(report: Report, title: str) -> str:
             "compared with; point at a number to see the difference.</p>",
             '<h2 id="claims">Claims</h2>',
             _claims(report),
+            f"<p>{html.escape(report.warning)}</p>" if report.warning else "",
             f"<h2>What is missing</h2><ul>{missing}</ul>" if missing else "",
             *(_section(section) for section in report.sections),
             "</body></html>\n",
@@ -111,7 +113,8 @@ def _table(table: Table) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
     rows = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in table.rows)
     caption = f"<caption>{_words(table.caption)}</caption>" if table.caption else ""
-    return f'<div class="scroll"><table>{caption}<tr>{head}</tr>{rows}</table></div>'
+    words = ' class="words"' if table.is_words else ""
+    return f'<div class="scroll"><table{words}>{caption}<tr>{head}</tr>{rows}</table></div>'
 
 
 def _cell(cell: Cell) -> str:

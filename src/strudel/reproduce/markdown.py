@@ -37,6 +37,8 @@ def to_markdown(report: Report, title: str, folder: str) -> str:
     for verdict in report.verdicts:
         fields = (verdict.claim.name, verdict.claim.text, SIGNS[verdict.status], verdict.figures)
         lines.append(f"| {' | '.join(_field(one) for one in fields)} |")
+    if report.warning:
+        lines += ["", report.warning]
     if report.missing:
         lines += ["", "## What is missing", "", *(f"- {line}" for line in report.missing)]
     for section in report.sections:
@@ -62,7 +64,8 @@ def _body(section: Section, folder: str) -> list[str]:
 
 
 def _table(table: Table) -> list[str]:
-    rule = ["---", *(["---:"] * (len(table.columns) - 1))]
+    side = "---" if table.is_words else "---:"
+    rule = ["---", *([side] * (len(table.columns) - 1))]
     rows = [[_cell(cell) for cell in row] for row in table.rows]
     return [f"| {' | '.join(row)} |" for row in ([_field(c) for c in table.columns], rule, *rows)]
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from strudel.reproduce.claims import Verdict, check_claims
 from strudel.reproduce.content import Section
+from strudel.reproduce.facts import paper_datasets
 from strudel.reproduce.items import Item
 from strudel.reproduce.machine import describe_machine
 from strudel.reproduce.results import Results
@@ -31,6 +32,7 @@ class Report:
     verdicts: list[Verdict]
     facts: dict[str, str]  # about the run
     missing: list[str]  # what is not there, and why
+    warning: str = ""  # why the verdicts may mean little
 
     def count(self, status: str) -> int:
         """How many claims have a status."""
@@ -45,6 +47,20 @@ def make_report(items: Sequence[Item], results: Results) -> Report:
         check_claims(results, names),
         _facts(results),
         [*results.absent, *_failures(results)],
+        _warning(results),
+    )
+
+
+def _warning(results: Results) -> str:
+    """What a reader should know about the verdicts of a small run."""
+    tables = {one.dataset for one in results.outcomes if one.dataset in paper_datasets()}
+    is_quick = any(one.settings.get("is_quick") for one in results.outcomes)
+    if not is_quick and len(tables) == len(paper_datasets()):
+        return ""
+    limits = ", with quick settings" if is_quick else ""
+    return (
+        f"The claims are about {len(paper_datasets())} datasets. These results are about "
+        f"{len(tables)} of them{limits}, so a claim that fails here need not fail there."
     )
 
 

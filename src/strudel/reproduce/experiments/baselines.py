@@ -46,7 +46,7 @@ def clusters(data: Dataset, seed: int) -> dict[str, Any]:
 
     tried = []
     for k in N_CLUSTERS:
-        label = MiniBatchKMeans(k, n_init=3, random_state=seed).fit_predict(data.train)
+        label = MiniBatchKMeans(k, n_init=1, random_state=seed).fit_predict(data.train)
         for alpha in SMOOTHING:
             model = BernoulliNB(alpha=alpha).fit(data.train, label)
             scores = _scores(

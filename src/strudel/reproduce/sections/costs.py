@@ -128,4 +128,5 @@ def _others(datasets: list[str]) -> Table:
         ("method", "seconds together", "machine", "source"),
         plain_rows(rows),
         "Published learning times, the same datasets together.",
+        is_words=True,
     )

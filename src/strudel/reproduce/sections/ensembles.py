@@ -5,7 +5,7 @@ from __future__ import annotations
 from strudel.reproduce.content import Section, Table, likelihood, number, plain_rows
 from strudel.reproduce.facts import paper
 from strudel.reproduce.results import Results
-from strudel.reproduce.sections.explain import explain, total_row
+from strudel.reproduce.sections.explain import explain
 
 
 def ensembles(results: Results) -> Section:
@@ -66,7 +66,6 @@ def ensembles(results: Results) -> Section:
     )
     tables = []
     if rows:
-        rows.append(total_row(found, columns))
         caption = (
             "Mean test log-likelihood in nats; EM and BEM coloured against the paper's column "
             "beside, our best mixture against the best of the paper's four columns."

@@ -1,4 +1,4 @@
-"""Where our numbers differ from the paper's, and why; and rows of means."""
+"""Where our numbers differ from the paper's, and why; and which searches were cut short."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def explain(item: str, pairs: Iterable[tuple[str, float, float]]) -> list[str]:
     return lines
 
 
-def total_row(found: dict[str, Any], columns: tuple[str, ...]) -> list[Any]:
-    """A last row that says how many datasets there are."""
-    return [f"{len(found)} datasets", *([""] * len(columns))]
+def cut_runs(found: Iterable[tuple[str, str, dict[str, Any]]]) -> list[str]:
+    """A line about the searches that a limit of time or size has ended: dataset, search, run."""
+    cut = [
+        f"{search} on {dataset} ({run['stopped_because'].removeprefix('max_')})"
+        for dataset, search, run in found
+        if run["stopped_because"] in ("max_seconds", "max_edges")
+    ]
+    return [f"Ended by a limit before they were done: {', '.join(cut)}."] if cut else []

@@ -7,7 +7,7 @@ from typing import Any
 from strudel.reproduce.content import Section, Table, likelihood, number, plain_rows
 from strudel.reproduce.facts import paper
 from strudel.reproduce.results import Results
-from strudel.reproduce.sections.explain import explain, total_row
+from strudel.reproduce.sections.explain import cut_runs, explain
 
 SIGNIFICANT = 0.01  # the paper's level of confidence, 99 %
 
@@ -45,7 +45,6 @@ def single_models(results: Results) -> Section:
     columns = ("Strudel", "paper", "LearnPSDD, ours", "paper", "selSPN, paper", "seaSPN, paper")
     tables = []
     if rows:
-        rows.append(total_row(found, columns))
         caption = (
             "Mean test log-likelihood in nats; ours coloured against the paper's column beside."
         )
@@ -60,7 +59,14 @@ def single_models(results: Results) -> Section:
             "best circuit.",
         ],
         tables,
-        notes=explain("table:single-models", far),
+        notes=[
+            *explain("table:single-models", far),
+            *cut_runs(
+                (dataset, name, result[search])
+                for dataset, result in found.items()
+                for name, search in (("Strudel", "greedy"), ("LearnPSDD", "learnpsdd"))
+            ),
+        ],
         numbers=numbers,
     )
 
