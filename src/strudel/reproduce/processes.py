@@ -85,6 +85,8 @@ def _answer(pipe: Connection, function: Callable[..., Any], *arguments: Any) -> 
 
 def _live(function: Callable[..., None], *arguments: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open(os.devnull, "w") as nowhere:  # stdout belongs to the command; some packages chat
+        os.dup2(nowhere.fileno(), 1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     function(*arguments)
 

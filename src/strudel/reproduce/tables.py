@@ -20,6 +20,7 @@ from strudel.data.datasets import (
 )
 
 GENERATED = {"generated-10": 10, "generated-20": 20, "generated-30": 30}  # variables
+WARM = ("generated-10", "generated-30")  # one with many equal rows, one without: other kernels
 QUICK = ("nltcs", "dna", "plants", "jester")
 QUICK_OFFLINE = ("digits", *GENERATED)
 N_ROWS = (1200, 300, 400)  # of a generated table, by part

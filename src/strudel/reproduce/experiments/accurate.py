@@ -11,12 +11,13 @@ from typing import Any
 from strudel.models.density import Strudel
 from strudel.reproduce.experiments.measures import stopwatch
 from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import load_table
+from strudel.reproduce.tables import WARM, load_table
 
 
 def warm_up() -> None:
     """Load or compile every kernel."""
-    run("generated-10", Settings(seconds=4.0, is_quick=True))
+    for name in WARM:
+        run(name, Settings(seconds=2.0, is_quick=True))
 
 
 def run(name: str, settings: Settings) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from strudel.learning.structure import learn_structure
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.experiments.measures import Allowance, stopwatch
 from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import load_table
+from strudel.reproduce.tables import WARM, load_table
 
 COMPONENTS, QUICK_COMPONENTS = (2, 5, 10, 15, 20, 25, 30), (2, 5, 10)
 N_BAGS, N_QUICK_BAGS = 10, 3
@@ -33,7 +33,8 @@ BAGGING_SHARE = 3  # bagging may take as long as so many runs of EM
 
 def warm_up() -> None:
     """Load or compile every kernel."""
-    run("generated-10", Settings(seconds=5.0, is_quick=True))
+    for name in WARM:
+        run(name, Settings(seconds=5.0, is_quick=True))
 
 
 def run(name: str, settings: Settings) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from strudel.learning.structure import learn_structure
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.experiments.classical import FORMS, Classical
 from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import load_table
+from strudel.reproduce.tables import WARM, load_table
 
 COMPONENTS, QUICK_COMPONENTS = (1, 2, 5, 10, 20, 50, 100), (1, 10, 100)
 SPREAD = 0.3  # standard deviation of the components' log-parameters, before they are normalised
@@ -39,7 +39,8 @@ TOLERANCE = 1e-9
 
 def warm_up() -> None:
     """Load or compile every kernel."""
-    run("generated-10", Settings(seconds=0.1, is_quick=True))
+    for name in WARM:
+        run(name, Settings(seconds=0.1, is_quick=True))
 
 
 def run(name: str, settings: Settings) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from strudel.learning.options import SearchOptions
 from strudel.learning.structure import grow
 from strudel.reproduce.experiments.measures import bits_per_dimension
 from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import load_table
+from strudel.reproduce.tables import WARM, load_table
 
 CHOICES: dict[str, dict[str, Any]] = {
     "eFLOW-vMI": {},
@@ -34,7 +34,8 @@ MOST_EDGES = 5_000_000  # random variables may copy very much; so far none came 
 
 def warm_up() -> None:
     """Load or compile every kernel."""
-    run("generated-10", Settings(seconds=60.0, is_quick=True))
+    for name in WARM:
+        run(name, Settings(seconds=60.0, is_quick=True))
 
 
 def run(name: str, settings: Settings) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from strudel.learning.structure import Grown, grow
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.experiments.measures import bits_per_dimension, stopwatch
 from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import load_table
+from strudel.reproduce.tables import WARM, load_table
 
 N_POINTS = 120  # of a curve
 SEARCHES = ("greedy", "learnpsdd")
@@ -32,7 +32,8 @@ SEARCHES = ("greedy", "learnpsdd")
 
 def warm_up() -> None:
     """Load or compile every kernel."""
-    run("generated-10", Settings(seconds=20.0, is_quick=True))
+    for name in WARM:
+        run(name, Settings(seconds=20.0, is_quick=True))
 
 
 def run(name: str, settings: Settings) -> dict[str, Any]:
