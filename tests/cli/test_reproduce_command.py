@@ -34,6 +34,13 @@ def test_bad_input_is_one_line_and_code_2(run, tmp_path, arguments, words):
     assert not (tmp_path / "out").exists()
 
 
+def test_nothing_to_work_with_says_what_is_missing(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("STRUDEL_DATA", str(tmp_path))
+    code, _, err = run("reproduce", "figure:expectations", "--out", str(tmp_path / "out"))
+    assert code == 2
+    assert "expectation/abalone.npz" in err
+
+
 def test_out_must_not_be_a_file(run, tmp_path):
     (tmp_path / "file").write_text("")
     code, _, err = run("reproduce", "figure:1", "--out", str(tmp_path / "file"))

@@ -4,6 +4,7 @@ import pytest
 
 from strudel import dataset_names
 from strudel.reproduce import facts
+from strudel.reproduce.claims import CLAIMS
 from strudel.reproduce.items import ITEMS
 
 BENCHMARKS = [name for name in dataset_names() if name != "digits"]
@@ -42,9 +43,9 @@ def test_records_include_the_paper():
         assert mixture >= max(known[name] for name in known if name.endswith("em_test")) - 0.01
 
 
-def test_every_explanation_belongs_to_an_item():
+def test_every_explanation_belongs_to_an_item_or_a_claim():
     for row in facts.read_facts("differences"):
-        assert row["item"] in ITEMS
+        assert row["item"] in (*ITEMS, *(claim.name for claim in CLAIMS))
         assert row["dataset"] in (*BENCHMARKS, "*")
 
 

@@ -90,6 +90,8 @@ def reproduce(
         is_quick=quick,
         can_download=not report_only,
     )
+    if not plan.tasks:
+        raise InputError(f"nothing can be done. {' '.join(plan.absent)}")
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     if not report_only:

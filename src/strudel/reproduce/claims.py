@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from strudel.reproduce import checks
+from strudel.reproduce.facts import why_of
 from strudel.reproduce.results import Results
 
 Status = Literal["holds", "fails", "not enough results"]
@@ -35,6 +36,7 @@ class Verdict:
     claim: Claim
     status: Status
     figures: str
+    why: str = ""  # the reason, where a claim fails and we know it
 
 
 def check_claims(results: Results, items: Iterable[str]) -> list[Verdict]:
@@ -48,7 +50,9 @@ def _judge(claim: Claim, results: Results) -> Verdict:
     if found is None:
         return Verdict(claim, "not enough results", "")
     holds, figures = found
-    return Verdict(claim, "holds" if holds else "fails", figures)
+    if holds:
+        return Verdict(claim, "holds", figures)
+    return Verdict(claim, "fails", figures, why_of(claim.name).get("*", ""))
 
 
 # fmt: off

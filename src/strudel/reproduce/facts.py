@@ -9,6 +9,8 @@ Out: rows by dataset, under the datasets' file names.
   that nobody has looked up in their source have `is_checked` "no".
 - `seconds.csv`: learning times.
 - `expectations.csv`: the curves of the paper's figure 4.
+- `differences.csv`: why our numbers differ, by item or claim.
+- `by_design.csv`: what we do otherwise than the released programs.
 - `costs.csv`: seconds that our experiments took, for the estimate of the time left.
 """
 
@@ -51,6 +53,11 @@ def record(dataset: str, model_class: str, *, is_checked: bool = True) -> dict[s
         and (row["is_checked"] == "yes" or not is_checked)
     ]
     return max(rows, key=lambda row: float(row["test"]), default=None)
+
+
+def why_of(name: str) -> dict[str, str]:
+    """Why an item or a claim differs from the paper, by dataset; "*" stands for all."""
+    return {row["dataset"]: row["why"] for row in read_facts("differences") if row["item"] == name}
 
 
 def published_error(dataset: str, method: str, missing: int) -> float | None:

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from strudel.reproduce.content import Cell, Section, Table
+from strudel.reproduce.facts import read_facts
 
 if TYPE_CHECKING:
     from strudel.reproduce.report import Report
@@ -60,13 +61,17 @@ def to_html(report: Report, title: str) -> str:
         for name, value in report.facts.items()
     )
     missing = "".join(f"<li>{html.escape(line)}</li>" for line in report.missing)
+    by_design = "".join(
+        f"<li><b>{html.escape(row['what'])}</b>: {_words(row['why'])}.</li>"
+        for row in read_facts("by_design")
+    )
     return "".join(
         [
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{html.escape(title)}</title><style>{STYLE}</style></head><body>",
             f"<h1>{html.escape(title)}</h1>",
-            f'<nav><a href="#claims">claims</a> {links}</nav>',
+            f'<nav><a href="#claims">claims</a> <a href="#by-design">differences</a> {links}</nav>',
             f'<div class="scroll words"><table class="words">{facts}</table></div>',
             '<p class="legend"><span class="better">better</span><span class="worse">worse</span>'
             '<span class="same">the same to 0.5 % or 0.02 nats</span> than the number it is '
@@ -75,6 +80,7 @@ def to_html(report: Report, title: str) -> str:
             _claims(report),
             f"<p>{html.escape(report.warning)}</p>" if report.warning else "",
             f"<h2>What is missing</h2><ul>{missing}</ul>" if missing else "",
+            f'<h2 id="by-design">What differs by design</h2><ul>{by_design}</ul>',
             *(_section(section) for section in report.sections),
             "</body></html>\n",
         ]
@@ -85,7 +91,9 @@ def _claims(report: Report) -> str:
     rows = "".join(
         f"<tr><td>{one.claim.name}</td><td>{html.escape(one.claim.text)}</td>"
         f'<td class="{one.status if one.status != "not enough results" else "faint"}">'
-        f"{SIGNS[one.status]}</td><td>{html.escape(one.figures)}</td></tr>"
+        f"{SIGNS[one.status]}</td><td>{html.escape(one.figures)}"
+        + (f". <b>Why:</b> {_words(one.why)}" if one.why else "")
+        + "</td></tr>"
         for one in report.verdicts
     )
     head = "<tr><th></th><th>claim</th><th></th><th>figures</th></tr>"

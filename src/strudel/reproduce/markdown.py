@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strudel.reproduce.content import Cell, Section, Table
+from strudel.reproduce.facts import read_facts
 
 if TYPE_CHECKING:
     from strudel.reproduce.report import Report
@@ -35,12 +36,15 @@ def to_markdown(report: Report, title: str, folder: str) -> str:
         "| --- | --- | --- | --- |",
     ]
     for verdict in report.verdicts:
-        fields = (verdict.claim.name, verdict.claim.text, SIGNS[verdict.status], verdict.figures)
+        figures = verdict.figures + (f". **Why:** {verdict.why}" if verdict.why else "")
+        fields = (verdict.claim.name, verdict.claim.text, SIGNS[verdict.status], figures)
         lines.append(f"| {' | '.join(_field(one) for one in fields)} |")
     if report.warning:
         lines += ["", report.warning]
     if report.missing:
         lines += ["", "## What is missing", "", *(f"- {line}" for line in report.missing)]
+    lines += ["", "## What differs by design", ""]
+    lines += [f"- **{row['what']}**: {row['why']}." for row in read_facts("by_design")]
     for section in report.sections:
         lines += ["", f"## {section.title}", "", f"`{section.item}`"]
         if section.numbers:

@@ -134,6 +134,7 @@ def _claim_rows(verdicts: list[Verdict]) -> list[dict[str, Any]]:
             "text": verdict.claim.text,
             "status": verdict.status,
             "figures": verdict.figures,
+            "why": verdict.why,
         }
         for verdict in verdicts
     ]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from strudel.reproduce.facts import read_facts
+from strudel.reproduce.facts import why_of
 
 FAR = 0.01  # share of the paper's likelihood beyond which a difference is to be explained
 
 
 def explain(item: str, pairs: Iterable[tuple[str, float, float]]) -> list[str]:
     """A line for every dataset whose likelihood is more than 1 % from the paper's."""
-    whys = {row["dataset"]: row["why"] for row in read_facts("differences") if row["item"] == item}
+    whys = why_of(item)
     lines = []
     for dataset, ours, theirs in pairs:
         share = (ours - theirs) / abs(theirs)
