@@ -17,10 +17,10 @@ def status(results, name):
 
 def growth(start, last, edges=100):
     """Curves that fall from `start` to `last` per choice."""
-    runs = {
-        label: {"bits": list(np.linspace(start[label], last[label], 11)), "edges": [edges] * 11}
-        for label in start
-    }
+    runs = {}
+    for label in start:
+        bits = list(np.linspace(start[label], last[label], 11))
+        runs[label] = {"bits": bits, "kept_bits": bits, "edges": [edges] * 11}
     return {"splits": list(range(0, 101, 10)), "runs": runs}
 
 

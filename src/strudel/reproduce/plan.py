@@ -42,7 +42,7 @@ EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
         Experiment("figure_1", "the example circuit", 60.0, 60.0, 400.0, on="nothing"),
-        Experiment("growth", "starts and heuristics, split by split", 300.0, 20.0),
+        Experiment("growth", "starts and heuristics, split by split", 300.0, 20.0, 3000.0),
         Experiment("single", "Strudel and LearnPSDD until they stop", 600.0, 12.0),
         Experiment("ensembles", "EM and bagged EM on one structure", 300.0, 10.0, 2500.0),
         Experiment("flows", "shared flows against classical evaluation", 20.0, 3.0, 2500.0),

@@ -15,13 +15,12 @@ import numpy as np
 from scipy.stats import wilcoxon
 
 from strudel._types import FloatArray
-from strudel.data.bits import BitMatrix, pack_columns
+from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
-from strudel.learning.growing import GrowingCircuit
-from strudel.learning.operations import replay
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import Grown, grow
 from strudel.queries.likelihood import log_likelihood
+from strudel.reproduce.experiments.curves import likelihoods_on_the_way
 from strudel.reproduce.experiments.measures import bits_per_dimension, stopwatch
 from strudel.reproduce.settings import Settings
 from strudel.reproduce.tables import WARM, load_table
@@ -77,18 +76,6 @@ def _curve(grown: Grown, data: Dataset) -> dict[str, Any]:
         "bits": bits_per_dimension(test[shown], data.n_vars),
         "seconds": grown.history.seconds[shown],
     }
-
-
-def likelihoods_on_the_way(grown: Grown, rows: BitMatrix) -> FloatArray:
-    """Mean log-likelihood of other rows before the first and after every operation of a search."""
-    growing = grown.make(valid=rows)
-    found = [growing.valid_log_likelihood]
-
-    def note(growing: GrowingCircuit) -> None:
-        found.append(growing.valid_log_likelihood)
-
-    replay(growing, grown.operations, note)
-    return np.array(found)
 
 
 def compare_rows(ours: FloatArray, theirs: FloatArray) -> dict[str, Any]:
