@@ -4,9 +4,9 @@ In:  a table.
 Out: per choice, the test bits per dimension, edges and seconds after every tenth split.
 
 There are up to 1,000 splits, as in the paper. It does not say whether these searches stop early;
-its released program does by default, after 100 splits without a better validation likelihood. So both
-are kept: the curve of all splits, and that of a search that stops early. The independent start is
-that of LearnPSDD: all variables independent, on a vtree that pairs sets with most mutual
+its released program does by default, after 100 splits without a better validation likelihood. So
+both are kept: the curve of all splits, and that of a search that stops early. The independent
+start is that of LearnPSDD: all variables independent, on a vtree that pairs sets with most mutual
 information.
 """
 
