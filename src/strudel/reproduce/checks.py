@@ -125,9 +125,10 @@ def ten_of_twenty(results: Results) -> Finding:
         for name, one in found.items()
     )
     ours = sum(one["greedy"]["test"] >= one["learnpsdd"]["test"] for one in found.values())
+    stated = sum(paper(name)["strudel_test"] >= paper(name)["learnpsdd_test"] for name in found)
     return 2 * published >= len(found), (
-        f"at least as good as the published LearnPSDD on {published} of {len(found)} datasets, as "
-        f"our LearnPSDD on {ours}"
+        f"at least as good as the published LearnPSDD on {published} of {len(found)} datasets (by "
+        f"the paper's own table on {stated}), as our LearnPSDD on {ours}"
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,16 @@ class Report:
 def make_report(items: Sequence[Item], results: Results) -> Report:
     """Put the sections of some items together."""
     names = [item.name for item in items]
+    warning = _warning(results)
+    verdicts = check_claims(results, names)
+    if warning:  # reasons were found for the whole
+        verdicts = [replace(verdict, why="") for verdict in verdicts]
     return Report(
         [item.write(results) for item in items],
-        check_claims(results, names),
+        verdicts,
         _facts(results),
         [*results.absent, *_failures(results)],
-        _warning(results),
+        warning,
     )
 
 

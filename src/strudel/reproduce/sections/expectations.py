@@ -107,7 +107,8 @@ def _table(found: dict[str, Any], whose: str, protocol: str, words: str) -> Tabl
 def _error(error: float | None, best: float | None) -> Cell:
     if error is None:
         return Cell("-")
-    return Cell(f"{error:.4g}", "better" if error == best else "")
+    text = f"{error:,.0f}" if error >= 1000 else f"{error:.4g}"
+    return Cell(text, "better" if error == best else "")
 
 
 def _draw(ax: Any, result: Any, whose: str, protocol: str) -> None:
