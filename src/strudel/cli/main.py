@@ -25,6 +25,7 @@ from strudel.cli.info import info
 from strudel.cli.plot import plot
 from strudel.cli.predict import predict
 from strudel.cli.query import query
+from strudel.cli.reproduce import reproduce
 from strudel.cli.sample import sample
 from strudel.cli.score import score
 from strudel.errors import StrudelError
@@ -72,6 +73,9 @@ app.command(epilog='Example:  strudel plot nltcs.strudel marginals --given "x3=1
 app.command(epilog="Example:  strudel predict survey.strudel new.csv -o predicted.csv")(predict)
 app.command(epilog="Example:  strudel impute survey.strudel gaps.csv -o filled.csv")(impute)
 app.command(epilog="Example:  strudel convert nltcs.strudel nltcs.psdd")(convert)
+app.command(
+    epilog="Example:  strudel reproduce table:single-models figure:flows --datasets nltcs,dna"
+)(reproduce)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

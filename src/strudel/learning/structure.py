@@ -179,11 +179,15 @@ def grow(
 
     searches = entrants(search, train_bits.n_vars, has_start=start is not None)
 
-    def make(first: Circuit, strength: float | None = first_strength(search)) -> GrowingCircuit:
+    def make(
+        first: Circuit,
+        strength: float | None = first_strength(search),
+        valid: BitMatrix = valid_bits,
+    ) -> GrowingCircuit:
         return GrowingCircuit(
             first,
             train_bits,
-            valid_bits,
+            valid,
             pseudocount=search.pseudocount,
             copy_depth=search.copy_depth if search.search in ("greedy", "beam") else 1,
             strength=strength,
