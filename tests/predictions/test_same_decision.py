@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formulas import event_of_truth, holds, random_truth
@@ -24,7 +24,7 @@ from joint import (
     special_joint,
     special_mixtures,
 )
-from strategies import random_mixture
+from strategies import examples, random_mixture
 from strudel.circuits.compile import compile_factorized
 from strudel.errors import CircuitPropertyError
 from strudel.learning.options import SearchOptions
@@ -72,7 +72,7 @@ def test_of_a_variable_against_enumeration(case, seed, threshold):
 
 
 @pytest.mark.compiled
-@settings(max_examples=25)
+@examples(25)
 @given(models_with_rows(7, 2, models), seeds, st.sampled_from(sorted(PREDICTORS)))
 def test_of_a_predictor_against_enumeration(case, seed, kind):
     model, joint, rows = case
@@ -118,7 +118,7 @@ def test_of_a_classifier_with_more_classes(kind, n_classes):
 
 
 @given(models_with_rows(6, 2, models), seeds)
-@settings(max_examples=25)
+@examples(25)
 def test_of_a_formula_against_enumeration(case, seed):
     pytest.importorskip("pysdd", reason="needs PySDD: pip install 'strudel-pc[logic]'")
     model, joint, rows = case
@@ -140,7 +140,7 @@ def test_of_a_formula_against_enumeration(case, seed):
     seeds,
     st.sampled_from(["variable", "tree", "linear", "forest"]),
 )
-@settings(max_examples=30)
+@examples(30)
 def test_expected_against_enumeration(case, seed, kind):
     model, joint, rows = case
     rng = np.random.default_rng(seed)
