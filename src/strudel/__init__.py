@@ -16,6 +16,7 @@ _MODULE_OF = {
     "Dataset": "data.datasets",
     "BitMatrix": "data.bits",
     "pack_columns": "data.bits",
+    "ColumnCode": "data.column_codes",
     "Column": "data.table_code",
     "TableCode": "data.table_code",
     # trees
@@ -188,6 +189,7 @@ if TYPE_CHECKING:
     )
     from strudel.data.bits import BitMatrix as BitMatrix
     from strudel.data.bits import pack_columns as pack_columns
+    from strudel.data.column_codes import ColumnCode as ColumnCode
     from strudel.data.datasets import Dataset as Dataset
     from strudel.data.datasets import dataset_names as dataset_names
     from strudel.data.datasets import load_dataset as load_dataset

@@ -18,7 +18,7 @@ from strudel import (
     vtree_from_chow_liu,
 )
 from strudel.trees.chow_liu import ChowLiuTree
-from strudel.trees.fitting_tree import _best_parents
+from strudel.trees.fitting_tree import best_parents
 
 NONE = -1
 
@@ -76,7 +76,7 @@ def test_it_is_the_best_of_all_trees_that_fit(vtree, seed):
     n_vars = vtree.n_vars
     weight = np.random.default_rng(seed).random((n_vars, n_vars))
     weight = weight + weight.T
-    parent = _best_parents(weight, vtree).tolist()
+    parent = best_parents(weight, vtree).tolist()
     assert fits(parent, vtree)
     best = max(total(weight, other) for other in TREES[n_vars] if fits(other, vtree))
     assert total(weight, parent) == pytest.approx(best)

@@ -18,9 +18,11 @@ from numpy.typing import ArrayLike
 from strudel._types import AnyArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.circuits.compile_columns import compile_column_tree
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
 from strudel.data.bits import BitMatrix, merge_equal_rows
+from strudel.data.column_codes import ColumnCode, column_values, complete_columns
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
 from strudel.learning.beam import Divergence, grow_beam
@@ -32,6 +34,7 @@ from strudel.learning.parameters import fit_parameters
 from strudel.learning.run import Run, race
 from strudel.learning.shrinkage import first_strength, shrink
 from strudel.trees.chow_liu import learn_chow_liu_tree
+from strudel.trees.column_tree import learn_column_tree
 from strudel.trees.fitting_tree import learn_tree_for_vtree
 from strudel.trees.vtree import Vtree, vtree_from_chow_liu
 from strudel.trees.vtree_learning import VtreeMethod, learn_vtree
@@ -165,6 +168,7 @@ def grow(
         _check_beam(valid_bits, search, divergence)
     if start is not None:
         check_start(start, train_bits, valid_bits)
+    check_codes(search, train_bits, valid_bits)
     train_bits, valid_bits = _merged(train_bits), _merged(valid_bits)
 
     searches = entrants(search, train_bits.n_vars, has_start=start is not None)
@@ -223,6 +227,9 @@ def first_circuit(
     train: BitMatrix, search: SearchOptions, rng: np.random.Generator | int | None = None
 ) -> Circuit:
     """The circuit before the first split, when there is none to start from."""
+    columns = complete_columns(search.columns or (), train.n_vars)
+    if not all(column.is_bit for column in columns):
+        return _first_circuit_of_columns(train, columns, search, rng)
     is_independent = search.init == "independent"
     if search.vtree in ("chow_liu", "auto"):  # under a constraint there is nothing to compare
         tree = learn_chow_liu_tree(train, alpha=search.alpha)
@@ -232,9 +239,7 @@ def first_circuit(
         vtree = search.vtree
     else:
         method = cast(VtreeMethod, search.vtree)
-        # LearnPSDD weighs pairs by plain counts; with virtual rows pumsb_star got -25.0 for -24.3.
-        alpha = 0.0 if search.search == "learnpsdd" else search.alpha
-        vtree = learn_vtree(train, method, alpha=alpha, rng=rng)
+        vtree = learn_vtree(train, method, alpha=_vtree_alpha(search), rng=rng)
     if vtree.n_vars != train.n_vars:
         raise ValueError(
             f"The training rows have {train.n_vars} columns, but the vtree has {vtree.n_vars} "
@@ -243,6 +248,32 @@ def first_circuit(
     if is_independent:
         return compile_factorized(vtree)
     return compile_chow_liu(learn_tree_for_vtree(train, vtree, alpha=search.alpha), vtree)
+
+
+def _first_circuit_of_columns(
+    train: BitMatrix,
+    columns: tuple[ColumnCode, ...],
+    search: SearchOptions,
+    rng: np.random.Generator | int | None,
+) -> Circuit:
+    """The same, where some columns have several variables, or not all codes."""
+    vtree = "chow_liu" if search.vtree == "auto" else search.vtree
+    return compile_column_tree(
+        *learn_column_tree(
+            train,
+            columns,
+            vtree=cast(Vtree | VtreeMethod, vtree),
+            is_independent=search.init == "independent",
+            alpha=search.alpha,
+            vtree_alpha=_vtree_alpha(search),
+            rng=rng,
+        )
+    )
+
+
+def _vtree_alpha(search: SearchOptions) -> float:
+    """LearnPSDD weighs pairs by plain counts; with virtual rows pumsb_star got -25.0 for -24.3."""
+    return 0.0 if search.search == "learnpsdd" else search.alpha
 
 
 def check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
@@ -265,6 +296,14 @@ def check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
                 f"The circuit to start from must give every row a chance, but row {impossible[0]} "
                 f"of the {name} rows satisfies none of its products."
             )
+
+
+def check_codes(search: SearchOptions, train: BitMatrix, valid: BitMatrix) -> None:
+    """Refuse rows with a code that stands for no value of its column."""
+    if search.columns is not None:
+        columns = complete_columns(search.columns, train.n_vars)
+        column_values(train, columns)
+        column_values(valid, columns, "validation")
 
 
 def impossible_rows(circuit: Circuit, bits: BitMatrix) -> AnyArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -170,6 +171,7 @@ class LearningRows(NamedTuple):
     valid: BitMatrix | None
     rng: np.random.Generator
     start: Circuit | None  # where a constraint or an earlier fit makes the search start
+    search: SearchOptions  # which knows the codes of the columns, if they are to be respected
 
 
 class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -179,6 +181,7 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
     random_state: Any
     constraint: Any
     encoder: Any
+    respect_one_hot: bool
 
     def _learning_rows(
         self,
@@ -207,6 +210,8 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
             X = encoder.code_.encode(X)
             X_valid = None if X_valid is None else encoder.code_.encode(X_valid, "X_valid")
             start = None if start is None else start.with_table_code(None)
+            if self.respect_one_hot:
+                search = replace(search, columns=encoder.code_.columns)
         try:
             table, names = check_binary(X)
         except ValueError as error:
@@ -251,6 +256,7 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
             None if valid is None else _pack_rows_that_count(valid, valid_weight),
             rng,
             start,
+            search,
         )
 
     def _hold_out(

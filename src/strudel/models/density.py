@@ -98,6 +98,10 @@ class Strudel(DensityEstimator):
     encoder : TableEncoder or "auto", optional
         Turns a table with text, numbers, dates into 0/1 variables; "auto" is ``TableEncoder()``.
         `fit` and all queries then take the table's own columns, and answer in them.
+    respect_one_hot : bool, default=True
+        With an encoder: whether bits that are the code of no value have probability zero, because
+        the search starts from a tree over whole columns; else from one over 0/1 variables, any
+        bits of which are possible.
     constraint : event, optional
         What every row satisfies: a formula over `variables`, a string such as ``"a >> (b | c)"``, a
         CNF, DNF or SDD. The search starts from its SDD times the circuit of `init`, and every row
@@ -173,6 +177,7 @@ class Strudel(DensityEstimator):
         sampled_rows: int | str | None = None,
         constraint: Any = None,
         encoder: Any = None,
+        respect_one_hot: bool = True,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -205,6 +210,7 @@ class Strudel(DensityEstimator):
         self.sampled_rows = sampled_rows
         self.constraint = constraint
         self.encoder = encoder
+        self.respect_one_hot = respect_one_hot
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -250,6 +256,7 @@ class Strudel(DensityEstimator):
             self.constraint, getattr(self, "_constraint_of_circuit", False)
         )
         rows = self._learning_rows(X, X_valid, sample_weight, search, last, is_restricted, y)
+        search = rows.search
         tell = on_split or (_Reporter() if self.verbose else None)
         with use_threads(self.n_jobs):
             if sampled_rows is not None and rows.start is None:

@@ -96,6 +96,8 @@ class StrudelMixture(DensityEstimator):
     encoder : TableEncoder or "auto", optional
         Turns a table with text, numbers, dates into 0/1 variables; "auto" is ``TableEncoder()``.
         `fit` and all queries then take the table's own columns, and answer in them.
+    respect_one_hot : bool, default=True
+        Whether bits that are the code of no value have probability zero, as in `Strudel`.
     constraint : event, optional
         What every row satisfies, as in `Strudel`.
     validation_fraction : float or None, default=0.1
@@ -158,6 +160,7 @@ class StrudelMixture(DensityEstimator):
         max_edges: int | None = None,
         constraint: Any = None,
         encoder: Any = None,
+        respect_one_hot: bool = True,
         validation_fraction: float | None = 0.1,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -186,6 +189,7 @@ class StrudelMixture(DensityEstimator):
         self.max_edges = max_edges
         self.constraint = constraint
         self.encoder = encoder
+        self.respect_one_hot = respect_one_hot
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -222,9 +226,11 @@ class StrudelMixture(DensityEstimator):
         sample_weight: Any = None,
         on_progress: OnProgress | None = None,
         y: Any = None,
+        columns: Any = None,
     ) -> StrudelMixture:
-        """`fit` with a callback that gets a line about what goes on."""
-        options, search = self._mixture_options(), self._search_options()
+        """`fit` with a callback that gets a line about what goes on, and codes to respect."""
+        options = self._mixture_options()
+        search = replace(self._search_options(), columns=columns)
         if X_valid is None and self.validation_fraction is None:
             if "auto" in (self.n_components, self.n_splits):
                 raise ValueError(
@@ -235,6 +241,7 @@ class StrudelMixture(DensityEstimator):
                 options = replace(options, pseudocount=1.0)
         started = time.perf_counter()
         rows = self._learning_rows(X, X_valid, sample_weight, search, y=y)
+        search = rows.search
         tell = on_progress or (_print if self.verbose else _ignore)
         trials: list[Trial] = []
         with use_threads(self.n_jobs):

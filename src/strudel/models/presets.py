@@ -123,7 +123,7 @@ def _with_samples(
     mixture = StrudelMixture(
         "auto", n_splits="auto", max_seconds=max_seconds, random_state=seed, n_jobs=n_jobs
     )
-    mixture.fit(table, X_valid=rows.valid.unpack(), sample_weight=weight)
+    mixture._fit(table, rows.valid.unpack(), weight, columns=rows.search.columns)
     sampled = sample(mixture, n_sampled, rng=seed)
     # A sampled row counts as much as a real one does on average.
     weights = np.concatenate([weight, np.full(n_sampled, weight.mean())])

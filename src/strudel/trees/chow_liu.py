@@ -86,11 +86,15 @@ def learn_chow_liu_tree(
     bits = as_bits(X, sample_weight)
     counts = pair_counts(bits)
     total = bits.total_weight
-    information = pairwise_mutual_information(counts, total, alpha)
-    neighbour = np.full(bits.n_vars, NONE, dtype=np.int32)
-    _maximum_spanning_tree(information, neighbour)
-    parent = _root_at(neighbour, _find_root(neighbour, root))
+    parent = spanning_tree(pairwise_mutual_information(counts, total, alpha), root)
     return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))
+
+
+def spanning_tree(weight: FloatArray, root: Literal["centre", "hub"] | int = "centre") -> IntArray:
+    """The parent of every variable in the spanning tree of most weight, NONE at its root."""
+    neighbour = np.full(len(weight), NONE, dtype=np.int32)
+    _maximum_spanning_tree(weight, neighbour)
+    return _root_at(neighbour, _find_root(neighbour, root))
 
 
 @kernel
