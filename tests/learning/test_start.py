@@ -124,6 +124,7 @@ def test_saved_and_loaded_it_is_the_same(start):
     assert oracle.probabilities(loaded) == oracle.probabilities(circuit)
 
 
+@pytest.mark.compiled
 def test_ten_variables_and_hundreds_of_splits():
     rng = random.Random(3)
     vtree = balanced_vtree(10)

@@ -126,9 +126,11 @@ def test_of_a_formula_against_enumeration(case, seed):
     truth = random_truth(model.n_vars, rng, 3)
     event = event_of_truth(truth, variables(model))
     world = World(joint, np.array([holds(truth, state) for state in joint.states]))
-    is_variable = isinstance(truth, int)
-    for hidden in ([], [0] if truth != 0 else [], None):
-        listed = [var for var in range(model.n_vars) if not (is_variable and var == truth)]
+    decided = truth  # a variable or its opposite is what is decided about, and never hidden
+    while isinstance(decided, tuple) and decided[0] == "not":
+        (decided,) = decided[1]
+    for hidden in ([], [0] if decided != 0 else [], None):
+        listed = [var for var in range(model.n_vars) if var != decided]
         listed = listed if hidden is None else hidden
         found = same_decision_probability(model, event, np.array(rows), hidden=hidden)
         wanted = [world.same_decision(row, listed) for row in rows]
@@ -161,6 +163,7 @@ def test_expected_against_enumeration(case, seed, kind):
     assert found == approx(wanted, rel=REL, abs=1e-14)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", ["variable", "forest", "linear"])
 @pytest.mark.parametrize("name", ["learned 0", "learned 1", "figure 1"])
 def test_expected_of_learned_circuits(name, kind):

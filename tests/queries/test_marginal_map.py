@@ -74,6 +74,7 @@ def test_other_circuits_agree_with_enumeration(circuit, data):
     check_against_enumeration(circuit, query, row)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("make", [strategies.sum_circuit, strategies.split_circuit])
 def test_larger_circuits_agree_with_enumeration(make, seed):

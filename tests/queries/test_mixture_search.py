@@ -87,6 +87,7 @@ def test_the_k_best_completions_are_those_of_the_table(case, k):
         check_best(*case, k=k)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", special_mixtures())
 def test_special_mixtures(name, rng, n_listed):
     mixture = special_mixtures()[name]
