@@ -79,27 +79,30 @@ def possible_rows(columns):
 
 
 class PlainTree:
-    """Smoothed tables of pairs of columns, by counting rows one at a time."""
+    """Smoothed tables of pairs of columns, by counting rows one at a time; a place may be -1."""
 
     def __init__(self, columns, places, weight, alpha=1.0):
         self.sizes = [len(words) for _, words in columns]
         self.places, self.weight, self.alpha = places, weight, alpha
-        self.total = math.fsum(weight) + 4 * alpha
 
     def joint(self, *asked):
-        """P(values of some columns), each cell with its share of four virtual rows."""
+        """P(values of some columns) on rows that know them, with four virtual rows in all."""
         sizes = [self.sizes[c] for c in asked]
         share = 4 * self.alpha / math.prod(sizes)
         table = {cell: share for cell in itertools.product(*map(range, sizes))}
         for row, w in zip(self.places, self.weight, strict=True):
-            table[tuple(int(row[c]) for c in asked)] += w
-        return {cell: count / self.total for cell, count in table.items()}
+            cell = tuple(int(row[c]) for c in asked)
+            if min(cell) >= 0:
+                table[cell] += w
+        total = math.fsum(table.values())
+        return {cell: count / total for cell, count in table.items()}
 
     def worth(self, a, b):
         """Mutual information less the price of parameters beyond those of two bits."""
-        pair, one, other = self.joint(a, b), self.joint(a), self.joint(b)
+        pair = self.joint(a, b)
+        one, other = (_margin(pair, side) for side in range(2))
         information = math.fsum(
-            p * math.log(p / (one[x,] * other[y,])) for (x, y), p in pair.items() if p > 0
+            p * math.log(p / (one[x] * other[y])) for (x, y), p in pair.items() if p > 0
         )
         n_more = max((self.sizes[a] - 1) * (self.sizes[b] - 1) - 1, 0)
         return information - n_more / math.fsum(self.weight)
@@ -123,8 +126,16 @@ class PlainTree:
             if up < 0:
                 p *= self.joint(c)[row[c],]
             else:
-                p *= self.joint(c, up)[row[c], row[up]] / self.joint(up)[row[up],]
+                pair = self.joint(c, up)
+                p *= pair[row[c], row[up]] / _margin(pair, 1)[row[up]]
         return p
+
+
+def _margin(pair, side):
+    margin = {}
+    for cell, p in pair.items():
+        margin[cell[side]] = margin.get(cell[side], 0.0) + p
+    return margin
 
 
 def _is_forest(n, edges):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import oracle
 from coded_tables import PlainTree, all_places, coded_tables, encode, one_hot, thermometer
-from strategies import binary_tables
+from strategies import binary_tables, seeds
 from strudel import (
     ColumnCode,
     Vtree,
@@ -62,6 +62,26 @@ def test_the_tree_has_the_largest_worth_of_all_forests(table):
     parents = tree.column_parent.tolist()
     worth = sum(plain.worth(c, up) for c, up in enumerate(parents) if up >= 0)
     assert worth == pytest.approx(plain.best_forest(), abs=1e-9)
+
+
+@settings(max_examples=25)
+@given(coded_tables(), seeds)
+def test_unknown_values_leave_pairs_the_rows_that_know_both(table, seed):
+    columns, places, weight = table
+    is_hidden = np.random.default_rng(seed).random(places.shape) < 0.3
+    rows = encode(columns, places).astype(float)
+    for c, (start, words) in enumerate(columns):
+        rows[np.ix_(is_hidden[:, c], range(start, start + len(words[0])))] = np.nan
+    tree, vtree = learn_column_tree(rows, as_column_codes(columns), sample_weight=weight)
+    circuit = compile_column_tree(tree, vtree)
+    plain = PlainTree(columns, np.where(is_hidden, -1, places), weight)
+    parents = tree.column_parent.tolist()
+    worth = sum(plain.worth(c, up) for c, up in enumerate(parents) if up >= 0)
+    assert worth == pytest.approx(plain.best_forest(), abs=1e-9)
+    possible = all_places(columns)
+    expected = [plain.probability(row, parents) for row in possible]
+    found = np.exp(log_likelihood(circuit, encode(columns, possible)))
+    assert found == pytest.approx(np.array(expected), abs=1e-12)
 
 
 @given(binary_tables(max_vars=6, min_vars=2))

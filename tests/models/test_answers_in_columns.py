@@ -26,6 +26,7 @@ from strudel import (
     log_marginal,
     marginal_map,
     marginal_probabilities,
+    marginalize,
     most_probable_state,
     multiply,
     mutual_information,
@@ -188,6 +189,12 @@ EVENTS = [
         lambda x: x["age>=40"] & ~x["smoker=yes"],
         lambda r: r["age"] >= 40 and r["smoker"] == "no",
     ),
+    (
+        "30 <= age < 60 & flag",
+        lambda x: x["age"].between(30, 60) & x["flag"],
+        lambda r: 30 <= r["age"] < 60 and r["flag"],
+    ),
+    ("2021-01-01 > when", lambda x: x["when"] < "2021-01-01", lambda r: r["when"].year == 2020),
     ("age >= -3", lambda x: x["age"] >= -3, lambda r: True),
     ("age > 1e3", lambda x: x["age"] > 1000, lambda r: False),
     ("age in (20, 35)", lambda x: x["age"].between(None, 40), lambda r: r["age"] < 40),
@@ -385,6 +392,9 @@ def test_what_cannot_be_given_is_said(model, given, words):
         ("colour in red", "a list of values such as [a, b] should be here"),
         ("colour in [red, blue", "a comma or ']' should be here"),
         ("age > 3 4", "an operator such as & or | should be here"),
+        ("30 < flagg", "a column should be here"),
+        ("30 & flag", "a number stands only as in a=1"),
+        ("2020-01-31", "a number stands only"),
         ("__import__('os')", "there is no __import__(...)"),
         ("at_least(1.5, flag)", "this number must be whole"),
     ],
@@ -424,6 +434,21 @@ def test_a_mixture_answers_in_columns_and_all_survive_a_file(tmp_path):
     assert again.n_features_in_ == 6
 
 
+def test_scores_take_missing_values_but_no_missing_columns():
+    model = Strudel(encoder=encoder(), max_splits=0, random_state=0).fit(people())
+    table = people(1, 4)
+    assert model.score_samples(table) == approx(log_likelihood(model, table))
+    gaps = table.astype(object)
+    gaps.loc[1, "age"] = None
+    assert model.score_samples(gaps) == approx(log_marginal(model, gaps))
+    rows = model.encoder_.transform(gaps)
+    assert model.score_samples(rows) == approx(log_marginal(model, gaps))
+    with pytest.raises(ValueError, match=r"'age' is missing at row 1\. log_marginal takes rows"):
+        log_likelihood(model, gaps)
+    with pytest.raises(ValueError, match="lacks 'age'"):
+        model.score_samples(table.drop(columns="age"))
+
+
 def test_models_made_from_others_keep_the_code(model):
     code = model.table_code
     made = [
@@ -436,3 +461,21 @@ def test_models_made_from_others_keep_the_code(model):
     assert all(other.table_code is code for other in made)
     assert probability(made[1], "age >= 40") == probability(model, "age >= 40")
     assert model.with_table_code(None).table_code is None
+
+
+def test_a_marginal_has_the_columns_that_are_kept(model, joint):
+    some = marginalize(model, ["colour", "age"])
+    assert some.table_code.names == ("colour", "age")
+    holds = mass(joint, lambda r: r["age"] >= 40 and r["colour"] == "red")
+    assert probability(some, "age >= 40 & colour = red") == approx(holds)
+    assert marginalize(model, ["age>=40", "smoker"]).table_code is None
+
+
+def test_a_constraint_may_be_about_columns():
+    table = people()
+    table = table[(table["age"] < 40) | (table["smoker"] == "no")]
+    rule = "age >= 40 >> smoker = no"
+    model = Strudel(encoder=encoder(), constraint=rule, max_splits=1, random_state=0).fit(table)
+    assert probability(model, "age >= 40 & smoker = yes") == 0.0
+    with pytest.raises(ValueError, match="must satisfy the constraint"):
+        model.fit(people())

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._types import AnyArray, ByteArray, IntArray
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix
 
 ROWS = 2**16  # that are compared with all codes of a column at once
@@ -110,9 +110,11 @@ def _free_bit(var: int) -> ColumnCode:
 
 
 def column_values(
-    bits: BitMatrix, columns: Sequence[ColumnCode], name: str = "training"
+    X: BitMatrix | FloatArray, columns: Sequence[ColumnCode], name: str = "training"
 ) -> IntArray:
     """For every column and row the number of its value, int32 `(n_columns, n_rows)`.
+
+    Rows may hold NaN; a column of which not all bits are known has no value there, NONE.
 
     Examples
     --------
@@ -122,24 +124,24 @@ def column_values(
     array([[1, 0],
            [1, 2]], dtype=int32)
     """
-    table = bits.unpack()
-    values = np.empty((len(columns), bits.n_rows), dtype=np.int32)
+    table = X.unpack() if isinstance(X, BitMatrix) else X
+    values = np.empty((len(columns), len(table)), dtype=np.int32)
     for c, column in enumerate(columns):
         codes = column.codewords.astype(np.float32)
         # How many ones a row shares with a code, less those it has besides: the code's own number
         # of ones where they are equal, and smaller everywhere else.
         likeness, n_ones = (2.0 * codes - 1.0).T, codes.sum(axis=1)
-        for first in range(0, bits.n_rows, ROWS):
+        for first in range(0, len(table), ROWS):
             rows = slice(first, first + ROWS)
             part: AnyArray = table[rows, column.start : column.stop]
             is_equal = part.astype(np.float32) @ likeness == n_ones
-            found = is_equal.any(axis=1)
-            if not found.all():
-                row = int(np.argmin(found))
+            found, is_known = is_equal.any(axis=1), ~np.isnan(part).any(axis=1)
+            if not found[is_known].all():
+                row = int(np.argmax(is_known & ~found))
                 raise ValueError(
                     f"Row {first + row} of the {name} rows holds {part[row].tolist()} at variables "
                     f"{column.start} to {column.stop - 1}, which is the code of no value. Codes "
                     "come from the encoder; with respect_one_hot=False any is possible."
                 )
-            values[c, rows] = is_equal.argmax(axis=1)
+            values[c, rows] = np.where(found, is_equal.argmax(axis=1), NONE)
     return values

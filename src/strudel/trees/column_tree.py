@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from strudel._types import NONE, FloatArray, IntArray
-from strudel.data.bits import BitMatrix
+from strudel.data.bits import BitMatrix, exact_weights
 from strudel.data.column_codes import ColumnCode, column_values
 from strudel.trees.chow_liu import ChowLiuTree, spanning_tree
 from strudel.trees.column_information import column_information, conditional_table
@@ -33,9 +34,10 @@ class ColumnTree:
 
 
 def learn_column_tree(
-    bits: BitMatrix,
+    X: BitMatrix | FloatArray,
     columns: Sequence[ColumnCode],
     *,
+    sample_weight: ArrayLike | None = None,
     vtree: Vtree | VtreeMethod = "chow_liu",
     is_independent: bool = False,
     alpha: float = 1.0,
@@ -46,10 +48,13 @@ def learn_column_tree(
 
     Parameters
     ----------
-    bits : BitMatrix
-        Fully observed rows, in which every column holds one of its codes.
+    X : BitMatrix, or array of shape (n_rows, n_vars)
+        Rows in which every column holds one of its codes; NaN where a value is unknown, and then
+        every pair of columns is counted on the rows that know both.
     columns : sequence of ColumnCode
         All columns, in the order of their variables; see `complete_columns`.
+    sample_weight : array-like of shape (n_rows,), optional
+        How often each row counts; a `BitMatrix` has its own.
     vtree : Vtree or str
         Over the variables; or how to arrange the columns in one, a method of `learn_vtree`.
     is_independent : bool
@@ -72,15 +77,21 @@ def learn_column_tree(
     --------
     >>> from strudel.data.bits import pack_columns
     >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    >>> tree, vtree = learn_column_tree(pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]]), columns)
+    >>> bits = pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]] * 5)
+    >>> tree, vtree = learn_column_tree(bits, columns)
     >>> tree.column_parent
     array([-1,  0], dtype=int32)
     >>> vtree.to_nested()
     (0, (1, 2))
     """
-    values = column_values(bits, columns)
-    information = column_information(bits, columns, values, alpha)
-    price = _price(columns, bits.total_weight)
+    values = column_values(X, columns)
+    bits = X if isinstance(X, BitMatrix) else None
+    if bits is not None:
+        weight = bits.weights
+    else:
+        weight = np.ones(values.shape[1]) if sample_weight is None else exact_weights(sample_weight)
+    information = column_information(columns, values, weight, alpha, bits)
+    price = _price(columns, float(weight.sum()))
     worth = information - price
     if isinstance(vtree, Vtree):
         arranged = vtree_of_columns(vtree, columns)
@@ -91,7 +102,7 @@ def learn_column_tree(
     else:
         plain = information
         if vtree_alpha is not None and vtree_alpha != alpha:
-            plain = column_information(bits, columns, values, vtree_alpha)
+            plain = column_information(columns, values, weight, vtree_alpha, bits)
         arranged = vtree_by_method(plain, vtree, rng)
         parent = best_parents(worth, arranged)
     own = np.arange(len(columns)), parent
@@ -103,7 +114,7 @@ def learn_column_tree(
             None if up == NONE else values[up],
             columns[c].n_values,
             1 if up == NONE else columns[up].n_values,
-            bits.weights,
+            weight,
             alpha,
         )
         for c, up in enumerate(parent.tolist())
