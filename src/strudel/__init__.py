@@ -129,9 +129,13 @@ _MODULE_OF = {
     "read_sdd": "io.event_files",
     # pictures
     "plot_learning_curve": "plotting.learning_curve",
-    "plot_vtree": "plotting.drawing",
-    "plot_chow_liu_tree": "plotting.drawing",
+    "plot_vtree": "plotting.trees",
+    "plot_chow_liu_tree": "plotting.trees",
     "plot_circuit": "plotting.drawing",
+    "plot_marginals": "plotting.marginals",
+    "plot_components": "plotting.heat_maps",
+    "plot_dependencies": "plotting.heat_maps",
+    "plot_images": "plotting.rows",
     "to_dot": "plotting.dot",
     # errors
     "CircuitPropertyError": "errors",
@@ -236,10 +240,14 @@ if TYPE_CHECKING:
     from strudel.models.regression import RegressionCircuit as RegressionCircuit
     from strudel.models.table_encoder import TableEncoder as TableEncoder
     from strudel.plotting.dot import to_dot as to_dot
-    from strudel.plotting.drawing import plot_chow_liu_tree as plot_chow_liu_tree
     from strudel.plotting.drawing import plot_circuit as plot_circuit
-    from strudel.plotting.drawing import plot_vtree as plot_vtree
+    from strudel.plotting.heat_maps import plot_components as plot_components
+    from strudel.plotting.heat_maps import plot_dependencies as plot_dependencies
     from strudel.plotting.learning_curve import plot_learning_curve as plot_learning_curve
+    from strudel.plotting.marginals import plot_marginals as plot_marginals
+    from strudel.plotting.rows import plot_images as plot_images
+    from strudel.plotting.trees import plot_chow_liu_tree as plot_chow_liu_tree
+    from strudel.plotting.trees import plot_vtree as plot_vtree
     from strudel.predictions.agreement_search import Agreement as Agreement
     from strudel.predictions.classifier_agreement import (
         classifier_agreement as classifier_agreement,

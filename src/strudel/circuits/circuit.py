@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -185,12 +186,12 @@ class Circuit:
         return Circuit, tuple(getattr(self, field.name) for field in fields(self))
 
     def _repr_html_(self) -> str:
-        """A summary for notebooks, with a drawing if the circuit is small."""
-        return _notebook().circuit_html(self)
+        """A summary for notebooks, with a drawing."""
+        return str(_notebook().html_of(self))
 
-    def _repr_svg_(self) -> str | None:
-        """A drawing for notebooks, None if the circuit is large."""
-        return _notebook().circuit_svg(self)
+    def _repr_svg_(self) -> str:
+        """A drawing for notebooks."""
+        return str(_notebook().svg_of(self))
 
     def __repr__(self) -> str:
         return f"Circuit(n_vars={self.n_vars}, n_nodes={self.n_nodes}, n_edges={self.n_edges})"
@@ -204,10 +205,8 @@ def _properties() -> Any:
 
 
 def _notebook() -> Any:
-    """Imported late, like `_properties`."""
-    from strudel.circuits import notebook
-
-    return notebook
+    """Imported late: drawing is a later step."""
+    return import_module("strudel.plotting.notebook")
 
 
 def why_not_well_formed(circuit: Circuit) -> str | None:

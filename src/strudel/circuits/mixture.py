@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -182,9 +183,11 @@ class Mixture:
 
     def _repr_html_(self) -> str:
         """A summary for notebooks, with a bar for each weight."""
-        from strudel.circuits.notebook import mixture_html  # late: it is written for `Mixture`
+        return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
 
-        return mixture_html(self)
+    def _repr_svg_(self) -> str | None:
+        """The drawing alone; None if it would be too large."""
+        return import_module("strudel.plotting.notebook").svg_of(self)
 
     def __repr__(self) -> str:
         return (

@@ -21,6 +21,7 @@ from strudel.cli.datasets import datasets
 from strudel.cli.demo import demo
 from strudel.cli.fit import fit
 from strudel.cli.info import info
+from strudel.cli.plot import plot
 from strudel.cli.query import query
 from strudel.cli.sample import sample
 from strudel.cli.score import score
@@ -63,6 +64,9 @@ app.command(epilog="Example:  strudel info nltcs.strudel")(info)
 app.command(epilog='Example:  strudel query nltcs.strudel marginal --given "x3=1,x7=0"')(query)
 app.command(epilog='Example:  strudel sample nltcs.strudel -n 1000 --given "x3=1" -o rows.csv')(
     sample
+)
+app.command(epilog='Example:  strudel plot nltcs.strudel marginals --given "x3=1" -o nltcs.png')(
+    plot
 )
 app.command(epilog="Example:  strudel convert nltcs.strudel nltcs.psdd")(convert)
 

@@ -82,6 +82,10 @@ class Record:
         module = import_module("strudel.plotting.learning_curve")  # a later step than learning
         return module.plot_learning_curve(self, ax=ax)
 
+    def _repr_html_(self) -> str:
+        """A summary for notebooks, with the learning curve."""
+        return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
+
     def __repr__(self) -> str:
         name = type(self).__name__
         if not len(self):

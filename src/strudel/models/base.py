@@ -22,6 +22,7 @@ from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
+from strudel.models.notebook import NotebookSummary
 from strudel.predictions.classifier_agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.predictions.same_decision import (
@@ -176,7 +177,7 @@ class LearningRows(NamedTuple):
     search: SearchOptions  # which knows the codes of the columns, if they are to be respected
 
 
-class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """A model of the joint distribution of 0/1 columns."""
 
     validation_fraction: float | None

@@ -8,6 +8,7 @@ Out: `ChowLiuTree`, rooted at its Jordan centre, so that the vtree made from it 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from numbers import Integral
 from typing import Any, Literal
 
@@ -46,6 +47,14 @@ class ChowLiuTree:
             if parent != NONE:
                 children[parent].append(var)
         return children
+
+    def _repr_html_(self) -> str:
+        """A summary for notebooks, with a drawing."""
+        return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
+
+    def _repr_svg_(self) -> str | None:
+        """The drawing alone; None if it would be too large."""
+        return import_module("strudel.plotting.notebook").svg_of(self)
 
     def __repr__(self) -> str:
         return f"ChowLiuTree(n_vars={self.n_vars}, roots={self.roots.tolist()})"
@@ -206,3 +215,18 @@ def conditional_tables(
     theta = np.full((n_vars, 2), 0.5)
     np.divide(joint, margin, out=theta, where=margin > 0)
     return theta
+
+
+def tree_from_pairs(pairs: FloatArray) -> ChowLiuTree:
+    """The tree closest to a distribution, given the probability of every two variables to be 1.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit, pair_probabilities
+    >>> tree_from_pairs(pair_probabilities(figure_1_circuit())).var_parent
+    array([ 2,  2, -1,  2], dtype=int32)
+    """
+    neighbour = np.full(len(pairs), NONE, dtype=np.int32)
+    _maximum_spanning_tree(pairwise_mutual_information(pairs, 1.0, alpha=0.0), neighbour)
+    parent = _root_at(neighbour, jordan_centre(neighbour))
+    return ChowLiuTree(parent, conditional_tables(parent, pairs, 1.0, alpha=0.0))
