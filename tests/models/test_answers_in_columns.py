@@ -434,6 +434,21 @@ def test_a_mixture_answers_in_columns_and_all_survive_a_file(tmp_path):
     assert again.n_features_in_ == 6
 
 
+def test_scores_take_missing_values_but_no_missing_columns():
+    model = Strudel(encoder=encoder(), max_splits=0, random_state=0).fit(people())
+    table = people(1, 4)
+    assert model.score_samples(table) == approx(log_likelihood(model, table))
+    gaps = table.astype(object)
+    gaps.loc[1, "age"] = None
+    assert model.score_samples(gaps) == approx(log_marginal(model, gaps))
+    rows = model.encoder_.transform(gaps)
+    assert model.score_samples(rows) == approx(log_marginal(model, gaps))
+    with pytest.raises(ValueError, match=r"'age' is missing at row 1\. log_marginal takes rows"):
+        log_likelihood(model, gaps)
+    with pytest.raises(ValueError, match="lacks 'age'"):
+        model.score_samples(table.drop(columns="age"))
+
+
 def test_models_made_from_others_keep_the_code(model):
     code = model.table_code
     made = [

@@ -25,6 +25,17 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.compiled
+@parametrize_with_checks(
+    [Strudel(encoder=TableEncoder(n_bins=3), max_splits=1, random_state=0)],
+    expected_failed_checks=lambda _: {
+        "check_estimators_nan_inf": "infinite numbers belong to the last cell"
+    },
+)
+def test_scikit_learn_checks_of_a_model_with_an_encoder(estimator, check):
+    check(estimator)
+
+
 def people():
     return pd.DataFrame(
         {

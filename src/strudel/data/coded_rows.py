@@ -93,14 +93,16 @@ def coded_evidence(X: Any, code: TableCode, name: str) -> FloatArray | None:
     return code.encode_columns(code.match(table, name), name)
 
 
-def coded_table(X: Any, code: TableCode, name: str) -> FloatArray | None:
-    """Fully observed rows, from all columns."""
+def coded_table(
+    X: Any, code: TableCode, name: str, may_be_missing: bool = False
+) -> FloatArray | None:
+    """Rows from all columns; fully observed, unless values may be missing."""
     table = _read_table(X, code, name)
     if table is None:
         return None
     rows = code.encode_columns(code.match(table, name), name)
     unknown = np.isnan(rows)
-    if unknown.any():
+    if unknown.any() and not may_be_missing:
         row = int(np.argmax(unknown.any(axis=1)))
         var = int(np.argmax(unknown[row]))
         column = next(column for column in code.columns if var < column.stop)
@@ -143,8 +145,14 @@ def _read_table(X: Any, code: TableCode, name: str) -> RawTable | None:
         values, _ = read_values(X, name)
         if values.ndim == 1 and values.size:
             values = values.reshape(1, -1)
-        if values.ndim != 2 or values.shape[1] != len(code.columns):
+        if values.ndim != 2 or values.shape[1] == code.n_vars != len(code.columns):
             return None
+        if values.shape[1] != len(code.columns):  # in scikit-learn's words
+            raise ValueError(
+                f"{name} has {values.shape[1]} features, but Strudel is expecting "
+                f"{len(code.columns)} features as input, the columns of the table that the model "
+                f"was learned from; or the {code.n_vars} variables that they became."
+            )
         return read_columns(values, name)
     if not hasattr(X, "columns") and not hasattr(X, "column_names"):
         return None
