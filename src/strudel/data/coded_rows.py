@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
+from strudel.data.coded_column import Column, did_you_mean
 from strudel.data.column_conditions import literals_of
 from strudel.data.containers import read_named_rows, read_values
-from strudel.data.table_code import Column, TableCode, did_you_mean
+from strudel.data.table_code import TableCode
 from strudel.data.table_columns import RawTable, is_missing, read_columns
 
 
@@ -113,7 +114,7 @@ def coded_table(
     return rows
 
 
-def known_values(X: Any, code: TableCode, n_rows: int) -> dict[str, list[Any]]:
+def known_values(X: Any, code: TableCode) -> dict[str, list[Any]]:
     """Per column the values that evidence gives as they are, None where it does not."""
     dicts = read_named_rows(X) if X is not None else []
     if dicts is not None:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray
+from strudel.data.coded_column import Column, did_you_mean
 from strudel.data.containers import quote
-from strudel.data.table_code import Column, did_you_mean
 from strudel.data.table_columns import is_missing
 from strudel.data.table_edges import as_stamp, date_text, number_text
 from strudel.errors import MovedBoundWarning
@@ -215,18 +215,19 @@ def _number(column: Column, value: Any) -> float:
 
 def _equals(column: Column, value: Any) -> AnyArray:
     """Which of a column's values this is: the value itself, or what it is called."""
-    for place, own in enumerate(column.values):
-        if type(own) is type(value) and own == value:
-            return np.arange(column.n_values) == place
+    names = list(column.labels)
+    text = str(value)
+    if column.kind == "boolean":
+        names, text = ["0", "1"], {"false": "0", "true": "1"}.get(text.casefold(), text)
     is_plain = isinstance(value, str | int | float | np.generic)
-    texts = [label.casefold() for label in column.labels] if column.kind == "boolean" else None
-    for place, own in enumerate(column.values):
-        is_same = is_plain and (own == value or column.labels[place] == str(value))
-        is_same |= texts is not None and texts[place] == str(value).casefold()
-        if column.kind == "boolean" and isinstance(value, str):
-            is_same |= value.casefold() in (("false", "0"), ("true", "1"))[place]
-        if is_same:
-            return np.arange(column.n_values) == place
+    ways = (
+        [type(own) is type(value) and own == value for own in column.values],
+        [is_plain and own == value for own in column.values],
+        [is_plain and name == text for name in names],
+    )
+    for found in ways:
+        if any(found):
+            return np.array(found)
     raise ValueError(
         f"Column {column.name!r} has no value {value!r}. {did_you_mean(value, column.labels)}"
     )

@@ -47,7 +47,8 @@ def as_date(stamp: float | None, column: RawColumn | Any) -> Any:
 
 def _cells(values: Sequence[Any], column: Any) -> list[Any]:
     if column.kind == "date":
-        return [as_date(value, column) for value in values]
+        date_of = {value: as_date(value, column) for value in set(values)}
+        return [date_of[value] for value in values]
     return list(values)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from strudel._types import ByteArray, FloatArray
+from strudel.data.coded_column import KINDS, Column, has_one_value_per_cell
 from strudel.data.containers import quote
-from strudel.data.table_code import KINDS, Column, has_one_value_per_cell
 from strudel.data.table_columns import NUMERIC, RawColumn, is_missing
 from strudel.data.table_edges import (
     as_stamp,

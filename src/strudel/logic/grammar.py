@@ -27,7 +27,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
-from strudel.data.table_code import TableCode, did_you_mean
+from strudel.data.coded_column import did_you_mean
+from strudel.data.table_code import TableCode
 from strudel.errors import EventSyntaxError
 from strudel.logic.column_events import ColumnTerm
 from strudel.logic.events import (
