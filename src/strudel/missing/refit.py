@@ -8,7 +8,6 @@ Out: the same structure with the best parameters for what is known, unless valid
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 

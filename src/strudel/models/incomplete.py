@@ -29,7 +29,8 @@ def as_codes(
     table: ByteArray | FloatArray, names: tuple[str, ...] | None
 ) -> tuple[ByteArray, tuple[str, ...] | None]:
     """A table as codes 0, 1 and UNKNOWN; a complete one as it is."""
-    return (table if table.dtype == np.uint8 else encode(table)), names  # type: ignore[arg-type]
+    codes: ByteArray = table if table.dtype == np.uint8 else encode(table)  # type: ignore[assignment,arg-type]
+    return codes, names
 
 
 def has_unknown(*tables: ByteArray | None) -> bool:
@@ -108,10 +109,11 @@ def _rows_that_count(
 
 def _warn_of_columns(columns: AnyArray, names: Sequence[str]) -> None:
     shown = ", ".join(repr(names[column]) for column in columns[:SHOWN])
-    others = ", ..." if len(columns) > SHOWN else ""
+    shown += ", ..." if len(columns) > SHOWN else ""
+    words = "column" if len(columns) == 1 else "columns"
     warnings.warn(
-        f"Nothing is known of {'column' if len(columns) == 1 else 'columns'} {shown}{others} in the "
-        "training rows: the model makes a fair coin of each, independent of all others.",
+        f"The training rows tell nothing of {words} {shown}: the model makes a fair coin of each, "
+        "independent of all others.",
         NothingKnownWarning,
         stacklevel=6,
     )
