@@ -69,7 +69,7 @@ def expected_flows(
     >>> from strudel import figure_1_circuit
     >>> flows = expected_flows(figure_1_circuit(), [[1, 0, 1, 0], [1, 0, 1, np.nan]])
     >>> flows.edge_count[-2:, 0].round(3)  # X4 = 1 and X4 = 0
-    array([0.1, 1.9])
+    array([0.2, 1.8])
     """
     model = model_of(model)
     passes = Passes.of(model, "expected_flows")

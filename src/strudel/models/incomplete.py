@@ -57,9 +57,9 @@ class Incomplete:
         can_drop: bool,
     ) -> Incomplete:
         """Leave out rows and, if `can_drop`, columns of which nothing is known, and say so."""
-        train, weight = _rows_that_count(train, weight, "training")
+        train, weight = _rows_that_count(train, weight, "Training")
         if valid is not None:
-            valid, valid_weight = _rows_that_count(valid, valid_weight, "validation")
+            valid, valid_weight = _rows_that_count(valid, valid_weight, "Validation")
         if len(train) == 0:
             raise ValueError(
                 "Learning needs at least one known value, but every value of the training rows is "
@@ -98,8 +98,8 @@ def _rows_that_count(
     n_left_out = int(np.count_nonzero(counts & ~knows))
     if n_left_out:
         warnings.warn(
-            f"{n_left_out} of the {name} rows hold no known value and tell nothing: they are left "
-            "out.",
+            f"{name} rows without a known value tell nothing and are left out: {n_left_out} of "
+            f"{len(table)}.",
             NothingKnownWarning,
             stacklevel=6,
         )
