@@ -58,11 +58,16 @@ def main(picture: Path | None = None, n_people: int = 3000) -> None:
     print(f"  of all, by the model   {np.mean(everybody):.3f}")
     print(f"  of all, in truth       {np.mean(truth['trusts the press'] == 'yes'):.3f}")
 
-    # Questions are asked in the survey's own columns.
-    old = {"age": (70, None)}
-    for given in ({"age": (None, 30)}, old, old | {"news hours": (15, None)}):
+    # Questions are asked in the survey's own columns; beside the answer, the truth.
+    groups = {
+        "under 30": ({"age": (None, 30)}, truth["age"] < 30),
+        "70 or older": ({"age": (70, None)}, truth["age"] >= 70),
+        "university": ({"education": "university"}, truth["education"] == "university"),
+    }
+    for name, (given, group) in groups.items():
         chance = model.marginal_probabilities(given)["trusts the press"]["yes"]
-        print(f"  {chance:.2f} given {given}")
+        share = np.mean(truth["trusts the press"][group] == "yes")
+        print(f"  {name:22} {chance:.3f} (in truth {share:.3f})")
 
     # Somebody left most of it blank. The most probable whole answer:
     someone = answers.isna().sum(axis=1).idxmax()
