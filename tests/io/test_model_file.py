@@ -21,6 +21,7 @@ from strategies import (
     any_circuits,
     circuit_mixtures,
     circuits,
+    examples,
     mixtures,
     random_mixture,
     split_circuit,
@@ -43,7 +44,7 @@ ARRAYS = ("node_vtree", "node_edges", "edge_left", "edge_right", "edge_log_theta
 VTREE_ARRAYS = ("node_left", "node_right", "node_var")
 MIXTURE_ARRAYS = ("edge_log_theta", "log_weight")
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-often = settings(same_folder, max_examples=400)
+often = examples(400, same_folder)
 
 
 def assert_same(found, expected):

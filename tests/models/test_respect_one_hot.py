@@ -123,3 +123,17 @@ def test_files_keep_what_is_impossible(tmp_path):
     again = load(tmp_path / "model.npz")
     assert again.respect_one_hot is True
     assert_codes_only(again.circuit_, model.encoder_.code_)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("make", [Strudel, StrudelMixture])
+def test_unknown_values_are_completed_by_codes(make):
+    table = frame(200)
+    is_hidden = np.random.default_rng(1).random(table.shape) < 0.25
+    is_hidden[is_hidden.all(axis=1)] = False
+    table = table.astype({"flag": object}).mask(is_hidden)
+    options = {"max_splits": 5} if make is Strudel else {"n_components": 2, "n_splits": 0}
+    model = make(encoder=encoder("one_hot"), random_state=0, **options).fit(table)
+    learned = model.circuit_ if make is Strudel else model.mixture_
+    assert_codes_only(learned, model.encoder_.code_)
+    assert np.isfinite(model.score(table))

@@ -12,16 +12,18 @@ quarters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu
 from strudel.circuits.compile_columns import compile_column_tree
 from strudel.circuits.mixture import Mixture
-from strudel.data.column_codes import complete_columns
+from strudel.data.column_codes import ColumnCode, complete_columns
 from strudel.learning.em import TRAINING_STRENGTH, fit_mixture
 from strudel.learning.em_steps import Prior, uniform_prior
-from strudel.learning.options import MixtureOptions, SearchOptions
+from strudel.learning.options import MixtureOptions
 from strudel.missing.expected_flows import Passes, as_mixture
 from strudel.missing.incomplete_rows import IncompleteRows
 from strudel.missing.parameters import EmLimits, climb
@@ -37,14 +39,19 @@ LIMITS = EmLimits(max_iterations=10, tolerance=1e-3, patience=1)
 PSEUDOCOUNT = 1.0
 
 
-def first_tree(rows: IncompleteRows, search: SearchOptions) -> Circuit:
-    """The Chow-Liu tree of available cases as a circuit, its parameters by EM."""
-    table, weight = decode(rows.train), rows.train_weight
-    if search.columns is not None:  # only a tree over columns completes them with codes they have
-        columns = complete_columns(search.columns, table.shape[1])
-        column_tree = learn_column_tree(table, columns, sample_weight=weight, alpha=search.alpha)
-        return fit_first(compile_column_tree(*column_tree), rows)
-    tree = learn_chow_liu_tree(table, sample_weight=weight, alpha=search.alpha)
+def first_tree(
+    rows: IncompleteRows, alpha: float = 1.0, columns: Sequence[ColumnCode] | None = None
+) -> Circuit:
+    """The Chow-Liu tree of available cases as a circuit, its parameters by EM.
+
+    Where the codes of columns are known, completions must be codes: a tree over columns.
+    """
+    partly_known, weight = decode(rows.train), rows.train_weight
+    if columns is not None:
+        every = complete_columns(columns, rows.train.shape[1])
+        coded = learn_column_tree(partly_known, every, sample_weight=weight, alpha=alpha)
+        return fit_first(compile_column_tree(*coded), rows)
+    tree = learn_chow_liu_tree(partly_known, sample_weight=weight, alpha=alpha)
     return fit_first(compile_chow_liu(tree, vtree_from_chow_liu(tree)), rows)
 
 

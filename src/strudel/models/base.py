@@ -260,11 +260,11 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
                 check_satisfied(start, rows, names, name, **CONTINUED)
         incomplete = None
         if has_unknown(table, valid):
-            is_plain = self.constraint is None and search.columns is None
-            can_drop = start is None and is_plain and isinstance(search.vtree, str)
+            can_drop = start is None and self.constraint is None and isinstance(search.vtree, str)
+            can_drop = can_drop and search.columns is None  # else half of a column might be left
             incomplete = Incomplete.of(train, weight, valid, valid_weight, names, can_drop)
             with use_threads(self.n_jobs):
-                train_bits, valid_bits = incomplete.completed(start, search, rng)
+                train_bits, valid_bits = incomplete.completed(start, rng, search.columns)
         else:
             train_bits = _pack_rows_that_count(train, weight)
             valid_bits = None if valid is None else _pack_rows_that_count(valid, valid_weight)

@@ -15,8 +15,8 @@ import numpy as np
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
+from strudel.data.column_codes import ColumnCode
 from strudel.errors import NothingKnownWarning
-from strudel.learning.options import SearchOptions
 from strudel.logic.names import names_of
 from strudel.missing.first_model import first_tree
 from strudel.missing.incomplete_rows import IncompleteRows
@@ -76,11 +76,14 @@ class Incomplete:
         return cls(rows if is_known.all() else rows.columns(is_known), is_known)
 
     def completed(
-        self, start: Circuit | None, search: SearchOptions, rng: np.random.Generator
+        self,
+        start: Circuit | None,
+        rng: np.random.Generator,
+        columns: Sequence[ColumnCode] | None = None,
     ) -> tuple[BitMatrix, BitMatrix | None]:
         """A first completion, by the circuit to continue from or by a tree."""
         if start is None:
-            self.tree = first_tree(self.rows, search)
+            self.tree = first_tree(self.rows, columns=columns)
         model = start or self.tree
         assert model is not None
         return self.rows.completed(model, 1, rng)
