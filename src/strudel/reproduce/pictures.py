@@ -11,13 +11,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from strudel.plotting.canvas import BLUE, INK, ORANGE, RED, new_figure
+from strudel.plotting.canvas import new_figure
 from strudel.reproduce.content import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+INK, BLUE, ORANGE, RED = "#333333", "#1f6fb2", "#d98c21", "#d62728"
 GREEN, VIOLET = "#2a9d5c", "#7a4fb5"
 COLOURS = (BLUE, RED, GREEN, ORANGE, VIOLET, INK)
 N_COLUMNS = 5  # of a grid with one axis per dataset

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from strudel.plotting.canvas import BLUE, INK, ORANGE, RED
 from strudel.reproduce.content import Cell, Section, Table, plain_rows
 from strudel.reproduce.experiments.expectations import METHODS, PROTOCOLS
 from strudel.reproduce.facts import published_error
-from strudel.reproduce.pictures import GREEN, VIOLET, draw_grid
+from strudel.reproduce.pictures import BLUE, GREEN, INK, ORANGE, RED, VIOLET, draw_grid
 from strudel.reproduce.results import Results
 
 SHOWN = (20, 40, 60, 80)  # per cent, in the tables

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from strudel.plotting.canvas import BLUE, ORANGE, RED
 from strudel.reproduce.content import Section, Table, number, plain_rows
 from strudel.reproduce.experiments.classical import FORMS
-from strudel.reproduce.pictures import GREEN, draw_grid
+from strudel.reproduce.pictures import BLUE, GREEN, ORANGE, RED, draw_grid
 from strudel.reproduce.results import Results
 
 COLOURS = dict(zip(FORMS, (RED, ORANGE, GREEN), strict=True))

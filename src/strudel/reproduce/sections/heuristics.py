@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from strudel.plotting.canvas import BLUE, INK, RED
 from strudel.reproduce.content import Section, Table, number, plain_rows, seconds_cell
-from strudel.reproduce.pictures import draw_row
+from strudel.reproduce.pictures import BLUE, INK, RED, draw_row
 from strudel.reproduce.results import Results
 from strudel.reproduce.sections.explain import cut_runs
 from strudel.reproduce.sections.starts import STOPPING, curve_rows, grid_picture, mean_picture

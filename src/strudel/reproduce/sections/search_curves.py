@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.plotting.canvas import BLUE, RED
 from strudel.reproduce.content import Section
-from strudel.reproduce.pictures import draw_grid, draw_row
+from strudel.reproduce.pictures import BLUE, RED, draw_grid, draw_row
 from strudel.reproduce.results import Results
 
 SEARCHES = {"greedy": ("Strudel", BLUE), "learnpsdd": ("LearnPSDD, ours", RED)}
