@@ -477,6 +477,9 @@ def test_models_made_from_others_keep_the_code(model):
     assert all(other.table_code is code for other in made)
     assert probability(made[1], "age >= 40") == probability(model, "age >= 40")
     assert model.with_table_code(None).table_code is None
+    assert model.table_code is code
+    with pytest.raises(ValueError, match="The code has 1 variables, but the circuit has 11"):
+        model.with_table_code(TableEncoder().fit([[0], [1]]).code_)
 
 
 def test_a_marginal_has_the_columns_that_are_kept(model, joint):
