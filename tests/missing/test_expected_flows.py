@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import oracle
@@ -48,6 +48,7 @@ def rows_of(data, model, log_marginal):
     return [row for row, w in zip(rows, weight, strict=True) if w], weight[weight > 0]
 
 
+@settings(max_examples=25)
 @given(circuits(max_vars=5), st.data())
 def test_counts_of_a_circuit_are_those_of_all_completions(circuit, data):
     rows, weight = rows_of(data, circuit, lambda row: oracle.log_marginal(circuit, row))
@@ -58,6 +59,7 @@ def test_counts_of_a_circuit_are_those_of_all_completions(circuit, data):
     assert flows.component_weight == pytest.approx([weight.sum()])
 
 
+@settings(max_examples=25)
 @given(mixtures(max_vars=4), st.data())
 def test_counts_of_a_mixture_are_shared_by_responsibility(mixture, data):
     parts = mixture.components()
@@ -94,6 +96,7 @@ def _normalised(circuit, column):
     return np.log(theta / total[circuit.edge_parent])
 
 
+@settings(max_examples=25)
 @given(circuits(max_vars=6, min_vars=2), st.integers(0, 2**31))
 def test_complete_rows_flow_as_ever(circuit, seed):
     rng = np.random.default_rng(seed)
@@ -103,6 +106,7 @@ def test_complete_rows_flow_as_ever(circuit, seed):
     assert counts == pytest.approx(compute_flows(circuit, rows).edge_count)
 
 
+@pytest.mark.compiled
 def test_nothing_underflows_over_many_variables():
     circuit = compile_factorized(linear_vtree(1200))
     theta = np.where(np.arange(circuit.n_edges) % 2, 0.001, 0.999)

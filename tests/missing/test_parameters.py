@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
@@ -33,6 +33,7 @@ def some_rows(circuit, seed, n=12, share=0.4):
     return rows
 
 
+@settings(max_examples=25)
 @given(circuits(max_vars=4), st.integers(0, 2**31))
 def test_one_step_is_the_share_of_expected_counts(circuit, seed):
     rows = some_rows(circuit, seed)
@@ -45,6 +46,7 @@ def test_one_step_is_the_share_of_expected_counts(circuit, seed):
             assert fitted.theta[edge] == pytest.approx(smooth)
 
 
+@settings(max_examples=25)
 @given(mixtures(max_vars=4), st.integers(0, 2**31))
 def test_no_step_lowers_likelihood_and_prior_together(mixture, seed):
     rows = partial_rows(some_rows(mixture.to_circuit(), seed))
@@ -59,6 +61,7 @@ def test_no_step_lowers_likelihood_and_prior_together(mixture, seed):
         model, before = maximise(passes.circuit, flows, prior), objective
 
 
+@settings(max_examples=25)
 @given(circuits(max_vars=6), st.integers(0, 2**31))
 def test_complete_rows_need_one_step(circuit, seed):
     rows = some_rows(circuit, seed, share=0.0)

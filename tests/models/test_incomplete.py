@@ -11,6 +11,7 @@ from strudel import NothingKnownWarning, SearchOptions, Strudel, StrudelMixture,
 from strudel.data.bits import pack_columns
 from strudel.models.base import InterruptedWarning
 
+pytestmark = pytest.mark.compiled
 nan = math.nan
 SMALL = {"random_state": 0, "max_splits": 5}
 
@@ -73,7 +74,7 @@ def test_every_search_learns_a_distribution(options):
         {},
         {"method": "bagged_em", "n_bags": 3},
         {"method": "boosting"},
-        {"structure": "per_component", "max_iterations": 5},
+        {"structure": "per_component", "n_splits": 2, "max_iterations": 3},
         {"n_runs": 2},
         {"pseudocount": 1.0, "smoothing": "uniform"},
         {"validation_fraction": None, "n_splits": 2},
@@ -89,7 +90,6 @@ def test_every_mixture_learns_a_distribution(options):
     assert model.score_samples(X) == pytest.approx(model.log_marginal(X))
 
 
-@pytest.mark.compiled
 def test_components_and_splits_are_chosen():
     model = StrudelMixture("auto", max_components=60, random_state=0, max_splits=5)
     X_valid = hide(chains(1, 100), 0.3)

@@ -183,7 +183,7 @@ def _expected_flows(
                     np.exp(log_weight[j] + value[n_slots - 1, j] - top) if top > -np.inf else 0.0
                 )
                 total += responsible[j]
-            log_p[s, g] = top + np.log(total)
+            log_p[s, g] = top + np.log(total) if total > 0.0 else -np.inf
             for j in range(g * size, (g + 1) * size):
                 responsible[j] *= weight[s] / total if total > 0.0 else 0.0
         if len(component_weight) == 0:
