@@ -345,7 +345,9 @@ def test_bounds_between_edges_move_and_are_said(model, joint):
     table = pd.DataFrame({"age": np.arange(100), "flag": np.arange(100) % 2})
     fine.fit(table)  # cells <50 and >=50
     cut = probability(fine, "age >= 50")
-    with pytest.warns(MovedBoundWarning, match=r"age > 60 was taken as age >= 50.*\[61, \.\.\.\]"):
+    with pytest.warns(
+        MovedBoundWarning, match=r"age > 60 was taken as 50 <= age: .*\[61, \.\.\.\]"
+    ):
         assert probability(fine, "age > 60") == cut
     with pytest.warns(MovedBoundWarning, match=r"age < 30 was taken as age < 50"):
         assert probability(fine, "age < 30") == approx(1 - cut)
@@ -353,7 +355,14 @@ def test_bounds_between_edges_move_and_are_said(model, joint):
         assert probability(fine, "age >= 10") == 1.0
     with pytest.warns(MovedBoundWarning) as caught:
         assert np.exp(log_marginal(fine, {"age": (60, 70)})) == approx(cut)  # within one cell
+    with pytest.warns(MovedBoundWarning) as again:
+        assert probability(fine, "60 <= age < 70") == approx(cut)
     assert caught[0].filename == __file__
+    words = "age >= 60 and age < 70 was taken as 50 <= age: the model tells values of 'age' apart "
+    assert [str(one.message) for one in caught] == [str(one.message) for one in again]
+    assert str(caught[0].message).startswith(f"{words}only at 50. For an exact answer, learn with")
+    assert "TableEncoder(edges={'age': [60, 70, ...]})" in str(caught[0].message)
+    assert len(caught) == 1
     with pytest.warns(MovedBoundWarning, match=r"taken as its cell, <50"):
         assert str(variables(fine)["age"] == 7) == "~'age>=50'"
     with warnings.catch_warnings():
@@ -468,6 +477,9 @@ def test_models_made_from_others_keep_the_code(model):
     assert all(other.table_code is code for other in made)
     assert probability(made[1], "age >= 40") == probability(model, "age >= 40")
     assert model.with_table_code(None).table_code is None
+    assert model.table_code is code
+    with pytest.raises(ValueError, match="The code has 1 variables, but the circuit has 11"):
+        model.with_table_code(TableEncoder().fit([[0], [1]]).code_)
 
 
 def test_a_marginal_has_the_columns_that_are_kept(model, joint):
