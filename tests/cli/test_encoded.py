@@ -83,6 +83,15 @@ def test_states_are_in_the_columns_of_the_table(run, encoded):
         assert out
 
 
+def test_info_lists_the_columns(run, encoded):
+    code, out, _ = run("info", encoded, "--json")
+    assert code == 0
+    columns = {column["name"]: column for column in json.loads(out)["columns"]}
+    assert columns["smoker"] == {"name": "smoker", "kind": "category", "values": ["no", "yes"]}
+    assert columns["age"]["values"] == ["20", "35", "50", "70"]
+    assert "Bath, UK" in run("info", encoded)[1]
+
+
 def test_a_row_with_gaps_is_scored_as_its_marginal(run, encoded, tmp_path):
     path = tmp_path / "some.csv"
     path.write_text("smoker,age,shoe\nyes,,40\nno,70,41\n")
