@@ -4,9 +4,10 @@ In:  a table.
 Out: the likelihoods of every number of components, of the best one on the validation rows, and of
      ten bags with as many.
 
-As in the paper: the structure is the best one of up to 1,000 splits, on the validation rows; EM has
-2 to 30 components, each smoothed by one virtual row per sum; bagging averages ten bootstrap
-samples. How many components a bag has the paper does not say; here as many as EM chose.
+As in the paper: the structure is the one that the search keeps within 1,000 splits, stopping early
+(without, kdd gets 86,178 edges for 6,570, and -2.17 for -2.14); EM has 2 to 30 components, each
+smoothed by one virtual row per sum; bagging averages ten bootstrap samples. How many
+components a bag has the paper does not say; here as many as EM chose.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
     """Fit all mixtures of one table."""
     data = load_table(name)
     train, valid = pack_columns(data.train), pack_columns(data.valid)
-    search = SearchOptions(max_splits=N_SPLITS, patience=N_SPLITS + 1)
+    search = SearchOptions(max_splits=N_SPLITS)
     structure, history = learn_structure(train, valid, search=search, rng=settings.seed)
     sizes = QUICK_COMPONENTS if settings.is_quick else COMPONENTS
     allowance = Allowance(settings.seconds, len(sizes) + BAGGING_SHARE)

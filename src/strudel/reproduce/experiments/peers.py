@@ -14,7 +14,7 @@ from typing import Any
 from strudel.reproduce.experiments.measures import stopwatch
 from strudel.reproduce.processes import call_within
 from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import load_table
+from strudel.reproduce.tables import WARM, load_table
 
 BASELINES = {  # function in baselines.py: what it is called
     "independent": "independent variables (scikit-learn)",
@@ -28,6 +28,12 @@ PACKAGES = {  # function in packages.py: what it is called, and the module it ne
     "spflow_cutset_network": ("SPFlow, cutset network", "spflow"),
     "pyjuice_hidden_chow_liu_tree": ("pyjuice, hidden Chow-Liu tree", "pyjuice"),
 }
+
+
+def warm_up() -> None:
+    """Load scikit-learn and the kernels of the Chow-Liu tree."""
+    for peer in BASELINES:
+        fit(peer, WARM[0], 0)
 
 
 def run(name: str, settings: Settings) -> dict[str, Any]:
