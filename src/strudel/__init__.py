@@ -121,12 +121,15 @@ _MODULE_OF = {
     # models
     "Strudel": "models.density",
     "StrudelMixture": "models.mixture",
+    "StrudelClassifier": "models.classifier",
+    "StrudelImputer": "models.imputer",
     "RegressionCircuit": "models.regression",
     "LogisticCircuit": "models.logistic",
     "TableEncoder": "models.table_encoder",
     # files
     "save": "io.model_file",
     "load": "io.model_file",
+    "Checkpoint": "io.checkpoint_file",
     "read": "io.formats",
     "write": "io.formats",
     "read_cnf": "io.event_files",
@@ -210,6 +213,7 @@ if TYPE_CHECKING:
     from strudel.errors import MissingDependencyError as MissingDependencyError
     from strudel.errors import MovedBoundWarning as MovedBoundWarning
     from strudel.errors import NothingKnownWarning as NothingKnownWarning
+    from strudel.io.checkpoint_file import Checkpoint as Checkpoint
     from strudel.io.event_files import read_cnf as read_cnf
     from strudel.io.event_files import read_sdd as read_sdd
     from strudel.io.formats import read as read
@@ -241,7 +245,9 @@ if TYPE_CHECKING:
     from strudel.logic.sdd import Sdd as Sdd
     from strudel.missing.expected_flows import expected_flows as expected_flows
     from strudel.missing.parameters import fit_incomplete as fit_incomplete
+    from strudel.models.classifier import StrudelClassifier as StrudelClassifier
     from strudel.models.density import Strudel as Strudel
+    from strudel.models.imputer import StrudelImputer as StrudelImputer
     from strudel.models.logistic import LogisticCircuit as LogisticCircuit
     from strudel.models.mixture import StrudelMixture as StrudelMixture
     from strudel.models.regression import RegressionCircuit as RegressionCircuit

@@ -322,6 +322,13 @@ def test_several_rows_of_marginals(model, joint):
     assert found["flag"][True].shape == (3,)
     assert np.asarray(found).shape == (3, model.n_vars)
     assert found.to_frame().shape == (3, 16)
+    dicts = [{"smoker": "yes"}, {"age": (30, 60), "flag": None}]
+    both = marginal_probabilities(model, dicts)
+    for row, given in enumerate(dicts):
+        assert both["flag"][True][row] == approx(marginal_probabilities(model, given)["flag"][True])
+    drawn = sample_conditional(model, dicts, n=2, rng=0)
+    assert drawn["smoker"].tolist()[:2] == ["yes", "yes"]
+    assert drawn["age"].between(30, 59).tolist()[2:] == [True, True]
     single = marginal_probabilities(model)
     frame = single.to_frame()
     assert frame.columns.tolist() == ["column", "value", "probability"]
@@ -338,7 +345,9 @@ def test_bounds_between_edges_move_and_are_said(model, joint):
     table = pd.DataFrame({"age": np.arange(100), "flag": np.arange(100) % 2})
     fine.fit(table)  # cells <50 and >=50
     cut = probability(fine, "age >= 50")
-    with pytest.warns(MovedBoundWarning, match=r"age > 60 was taken as age >= 50.*\[61, \.\.\.\]"):
+    with pytest.warns(
+        MovedBoundWarning, match=r"age > 60 was taken as 50 <= age: .*\[61, \.\.\.\]"
+    ):
         assert probability(fine, "age > 60") == cut
     with pytest.warns(MovedBoundWarning, match=r"age < 30 was taken as age < 50"):
         assert probability(fine, "age < 30") == approx(1 - cut)
@@ -346,7 +355,14 @@ def test_bounds_between_edges_move_and_are_said(model, joint):
         assert probability(fine, "age >= 10") == 1.0
     with pytest.warns(MovedBoundWarning) as caught:
         assert np.exp(log_marginal(fine, {"age": (60, 70)})) == approx(cut)  # within one cell
+    with pytest.warns(MovedBoundWarning) as again:
+        assert probability(fine, "60 <= age < 70") == approx(cut)
     assert caught[0].filename == __file__
+    words = "age >= 60 and age < 70 was taken as 50 <= age: the model tells values of 'age' apart "
+    assert [str(one.message) for one in caught] == [str(one.message) for one in again]
+    assert str(caught[0].message).startswith(f"{words}only at 50. For an exact answer, learn with")
+    assert "TableEncoder(edges={'age': [60, 70, ...]})" in str(caught[0].message)
+    assert len(caught) == 1
     with pytest.warns(MovedBoundWarning, match=r"taken as its cell, <50"):
         assert str(variables(fine)["age"] == 7) == "~'age>=50'"
     with warnings.catch_warnings():

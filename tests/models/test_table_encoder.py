@@ -234,6 +234,35 @@ def test_what_is_no_table_is_refused(table, words):
     assert words in str(caught.value)
 
 
+def test_text_that_looks_like_something_else_is_said():
+    days = pd.date_range("2020-01-01", periods=40).strftime("%Y-%m-%d")
+    with pytest.raises(ValueError, match="look like dates: make them dates first"):
+        TableEncoder().fit(pd.DataFrame({"day": days}))
+    with pytest.raises(ValueError, match="look like numbers: make them numbers first"):
+        TableEncoder().fit(pd.DataFrame({"n": [f"{n}.5" for n in range(40)]}))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"a": pd.Categorical([None, None]), "b": [0, 1]}),
+        pd.DataFrame({"a": pd.to_datetime([None, None]), "b": [0, 1]}),
+        pl.DataFrame({"a": pl.Series([None, None], dtype=pl.String), "b": [0, 1]}),
+        pl.DataFrame({"a": pl.Series([None, None], dtype=pl.Enum(["x"])), "b": [0, 1]}),
+        pl.DataFrame({"a": pl.Series([None, None], dtype=pl.Date), "b": [0, 1]}),
+        pl.DataFrame({"a": pl.Series([None, None], dtype=pl.Null), "b": [0, 1]}),
+    ],
+)
+def test_empty_columns_of_all_types(table):
+    with pytest.warns(EmptyColumnWarning):
+        encoder = TableEncoder().fit(table)
+    rows = encoder.transform(table)
+    assert np.isnan(rows[:, :-1]).all()
+    back = encoder.inverse_transform(rows)
+    assert np.array_equal(encoder.transform(back), rows, equal_nan=True)
+    assert len(encoder.inverse_transform(rows[:0])) == 0
+
+
 def test_an_estimator_says_how_to_learn_from_a_table():
     with pytest.raises(ValueError, match=r"encoder=TableEncoder\(\)"):
         Strudel().fit(people())

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from strudel.cli.completion import complete_model
 from strudel.cli.console import InputError
 
 if TYPE_CHECKING:
     from strudel.queries.model import Model
 
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A .strudel file, as `strudel fit` writes it.")
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="A .strudel file, as `strudel fit` writes it.",
+        autocompletion=complete_model,
+    ),
 ]
 
 
@@ -29,7 +35,7 @@ def read_file(path: Path) -> Any:
 
 
 def read_model(path: Path) -> Model:
-    """The circuit or mixture in a file, without the estimator around it, over its 0/1 variables."""
+    """The circuit or mixture in a file, without the estimator around it."""
     from strudel.queries.model import model_of
 
-    return model_of(read_file(path)).with_table_code(None)
+    return model_of(read_file(path))

@@ -71,6 +71,8 @@ def read_columns(X: Any, name: str = "X") -> RawTable:
     >>> [(column.name, column.dtype) for column in table.columns]
     [('x0', 'text'), ('x1', 'integer')]
     """
+    if isinstance(X, RawTable):
+        return X
     frame = _as_frame(X, name)
     if frame is not None:
         return _read_frame(frame, name)

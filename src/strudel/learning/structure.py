@@ -6,7 +6,6 @@ Out: the best circuit seen, with its parameters, and the `History` of the search
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -28,6 +27,7 @@ from strudel.errors import CircuitPropertyError
 from strudel.learning.beam import Divergence, grow_beam
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.history import History
+from strudel.learning.journal import Journal
 from strudel.learning.operations import Operation
 from strudel.learning.options import Init, Search, SearchOptions
 from strudel.learning.parameters import fit_parameters
@@ -71,6 +71,7 @@ def learn_structure(
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
     divergence: Divergence | None = None,
+    journal: Journal | None = None,
 ) -> tuple[Circuit, History]:
     """Learn a structured-decomposable, deterministic circuit by splits (Algorithm 2).
 
@@ -96,6 +97,8 @@ def learn_structure(
     divergence : callable, optional
         Compares two circuits for `search.beam_kl_threshold`, which needs it; for example
         `kl_divergence`.
+    journal : Journal, optional
+        Where to write what is done, so that another process can go on from there (`Checkpoint`).
 
     Returns
     -------
@@ -121,6 +124,7 @@ def learn_structure(
         on_split=on_split,
         start=start,
         divergence=divergence,
+        journal=journal,
     )
     try:
         return grown.best()
@@ -157,9 +161,11 @@ def grow(
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
     divergence: Divergence | None = None,
+    journal: Journal | None = None,
 ) -> Grown:
     """The search itself."""
-    started = time.perf_counter()
+    journal = journal or Journal()
+    started = journal.now()
     rng = np.random.default_rng(rng)
     train_bits = as_bits(train)
     valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
@@ -173,11 +179,15 @@ def grow(
 
     searches = entrants(search, train_bits.n_vars, has_start=start is not None)
 
-    def make(first: Circuit, strength: float | None = first_strength(search)) -> GrowingCircuit:
+    def make(
+        first: Circuit,
+        strength: float | None = first_strength(search),
+        valid: BitMatrix = valid_bits,
+    ) -> GrowingCircuit:
         return GrowingCircuit(
             first,
             train_bits,
-            valid_bits,
+            valid,
             pseudocount=search.pseudocount,
             copy_depth=search.copy_depth if search.search in ("greedy", "beam") else 1,
             strength=strength,
@@ -187,10 +197,13 @@ def grow(
         partial(make, start or first_circuit(train_bits, entrant, rng)) for entrant in searches
     ]
     if search.search == "beam":
-        history = History(started)
+        history = History(started, journal.now)
         growing, operations = grow_beam(makes[0], search, rng, history, on_split, divergence)
         return Grown(train_bits, growing, history, operations, makes[0], search)
-    runs = [Run(one, entrant, rng, started) for one, entrant in zip(makes, searches, strict=True)]
+    runs = [
+        Run(one, entrant, rng, started, journal)
+        for one, entrant in zip(makes, searches, strict=True)
+    ]
     run = runs[0]
     if len(runs) > 1:
         run = race(runs, search, on_split)

@@ -278,9 +278,13 @@ class _Reader:
         column = _unquoted(name.text) if name.kind == "quoted" else name.text
         if column not in self.code.names:
             self._fail("a column should be here", name.at)
-        event = self._compare(column, sign._replace(text=TURNED[sign.text]), value)
-        if self.token.kind == "symbol" and self.token.text in TURNED:
-            event = event & self._comparison(column)
+        if sign.text == "<=" and self.token.text == "<":
+            self._advance()
+            event = self._compare(column, sign._replace(text="between"), (value, self._value()))
+        else:
+            event = self._compare(column, sign._replace(text=TURNED[sign.text]), value)
+            if self.token.kind == "symbol" and self.token.text in TURNED:
+                event = event & self._comparison(column)
         self.groups[-1].operands.append((event, ""))
         return True
 
@@ -296,6 +300,8 @@ class _Reader:
         try:
             if sign.text == "in":
                 return term.isin(value)
+            if sign.text == "between":
+                return term.between(*value)
             return term.compare("==" if sign.text == "=" else sign.text, value)
         except ValueError as error:
             self._fail(str(error).rstrip(".?"), sign.at)

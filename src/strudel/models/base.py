@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -24,9 +24,11 @@ from strudel.data.validation import (
     check_partial,
     check_sample_weight,
 )
+from strudel.learning.journal import Journal
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
+from strudel.models.continued import open_journal
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
 from strudel.models.incomplete import Incomplete, as_codes, has_unknown
 from strudel.models.notebook import NotebookSummary
@@ -187,7 +189,8 @@ class LearningRows(NamedTuple):
     rng: np.random.Generator
     start: Circuit | None  # where a constraint or an earlier fit makes the search start
     search: SearchOptions  # which knows the codes of the columns, if they are to be respected
-    incomplete: Incomplete | None = None  # the rows themselves, if values are unknown
+    incomplete: Incomplete | None  # the rows themselves, if values are unknown
+    journal: Journal  # what was done so far, perhaps by an earlier process
 
 
 class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -208,12 +211,13 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         search: SearchOptions,
         start: Circuit | None = None,
         is_restricted: bool = False,
+        checkpoint: Any = None,
         y: Any = None,
     ) -> LearningRows:
         """Check everything, then hold out validation rows if there are none.
 
         `start` is the circuit of an earlier fit to continue from; `is_restricted` says that all its
-        rows satisfy the constraint.
+        rows satisfy the constraint. `checkpoint` is one, or the journal of one.
         """
         fraction = self.validation_fraction
         is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
@@ -276,7 +280,14 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             _check_features(self, X_valid, valid, reset=False)
         keep_encoder(self, encoder)
         self.data_ = _describe(table)
-        return LearningRows(train_bits, valid_bits, rng, start, search, incomplete)
+        journal = open_journal(checkpoint, self, train_bits, valid_bits, start)
+        return LearningRows(train_bits, valid_bits, rng, start, search, incomplete, journal)
+
+    def _end(self, checkpoint: Any) -> Self:
+        """Itself, fitted: there is nothing left to continue."""
+        if checkpoint is not None:
+            checkpoint.remove()
+        return self
 
     def _hold_out(
         self, X: ByteArray, weight: FloatArray | None, random_state: np.random.RandomState

@@ -218,7 +218,13 @@ class Strudel(DensityEstimator):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_valid: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
     ) -> Strudel:
         """Learn a circuit from rows of which some values may be unknown.
 
@@ -233,13 +239,16 @@ class Strudel(DensityEstimator):
             Rows that decide when to stop; a part of `X` is held out when not given.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
+        checkpoint : Checkpoint, optional
+            A file from which a fit that was killed goes on. A beam search begins anew.
 
         Returns
         -------
         Strudel
             Itself. A keyboard interrupt keeps the best circuit so far and warns.
         """
-        return self._fit(X, X_valid, sample_weight, y=y)
+        self._fit(X, X_valid, sample_weight, y=y, checkpoint=checkpoint)
+        return self._end(checkpoint)
 
     def _fit(
         self,
@@ -247,6 +256,7 @@ class Strudel(DensityEstimator):
         X_valid: Any = None,
         sample_weight: Any = None,
         on_split: Callable[[History], None] | None = None,
+        checkpoint: Any = None,
         y: Any = None,
     ) -> Strudel:
         """`fit` with a callback for progress."""
@@ -256,7 +266,9 @@ class Strudel(DensityEstimator):
         is_restricted = last is not None and _is_same(
             self.constraint, getattr(self, "_constraint_of_circuit", False)
         )
-        rows = self._learning_rows(X, X_valid, sample_weight, search, last, is_restricted, y)
+        rows = self._learning_rows(
+            X, X_valid, sample_weight, search, last, is_restricted, checkpoint, y
+        )
         search = rows.search
         tell = on_split or (_Reporter() if self.verbose else None)
 
@@ -271,6 +283,7 @@ class Strudel(DensityEstimator):
                 on_split=tell,
                 start=rows.start,
                 divergence=kl_divergence,
+                journal=rows.journal,
             )
 
         with use_threads(self.n_jobs):

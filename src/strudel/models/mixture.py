@@ -11,9 +11,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from strudel._numba import use_threads
-from strudel._types import FloatArray
+from strudel._types import FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.bagging import fit_bagged_mixture
@@ -35,6 +36,7 @@ from strudel.learning.own_structures import learn_own_structures
 from strudel.learning.structure import grow
 from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
 from strudel.models.incomplete_learning import learn_incomplete_mixture
+from strudel.models.input_table import rows_like
 from strudel.models.learned_mixture import (
     Clock,
     LearnedMixture,
@@ -197,7 +199,13 @@ class StrudelMixture(DensityEstimator):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_valid: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
     ) -> StrudelMixture:
         """Learn a mixture from rows of which some values may be unknown.
 
@@ -212,13 +220,17 @@ class StrudelMixture(DensityEstimator):
             Rows by which everything is chosen; a part of `X` is held out when not given.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
+        checkpoint : Checkpoint, optional
+            A file from which a fit that was killed goes on. Boosting, and components with their own
+            structure, begin anew after it.
 
         Returns
         -------
         StrudelMixture
             Itself. A keyboard interrupt keeps the best mixture so far and warns.
         """
-        return self._fit(X, X_valid, sample_weight, y=y)
+        self._fit(X, X_valid, sample_weight, y=y, checkpoint=checkpoint)
+        return self._end(checkpoint)
 
     def _fit(
         self,
@@ -226,6 +238,7 @@ class StrudelMixture(DensityEstimator):
         X_valid: Any = None,
         sample_weight: Any = None,
         on_progress: OnProgress | None = None,
+        checkpoint: Any = None,
         y: Any = None,
         columns: Any = None,
     ) -> StrudelMixture:
@@ -240,14 +253,13 @@ class StrudelMixture(DensityEstimator):
                 )
             if options.pseudocount == "auto":
                 options = replace(options, pseudocount=1.0)
-        started = time.perf_counter()
-        rows = self._learning_rows(X, X_valid, sample_weight, search, y=y)
+        rows = self._learning_rows(X, X_valid, sample_weight, search, checkpoint=checkpoint, y=y)
         search = rows.search
+        clock = Clock(rows.journal.now(), self.max_seconds, rows.journal.now)
         tell = on_progress or (_print if self.verbose else _ignore)
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
             learn = self._learn_own if self.structure == "per_component" else self._learn
-            clock = Clock(started, self.max_seconds)
             if rows.incomplete is not None:
                 learned = learn_incomplete_mixture(
                     rows, options, lambda rows: learn(rows, search, options, clock, trials, tell)
@@ -277,7 +289,14 @@ class StrudelMixture(DensityEstimator):
     ) -> LearnedMixture:
         """Grow a structure, choose what is to be chosen, and train."""
         tell("growing the structure")
-        grown = grow(rows.train, rows.valid, search=search, rng=rows.rng, start=rows.start)
+        grown = grow(
+            rows.train,
+            rows.valid,
+            search=search,
+            rng=rows.rng,
+            start=rows.start,
+            journal=rows.journal,
+        )
         growing, splits = grown.growing, grown.history
         last = len(splits) - 1  # fewer than asked for if nothing was left to split
         prefixes = prefixes_of(splits.best) if self.n_splits == "auto" else [last]
@@ -302,6 +321,7 @@ class StrudelMixture(DensityEstimator):
                     max_seconds=clock.left(),
                     rng=rows.rng,
                     on_trial=on_trial,
+                    journal=rows.journal,
                 )
                 choice = chooser.run(growing, prefixes, rows.train, rows.valid)
                 n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
@@ -411,6 +431,8 @@ class StrudelMixture(DensityEstimator):
         }
         if self.method == "bagged_em":
             arguments["n_bags"] = self.n_bags
+        if self.method != "boosting":  # which begins anew
+            arguments["journal"] = rows.journal
         learn = {
             "em": fit_mixture,
             "bagged_em": fit_bagged_mixture,
@@ -487,6 +509,43 @@ class StrudelMixture(DensityEstimator):
     def responsibilities(self, X: Any) -> FloatArray:
         """Probability of every component, given complete or partly observed rows."""
         return responsibilities(self._fitted(), X)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of every component as the cluster of each row: its responsibilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_vars)
+            0, 1, or NaN where the value is unknown.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+        """
+        check_is_fitted(self)
+        return self.responsibilities(rows_like(self, X))
+
+    def predict(self, X: Any) -> IntArray:
+        """The cluster of each row: the component that is most responsible for it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_vars)
+            0, 1, or NaN where the value is unknown.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Numbers of components; of equally responsible ones the lowest.
+        """
+        clusters: IntArray = self.predict_proba(X).argmax(axis=1).astype(np.int32)
+        return clusters
+
+    def fit_predict(
+        self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
+    ) -> IntArray:
+        """Learn a mixture, and give the cluster of each row."""
+        return self.fit(X, X_valid=X_valid, sample_weight=sample_weight).predict(X)
 
 
 def _last_step(history: MixtureHistory, rows: LearningRows, step: str = "") -> str:

@@ -20,8 +20,10 @@ from strudel.data.validation import check_evidence
 from strudel.queries.model import Model
 
 
-def given_rows(model: Model, given: Any) -> tuple[FloatArray, bool]:
+def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArray, bool]:
     """Rows of 0, 1 and NaN, and whether they are one row without an axis of rows.
+
+    `name` is what errors call them.
 
     Examples
     --------
@@ -31,9 +33,7 @@ def given_rows(model: Model, given: Any) -> tuple[FloatArray, bool]:
     """
     if given is None:
         return np.full((1, model.n_vars), np.nan), True
-    rows = check_evidence(
-        given, n_vars=model.n_vars, feature_names=model.feature_names, name="given"
-    )
+    rows = check_evidence(given, n_vars=model.n_vars, feature_names=model.feature_names, name=name)
     return rows, is_single_row(given)
 
 
