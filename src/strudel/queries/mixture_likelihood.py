@@ -77,12 +77,12 @@ def responsibilities(model: Model, X: Any) -> FloatArray:
     block = rows_at_a_time(model)
     for start in range(0, len(rows), block):
         part = slice(start, start + block)
-        weight[part] = posterior(model, _component_logs(model, encode(rows[part])))
+        weight[part] = posterior(model, component_logs(model, encode(rows[part])))
     raise_if_impossible(np.where(np.isnan(weight[:, 0]), -np.inf, 0.0))
     return weight
 
 
-def _component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
+def component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
     """Log-probabilities `(n_rows, n_components)`, by flows where every row is complete."""
     if not np.any(codes == UNKNOWN):
         try:

@@ -87,10 +87,17 @@ def learn_chow_liu_tree(
     counts = pair_counts(bits)
     total = bits.total_weight
     information = pairwise_mutual_information(counts, total, alpha)
-    neighbour = np.full(bits.n_vars, NONE, dtype=np.int32)
-    _maximum_spanning_tree(information, neighbour)
-    parent = _root_at(neighbour, _find_root(neighbour, root))
+    parent = spanning_tree(information, root)
     return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))
+
+
+def spanning_tree(
+    information: FloatArray, root: Literal["centre", "hub"] | int = "centre"
+) -> IntArray:
+    """The parent of every variable in the maximum spanning tree of all pairs."""
+    neighbour = np.full(len(information), NONE, dtype=np.int32)
+    _maximum_spanning_tree(information, neighbour)
+    return _root_at(neighbour, _find_root(neighbour, root))
 
 
 @kernel
