@@ -16,6 +16,8 @@ _MODULE_OF = {
     "Dataset": "data.datasets",
     "BitMatrix": "data.bits",
     "pack_columns": "data.bits",
+    "Column": "data.table_code",
+    "TableCode": "data.table_code",
     # trees
     "ChowLiuTree": "trees.chow_liu",
     "learn_chow_liu_tree": "trees.chow_liu",
@@ -116,6 +118,7 @@ _MODULE_OF = {
     "StrudelMixture": "models.mixture",
     "RegressionCircuit": "models.regression",
     "LogisticCircuit": "models.logistic",
+    "TableEncoder": "models.table_encoder",
     # files
     "save": "io.model_file",
     "load": "io.model_file",
@@ -131,6 +134,7 @@ _MODULE_OF = {
     "to_dot": "plotting.dot",
     # errors
     "CircuitPropertyError": "errors",
+    "EmptyColumnWarning": "errors",
     "EventSyntaxError": "errors",
     "FileFormatError": "errors",
     "MissingDependencyError": "errors",
@@ -186,7 +190,10 @@ if TYPE_CHECKING:
     from strudel.data.datasets import Dataset as Dataset
     from strudel.data.datasets import dataset_names as dataset_names
     from strudel.data.datasets import load_dataset as load_dataset
+    from strudel.data.table_code import Column as Column
+    from strudel.data.table_code import TableCode as TableCode
     from strudel.errors import CircuitPropertyError as CircuitPropertyError
+    from strudel.errors import EmptyColumnWarning as EmptyColumnWarning
     from strudel.errors import EventSyntaxError as EventSyntaxError
     from strudel.errors import FileFormatError as FileFormatError
     from strudel.errors import MissingDependencyError as MissingDependencyError
@@ -223,6 +230,7 @@ if TYPE_CHECKING:
     from strudel.models.logistic import LogisticCircuit as LogisticCircuit
     from strudel.models.mixture import StrudelMixture as StrudelMixture
     from strudel.models.regression import RegressionCircuit as RegressionCircuit
+    from strudel.models.table_encoder import TableEncoder as TableEncoder
     from strudel.plotting.dot import to_dot as to_dot
     from strudel.plotting.drawing import plot_chow_liu_tree as plot_chow_liu_tree
     from strudel.plotting.drawing import plot_circuit as plot_circuit

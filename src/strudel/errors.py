@@ -28,3 +28,7 @@ class EventSyntaxError(StrudelError, ValueError):
 
 class MissingDependencyError(StrudelError, ImportError):
     """An optional package is needed and not installed."""
+
+
+class EmptyColumnWarning(UserWarning):
+    """All values of a column are missing."""
