@@ -116,6 +116,7 @@ _MODULE_OF = {
     # models
     "Strudel": "models.density",
     "StrudelMixture": "models.mixture",
+    "StrudelClassifier": "models.classifier",
     "RegressionCircuit": "models.regression",
     "LogisticCircuit": "models.logistic",
     "TableEncoder": "models.table_encoder",
@@ -226,6 +227,7 @@ if TYPE_CHECKING:
     from strudel.logic.models import uniform_circuit as uniform_circuit
     from strudel.logic.nnf import Nnf as Nnf
     from strudel.logic.sdd import Sdd as Sdd
+    from strudel.models.classifier import StrudelClassifier as StrudelClassifier
     from strudel.models.density import Strudel as Strudel
     from strudel.models.logistic import LogisticCircuit as LogisticCircuit
     from strudel.models.mixture import StrudelMixture as StrudelMixture

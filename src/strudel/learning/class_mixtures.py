@@ -39,6 +39,7 @@ class ClassCounts:
     edge_count: FloatArray  # (n_edges, n_components)
     total: FloatArray  # (n_components,) weight of all rows of a component
     component_class: IntArray  # (n_components,) the class of each component, from 0 and in order
+    n_runs: int = 1  # how often the components of a class count all of its rows
 
     @property
     def n_classes(self) -> int:
@@ -59,8 +60,9 @@ class ClassCounts:
         """
         width = np.diff(self.circuit.node_edges)[self.circuit.edge_parent]
         of_class = np.arange(self.n_classes)[:, np.newaxis] == self.component_class
-        class_count = self.edge_count @ of_class.T
-        everywhere = self._shares(class_count.sum(axis=1, keepdims=True), 1.0 / width[:, None], POOLED)
+        class_count = self.edge_count @ of_class.T / self.n_runs
+        count = class_count.sum(axis=1, keepdims=True)
+        everywhere = self._shares(count, 1.0 / width[:, np.newaxis], POOLED)
         by_class = self._shares(class_count, everywhere, class_strength)
         theta = self._shares(self.edge_count, by_class[:, self.component_class], strength)
         class_total = of_class @ self.total
@@ -77,9 +79,11 @@ class ClassCounts:
         """The share of every edge in its sum, with virtual rows that are divided as in `mean`."""
         node_edges = self.circuit.node_edges
         first = node_edges[:-1][np.diff(node_edges) > 0]
-        total = np.repeat(np.add.reduceat(count, first, axis=0), np.diff(first, append=len(count)), 0)
-        below = total + strength
-        return np.divide(count + strength * mean, below, out=mean + 0.0 * count, where=below > 0.0)
+        total = np.add.reduceat(count, first, axis=0)
+        below = np.repeat(total, np.diff(first, append=len(count)), axis=0) + strength
+        share = np.broadcast_to(mean, count.shape).copy()
+        np.divide(count + strength * mean, below, out=share, where=below > 0.0)
+        return share
 
 
 def count_classes(
@@ -119,7 +123,7 @@ def count_classes(
     for c, rows in enumerate(classes):
         options = MixtureOptions(
             n_components=max(1, min(n_components, rows.n_rows // ROWS_PER_COMPONENT)),
-            n_runs=n_runs if n_components > 1 else 1,
+            n_runs=n_runs,
             smoothing="single",
             pseudocount=2.0,
             max_iterations=MOST_STEPS,
@@ -130,7 +134,11 @@ def count_classes(
         totals.append(runs.total / options.n_runs)
         component_class.append(np.full(len(runs.total), c, dtype=np.int32))
     return ClassCounts(
-        circuit, np.hstack(counts), np.concatenate(totals), np.concatenate(component_class)
+        circuit,
+        np.hstack(counts),
+        np.concatenate(totals),
+        np.concatenate(component_class),
+        n_runs,
     )
 
 
