@@ -117,6 +117,7 @@ _MODULE_OF = {
     "Strudel": "models.density",
     "StrudelMixture": "models.mixture",
     "StrudelClassifier": "models.classifier",
+    "StrudelImputer": "models.imputer",
     "RegressionCircuit": "models.regression",
     "LogisticCircuit": "models.logistic",
     "TableEncoder": "models.table_encoder",
@@ -229,6 +230,7 @@ if TYPE_CHECKING:
     from strudel.logic.sdd import Sdd as Sdd
     from strudel.models.classifier import StrudelClassifier as StrudelClassifier
     from strudel.models.density import Strudel as Strudel
+    from strudel.models.imputer import StrudelImputer as StrudelImputer
     from strudel.models.logistic import LogisticCircuit as LogisticCircuit
     from strudel.models.mixture import StrudelMixture as StrudelMixture
     from strudel.models.regression import RegressionCircuit as RegressionCircuit

@@ -60,7 +60,7 @@ def fold_of_rows(label: IntArray, n_folds: int, rng: np.random.Generator) -> Int
     Examples
     --------
     >>> fold_of_rows(np.array([0, 0, 1, 0, 0]), 2, np.random.default_rng(0))
-    array([ 1,  1, -1,  0,  0], dtype=int32)
+    array([ 1,  0, -1,  0,  1], dtype=int32)
     """
     fold = np.full(len(label), -1, dtype=np.int32)
     for c in np.unique(label):
@@ -95,7 +95,7 @@ def complete_rows(rows: ClassRows, rng: np.random.Generator) -> ClassRows:
 
 def _redraw(rows: ClassRows, table: ByteArray, rng: np.random.Generator) -> None:
     """Learn a tree per class from the completed rows, and complete them anew."""
-    classes = rows._replace(X=table).by_class()
+    classes = rows._replace(X=table.astype(np.float64)).by_class()
     tree = learn_class_tree(classes)
     circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
     mixture = count_classes(circuit, classes, 1, rng=rng).mixture(*STRENGTHS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
@@ -47,17 +47,18 @@ class Setting(NamedTuple):
 class ClassTrial(NamedTuple):
     """How a setting did with its best smoothing on rows it had not seen."""
 
-    encoder: int
-    method: str
-    init: str
-    n_splits: int
-    n_components: int
+    setting: Setting
     class_pseudocount: float
     pseudocount: float
     log_loss: float
     brier: float  # mean squared difference of the class probabilities from 0 and 1, over classes
     accuracy: float
     n_folds: int  # on which it was tried
+
+    def describe(self) -> dict[str, Any]:
+        """The same as plain values by name."""
+        facts = self._asdict()
+        return {**facts.pop("setting")._asdict(), **facts}
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,8 +204,10 @@ class ClassSearch:
         """What a setting reached with the best smoothing so far."""
         means = sums[setting][:, :3] / sums[setting][:, 3:]
         found = [
-            ClassTrial(*setting, *strengths, *mean, n_folds)
-            for strengths, mean in zip(self.strengths, means.tolist(), strict=True)
+            ClassTrial(setting, a, b, log_loss, brier, accuracy, n_folds)
+            for (a, b), (log_loss, brier, accuracy) in zip(
+                self.strengths, means.tolist(), strict=True
+            )
         ]
         return min(found, key=self._loss)
 
@@ -227,7 +230,8 @@ def _scores(model: ClassModel, valid: ClassRows) -> FloatArray:
 
 
 def _words(trial: ClassTrial) -> str:
+    _, method, init, n_splits, n_components = trial.setting
     return (
-        f"{trial.method}, {trial.init}, {trial.n_splits} splits, {trial.n_components} components: "
+        f"{method}, {init}, {n_splits} splits, {n_components} components: "
         f"log-loss {trial.log_loss:.4f}, accuracy {trial.accuracy:.4f}"
     )

@@ -7,14 +7,14 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from strudel._numba import use_threads
-from strudel._types import AnyArray, FloatArray
+from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.validation import check_sample_weight
 from strudel.models.class_rows import ClassRows, complete_rows, fold_of_rows
@@ -63,7 +63,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         How inputs become 0 and 1. "auto" takes a table of 0 and 1 as it is, and chooses among
         encoders for any other. None refuses other tables.
     scoring : {"brier", "log_loss", "accuracy"}, default="brier"
-        By which everything that is "auto" is chosen. The Brier score is steadier than the other two.
+        By which everything that is "auto" is chosen.
     n_folds : int, default=3
         Folds of the cross-validation in which it is chosen; the winner is fitted to all rows.
     random_state : int, RandomState or None
@@ -84,9 +84,9 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The class number of every component; None for a joint mixture.
     encoder_ : TableEncoder or None
         The fitted encoder; None if the table was of 0 and 1.
-    chosen_ : ClassTrial
-        What was chosen, or given, with the scores on rows that were held out
-        (NaN if nothing had to be chosen).
+    chosen_ : dict
+        What was chosen, or given, with its scores on rows that were held out; they are NaN if
+        nothing had to be chosen.
     trials_ : list of ClassTrial
         All that was tried.
     n_features_in_, feature_names_in_
@@ -101,7 +101,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> model = StrudelClassifier(n_splits=0, random_state=0).fit(X, y)
     >>> model.predict([[1, 1, 0, 0], [1, 0, 0, 0]])
     array(['same', 'different'], dtype='<U9')
-    >>> model.predict_proba([[1, np.nan, 0, 0]]).round(1)
+    >>> model.predict_proba([[1, np.nan, np.nan, np.nan]]).round(1)
     array([[0.5, 0.5]])
     """
 
@@ -167,19 +167,19 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             table, labels = table.take(weight > 0.0), labels[weight > 0.0]
             weight = weight[weight > 0.0]
         classes, label = np.unique(labels, return_inverse=True)
-        label = label.astype(np.int32)
+        numbers: IntArray = label.astype(np.int32)
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(2**31))
 
         def encoded(e: int, train: AnyArray) -> ClassRows:
-            return ClassRows(table.encoded(e, train, labels), label, weight)
+            return ClassRows(table.encoded(e, train, labels), numbers, weight)
 
         with use_threads(self.n_jobs):
-            chosen, trials = self._choose(table, label, encoded, seed)
+            chosen, trials = self._choose(table, numbers, encoded, seed)
             rng = np.random.default_rng([seed, 0])
-            encoder = table.fitted(chosen.encoder, labels)
-            rows = ClassRows(table.rows(encoder), label, weight)
-            fit = Structures(complete_rows(rows, rng)).fit(Setting(*chosen[:5]), rng)
+            encoder = table.fitted(chosen.setting.encoder, labels)
+            rows = ClassRows(table.rows(encoder), numbers, weight)
+            fit = Structures(complete_rows(rows, rng)).fit(chosen.setting, rng)
             model = fit.model(chosen.class_pseudocount, chosen.pseudocount)
         n_features = rows.X.shape[1] if encoder is None else encoder.n_features_in_
         keep_features(self, X, n_features)
@@ -187,12 +187,12 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_: AnyArray = classes
         self.mixture_: Mixture = model.mixture.with_names(self._variable_names(model))
         self.component_class_ = model.component_class
-        self.chosen_: ClassTrial = chosen
+        self.chosen_: dict[str, Any] = chosen.describe()
         self.trials_: list[ClassTrial] = trials
         return self
 
     def _choose(
-        self, table: InputTable, label: AnyArray, encoded: Any, seed: int
+        self, table: InputTable, label: IntArray, encoded: Any, seed: int
     ) -> tuple[ClassTrial, list[ClassTrial]]:
         """Cross-validate all settings that the options leave open."""
         methods = METHODS if self.method == "auto" else (self.method,)
@@ -218,7 +218,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fold = fold_of_rows(label, self.n_folds, np.random.default_rng(seed))
         if fold.max() < 0 or len(settings) * len(pairs) == 1:  # nothing to choose, or to choose by
             middle = (class_strengths[len(class_strengths) // 2], strengths[len(strengths) // 2])
-            return ClassTrial(*settings[0], *middle, *[np.nan] * 3, 0), []
+            return ClassTrial(settings[0], *middle, np.nan, np.nan, np.nan, 0), []
         search = ClassSearch(settings, pairs, self.scoring, seed)
         return search.run(encoded, fold, _print if self.verbose else _ignore)
 
@@ -241,16 +241,26 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes = [f"class={value}" for value in self.classes_[-n_bits:]]
         return (*names, *classes)
 
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Logarithms of `predict_proba`."""
+    def _joint_logs(self, X: Any) -> FloatArray:
+        """Log-probability of what is known of each row together with each class."""
         check_is_fitted(self, "mixture_")
         rows = rows_like(self, X, self.encoder_)
         codewords = None
         if self.component_class_ is None:
             codewords = class_codewords(len(self.classes_))
         with use_threads(self.n_jobs):
-            logs = ClassModel(self.mixture_, self.component_class_, codewords).joint_logs(rows)
-        return np.asarray(log_softmax(logs, axis=1))
+            return ClassModel(self.mixture_, self.component_class_, codewords).joint_logs(rows)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of `predict_proba`."""
+        return np.asarray(log_softmax(self._joint_logs(X), axis=1))
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Log-probability of what is known of each row, whatever its class.
+
+        The lower, the more unusual is a row; rows with more unknown values have higher ones.
+        """
+        return np.asarray(logsumexp(self._joint_logs(X), axis=1))
 
     def predict_proba(self, X: Any) -> FloatArray:
         """The probability of every class, given what is known of each row.
@@ -301,7 +311,9 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
         for name in ("pseudocount", "class_pseudocount"):
             value = getattr(self, name)
-            if value != "auto" and not (isinstance(value, Real) and 0.0 < value < float("inf")):
+            if value != "auto" and not (
+                isinstance(value, Real) and 0.0 < float(value) < float("inf")
+            ):
                 raise ValueError(f"{name} must be a positive number or 'auto', but is {value!r}.")
 
     def __sklearn_tags__(self) -> Any:

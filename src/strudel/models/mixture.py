@@ -11,9 +11,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from strudel._numba import use_threads
-from strudel._types import FloatArray
+from strudel._types import FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.bagging import fit_bagged_mixture
@@ -34,6 +35,7 @@ from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.own_structures import learn_own_structures
 from strudel.learning.structure import grow
 from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
+from strudel.models.input_table import rows_like
 from strudel.models.learned_mixture import (
     Clock,
     LearnedMixture,
@@ -466,6 +468,43 @@ class StrudelMixture(DensityEstimator):
     def responsibilities(self, X: Any) -> FloatArray:
         """Probability of every component, given complete or partly observed rows."""
         return responsibilities(self._fitted(), X)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of every component as the cluster of each row: its responsibilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_vars)
+            0, 1, or NaN where the value is unknown.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+        """
+        check_is_fitted(self)
+        return self.responsibilities(rows_like(self, X, None))
+
+    def predict(self, X: Any) -> IntArray:
+        """The cluster of each row: the component that is most responsible for it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_vars)
+            0, 1, or NaN where the value is unknown.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Numbers of components; of equally responsible ones the lowest.
+        """
+        clusters: IntArray = self.predict_proba(X).argmax(axis=1).astype(np.int32)
+        return clusters
+
+    def fit_predict(
+        self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
+    ) -> IntArray:
+        """Learn a mixture, and give the cluster of each row."""
+        return self.fit(X, X_valid=X_valid, sample_weight=sample_weight).predict(X)
 
 
 def _last_step(history: MixtureHistory, rows: LearningRows, step: str = "") -> str:
