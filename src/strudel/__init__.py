@@ -140,6 +140,7 @@ _MODULE_OF = {
     "EventSyntaxError": "errors",
     "FileFormatError": "errors",
     "MissingDependencyError": "errors",
+    "MovedBoundWarning": "errors",
 }
 
 __all__ = ["__version__", *_MODULE_OF]
@@ -199,6 +200,7 @@ if TYPE_CHECKING:
     from strudel.errors import EventSyntaxError as EventSyntaxError
     from strudel.errors import FileFormatError as FileFormatError
     from strudel.errors import MissingDependencyError as MissingDependencyError
+    from strudel.errors import MovedBoundWarning as MovedBoundWarning
     from strudel.io.event_files import read_cnf as read_cnf
     from strudel.io.event_files import read_sdd as read_sdd
     from strudel.io.formats import read as read

@@ -30,5 +30,9 @@ class MissingDependencyError(StrudelError, ImportError):
     """An optional package is needed and not installed."""
 
 
+class MovedBoundWarning(UserWarning):
+    """A bound lies inside a cell of a column of numbers, and was moved to the nearer end."""
+
+
 class EmptyColumnWarning(UserWarning):
     """All values of a column are missing."""

@@ -661,7 +661,7 @@ def with_meta(good, **changes):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"version": 4}, "meta: it has format version 4, and Strudel"),
+        ({"version": 5}, "meta: it has format version 5, and Strudel"),
         ({"version": 10**30}, "meta: upgrade with pip install --upgrade strudel-pc"),
         ({"version": 0}, "meta: unknown kind of model"),
         ({"version": "1"}, "meta: the version should be int, but is str"),

@@ -79,7 +79,7 @@ def test_of_formulas_against_enumeration(with_compiler, case, seed):
         if with_compiler:
             need_pysdd()
         else:
-            patch.setattr(module, "probability", missing)
+            patch.setattr(module, "event_log_probabilities", missing)
         found = classifier_agreement(model, f, g, np.array(rows))
     wanted = [agreement(joint, row, *said) for row in rows]
     assert found == approx(wanted, rel=REL, abs=1e-14)

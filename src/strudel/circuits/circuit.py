@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from strudel._types import NONE, FloatArray, IntArray
+from strudel.data.coded_rows import CodedNames, code_of
+from strudel.data.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
 LARGEST_LOG = 1e100  # of a parameter: sums of as many as fit into memory stay finite
@@ -138,8 +140,20 @@ class Circuit:
         return replace(self, edge_log_theta=np.array(edge_log_theta, dtype=np.float64))
 
     def with_names(self, feature_names: tuple[str, ...] | None) -> Circuit:
-        """The same circuit with other feature names."""
+        """The same circuit with other feature names; a code stays."""
+        if self.table_code is not None and code_of(feature_names) is None:
+            feature_names = CodedNames(self.table_code, feature_names)
         return replace(self, feature_names=feature_names)
+
+    @property
+    def table_code(self) -> TableCode | None:
+        """How the columns of a table became the variables, if they did."""
+        return code_of(self.feature_names)
+
+    def with_table_code(self, code: TableCode | None) -> Circuit:
+        """The same circuit, which answers in the columns of a table; None for its variables."""
+        plain = None if self.feature_names is None else tuple(self.feature_names)
+        return replace(self, feature_names=plain if code is None else CodedNames(code))
 
     @cached_property
     def is_smooth(self) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from strudel._types import NONE, FloatArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import LARGEST_LOG, Circuit
+from strudel.data.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
 LANES = 8  # components side by side in `theta_lanes`: one cache line of float64
@@ -65,6 +66,11 @@ class Mixture:
     def feature_names(self) -> tuple[str, ...] | None:
         """One name per variable, if they have names."""
         return self.structure.feature_names
+
+    @property
+    def table_code(self) -> TableCode | None:
+        """How the columns of a table became the variables, if they did."""
+        return self.structure.table_code
 
     @property
     def n_vars(self) -> int:
@@ -165,6 +171,10 @@ class Mixture:
     def with_names(self, feature_names: tuple[str, ...] | None) -> Mixture:
         """The same mixture with other feature names."""
         return replace(self, structure=self.structure.with_names(feature_names))
+
+    def with_table_code(self, code: TableCode | None) -> Mixture:
+        """The same mixture, which answers in the columns of a table; None for its variables."""
+        return replace(self, structure=self.structure.with_table_code(code))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by making the mixture anew, so that its arrays are checked and stay read-only."""

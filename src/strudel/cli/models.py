@@ -29,7 +29,7 @@ def read_file(path: Path) -> Any:
 
 
 def read_model(path: Path) -> Model:
-    """The circuit or mixture in a file, without the estimator around it."""
+    """The circuit or mixture in a file, without the estimator around it, over its 0/1 variables."""
     from strudel.queries.model import model_of
 
-    return model_of(read_file(path))
+    return model_of(read_file(path)).with_table_code(None)

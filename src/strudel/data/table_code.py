@@ -23,6 +23,7 @@ import numpy as np
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.data.containers import quote
 from strudel.data.table_columns import NUMERIC, RawColumn, RawTable, is_missing, read_columns
+from strudel.data.table_edges import as_stamp
 from strudel.data.table_frames import make_frame
 
 KINDS = ("boolean", "category", "ordinal", "number", "date")
@@ -43,6 +44,7 @@ class Column:
     variable_names: tuple[str, ...]  # (stop - start,) such as "smoker=yes" or "age>=40"
     values: tuple[Any, ...]  # (n_values,) the value that stands for each cell; dates as stamps
     edges: tuple[float, ...] = ()  # number and date: cell j holds edges[j - 1] <= x < edges[j]
+    ranges: tuple[tuple[float, float], ...] = ()  # number and date: what was seen in each cell
     counts: tuple[int, ...] = ()  # (n_values,) rows with each value at fit; decides ties
     dtype: str = "object"  # the type of the frame's column, see `RawColumn`
     zone: str | None = None  # the time zone of a datetime column
@@ -55,6 +57,9 @@ class Column:
         object.__setattr__(self, "codewords", codewords)
         if not self.counts:
             object.__setattr__(self, "counts", (0,) * len(self.labels))
+        if self.kind in ("number", "date") and not self.ranges:
+            seen = tuple((value or 0.0, value or 0.0) for value in self.values)
+            object.__setattr__(self, "ranges", seen)
         problem = _why_not_a_column(self)
         if problem is not None:
             raise ValueError(f"This is not a column of a table code: {problem}.")
@@ -63,6 +68,12 @@ class Column:
     def n_values(self) -> int:
         """Number of values or cells."""
         return len(self.labels)
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """What stands for each value: itself, or the text of a cell with several numbers."""
+        is_cell = self.kind in ("number", "date") and any(low != high for low, high in self.ranges)
+        return self.labels if is_cell or self.kind == "date" else self.values
 
     @property
     def variables(self) -> range:
@@ -114,11 +125,20 @@ class Column:
             "such values as missing with TableEncoder(unknown='missing')."
         )
 
-    def literals(self, holds: Iterable[bool]) -> tuple[tuple[int, int], ...] | None:
-        """The variables and bits that all values with `holds` share, if no others share them.
+    def own_value(self, value: Any) -> Any:
+        """A value that someone gives, of the type that the column holds."""
+        if self.kind == "date":
+            return as_stamp(value)
+        if self.kind != "number":
+            return next((own for own in self.values if own == value), value)
+        is_whole = self.dtype == "integer" and float(value).is_integer()
+        return int(value) if is_whole else float(value)
 
-        Gives the values as a conjunction: a single value always is one, and so is an interval under
-        a thermometer code. None if they are no conjunction.
+    def literals(self, holds: Iterable[bool]) -> tuple[tuple[int, int], ...] | None:
+        """The variables and bits that say that `holds` is true of the value; None if none do.
+
+        A single value is its whole codeword. Several are as few bits as tell them from all other
+        values: an interval under a thermometer code, any values under a one-hot code.
         """
         chosen = np.array(list(holds), dtype=bool)
         words = self.codewords[chosen]
@@ -128,7 +148,12 @@ class Column:
         meets = (self.codewords[:, shared] == words[0, shared]).all(axis=1)
         if not np.array_equal(meets, chosen):
             return None
-        return tuple((self.start + int(bit), int(words[0, bit])) for bit in shared)
+        bits = shared.tolist()
+        for bit in list(bits) if len(words) > 1 else []:
+            fewer = [other for other in bits if other != bit]
+            if np.array_equal((self.codewords[:, fewer] == words[0, fewer]).all(axis=1), chosen):
+                bits = fewer
+        return tuple((self.start + bit, int(words[0, bit])) for bit in bits)
 
     def nearest(self, bits: FloatArray) -> AnyArray:
         """The value whose codeword differs from each row in the fewest known bits.
@@ -145,8 +170,8 @@ class Column:
         n_nearest = (distance == distance.min(axis=1, keepdims=True)).sum(axis=1)
         return np.where((n_nearest > 1) & ~known.all(axis=1), NONE, found)
 
-    def _decoded(self, bits: FloatArray) -> list[Any]:
-        """The value of every row, None where it is unknown."""
+    def decoded(self, bits: FloatArray) -> list[Any]:
+        """The value of every row, None where it is unknown; dates as stamps."""
         places = np.concatenate(
             [self.nearest(bits[at : at + _BLOCK]) for at in range(0, max(1, len(bits)), _BLOCK)]
         )
@@ -260,13 +285,15 @@ class TableCode:
             rows[:, column.start : column.stop] = words[places]  # NONE is the last
         return rows
 
-    def decode(self, rows: Any) -> Any:
+    def decode(self, rows: Any, known: Mapping[str, Sequence[Any]] | None = None) -> Any:
         """A frame of the kind that was encoded, from rows of 0, 1 and NaN.
 
         A number or date is given by the median of its cell at fit. A column whose bits do not say
         which value it has stays missing. Bits that are no value's codeword stand for the value
         whose codeword is nearest: that differs in the fewest bits, or of several such, the one with
         most rows at fit.
+
+        `known` gives values of some columns that stay as they are, and None where to decode.
         """
         table = np.asarray(rows, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.n_vars:
@@ -274,10 +301,12 @@ class TableCode:
                 f"Rows to decode must have {self.n_vars} columns of 0, 1 or NaN, "
                 f"but have shape {table.shape}."
             )
-        decoded = {
-            column.name: (column._decoded(table[:, column.start : column.stop]), column)
-            for column in self.columns
-        }
+        decoded: dict[str, tuple[list[Any], Column]] = {}
+        for column in self.columns:
+            values = column.decoded(table[:, column.start : column.stop])
+            for row, value in enumerate((known or {}).get(column.name, ())):
+                values[row] = values[row] if value is None else column.own_value(value)
+            decoded[column.name] = values, column
         return make_frame(decoded, self.container)
 
     def with_container(self, container: str) -> TableCode:
@@ -324,6 +353,7 @@ def _column_to_dict(column: Column) -> dict[str, Any]:
     content = {field.name: getattr(column, field.name) for field in fields(column)}
     for name in ("labels", "variable_names", "values", "edges", "counts"):
         content[name] = list(content[name])
+    content["ranges"] = [list(seen) for seen in column.ranges]
     content["codewords"] = ["".join(map(str, word)) for word in column.codewords.tolist()]
     return content
 
@@ -337,6 +367,7 @@ def _column_from_dict(content: Mapping[str, Any]) -> Column:
         if not isinstance(content[name], list):
             raise ValueError(f"{name!r} of a column must be a list.")
         read[name] = tuple(content[name])
+    read["ranges"] = tuple(tuple(seen) for seen in content["ranges"])
     words = content["codewords"]
     if not all(isinstance(word, str) and set(word) <= {"0", "1"} for word in words):
         raise ValueError("Codewords must be texts of 0 and 1.")
@@ -375,6 +406,11 @@ def _why_not_a_column(column: Column) -> str | None:
         return "edges must be numbers"
     if len(edges) != n_values - 1 or any(a >= b for a, b in pairwise(edges)):
         return "there must be one edge less than cells, each larger than the one before"
+    if len(column.ranges) != n_values or not all(
+        len(seen) == 2 and all(isinstance(end, float | int) for end in seen)
+        for seen in column.ranges
+    ):
+        return "every cell must have a range"
     is_number = [
         isinstance(value, int | float) and not is_missing(value) for value in column.values
     ]

@@ -9,6 +9,7 @@ so that a variable is called ``age>=40`` and not ``age>=39.84210526``.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Callable
 from typing import Any
@@ -129,3 +130,24 @@ def date_text(stamp: float) -> str:
     for zeros in (".000000", ":00", " 00:00"):
         text = text.removesuffix(zeros)
     return text
+
+
+def as_stamp(value: Any) -> float:
+    """A date, or a text such as "2020-01-31 12:00", as microseconds since 1970.
+
+    Examples
+    --------
+    >>> as_stamp("1970-01-02") / 86400e6
+    1.0
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)  # a stamp already
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    try:
+        stamp = np.datetime64(value, "us")
+    except (ValueError, TypeError):
+        raise ValueError(f"Expected a date such as '2020-01-31', but found {value!r}.") from None
+    if np.isnat(stamp):
+        raise ValueError(f"Expected a date such as '2020-01-31', but found {value!r}.")
+    return float(stamp.astype(np.int64))

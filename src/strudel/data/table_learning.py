@@ -6,7 +6,6 @@ Out: a `Column`.
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from strudel.data.containers import quote
 from strudel.data.table_code import KINDS, Column
 from strudel.data.table_columns import NUMERIC, RawColumn, is_missing
 from strudel.data.table_edges import (
+    as_stamp,
     date_text,
     number_text,
     quantile_edges,
@@ -209,6 +209,11 @@ def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y:
     values: tuple[Any, ...] = tuple(
         _representative(np.sort(finite[places == cell]), cell, edges, is_whole)
         for cell in range(len(edges) + 1)
+        if edges or len(finite)
+    )
+    ranges = tuple(
+        (float(inside.min()), float(inside.max())) if len(inside) else (float(value),) * 2
+        for value, inside in ((values[cell], finite[places == cell]) for cell in range(len(values)))
     )
     is_single = len(edges) + 1 == len(np.unique(finite)) and len(set(places)) == len(edges) + 1
     if is_single:  # one value in each cell
@@ -218,7 +223,7 @@ def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y:
         inner = [f"[{a}, {b})" for a, b in pairwise(ends)]
         labels = (f"<{ends[0]}", *inner, f">={ends[-1]}") if ends else ("any",)
     if not len(finite) and not edges:
-        values, labels = (None,), ("unknown",)
+        values, labels, ranges = (None,), ("unknown",), ((0.0, 0.0),)
     words, names = _code(raw.name, labels, [f"{raw.name}>={text(edge)}" for edge in edges])
     if options.code == "one_hot" and len(labels) > 2:
         words, names = _one_hot(raw.name, labels)
@@ -236,6 +241,7 @@ def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y:
         names,
         values,
         tuple(edges),
+        ranges,
         tuple(counts.tolist()),
         dtype,
         raw.zone,
@@ -264,25 +270,6 @@ def _edges(raw: RawColumn, options: CodeOptions, y: Any, is_date: bool) -> list[
         return supervised_edges(finite, target, options.n_bins, shortest)
     method = quantile_edges if options.edges == "quantile" else uniform_edges
     return method(finite, options.n_bins, shortest)
-
-
-def as_stamp(value: Any) -> float:
-    """A date, or a text such as "2020-01-31 12:00", as microseconds since 1970.
-
-    Examples
-    --------
-    >>> as_stamp("1970-01-02") / 86400e6
-    1.0
-    """
-    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-    try:
-        stamp = np.datetime64(value, "us")
-    except (ValueError, TypeError):
-        raise ValueError(f"Expected a date such as '2020-01-31', but found {value!r}.") from None
-    if np.isnat(stamp):
-        raise ValueError(f"Expected a date such as '2020-01-31', but found {value!r}.")
-    return float(stamp.astype(np.int64))
 
 
 def _representative(

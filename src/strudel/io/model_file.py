@@ -26,13 +26,15 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
+from strudel.data.coded_rows import CodedNames
+from strudel.data.table_code import TableCode
 from strudel.errors import FileFormatError
 from strudel.io.archive import Archive, as_json, expect, read_archive, write_archive
 from strudel.logic.events import Event, children_first
 from strudel.trees.vtree import Vtree
 
 FORMAT = "strudel"
-VERSION = 3  # the newest that is read; a model is written as the oldest that can hold it
+VERSION = 4  # the newest that is read; a model is written as the oldest that can hold it
 
 MAX_EVENT_SIZE = 10**5  # parts of an event that is saved; shared ones count each time
 
@@ -96,6 +98,8 @@ def save(
         "numpy": np.__version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+    if "table_code" in meta:
+        meta["version"] = 4  # older versions would not know the columns
     meta["provenance"] = facts | meta.get("provenance", {}) | (provenance or {})
     write_archive(path, {"format": FORMAT, "kind": kind} | meta, arrays)
 
@@ -185,7 +189,10 @@ def _circuit_state(circuit: Circuit, part: str = "circuit") -> State:
     named = {
         f"{part}.{name}": arrays[name].astype(dtype) for name, dtype in _CIRCUIT_ARRAYS.items()
     }
-    return {"version": 1, "feature_names": circuit.feature_names}, named
+    meta: dict[str, Any] = {"version": 1, "feature_names": circuit.feature_names}
+    if circuit.table_code is not None:
+        meta["table_code"] = circuit.table_code.to_dict()
+    return meta, named
 
 
 def _circuit_from_state(archive: Archive, part: str = "circuit") -> Circuit:
@@ -200,17 +207,19 @@ def _circuit_from_state(archive: Archive, part: str = "circuit") -> Circuit:
         arrays["edge_left"],
         arrays["edge_right"],
         arrays["edge_log_theta"],
-        _names_from(archive.meta.get("feature_names")),
+        _names_from(archive.meta.get("feature_names"), archive.meta.get("table_code")),
     )
 
 
-def _names_from(names: Any) -> tuple[str, ...] | None:
-    """Feature names of a circuit, or None."""
+def _names_from(names: Any, code: Any = None) -> tuple[str, ...] | None:
+    """Feature names of a circuit, or None; with a table's code, if there is one."""
     if names is None:
         return None
     if not all(isinstance(name, str) for name in expect(names, list, "the feature names")):
         raise FileFormatError("some feature names are not text")
-    return tuple(names)
+    if code is None:
+        return tuple(names)
+    return CodedNames(TableCode.from_dict(expect(code, dict, "the table's code")), tuple(names))
 
 
 # Mixtures
@@ -264,7 +273,7 @@ def _own_structures_from_state(archive: Archive) -> CircuitMixture:
             or np.any(starts[1:] < starts[:-1])
         ):
             raise FileFormatError(f"components.{what}_first does not say where components begin")
-    names = _names_from(archive.meta.get("feature_names"))
+    names = _names_from(archive.meta.get("feature_names"), archive.meta.get("table_code"))
     circuits = []
     for c in range(len(log_weight)):
         nodes = slice(first["node"][c], first["node"][c + 1])
@@ -343,6 +352,10 @@ def _estimator_state(model: Any) -> State:
         meta["provenance"]["options_not_saved"] = not_saved
     if hasattr(model, "feature_names_in_"):
         meta["feature_names_in"] = [str(name) for name in model.feature_names_in_]
+    if hasattr(model, "encoder_"):
+        encoder = {name: as_json(value) for name, value in model.encoder_.get_params().items()}
+        kept = {name: json.loads(text) for name, text in encoder.items() if text is not None}
+        meta["encoder"] = kept
     if hasattr(model, "chosen_"):
         meta["chosen"] = model.chosen_
     if holds == "predictor":
@@ -432,10 +445,16 @@ def _estimator_from_state(archive: Archive) -> Any:
     provenance = expect(meta.get("provenance", {}), dict, "the provenance")
     if "vtree" in provenance.get("options_not_saved", ()):  # one that was given is in the model
         params["vtree"] = fitted.vtree
+    code = getattr(fitted, "table_code", None)
+    encoder = None if code is None else _encoder_from(meta.get("encoder"), code)
+    if encoder is not None and params.get("encoder") is None:
+        params["encoder"] = encoder
     model = estimator_class(**params)
     setattr(model, f"{place.holds}_", fitted)
     model.n_features_in_ = expect(meta.get("n_features_in"), int, "the number of features")
-    if model.n_features_in_ != fitted.n_vars:
+    if encoder is not None:
+        model.encoder_ = encoder
+    if model.n_features_in_ != (fitted.n_vars if code is None else len(code.columns)):
         raise FileFormatError("the number of features is not that of the model's variables")
     names = meta.get("feature_names_in")
     if names is not None:
@@ -452,6 +471,21 @@ def _estimator_from_state(archive: Archive) -> Any:
         state = expect(meta["history"], dict, "the history")
         model.history_ = _history_from_state(archive, state, place)
     return model
+
+
+def _encoder_from(params: Any, code: TableCode) -> Any:
+    """The encoder of an estimator; options of it that are not plain values have their defaults."""
+    from strudel.models.encoding import fitted_encoder
+    from strudel.models.table_encoder import TableEncoder
+
+    options = expect(params, dict, "the encoder")
+    unknown = sorted(set(options) - set(TableEncoder().get_params()))
+    if unknown:
+        raise FileFormatError(f"its encoder has options that this version does not know: {unknown}")
+    encoder = fitted_encoder(TableEncoder(**options), code)
+    if code.container != "numpy":
+        encoder.feature_names_in_ = np.array(code.names, dtype=object)
+    return encoder
 
 
 def _history_state(history: Any) -> State:

@@ -14,10 +14,12 @@ from strudel._types import ByteArray, FloatArray
 from strudel.algebra.probability import probability
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
+from strudel.data.coded_rows import CodedNames
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
+from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
 from strudel.predictions.classifier_agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.predictions.same_decision import (
@@ -64,7 +66,7 @@ class QueryMethods:
         """Log-probability of partly observed rows, given others."""
         return log_conditional(self._fitted(), X, given)
 
-    def marginal_probabilities(self, given: Any = None) -> FloatArray:
+    def marginal_probabilities(self, given: Any = None) -> Any:
         """Probability of every variable to be 1."""
         return marginal_probabilities(self._fitted(), given)
 
@@ -176,6 +178,7 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
     validation_fraction: float | None
     random_state: Any
     constraint: Any
+    encoder: Any
 
     def _learning_rows(
         self,
@@ -185,6 +188,7 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         search: SearchOptions,
         start: Circuit | None = None,
         is_restricted: bool = False,
+        y: Any = None,
     ) -> LearningRows:
         """Check everything, then hold out validation rows if there are none.
 
@@ -198,8 +202,17 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
                 f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
             )
         # All is checked before anything is kept: a refused table leaves a fitted model alone.
-        table, names = check_binary(X)
-        if start is not None:  # the same columns as before
+        encoder = encoder_for(self, X, y, start)
+        if encoder is not None:
+            X = encoder.code_.encode(X)
+            X_valid = None if X_valid is None else encoder.code_.encode(X_valid, "X_valid")
+            start = None if start is None else start.with_table_code(None)
+        try:
+            table, names = check_binary(X)
+        except ValueError as error:
+            raise_with_advice(error)
+        names = names if encoder is None else CodedNames(encoder.code_)
+        if start is not None and encoder is None:  # the same columns as before
             features = X if hasattr(X, "columns") else table
             validate_data(self, features, reset=False, skip_check_array=True)
         valid = valid_weight = None
@@ -229,8 +242,9 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
             start = restrict(start, allowed)
         if is_new:
             check_rows(self, X, reset=True)
-        if X_valid is not None:
+        if X_valid is not None and (encoder is None or is_new):
             check_rows(self, X_valid, reset=False, name="X_valid")
+        keep_encoder(self, encoder)
         self.data_ = _describe(table)
         return LearningRows(
             train_bits,
@@ -258,12 +272,16 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         return X[kept], X[held], weight[kept], weight[held]
 
     def _feature_names(self) -> tuple[str, ...] | None:
+        if hasattr(self, "encoder_"):
+            return CodedNames(self.encoder_.code_)
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(names)
 
     def score_samples(self, X: Any) -> FloatArray:
         """Log-likelihood of every row."""
         model = self._fitted()
+        if model.table_code is not None:
+            return log_likelihood(model, X)
         return log_likelihood(model, check_rows(self, X, reset=False))
 
     def score(self, X: Any, y: Any = None) -> float:

@@ -95,6 +95,9 @@ class Strudel(DensityEstimator):
         Learn a second time, from the rows and as many more sampled from a mixture, and keep the
         better circuit on the validation rows; "auto" samples 60,000 for at most 200 variables.
         Not used with a constraint or `warm_start`.
+    encoder : TableEncoder or "auto", optional
+        Turns a table with text, numbers, dates into 0/1 variables; "auto" is ``TableEncoder()``.
+        `fit` and all queries then take the table's own columns, and answer in them.
     constraint : event, optional
         What every row satisfies: a formula over `variables`, a string such as ``"a >> (b | c)"``, a
         CNF, DNF or SDD. The search starts from its SDD times the circuit of `init`, and every row
@@ -169,6 +172,7 @@ class Strudel(DensityEstimator):
         smoothing_strength: float | str = "auto",
         sampled_rows: int | str | None = None,
         constraint: Any = None,
+        encoder: Any = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -200,6 +204,7 @@ class Strudel(DensityEstimator):
         self.smoothing_strength = smoothing_strength
         self.sampled_rows = sampled_rows
         self.constraint = constraint
+        self.encoder = encoder
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -213,9 +218,10 @@ class Strudel(DensityEstimator):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_vars)
-            0 and 1; numpy, lists, scipy sparse, pandas, polars. A row that violates the constraint
-            is an error.
-        y : ignored
+            0 and 1; numpy, lists, scipy sparse, pandas, polars; with an `encoder` any table. A row
+            that violates the constraint is an error.
+        y : array-like of shape (n_rows,), optional
+            What an encoder with supervised edges tells apart; else ignored.
         X_valid : array-like of shape (n_valid, n_vars), optional
             Rows that decide when to stop; a part of `X` is held out when not given.
         sample_weight : array-like of shape (n_rows,), optional
@@ -226,7 +232,7 @@ class Strudel(DensityEstimator):
         Strudel
             Itself. A keyboard interrupt keeps the best circuit so far and warns.
         """
-        return self._fit(X, X_valid, sample_weight)
+        return self._fit(X, X_valid, sample_weight, y=y)
 
     def _fit(
         self,
@@ -234,6 +240,7 @@ class Strudel(DensityEstimator):
         X_valid: Any = None,
         sample_weight: Any = None,
         on_split: Callable[[History], None] | None = None,
+        y: Any = None,
     ) -> Strudel:
         """`fit` with a callback for progress."""
         search, sampled_rows = self._options()
@@ -242,7 +249,7 @@ class Strudel(DensityEstimator):
         is_restricted = last is not None and _is_same(
             self.constraint, getattr(self, "_constraint_of_circuit", False)
         )
-        rows = self._learning_rows(X, X_valid, sample_weight, search, last, is_restricted)
+        rows = self._learning_rows(X, X_valid, sample_weight, search, last, is_restricted, y)
         tell = on_split or (_Reporter() if self.verbose else None)
         with use_threads(self.n_jobs):
             if sampled_rows is not None and rows.start is None:

@@ -95,6 +95,9 @@ class StrudelMixture(DensityEstimator):
         on the seed alone.
     edge_score, variable_score, init, vtree, copy_depth, max_splits, max_edges
         Options of the structure search, as in `Strudel`.
+    encoder : TableEncoder or "auto", optional
+        Turns a table with text, numbers, dates into 0/1 variables; "auto" is ``TableEncoder()``.
+        `fit` and all queries then take the table's own columns, and answer in them.
     constraint : event, optional
         What every row satisfies, as in `Strudel`.
     validation_fraction : float or None, default=0.1
@@ -156,6 +159,7 @@ class StrudelMixture(DensityEstimator):
         max_splits: int | None = None,
         max_edges: int | None = None,
         constraint: Any = None,
+        encoder: Any = None,
         validation_fraction: float | None = 0.1,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -183,6 +187,7 @@ class StrudelMixture(DensityEstimator):
         self.max_splits = max_splits
         self.max_edges = max_edges
         self.constraint = constraint
+        self.encoder = encoder
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -196,9 +201,10 @@ class StrudelMixture(DensityEstimator):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_vars)
-            0 and 1; numpy, lists, scipy sparse, pandas, polars. A row that violates the constraint
-            is an error.
-        y : ignored
+            0 and 1; numpy, lists, scipy sparse, pandas, polars; with an `encoder` any table. A row
+            that violates the constraint is an error.
+        y : array-like of shape (n_rows,), optional
+            What an encoder with supervised edges tells apart; else ignored.
         X_valid : array-like of shape (n_valid, n_vars), optional
             Rows by which everything is chosen; a part of `X` is held out when not given.
         sample_weight : array-like of shape (n_rows,), optional
@@ -209,7 +215,7 @@ class StrudelMixture(DensityEstimator):
         StrudelMixture
             Itself. A keyboard interrupt keeps the best mixture so far and warns.
         """
-        return self._fit(X, X_valid, sample_weight)
+        return self._fit(X, X_valid, sample_weight, y=y)
 
     def _fit(
         self,
@@ -217,6 +223,7 @@ class StrudelMixture(DensityEstimator):
         X_valid: Any = None,
         sample_weight: Any = None,
         on_progress: OnProgress | None = None,
+        y: Any = None,
     ) -> StrudelMixture:
         """`fit` with a callback that gets a line about what goes on."""
         options, search = self._mixture_options(), self._search_options()
@@ -229,7 +236,7 @@ class StrudelMixture(DensityEstimator):
             if options.pseudocount == "auto":
                 options = replace(options, pseudocount=1.0)
         started = time.perf_counter()
-        rows = self._learning_rows(X, X_valid, sample_weight, search)
+        rows = self._learning_rows(X, X_valid, sample_weight, search, y=y)
         tell = on_progress or (_print if self.verbose else _ignore)
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
