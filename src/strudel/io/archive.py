@@ -106,6 +106,10 @@ class Archive:
         self._members = _sound_members(archive, n_bytes)
         self.meta = expect(json.loads(self._read("meta.json")), dict, "meta.json")
 
+    def __contains__(self, name: str) -> bool:
+        """Whether there is an array of this name."""
+        return f"{name}.npy" in self._members
+
     def read_array(self, name: str, dtypes: tuple[str, ...], n_axes: int = 1) -> AnyArray:
         """One array of one of the given types, its last axis contiguous."""
         data = self._read(f"{name}.npy")

@@ -14,6 +14,7 @@ import json
 import os
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
@@ -45,7 +46,7 @@ class Estimator(NamedTuple):
     """Where the class of an estimator lives, and what a fitted one holds."""
 
     module: str
-    holds: str  # "circuit", "mixture" or "predictor": what it was fitted to, in `circuit_`, ...
+    holds: str  # "circuit", "mixture", "predictor" or, of the first two either, "model"
     history_module: str = ""
     history_class: str = ""
 
@@ -59,6 +60,8 @@ ESTIMATORS = {  # nothing else is ever imported
     ),
     "RegressionCircuit": Estimator("strudel.models.regression", "predictor"),
     "LogisticCircuit": Estimator("strudel.models.logistic", "predictor"),
+    "StrudelClassifier": Estimator("strudel.models.classifier", "mixture"),
+    "StrudelImputer": Estimator("strudel.models.imputer", "model"),
 }
 
 
@@ -304,6 +307,22 @@ def _mixture_from_state(archive: Archive, part: str = "circuit") -> Mixture:
     )
 
 
+# Either
+
+
+def _model_state(model: Circuit | Mixture) -> State:
+    if not isinstance(model, Mixture):
+        return _circuit_state(model)
+    meta, arrays = _mixture_state(model)
+    return meta | {"is_mixture": True}, arrays
+
+
+def _model_from_state(archive: Archive) -> Circuit | Mixture:
+    if archive.meta.get("is_mixture") is True:
+        return _mixture_from_state(archive)
+    return _circuit_from_state(archive)
+
+
 # Predictors
 
 
@@ -361,6 +380,12 @@ def _estimator_state(model: Any) -> State:
     if holds == "predictor":
         meta["predictor"], density = _fitted_predictor_state(model)
         arrays |= density
+    if hasattr(model, "component_class_"):
+        meta |= {"version": 4, "classes": _plain_classes(model.classes_)}
+        if model.component_class_ is not None:
+            arrays["classifier.component_class"] = model.component_class_.astype("<i4")
+    if holds == "model":
+        meta["version"] = 4
     if hasattr(model, "history_"):
         meta["history"], columns = _history_state(model.history_)
         arrays |= columns
@@ -381,11 +406,35 @@ def _fitted_predictor_state(model: Any) -> State:
         "density_names": meta["feature_names"],
     }
     if hasattr(model, "classes_"):
-        text = as_json(model.classes_)
-        if text is None:
-            raise TypeError("save keeps classes that are plain numbers or text, and no others.")
-        facts["classes"] = json.loads(text)
+        facts["classes"] = _plain_classes(model.classes_)
     return facts, arrays
+
+
+def _plain_classes(classes: AnyArray) -> Any:
+    text = as_json(classes)
+    if text is None:
+        raise TypeError("save keeps classes that are plain numbers or text, and no others.")
+    return json.loads(text)
+
+
+def _restore_classifier(model: Any, archive: Archive) -> None:
+    """The classes, and which components or variables stand for them."""
+    model.classes_ = np.array(expect(archive.meta.get("classes"), list, "the classes"))
+    n_classes = len(model.classes_)
+    if model.classes_.ndim != 1 or n_classes == 0:
+        raise FileFormatError("the classes are not plain values")
+    model.component_class_ = None
+    model.trials_ = []
+    if "classifier.component_class" not in archive:
+        return
+    own = archive.read_array("classifier.component_class", ("<i4",))
+    if (
+        len(own) != model.mixture_.n_components
+        or not np.array_equal(np.unique(own), np.arange(n_classes))
+        or np.any(np.diff(own) < 0)
+    ):
+        raise FileFormatError("classifier.component_class does not give every class components")
+    model.component_class_ = own
 
 
 def _restore_fitted_predictor(model: Any, archive: Archive) -> None:
@@ -445,7 +494,7 @@ def _estimator_from_state(archive: Archive) -> Any:
     provenance = expect(meta.get("provenance", {}), dict, "the provenance")
     if "vtree" in provenance.get("options_not_saved", ()):  # one that was given is in the model
         params["vtree"] = fitted.vtree
-    code = getattr(fitted, "table_code", None)
+    code, n_vars = _inputs_of(fitted, archive)
     encoder = None if code is None else _encoder_from(meta.get("encoder"), code)
     if encoder is not None and params.get("encoder") is None:
         params["encoder"] = encoder
@@ -454,7 +503,7 @@ def _estimator_from_state(archive: Archive) -> Any:
     model.n_features_in_ = expect(meta.get("n_features_in"), int, "the number of features")
     if encoder is not None:
         model.encoder_ = encoder
-    if model.n_features_in_ != (fitted.n_vars if code is None else len(code.columns)):
+    if model.n_features_in_ != (n_vars if code is None else len(code.columns)):
         raise FileFormatError("the number of features is not that of the model's variables")
     names = meta.get("feature_names_in")
     if names is not None:
@@ -467,10 +516,29 @@ def _estimator_from_state(archive: Archive) -> Any:
         model.chosen_ = expect(meta["chosen"], dict, "what was chosen")
     if place.holds == "predictor":
         _restore_fitted_predictor(model, archive)
+    if class_name == "StrudelClassifier":
+        _restore_classifier(model, archive)
     if meta.get("history") is not None:
         state = expect(meta["history"], dict, "the history")
         model.history_ = _history_from_state(archive, state, place)
     return model
+
+
+def _inputs_of(fitted: Any, archive: Archive) -> tuple[TableCode | None, int]:
+    """The code of the columns, if they have one, and the number of variables.
+
+    Of a joint model of inputs and class, those of the inputs only.
+    """
+    from strudel.models.class_code import class_codewords
+
+    code, n_vars = getattr(fitted, "table_code", None), fitted.n_vars
+    if "classes" not in archive.meta or "classifier.component_class" in archive:
+        return code, n_vars
+    n_classes = len(expect(archive.meta["classes"], list, "the classes"))
+    n_bits = class_codewords(n_classes).shape[1]
+    if n_bits >= n_vars or (code is not None and len(code.columns) < 2):
+        raise FileFormatError("the model has no variables besides the class")
+    return None if code is None else replace(code, columns=code.columns[:-1]), n_vars - n_bits
 
 
 def _encoder_from(params: Any, code: TableCode) -> Any:
@@ -515,12 +583,14 @@ def _history_from_state(archive: Archive, state: dict[str, Any], place: Estimato
 WRITERS: dict[str, Callable[[Any], State]] = {
     "circuit": _circuit_state,
     "mixture": _mixture_state,
+    "model": _model_state,
     "predictor": _predictor_state,
     "estimator": _estimator_state,
 }
 READERS: dict[str, Callable[[Archive], Any]] = {
     "circuit": _circuit_from_state,
     "mixture": _mixture_from_state,
+    "model": _model_from_state,
     "predictor": _predictor_from_state,
     "estimator": _estimator_from_state,
 }

@@ -24,6 +24,7 @@ from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.class_mixtures import ClassCounts, count_classes
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import grow
+from strudel.models.class_code import class_codewords
 from strudel.models.class_rows import ClassRows, complete_rows
 from strudel.queries.class_logs import class_logs, class_logs_of_joint
 from strudel.trees.chow_liu import learn_chow_liu_tree
@@ -141,18 +142,6 @@ class Structures:
 
 def _without_last(bits: BitMatrix, n: int) -> BitMatrix:
     return merge_equal_rows(BitMatrix(bits.words[:-n], bits.n_rows, bits.row_weight))[0]
-
-
-def class_codewords(n_classes: int) -> ByteArray:
-    """One variable for two classes, one per class for more.
-
-    Examples
-    --------
-    >>> class_codewords(2).tolist(), class_codewords(3).tolist()
-    ([[0], [1]], [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
-    """
-    words = np.eye(n_classes, dtype=np.uint8)
-    return words[:, 1:] if n_classes == 2 else words
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.validation import check_sample_weight
+from strudel.models.class_code import class_codewords, class_names, with_class
 from strudel.models.class_rows import ClassRows, complete_rows, fold_of_rows
 from strudel.models.class_search import (
     ClassModel,
@@ -24,10 +25,9 @@ from strudel.models.class_search import (
     ClassTrial,
     Setting,
     Structures,
-    class_codewords,
 )
+from strudel.models.encoding import keep_encoder
 from strudel.models.input_table import InputTable, as_table, keep_features, rows_like
-from strudel.models.table_encoder import TableEncoder
 
 METHODS = ("per_class", "joint")
 INITS = ("tree", "independent")
@@ -82,8 +82,8 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         variables are the class.
     component_class_ : ndarray or None
         The class number of every component; None for a joint mixture.
-    encoder_ : TableEncoder or None
-        The fitted encoder; None if the table was of 0 and 1.
+    encoder_ : TableEncoder
+        The fitted encoder, if the table was not of 0 and 1.
     chosen_ : dict
         What was chosen, or given, with its scores on rows that were held out; they are NaN if
         nothing had to be chosen.
@@ -181,11 +181,10 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows = ClassRows(table.rows(encoder), numbers, weight)
             fit = Structures(complete_rows(rows, rng)).fit(chosen.setting, rng)
             model = fit.model(chosen.class_pseudocount, chosen.pseudocount)
-        n_features = rows.X.shape[1] if encoder is None else encoder.n_features_in_
-        keep_features(self, X, n_features)
-        self.encoder_: TableEncoder | None = encoder
+        keep_features(self, X, rows.X.shape[1])
+        keep_encoder(self, encoder)
         self.classes_: AnyArray = classes
-        self.mixture_: Mixture = model.mixture.with_names(self._variable_names(model))
+        self.mixture_: Mixture = self._named(model)
         self.component_class_ = model.component_class
         self.chosen_: dict[str, Any] = chosen.describe()
         self.trials_: list[ClassTrial] = trials
@@ -231,20 +230,24 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return is_other_size or (self.n_splits == "auto" and n_splits > 0)
         return False
 
-    def _variable_names(self, model: ClassModel) -> tuple[str, ...] | None:
+    def _named(self, model: ClassModel) -> Mixture:
+        """The mixture with the names of its variables, and the code of the columns."""
+        encoder = getattr(self, "encoder_", None)
         names: Any = getattr(self, "feature_names_in_", None)
-        if self.encoder_ is not None:
-            names = self.encoder_.code_.variable_names
-        if names is None or model.codewords is None:
-            return None if names is None else tuple(names)
-        n_bits = model.codewords.shape[1]
-        classes = [f"class={value}" for value in self.classes_[-n_bits:]]
-        return (*names, *classes)
+        if encoder is None and names is None:
+            return model.mixture
+        classes = self.classes_.tolist()
+        if encoder is not None:
+            code = encoder.code_ if model.codewords is None else with_class(encoder.code_, classes)
+            return model.mixture.with_table_code(code)
+        if model.codewords is not None:
+            names = [*names, *class_names(classes, names)]
+        return model.mixture.with_names(tuple(names))
 
     def _joint_logs(self, X: Any) -> FloatArray:
         """Log-probability of what is known of each row together with each class."""
         check_is_fitted(self, "mixture_")
-        rows = rows_like(self, X, self.encoder_)
+        rows = rows_like(self, X)
         codewords = None
         if self.component_class_ is None:
             codewords = class_codewords(len(self.classes_))

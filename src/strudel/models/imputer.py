@@ -16,10 +16,10 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.table_code import TableCode
 from strudel.models.class_rows import ClassRows, complete_rows
+from strudel.models.encoding import keep_encoder
 from strudel.models.filled_table import fill_columns, fill_variables
 from strudel.models.input_table import as_table, keep_features, rows_like
 from strudel.models.mixture import StrudelMixture
-from strudel.models.table_encoder import TableEncoder
 from strudel.queries.model import Model, model_of
 from strudel.queries.moments import marginal_probabilities
 from strudel.queries.most_probable import most_probable_state
@@ -54,8 +54,8 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     ----------
     model_ : Circuit or Mixture
         The distribution of the columns, or of the variables that stand for them.
-    encoder_ : TableEncoder or None
-        The fitted encoder; None if the table was of 0 and 1.
+    encoder_ : TableEncoder
+        The fitted encoder, if the table was not of 0 and 1.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -116,9 +116,11 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
                 )
         else:
             model = self._learn(rows, sample_weight)
-        keep_features(self, X, rows.shape[1] if encoder is None else encoder.n_features_in_)
-        self.encoder_: TableEncoder | None = encoder
+        keep_features(self, X, rows.shape[1])
+        keep_encoder(self, encoder)
         self.model_: Model = model
+        if encoder is not None:
+            self.model_ = model.with_table_code(encoder.code_)
         return self
 
     def _learn(self, rows: FloatArray, sample_weight: Any) -> Model:
@@ -171,8 +173,8 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     def _tables(self, X: Any, n: int, strategy: str | None = None) -> list[Any]:
         check_is_fitted(self, "model_")
         strategy = strategy or self._check_strategy()
-        rows = rows_like(self, X, self.encoder_)
-        code = None if self.encoder_ is None else self.encoder_.code_
+        rows = rows_like(self, X)
+        code = self.encoder_.code_ if hasattr(self, "encoder_") else None
         open_rows = np.flatnonzero(np.isnan(rows).any(axis=1)).astype(np.int32)
         with use_threads(self.n_jobs):
             filled = self._filled(rows[open_rows], n, strategy) if len(open_rows) else []
@@ -185,12 +187,13 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     def _filled(self, rows: FloatArray, n: int, strategy: str) -> list[FloatArray]:
         """The variables of rows with unknown values, all filled, `n` times."""
+        model = self.model_.with_table_code(None)  # in variables, not columns
         if strategy == "map":
-            return [most_probable_state(self.model_, rows)[0].astype(np.float64)]
+            return [most_probable_state(model, rows)[0].astype(np.float64)]
         if strategy == "mean":
-            return [marginal_probabilities(self.model_, rows)]
+            return [marginal_probabilities(model, rows)]
         seed = int(check_random_state(self.random_state).randint(2**31))
-        drawn = sample_conditional(self.model_, rows, n, np.random.default_rng(seed))
+        drawn = sample_conditional(model, rows, n, np.random.default_rng(seed))
         return [drawn[:, i].astype(np.float64) for i in range(n)]
 
     def _check_strategy(self) -> str:

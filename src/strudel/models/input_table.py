@@ -122,8 +122,9 @@ def keep_features(estimator: Any, X: Any, n_features: int) -> None:
     estimator.n_features_in_ = n_features
 
 
-def rows_like(estimator: Any, X: Any, encoder: TableEncoder | None) -> FloatArray:
+def rows_like(estimator: Any, X: Any) -> FloatArray:
     """0/1 rows with NaN of a table with the columns that an estimator was fitted on."""
+    encoder = getattr(estimator, "encoder_", None)
     _check_feature_names(estimator, X, reset=False)
     if encoder is not None:
         return encoder.code_.encode(X)

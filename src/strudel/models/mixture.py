@@ -489,7 +489,7 @@ class StrudelMixture(DensityEstimator):
         ndarray of shape (n_rows, n_components)
         """
         check_is_fitted(self)
-        return self.responsibilities(rows_like(self, X, None))
+        return self.responsibilities(rows_like(self, X))
 
     def predict(self, X: Any) -> IntArray:
         """The cluster of each row: the component that is most responsible for it.
