@@ -33,7 +33,7 @@ METHODS = ("per_class", "joint")
 INITS = ("tree", "independent")
 COMPONENTS = (1, 4, 16)  # of a class
 SPLITS = (0, 40)
-CLASS_STRENGTHS = (1.0, 5.0, 20.0)  # virtual rows that draw a class to all rows
+CLASS_STRENGTHS = (1.0, 5.0, 30.0, 200.0)  # virtual rows that draw a class to all rows
 STRENGTHS = (1.0, 3.0, 10.0)  # virtual rows that draw a component to its class
 BINS = (5, 8)  # cells of a column of numbers
 
@@ -62,7 +62,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     encoder : "auto", TableEncoder or None, default="auto"
         How inputs become 0 and 1. "auto" takes a table of 0 and 1 as it is, and chooses among
         encoders for any other. None refuses other tables.
-    scoring : {"brier", "log_loss", "accuracy"}, default="brier"
+    scoring : {"log_loss", "brier", "accuracy"}, default="log_loss"
         By which everything that is "auto" is chosen.
     n_folds : int, default=3
         Folds of the cross-validation in which it is chosen; the winner is fitted to all rows.
@@ -115,7 +115,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         pseudocount: float | str = "auto",
         class_pseudocount: float | str = "auto",
         encoder: Any = "auto",
-        scoring: str = "brier",
+        scoring: str = "log_loss",
         n_folds: int = 3,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -322,6 +322,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         tags.input_tags.string = self.encoder is not None
         tags.input_tags.categorical = self.encoder is not None
         return tags

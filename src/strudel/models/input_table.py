@@ -76,12 +76,18 @@ def as_table(X: Any, encoder: Any, n_bins: Sequence[int] = (8,)) -> InputTable:
     """
     if encoder is not None and encoder != "auto" and not hasattr(encoder, "transform"):
         raise ValueError(f"encoder must be 'auto', a TableEncoder or None, but is {encoder!r}.")
+    X = dense(X)
     if hasattr(encoder, "transform"):
         return InputTable(X, _n_rows(X), None, (encoder,))
     if encoder is None or _is_binary(X):
         evidence = check_evidence(X)
         return InputTable(X, len(evidence), evidence, (None,))
     return InputTable(X, _n_rows(X), None, tuple(_encoder(n) for n in n_bins))
+
+
+def dense(X: Any) -> Any:
+    """A sparse matrix as an array; any other table as it is."""
+    return X.toarray() if hasattr(X, "toarray") else X
 
 
 def _encoder(n_bins: int) -> TableEncoder:
@@ -126,6 +132,7 @@ def rows_like(estimator: Any, X: Any) -> FloatArray:
     """0/1 rows with NaN of a table with the columns that an estimator was fitted on."""
     encoder = getattr(estimator, "encoder_", None)
     _check_feature_names(estimator, X, reset=False)
+    X = dense(X)
     if encoder is not None:
         return encoder.code_.encode(X)
     if is_single_row(X):
