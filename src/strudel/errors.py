@@ -36,3 +36,7 @@ class MovedBoundWarning(UserWarning):
 
 class EmptyColumnWarning(UserWarning):
     """All values of a column are missing."""
+
+
+class NothingKnownWarning(UserWarning):
+    """Nothing is known of a column or of rows to learn from."""

@@ -166,6 +166,33 @@ def check_evidence(
     return evidence
 
 
+def check_partial(
+    X: Any, *, n_vars: int | None = None, name: str = "X"
+) -> tuple[ByteArray | FloatArray, tuple[str, ...] | None]:
+    """Check a table to learn from, in which values may be unknown.
+
+    Takes what `check_binary` takes, with NaN, None or `pandas.NA` where a value is unknown, and
+    returns the same `uint8` table if nothing is; otherwise `float64` with NaN.
+
+    Examples
+    --------
+    >>> check_partial([[0, 1]])[0]
+    array([[0, 1]], dtype=uint8)
+    >>> check_partial([[0, None]])[0]
+    array([[ 0., nan]])
+    """
+    values, names = _check_columns(*read_values(X, name), n_vars, None, name)
+    rule = f"{name} must hold only 0 and 1, or NaN"
+    numbers = _as_numbers(values, names, rule)
+    table = to_uint8(numbers)
+    if table is not None:
+        return table, names
+    evidence = _to_float64(numbers)
+    if evidence is None:
+        _raise_at_first_bad_cell(numbers, names, rule, may_be_unknown=True)
+    return evidence, names
+
+
 def check_sample_weight(
     sample_weight: Any, n_rows: int, *, name: str = "sample_weight"
 ) -> FloatArray:

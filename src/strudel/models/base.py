@@ -10,16 +10,18 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from strudel._numba import use_threads
 from strudel._types import ByteArray, FloatArray
 from strudel.algebra.probability import probability
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.coded_rows import CodedNames
-from strudel.data.validation import check_binary, check_sample_weight
+from strudel.data.validation import check_binary, check_partial, check_sample_weight
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
+from strudel.models.incomplete import Incomplete, as_codes, has_unknown
 from strudel.predictions.classifier_agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.predictions.same_decision import (
@@ -39,6 +41,7 @@ from strudel.queries.marginal_map import MarginalMap, marginal_map
 from strudel.queries.model import model_of
 from strudel.queries.moments import covariance, marginal_probabilities, pair_probabilities
 from strudel.queries.most_probable import most_probable_state
+from strudel.queries.passes import UNKNOWN
 from strudel.queries.sampling import sample, sample_conditional
 
 
@@ -46,9 +49,13 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> ByteA
     """A clean 0/1 matrix; keeps (or compares) the number and names of the features."""
     # The cells come first, so that a table that is refused leaves a fitted model as it was.
     table, _ = check_binary(X, n_vars=None, name=name)
+    _check_features(estimator, X, table, reset)
+    return table
+
+
+def _check_features(estimator: Any, X: Any, table: Any, reset: bool) -> None:
     features = X if hasattr(X, "columns") else table
     validate_data(estimator, features, reset=reset, skip_check_array=True)
-    return table
 
 
 class QueryMethods:
@@ -170,6 +177,7 @@ class LearningRows(NamedTuple):
     valid: BitMatrix | None
     rng: np.random.Generator
     start: Circuit | None  # where a constraint or an earlier fit makes the search start
+    incomplete: Incomplete | None = None  # the rows themselves, if values are unknown
 
 
 class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -179,6 +187,7 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
     random_state: Any
     constraint: Any
     encoder: Any
+    n_jobs: int | None
 
     def _learning_rows(
         self,
@@ -208,23 +217,21 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
             X_valid = None if X_valid is None else encoder.code_.encode(X_valid, "X_valid")
             start = None if start is None else start.with_table_code(None)
         try:
-            table, names = check_binary(X)
+            table, names = as_codes(*check_partial(X))
         except ValueError as error:
             raise_with_advice(error)
         names = names if encoder is None else CodedNames(encoder.code_)
         if start is not None and encoder is None:  # the same columns as before
-            features = X if hasattr(X, "columns") else table
-            validate_data(self, features, reset=False, skip_check_array=True)
+            _check_features(self, X, table, reset=False)
         valid = valid_weight = None
         if X_valid is not None:
-            valid, _ = check_binary(X_valid, n_vars=table.shape[1], name="X_valid")
+            valid, _ = as_codes(*check_partial(X_valid, n_vars=table.shape[1], name="X_valid"))
             _check_same_features(X, X_valid)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(table))
         random_state = check_random_state(self.random_state)
         train = table
         if valid is None:
             train, valid, weight, valid_weight = self._hold_out(table, weight, random_state)
-        train_bits = _pack_rows_that_count(train, weight)
         rng = np.random.default_rng(random_state.randint(2**31))
         tables = {"X": table}
         if X_valid is not None:
@@ -234,6 +241,15 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         if start is not None:
             for name, rows in tables.items():
                 check_satisfied(start, rows, names, name, **CONTINUED)
+        incomplete = None
+        if has_unknown(table, valid):
+            can_drop = start is None and self.constraint is None and isinstance(search.vtree, str)
+            incomplete = Incomplete.of(train, weight, valid, valid_weight, names, can_drop)
+            with use_threads(self.n_jobs):
+                train_bits, valid_bits = incomplete.completed(start, rng)
+        else:
+            train_bits = _pack_rows_that_count(train, weight)
+            valid_bits = None if valid is None else _pack_rows_that_count(valid, valid_weight)
         if self.constraint is not None and not is_restricted:
             start = start or first_circuit(train_bits, search, rng)
             allowed = constraint_circuit(self.constraint, start.vtree, names)
@@ -241,17 +257,12 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
                 check_satisfied(allowed, rows, names, name)
             start = restrict(start, allowed)
         if is_new:
-            check_rows(self, X, reset=True)
+            _check_features(self, X, table, reset=True)
         if X_valid is not None and (encoder is None or is_new):
-            check_rows(self, X_valid, reset=False, name="X_valid")
+            _check_features(self, X_valid, valid, reset=False)
         keep_encoder(self, encoder)
         self.data_ = _describe(table)
-        return LearningRows(
-            train_bits,
-            None if valid is None else _pack_rows_that_count(valid, valid_weight),
-            rng,
-            start,
-        )
+        return LearningRows(train_bits, valid_bits, rng, start, incomplete)
 
     def _hold_out(
         self, X: ByteArray, weight: FloatArray | None, random_state: np.random.RandomState
@@ -278,11 +289,13 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         return None if names is None else tuple(names)
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Log-likelihood of every row."""
+        """Log-likelihood of every row; where values are unknown (NaN), of those that are known."""
         model = self._fitted()
         if model.table_code is not None:
-            return log_likelihood(model, X)
-        return log_likelihood(model, check_rows(self, X, reset=False))
+            return log_marginal(model, X)
+        table, _ = check_partial(X)
+        _check_features(self, X, table, reset=False)
+        return (log_likelihood if table.dtype == np.uint8 else log_marginal)(model, table)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows, in nats."""
@@ -291,6 +304,7 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         return tags
 
 
@@ -311,5 +325,8 @@ def _pack_rows_that_count(X: ByteArray, weight: FloatArray | None) -> BitMatrix:
 
 def _describe(X: ByteArray) -> dict[str, Any]:
     """Shape and hash of the training table, for provenance."""
-    digest = hashlib.sha256(np.packbits(X, axis=1).tobytes()).hexdigest()
-    return {"rows": X.shape[0], "columns": X.shape[1], "sha256": digest}
+    n_unknown = int(np.count_nonzero(X == UNKNOWN))
+    packed = X if n_unknown else np.packbits(X, axis=1)
+    digest = hashlib.sha256(packed.tobytes()).hexdigest()
+    facts = {"rows": X.shape[0], "columns": X.shape[1], "sha256": digest}
+    return facts | {"unknown": n_unknown} if n_unknown else facts

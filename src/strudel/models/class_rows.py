@@ -43,9 +43,13 @@ class ClassRows(NamedTuple):
         """Some of the rows."""
         return ClassRows(self.X[rows], self.label[rows], self.weight[rows])
 
+    def members(self) -> list[AnyArray]:
+        """Which rows each class has."""
+        return [self.label == c for c in range(self.n_classes)]
+
     def by_class(self) -> list[BitMatrix]:
         """The complete rows of every class, equal ones merged."""
-        classes = [self.take(self.label == c) for c in range(self.n_classes)]
+        classes = [self.take(own) for own in self.members()]
         return [
             merge_equal_rows(pack_columns(rows.X.astype(np.uint8), rows.weight))[0]
             for rows in classes

@@ -10,11 +10,11 @@ further one. Smoothing is read off the counts of a fit, so all strengths cost on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logsumexp
 
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
@@ -24,6 +24,7 @@ from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.class_mixtures import ClassCounts, count_classes
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import grow
+from strudel.missing.expected_flows import expected_flows
 from strudel.models.class_code import class_codewords
 from strudel.models.class_rows import ClassRows, complete_rows
 from strudel.queries.class_logs import class_logs, class_logs_of_joint
@@ -33,6 +34,7 @@ from strudel.trees.vtree import vtree_from_chow_liu
 
 MANY_CELLS = 50_000  # with more, half of the settings leave the race after every fold
 LEAST_KEPT = 3
+REFINEMENTS = 10  # steps of EM on rows with unknown values, once all is chosen
 
 
 class Setting(NamedTuple):
@@ -90,6 +92,35 @@ class ClassFit:
         mixture = self.counts.mixture(class_pseudocount, pseudocount)
         own = self.counts.component_class if self.codewords is None else None
         return ClassModel(mixture, own, self.codewords)
+
+    def refined(self, rows: ClassRows, class_pseudocount: float, pseudocount: float) -> ClassFit:
+        """EM on the rows as they are, with unknown values, instead of the completed ones."""
+        if rows.is_complete:
+            return self
+        groups = [(rows.X[own], rows.weight[own]) for own in rows.members()]
+        if self.codewords is not None:
+            table = np.hstack([rows.X, self.codewords[rows.label].astype(np.float64)])
+            groups = [(table, rows.weight)]
+        counts = self.counts
+        for _ in range(REFINEMENTS):
+            counts = _expected_counts(
+                counts, counts.mixture(class_pseudocount, pseudocount), groups
+            )
+        return replace(self, counts=counts)
+
+
+def _expected_counts(
+    counts: ClassCounts, mixture: Mixture, groups: list[tuple[FloatArray, FloatArray]]
+) -> ClassCounts:
+    """The counts that the rows of every class have on average."""
+    edge_count, total = counts.edge_count.copy(), counts.total.copy()
+    for c, (table, weight) in enumerate(groups):
+        own = counts.component_class == c
+        log_weight = mixture.log_weight[own] - logsumexp(mixture.log_weight[own])
+        part = Mixture(mixture.structure, mixture.edge_log_theta[:, own], log_weight)
+        flows = expected_flows(part, table, sample_weight=weight)
+        edge_count[:, own], total[own] = flows.edge_count, flows.component_weight
+    return replace(counts, edge_count=edge_count, total=total)
 
 
 class Structures:

@@ -179,8 +179,9 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rng = np.random.default_rng([seed, 0])
             encoder = table.fitted(chosen.setting.encoder, labels)
             rows = ClassRows(table.rows(encoder), numbers, weight)
+            strengths = chosen.class_pseudocount, chosen.pseudocount
             fit = Structures(complete_rows(rows, rng)).fit(chosen.setting, rng)
-            model = fit.model(chosen.class_pseudocount, chosen.pseudocount)
+            model = fit.refined(rows, *strengths).model(*strengths)
         keep_features(self, X, rows.X.shape[1])
         keep_encoder(self, encoder)
         self.classes_: AnyArray = classes

@@ -19,7 +19,8 @@ from strudel.data.bits import BitMatrix
 from strudel.learning.history import History
 from strudel.learning.options import SearchOptions, check_number
 from strudel.learning.structure import learn_structure
-from strudel.models.base import DensityEstimator, InterruptedWarning
+from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
+from strudel.models.incomplete_learning import learn_incomplete_circuit
 from strudel.models.presets import learn_with_sampled_rows, with_preset
 
 
@@ -213,13 +214,13 @@ class Strudel(DensityEstimator):
     def fit(
         self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
     ) -> Strudel:
-        """Learn a circuit from fully observed rows.
+        """Learn a circuit from rows of which some values may be unknown.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_vars)
-            0 and 1; numpy, lists, scipy sparse, pandas, polars; with an `encoder` any table. A row
-            that violates the constraint is an error.
+            0 and 1, or NaN where a value is unknown; numpy, lists, scipy sparse, pandas, polars;
+            with an `encoder` any table. A row that violates the constraint is an error.
         y : array-like of shape (n_rows,), optional
             What an encoder with supervised edges tells apart; else ignored.
         X_valid : array-like of shape (n_valid, n_vars), optional
@@ -251,21 +252,25 @@ class Strudel(DensityEstimator):
         )
         rows = self._learning_rows(X, X_valid, sample_weight, search, last, is_restricted, y)
         tell = on_split or (_Reporter() if self.verbose else None)
-        with use_threads(self.n_jobs):
+
+        def learn(rows: LearningRows, search: SearchOptions) -> tuple[Circuit, History]:
             if sampled_rows is not None and rows.start is None:
-                circuit, history = learn_with_sampled_rows(
-                    rows, search, sampled_rows, tell, self.n_jobs
-                )
+                return learn_with_sampled_rows(rows, search, sampled_rows, tell, self.n_jobs)
+            return learn_structure(
+                rows.train,
+                rows.valid,
+                search=search,
+                rng=rows.rng,
+                on_split=tell,
+                start=rows.start,
+                divergence=kl_divergence,
+            )
+
+        with use_threads(self.n_jobs):
+            if rows.incomplete is not None:
+                circuit, history = learn_incomplete_circuit(rows, search, learn)
             else:
-                circuit, history = learn_structure(
-                    rows.train,
-                    rows.valid,
-                    search=search,
-                    rng=rows.rng,
-                    on_split=tell,
-                    start=rows.start,
-                    divergence=kl_divergence,
-                )
+                circuit, history = learn(rows, search)
         if last is not None and rows.valid is not None and search.smoothing == "hierarchical":
             circuit = _better(last, circuit, rows.valid)
         self.circuit_: Circuit = circuit.with_names(self._feature_names())

@@ -15,7 +15,6 @@ from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.table_code import TableCode
-from strudel.models.class_rows import ClassRows, complete_rows
 from strudel.models.encoding import keep_encoder
 from strudel.models.filled_table import fill_columns, fill_variables
 from strudel.models.input_table import as_table, keep_features, rows_like
@@ -129,10 +128,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         estimator = self.estimator
         if estimator is None:
             estimator = StrudelMixture(20, random_state=seed, n_jobs=self.n_jobs)
-        everything = ClassRows(rows, np.zeros(len(rows), dtype=np.int32), np.ones(len(rows)))
-        complete = complete_rows(everything, np.random.default_rng(seed)).X.astype(np.uint8)
-        fitted = clone(estimator).fit(complete, sample_weight=sample_weight)
-        return model_of(fitted)
+        return model_of(clone(estimator).fit(rows, sample_weight=sample_weight))
 
     def transform(self, X: Any) -> Any:
         """The table with all unknown values filled; known ones stay as they are.

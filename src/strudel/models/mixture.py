@@ -35,6 +35,7 @@ from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.own_structures import learn_own_structures
 from strudel.learning.structure import grow
 from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
+from strudel.models.incomplete_learning import learn_incomplete_mixture
 from strudel.models.input_table import rows_like
 from strudel.models.learned_mixture import (
     Clock,
@@ -196,13 +197,13 @@ class StrudelMixture(DensityEstimator):
     def fit(
         self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
     ) -> StrudelMixture:
-        """Learn a mixture from fully observed rows.
+        """Learn a mixture from rows of which some values may be unknown.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_vars)
-            0 and 1; numpy, lists, scipy sparse, pandas, polars; with an `encoder` any table. A row
-            that violates the constraint is an error.
+            0 and 1, or NaN where a value is unknown; numpy, lists, scipy sparse, pandas, polars;
+            with an `encoder` any table. A row that violates the constraint is an error.
         y : array-like of shape (n_rows,), optional
             What an encoder with supervised edges tells apart; else ignored.
         X_valid : array-like of shape (n_valid, n_vars), optional
@@ -241,7 +242,13 @@ class StrudelMixture(DensityEstimator):
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
             learn = self._learn_own if self.structure == "per_component" else self._learn
-            learned = learn(rows, search, options, Clock(started, self.max_seconds), trials, tell)
+            clock = Clock(started, self.max_seconds)
+            if rows.incomplete is not None:
+                learned = learn_incomplete_mixture(
+                    rows, options, lambda rows: learn(rows, search, options, clock, trials, tell)
+                )
+            else:
+                learned = learn(rows, search, options, clock, trials, tell)
         self.mixture_: Mixture = learned.mixture.with_names(self._feature_names())
         self.history_: MixtureHistory = learned.history
         self.chosen_: dict[str, Any] = learned.chosen

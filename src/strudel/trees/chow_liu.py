@@ -18,7 +18,8 @@ from strudel._numba import kernel
 from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix
 from strudel.data.counts import pair_counts
-from strudel.data.validation import as_bits
+from strudel.data.validation import as_bits, check_evidence, check_sample_weight
+from strudel.trees.available_cases import available_cases
 from strudel.trees.mutual_information import pairwise_mutual_information
 
 
@@ -63,7 +64,8 @@ def learn_chow_liu_tree(
     Parameters
     ----------
     X : BitMatrix or array-like of shape (n_rows, n_vars)
-        Fully observed 0/1 rows.
+        0, 1, or NaN where the value is unknown. Every pair of columns is counted on the rows that
+        know both of them.
     sample_weight : array-like of shape (n_rows,), optional
         How often each row counts.
     alpha : float
@@ -83,12 +85,26 @@ def learn_chow_liu_tree(
     >>> tree.var_parent
     array([-1,  0,  0], dtype=int32)
     """
+    partly_known = _rows_with_unknown_values(X)
+    if partly_known is not None:
+        weight = (
+            None if sample_weight is None else check_sample_weight(sample_weight, len(partly_known))
+        )
+        cases = available_cases(partly_known, weight)
+        parent = spanning_tree(cases.mutual_information(alpha), root)
+        return ChowLiuTree(parent, cases.conditional_tables(parent, alpha))
     bits = as_bits(X, sample_weight)
     counts = pair_counts(bits)
     total = bits.total_weight
-    information = pairwise_mutual_information(counts, total, alpha)
-    parent = spanning_tree(information, root)
+    parent = spanning_tree(pairwise_mutual_information(counts, total, alpha), root)
     return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))
+
+
+def _rows_with_unknown_values(X: Any) -> FloatArray | None:
+    """The rows as 0, 1 and NaN if there is a NaN."""
+    if isinstance(X, BitMatrix) or not np.any(np.isnan(evidence := check_evidence(X))):
+        return None
+    return evidence
 
 
 def spanning_tree(
