@@ -121,9 +121,11 @@ def count_classes(
     rng = np.random.default_rng(rng)
     counts, totals, component_class = [], [], []
     for c, rows in enumerate(classes):
+        size = max(1, min(n_components, rows.n_rows // ROWS_PER_COMPONENT))
         options = MixtureOptions(
-            n_components=max(1, min(n_components, rows.n_rows // ROWS_PER_COMPONENT)),
+            n_components=size,
             n_runs=n_runs,
+            start="k-means" if size > 1 else "random",  # which is the same, and quick
             smoothing="single",
             pseudocount=2.0,
             max_iterations=MOST_STEPS,

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +33,7 @@ def responsibilities(
     if start == "random":
         seed = int(rng.integers(2**63))
         return lambda rows: _random_shares(rows, n_components, seed)
-    from sklearn.cluster import MiniBatchKMeans  # late: the rest of learning needs neither
-    from threadpoolctl import threadpool_limits
+    from sklearn.cluster import MiniBatchKMeans  # late: the rest of learning does not need it
 
     table = bits.unpack()
     chosen = np.arange(bits.n_rows)
@@ -47,7 +48,7 @@ def responsibilities(
         random_state=int(rng.integers(2**31)),
     )
     # One thread: the work is small, and pools of several libraries would wait for one another.
-    with threadpool_limits(1), warnings.catch_warnings():
+    with _thread_pools().limit(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fewer distinct rows than clusters: some stay empty
         clusters.fit(sample, sample_weight=bits.weights[chosen])
         label = np.concatenate(
@@ -57,6 +58,14 @@ def responsibilities(
             ]
         )
     return lambda rows: (label[rows, np.newaxis] == np.arange(n_components)).astype(np.float64)
+
+
+@cache
+def _thread_pools() -> Any:
+    """The thread pools of other libraries: to find them takes 20 ms, and mixtures start often."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _random_shares(rows: slice, n_components: int, seed: int) -> FloatArray:

@@ -195,7 +195,9 @@ class ClassSearch:
         `encoded(e, train)` gives all rows as encoder e codes them, when it is fitted on the rows
         `train`.
         """
-        sums = {setting: np.zeros((len(self.strengths), 4)) for setting in self.settings}
+        sums = {
+            setting: np.zeros((len(self._strengths_of(setting)), 4)) for setting in self.settings
+        }
         alive, trials = list(self.settings), []
         n_folds = int(fold.max()) + 1
         for f in range(n_folds):
@@ -209,7 +211,7 @@ class ClassSearch:
                     made[setting.encoder] = Structures(train), rows.take(held)
                 structures, valid = made[setting.encoder]
                 fit = structures.fit(setting, np.random.default_rng([self.seed, f]))
-                for i, strengths in enumerate(self.strengths):
+                for i, strengths in enumerate(self._strengths_of(setting)):
                     sums[setting][i] += _scores(fit.model(*strengths), valid)
                 on_trial(f"fold {f + 1} of {n_folds}, {_words(self._trial(setting, sums, f + 1))}")
             trials += [self._trial(setting, sums, f + 1) for setting in alive]
@@ -220,13 +222,27 @@ class ClassSearch:
                 alive = [alive[i] for i in np.sort(best[: max(LEAST_KEPT, -(-len(alive) // 2))])]
         return latest[best[0]], trials
 
+    def _strengths_of(self, setting: Setting) -> list[tuple[float, float]]:
+        """All that make a difference: a class that is one component needs no drawing to itself.
+
+        A joint mixture is one class.
+        """
+        classes, components = (
+            list(dict.fromkeys(one)) for one in zip(*self.strengths, strict=True)
+        )
+        if setting.method == "joint":
+            classes = classes[:1]
+        elif setting.n_components == 1:
+            components = components[:1]
+        return [(a, b) for a in classes for b in components]
+
     def _trial(self, setting: Setting, sums: dict[Setting, FloatArray], n_folds: int) -> ClassTrial:
         """What a setting reached with the best smoothing so far."""
         means = sums[setting][:, :3] / sums[setting][:, 3:]
         found = [
             ClassTrial(setting, a, b, log_loss, brier, accuracy, n_folds)
             for (a, b), (log_loss, brier, accuracy) in zip(
-                self.strengths, means.tolist(), strict=True
+                self._strengths_of(setting), means.tolist(), strict=True
             )
         ]
         return min(found, key=self._loss)

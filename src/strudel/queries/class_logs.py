@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
+from strudel._types import ByteArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
-from strudel.queries.components import rows_at_a_time
+from strudel.queries.components import log_mean, rows_at_a_time
 from strudel.queries.mixture_likelihood import component_logs
 from strudel.queries.passes import encode
-from strudel.queries.probabilities import log_probabilities
 
 
 def class_logs(mixture: Mixture, component_class: IntArray, rows: FloatArray) -> FloatArray:
@@ -67,8 +66,12 @@ def class_logs_of_joint(mixture: Mixture, codewords: ByteArray, rows: FloatArray
     >>> np.exp(class_logs_of_joint(mixture, codewords, np.full((1, 3), np.nan))).round(3)
     array([[0.6, 0.4]])
     """
-    columns = []
-    for word in codewords:
-        bits: AnyArray = np.broadcast_to(word.astype(np.float64), (len(rows), len(word)))
-        columns.append(log_probabilities(mixture, np.hstack([rows, bits]), "class_logs_of_joint"))
-    return np.column_stack(columns)
+    logs = np.empty((len(rows), len(codewords)))
+    block = rows_at_a_time(mixture)
+    for start in range(0, len(rows), block):
+        part = rows[start : start + block]
+        for c, word in enumerate(codewords):
+            bits = np.broadcast_to(word.astype(np.float64), (len(part), len(word)))
+            joint = component_logs(mixture, encode(np.hstack([part, bits])))
+            logs[start : start + block, c] = log_mean(mixture, joint)
+    return logs

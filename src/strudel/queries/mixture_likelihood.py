@@ -83,13 +83,17 @@ def responsibilities(model: Model, X: Any) -> FloatArray:
 
 
 def component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
-    """Log-probabilities `(n_rows, n_components)`, by flows where every row is complete."""
-    if not np.any(codes == UNKNOWN):
+    """Log-probabilities `(n_rows, n_components)`; those of complete rows by flows, if there are."""
+    is_open = np.any(codes == UNKNOWN, axis=1)
+    log_p = np.empty((len(codes), mixture.n_components))
+    if not is_open.all():
         try:
-            return MixtureFlows(mixture).component_logs(codes)
+            log_p[~is_open] = MixtureFlows(mixture).component_logs(codes[~is_open])
         except CircuitPropertyError:  # not deterministic, or not in normal form
-            pass
-    return component_log_probabilities(mixture, codes, "responsibilities")
+            is_open[:] = True
+    if is_open.any():
+        log_p[is_open] = component_log_probabilities(mixture, codes[is_open], "responsibilities")
+    return log_p
 
 
 class MixtureFlows:
