@@ -22,7 +22,8 @@ import numpy as np
 from strudel import Strudel, StrudelMixture, load_dataset
 
 HEADER = (
-    "| dataset | model | hidden | all values | Strudel | median | loss | of the median's | seconds |\n"
+    "| dataset | model | hidden | all values | Strudel | median "
+    "| loss | of the median's | CPU seconds |\n"
     "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 )
 

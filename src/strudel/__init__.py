@@ -69,6 +69,10 @@ _MODULE_OF = {
     "fit_mixture": "learning.em",
     "compress": "learning.compress",
     "fit_circuit_mixture": "learning.own_structures",
+    # missing
+    "expected_flows": "missing.expected_flows",
+    "fit_incomplete": "missing.parameters",
+    "NothingKnownWarning": "errors",
     # queries
     "log_likelihood": "queries.likelihood",
     "log_marginal": "queries.marginal",
@@ -201,6 +205,7 @@ if TYPE_CHECKING:
     from strudel.errors import FileFormatError as FileFormatError
     from strudel.errors import MissingDependencyError as MissingDependencyError
     from strudel.errors import MovedBoundWarning as MovedBoundWarning
+    from strudel.errors import NothingKnownWarning as NothingKnownWarning
     from strudel.io.event_files import read_cnf as read_cnf
     from strudel.io.event_files import read_sdd as read_sdd
     from strudel.io.formats import read as read
@@ -230,6 +235,8 @@ if TYPE_CHECKING:
     from strudel.logic.models import uniform_circuit as uniform_circuit
     from strudel.logic.nnf import Nnf as Nnf
     from strudel.logic.sdd import Sdd as Sdd
+    from strudel.missing.expected_flows import expected_flows as expected_flows
+    from strudel.missing.parameters import fit_incomplete as fit_incomplete
     from strudel.models.classifier import StrudelClassifier as StrudelClassifier
     from strudel.models.density import Strudel as Strudel
     from strudel.models.imputer import StrudelImputer as StrudelImputer

@@ -33,7 +33,7 @@ def complete_rows(model: Model, codes: AnyArray, n: int, rng: np.random.Generato
     >>> rng = np.random.default_rng(0)
     >>> rows = complete_rows(figure_1_circuit(), np.array([[1, 0, 1, 2]], dtype=np.uint8), 500, rng)
     >>> rows[0].mean(axis=0).round(1)
-    array([1. , 0. , 1. , 0.1])
+    array([1. , 0. , 1. , 0.2])
     """
     if isinstance(model, CircuitMixture):  # every component reaches something else
         return sample_conditional(model, decode(codes), n, rng)

@@ -69,7 +69,7 @@ def expected_flows(
     >>> from strudel import figure_1_circuit
     >>> flows = expected_flows(figure_1_circuit(), [[1, 0, 1, 0], [1, 0, 1, np.nan]])
     >>> flows.edge_count[-2:, 0].round(3)  # X4 = 1 and X4 = 0
-    array([0.1, 1.9])
+    array([0.2, 1.8])
     """
     model = model_of(model)
     passes = Passes.of(model, "expected_flows")
@@ -183,7 +183,7 @@ def _expected_flows(
                     np.exp(log_weight[j] + value[n_slots - 1, j] - top) if top > -np.inf else 0.0
                 )
                 total += responsible[j]
-            log_p[s, g] = top + np.log(total)
+            log_p[s, g] = top + np.log(total) if total > 0.0 else -np.inf
             for j in range(g * size, (g + 1) * size):
                 responsible[j] *= weight[s] / total if total > 0.0 else 0.0
         if len(component_weight) == 0:

@@ -28,7 +28,8 @@ def as_codes(
     table: ByteArray | FloatArray, names: tuple[str, ...] | None
 ) -> tuple[ByteArray, tuple[str, ...] | None]:
     """A table as codes 0, 1 and UNKNOWN; a complete one as it is."""
-    return (table if table.dtype == np.uint8 else encode(table)), names  # type: ignore[arg-type]
+    codes: ByteArray = table if table.dtype == np.uint8 else encode(table)  # type: ignore[assignment,arg-type]
+    return codes, names
 
 
 def has_unknown(*tables: ByteArray | None) -> bool:
@@ -55,9 +56,9 @@ class Incomplete:
         can_drop: bool,
     ) -> Incomplete:
         """Leave out rows and, if `can_drop`, columns of which nothing is known, and say so."""
-        train, weight = _rows_that_count(train, weight, "training")
+        train, weight = _rows_that_count(train, weight, "Training")
         if valid is not None:
-            valid, valid_weight = _rows_that_count(valid, valid_weight, "validation")
+            valid, valid_weight = _rows_that_count(valid, valid_weight, "Validation")
         if len(train) == 0:
             raise ValueError(
                 "Learning needs at least one known value, but every value of the training rows is "
@@ -93,8 +94,8 @@ def _rows_that_count(
     n_left_out = int(np.count_nonzero(counts & ~knows))
     if n_left_out:
         warnings.warn(
-            f"{n_left_out} of the {name} rows hold no known value and tell nothing: they are left "
-            "out.",
+            f"{name} rows without a known value tell nothing and are left out: {n_left_out} of "
+            f"{len(table)}.",
             NothingKnownWarning,
             stacklevel=6,
         )
@@ -104,10 +105,11 @@ def _rows_that_count(
 
 def _warn_of_columns(columns: AnyArray, names: Sequence[str]) -> None:
     shown = ", ".join(repr(names[column]) for column in columns[:SHOWN])
-    others = ", ..." if len(columns) > SHOWN else ""
+    shown += ", ..." if len(columns) > SHOWN else ""
+    words = "column" if len(columns) == 1 else "columns"
     warnings.warn(
-        f"Nothing is known of {'column' if len(columns) == 1 else 'columns'} {shown}{others} in the "
-        "training rows: the model makes a fair coin of each, independent of all others.",
+        f"The training rows tell nothing of {words} {shown}: the model makes a fair coin of each, "
+        "independent of all others.",
         NothingKnownWarning,
         stacklevel=6,
     )
