@@ -152,8 +152,15 @@ class Circuit:
 
     def with_table_code(self, code: TableCode | None) -> Circuit:
         """The same circuit, which answers in the columns of a table; None for its variables."""
-        plain = None if self.feature_names is None else tuple(self.feature_names)
-        return replace(self, feature_names=plain if code is None else CodedNames(code))
+        names = None if self.feature_names is None else tuple(self.feature_names)
+        if code is not None and code.n_vars != self.n_vars:
+            raise ValueError(
+                f"The code has {code.n_vars} variables, but the circuit has {self.n_vars}."
+            )
+        made = object.__new__(Circuit)
+        made.__dict__.update(self.__dict__)  # the same arrays, and what is known of them by now
+        made.__dict__["feature_names"] = names if code is None else CodedNames(code)
+        return made
 
     @cached_property
     def is_smooth(self) -> bool:

@@ -8,14 +8,16 @@ Out: rows of 0, 1 and NaN; or None if they already are rows of the 0/1 variables
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from strudel._types import FloatArray
+from strudel.data.coded_column import Column, did_you_mean
 from strudel.data.column_conditions import literals_of
 from strudel.data.containers import read_named_rows, read_values
-from strudel.data.table_code import TableCode, did_you_mean
+from strudel.data.table_code import TableCode
 from strudel.data.table_columns import RawTable, is_missing, read_columns
 
 
@@ -38,7 +40,12 @@ class CodedNames(tuple[str, ...]):
     def __new__(  # noqa: D102
         cls, code: TableCode, names: Sequence[str] | None = None
     ) -> CodedNames:
-        made = super().__new__(cls, code.variable_names if names is None else names)
+        names = code.variable_names if names is None else names
+        if len(names) != code.n_vars:
+            raise ValueError(
+                f"A code of {code.n_vars} variables needs as many names, but has {len(names)}."
+            )
+        made = super().__new__(cls, names)
         made.code = code
         return made
 
@@ -49,6 +56,22 @@ class CodedNames(tuple[str, ...]):
 def code_of(names: Sequence[str] | None) -> TableCode | None:
     """The code that names know, if they do."""
     return names.code if isinstance(names, CodedNames) else None
+
+
+def select_names(names: Sequence[str] | None, kept: Sequence[int]) -> tuple[str, ...] | None:
+    """The names of some variables; with the code of their columns if these are all there."""
+    if names is None:
+        return None
+    some = tuple(names[var] for var in kept)
+    code = code_of(names)
+    columns: list[Column] = []
+    while code is not None and (done := columns[-1].stop if columns else 0) < len(kept):
+        column = next((own for own in code.columns if own.start == kept[done]), None)
+        width = 0 if column is None else column.stop - column.start
+        if column is None or list(kept[done : done + width]) != list(column.variables):
+            return some
+        columns.append(replace(column, start=done, stop=done + width))
+    return some if code is None else CodedNames(replace(code, columns=tuple(columns)), some)
 
 
 def coded_evidence(X: Any, code: TableCode, name: str) -> FloatArray | None:
@@ -71,14 +94,16 @@ def coded_evidence(X: Any, code: TableCode, name: str) -> FloatArray | None:
     return code.encode_columns(code.match(table, name), name)
 
 
-def coded_table(X: Any, code: TableCode, name: str) -> FloatArray | None:
-    """Fully observed rows, from all columns."""
+def coded_table(
+    X: Any, code: TableCode, name: str, may_be_missing: bool = False
+) -> FloatArray | None:
+    """Rows from all columns; fully observed, unless values may be missing."""
     table = _read_table(X, code, name)
     if table is None:
         return None
     rows = code.encode_columns(code.match(table, name), name)
     unknown = np.isnan(rows)
-    if unknown.any():
+    if unknown.any() and not may_be_missing:
         row = int(np.argmax(unknown.any(axis=1)))
         var = int(np.argmax(unknown[row]))
         column = next(column for column in code.columns if var < column.stop)
@@ -89,7 +114,7 @@ def coded_table(X: Any, code: TableCode, name: str) -> FloatArray | None:
     return rows
 
 
-def known_values(X: Any, code: TableCode, n_rows: int) -> dict[str, list[Any]]:
+def known_values(X: Any, code: TableCode) -> dict[str, list[Any]]:
     """Per column the values that evidence gives as they are, None where it does not."""
     dicts = read_named_rows(X) if X is not None else []
     if dicts is not None:
@@ -121,8 +146,14 @@ def _read_table(X: Any, code: TableCode, name: str) -> RawTable | None:
         values, _ = read_values(X, name)
         if values.ndim == 1 and values.size:
             values = values.reshape(1, -1)
-        if values.ndim != 2 or values.shape[1] != len(code.columns):
+        if values.ndim != 2 or values.shape[1] == code.n_vars != len(code.columns):
             return None
+        if values.shape[1] != len(code.columns):  # in scikit-learn's words
+            raise ValueError(
+                f"{name} has {values.shape[1]} features, but Strudel is expecting "
+                f"{len(code.columns)} features as input, the columns of the table that the model "
+                f"was learned from; or the {code.n_vars} variables that they became."
+            )
         return read_columns(values, name)
     if not hasattr(X, "columns") and not hasattr(X, "column_names"):
         return None

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
 
 from strudel._types import AnyArray
+from strudel.data.coded_column import Column, did_you_mean
 from strudel.data.containers import quote
-from strudel.data.table_code import Column, did_you_mean
 from strudel.data.table_columns import is_missing
 from strudel.data.table_edges import as_stamp, date_text, number_text
 from strudel.errors import MovedBoundWarning
@@ -55,9 +55,14 @@ def compare(column: Column, operator: str, value: Any) -> AnyArray:
             operator, places >= place
         )
     # x <= v is the opposite of x > v, and x < v that of x >= v.
-    cut = _cut(column, _number(column, value), operator in (">", "<="), operator)
-    is_above = np.arange(column.n_values) >= cut
-    return ~is_above if operator in ("<", "<=") else is_above
+    bound, is_strict = _number(column, value), operator in (">", "<=")
+    cut, is_exact = _cut(column, bound, is_strict)
+    first, last = (0, cut) if operator in ("<", "<=") else (cut, column.n_values)
+    if not is_exact:
+        is_next = is_strict and column.dtype == "integer" and bound.is_integer()
+        said = f"{column.name} {operator} {_text(column)(bound)}"
+        _warn_moved(column, said, first, last, [bound + 1 if is_next else bound])
+    return _cells(column, first, last)
 
 
 def matches(column: Column, value: Any) -> AnyArray:
@@ -125,48 +130,61 @@ def _between(column: Column, bounds: tuple[Any, ...]) -> AnyArray:
             f"An interval of column {column.name!r} is (low, high) with low < high, "
             f"but got {bounds!r}."
         )
-    n_cells = column.n_values
-    first = 0 if ends[0] is None else _cut(column, ends[0], False, ">=")
-    last = n_cells if ends[1] is None else _cut(column, ends[1], False, "<")
-    if first == last and ends[0] is not None and ends[0] <= column.ranges[-1][1]:
-        # Both ends moved to one edge: the cell that the interval lies in is nearest.
-        inside = np.searchsorted(np.array(column.edges), ends[0], side="right")
-        low_seen, high_seen = column.ranges[inside]
-        if ends[0] <= high_seen and (ends[1] is None or ends[1] > low_seen):
-            first, last = int(inside), int(inside) + 1
-    places = np.arange(n_cells)
+    first, low_is_exact = (0, True) if ends[0] is None else _cut(column, ends[0])
+    last, high_is_exact = (column.n_values, True) if ends[1] is None else _cut(column, ends[1])
+    if first == last and not (low_is_exact and high_is_exact):  # all within one cell: take it
+        bound = next(end for end in ends if end is not None)
+        first = int(np.searchsorted(np.array(column.edges), bound, side="right"))
+        last = first + 1
+    if not (low_is_exact and high_is_exact):
+        low_text, high_text = (None if e is None else _text(column)(e) for e in ends)
+        said = " and ".join(
+            f"{column.name} {sign} {text}"
+            for sign, text in ((">=", low_text), ("<", high_text))
+            if text is not None
+        )
+        _warn_moved(column, said, first, last, [end for end in ends if end is not None])
+    return _cells(column, first, last)
+
+
+def _cells(column: Column, first: int, last: int) -> AnyArray:
+    """The cells from one to before another."""
+    places = np.arange(column.n_values)
     return (places >= first) & (places < last)
 
 
-def _cut(column: Column, bound: float, is_strict: bool, said: str) -> int:
-    """The number of cells below a bound; those from there on are x >= bound (x > if strict)."""
+def _cut(column: Column, bound: float, is_strict: bool = False) -> tuple[int, bool]:
+    """The number of cells below a bound, and whether no cell has values on both sides of it.
+
+    Cells from there on are x >= bound; if strict, x > bound.
+    """
     for cell, (low, high) in enumerate(column.ranges):
         is_below = high <= bound if is_strict else high < bound
         if is_below:
             continue
         is_above = low > bound if is_strict else low >= bound
         if is_above:
-            return cell
-        cut = cell if bound - low <= high - bound else cell + 1
-        _warn_moved(column, bound, cut, said, is_strict)
-        return cut
-    return column.n_values
+            return cell, True
+        return (cell if bound - low <= high - bound else cell + 1), False
+    return column.n_values, True
 
 
-def _warn_moved(column: Column, bound: float, cut: int, said: str, is_strict: bool) -> None:
-    text = date_text if column.kind == "date" else number_text
-    is_below = said.startswith("<")
-    if 0 < cut < column.n_values:
-        used = f"{column.name} {'<' if is_below else '>='} {text(column.edges[cut - 1])}"
-    else:
-        used = "any value" if (cut == 0) != is_below else "no value"
-    is_next = is_strict and column.dtype == "integer" and float(bound).is_integer()
-    wanted = text(bound + 1 if is_next else bound)
-    wanted = repr(wanted) if column.kind == "date" else wanted
+def _text(column: Column) -> Callable[[float], str]:
+    return date_text if column.kind == "date" else number_text
+
+
+def _warn_moved(column: Column, said: str, first: int, last: int, wanted: list[float]) -> None:
+    """Say which interval was used instead of the one that was said."""
+    text = _text(column)
+    used = "no value" if first == last else column.name
+    used = f"{text(column.edges[first - 1])} <= {used}" if 0 < first < last else used
+    used = f"{used} < {text(column.edges[last - 1])}" if first < last < column.n_values else used
+    used = "any value" if (first, last) == (0, column.n_values) else used
+    edges = ", ".join(repr(text(e)) if column.kind == "date" else text(e) for e in wanted)
     warnings.warn(
-        f"{column.name} {said} {text(bound)} was taken as {used}: the model tells values of "
-        f"{column.name!r} apart only at {', '.join(map(text, column.edges)) or 'no edge'}. For an "
-        f"exact answer, learn with TableEncoder(edges={{{column.name!r}: [{wanted}, ...]}}).",
+        f"{said} was taken as {used}: the model tells values of {column.name!r} apart only at "
+        f"{', '.join(map(text, column.edges)) or 'no edge'}. For an exact answer, learn with "
+        f"TableEncoder(edges={{{column.name!r}: [{edges}, ...]}}).",
         MovedBoundWarning,
         stacklevel=_stack_level(),
     )
@@ -188,7 +206,7 @@ def _cell_of(column: Column, value: Any, warn: bool) -> AnyArray:
     cell = int(np.searchsorted(np.array(column.edges), number, side="right"))
     low, high = column.ranges[cell]
     if warn and not low == high == number:
-        text = date_text if column.kind == "date" else number_text
+        text = _text(column)
         warnings.warn(
             f"{column.name} == {text(number)} was taken as its cell, {column.labels[cell]}: the "
             f"model tells values of {column.name!r} apart only at "
@@ -215,18 +233,19 @@ def _number(column: Column, value: Any) -> float:
 
 def _equals(column: Column, value: Any) -> AnyArray:
     """Which of a column's values this is: the value itself, or what it is called."""
-    for place, own in enumerate(column.values):
-        if type(own) is type(value) and own == value:
-            return np.arange(column.n_values) == place
+    names = list(column.labels)
+    text = str(value)
+    if column.kind == "boolean":
+        names, text = ["0", "1"], {"false": "0", "true": "1"}.get(text.casefold(), text)
     is_plain = isinstance(value, str | int | float | np.generic)
-    texts = [label.casefold() for label in column.labels] if column.kind == "boolean" else None
-    for place, own in enumerate(column.values):
-        is_same = is_plain and (own == value or column.labels[place] == str(value))
-        is_same |= texts is not None and texts[place] == str(value).casefold()
-        if column.kind == "boolean" and isinstance(value, str):
-            is_same |= value.casefold() in (("false", "0"), ("true", "1"))[place]
-        if is_same:
-            return np.arange(column.n_values) == place
+    ways = (
+        [type(own) is type(value) and own == value for own in column.values],
+        [is_plain and own == value for own in column.values],
+        [is_plain and name == text for name in names],
+    )
+    for found in ways:
+        if any(found):
+            return np.array(found)
     raise ValueError(
         f"Column {column.name!r} has no value {value!r}. {did_you_mean(value, column.labels)}"
     )
@@ -242,7 +261,7 @@ def _said(value: Any) -> str:
 def _seen(column: Column) -> str:
     if column.kind not in ("number", "date"):
         return f"there are {quote(column.labels)}"
-    text = date_text if column.kind == "date" else number_text
+    text = _text(column)
     return f"they go from {text(column.ranges[0][0])} to {text(column.ranges[-1][1])}"
 
 

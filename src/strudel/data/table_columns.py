@@ -39,7 +39,7 @@ class RawColumn:
     def is_missing(self) -> AnyArray:
         """Whether each cell is missing."""
         if self.values.dtype == object:
-            return np.fromiter((value is None for value in self.values), bool, len(self.values))
+            return np.equal(self.values, np.array(None)).astype(bool)
         return np.isnan(self.values)
 
     def objects(self) -> list[Any]:
@@ -152,12 +152,11 @@ def _column_of_series(series: Any, name: str) -> RawColumn:
         elif dtype == nw.Enum:
             categories = tuple(dtype.categories)
         kind = "enum" if dtype == nw.Enum else "categorical"
-        return RawColumn(name, kind, _objects(series.to_list(), name), categories)
-    if dtype in (nw.String, nw.Object, nw.Unknown):
-        cells = _objects(series.to_list(), name)
-        if dtype == nw.String:
-            return RawColumn(name, "text", cells)
-        return _column_of_objects(cells, name)
+        return RawColumn(name, kind, _known_objects(series), categories)
+    if dtype == nw.String:
+        return RawColumn(name, "text", _known_objects(series))
+    if dtype in (nw.Object, nw.Unknown):
+        return _column_of_objects(_objects(series.to_list(), name), name)
     raise ValueError(
         f"Column {name!r} is of type {dtype}. Turn it into numbers, text or dates, or drop it."
     )
@@ -168,6 +167,14 @@ def _floats(series: Any) -> FloatArray:
     import narwhals as nw
 
     return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+
+def _known_objects(series: Any) -> AnyArray:
+    """Objects with None where one is missing, of a column that holds single values only."""
+    cells = np.empty(len(series), dtype=object)
+    cells[:] = series.to_list()
+    cells[series.is_null().to_numpy().astype(bool)] = None
+    return cells
 
 
 def _column_of_array(values: AnyArray, name: str) -> RawColumn:

@@ -77,7 +77,7 @@ def supervised_edges(known: FloatArray, y: Any, n_bins: int, shortest: Rounding)
 
 
 def shortest_number(a: float, b: float) -> float:
-    """The shortest decimal number x with a < x <= b.
+    """The decimal number x with a < x <= b that has the fewest decimals.
 
     Examples
     --------
@@ -86,7 +86,8 @@ def shortest_number(a: float, b: float) -> float:
     """
     if a < 0.0 <= b:
         return 0.0
-    for digits in range(-math.ceil(math.log10(max(abs(a), abs(b)))), 18):
+    first = -math.ceil(math.log10(max(abs(a), abs(b))))
+    for digits in range(first, first + 18 if abs(first) < 250 else first):
         scale = 10.0 ** abs(digits)
         scaled = b * scale if digits >= 0 else b / scale
         floor = math.floor(scaled)

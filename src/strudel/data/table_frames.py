@@ -47,7 +47,8 @@ def as_date(stamp: float | None, column: RawColumn | Any) -> Any:
 
 def _cells(values: Sequence[Any], column: Any) -> list[Any]:
     if column.kind == "date":
-        return [as_date(value, column) for value in values]
+        date_of = {value: as_date(value, column) for value in set(values)}
+        return [date_of[value] for value in values]
     return list(values)
 
 
@@ -73,7 +74,8 @@ def _pandas(columns: Mapping[str, tuple[Sequence[Any], Any]]) -> Any:
         has_gaps = any(value is None for value in cells)
         if column.dtype in ("categorical", "enum"):
             is_ordered = column.dtype == "enum"
-            return pd.Categorical(cells, categories=list(column.values), ordered=is_ordered)
+            known = [value for value in column.values if value is not None]
+            return pd.Categorical(cells, categories=known, ordered=is_ordered)
         if column.dtype == "datetime":
             zone = column.zone
             return pd.Series(cells, dtype=f"datetime64[us, {zone}]" if zone else "datetime64[us]")

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from strudel._types import ByteArray, FloatArray
+from strudel.data.coded_column import KINDS, Column, has_one_value_per_cell
 from strudel.data.containers import quote
-from strudel.data.table_code import KINDS, Column
 from strudel.data.table_columns import NUMERIC, RawColumn, is_missing
 from strudel.data.table_edges import (
     as_stamp,
@@ -128,9 +128,8 @@ def _learn_values(
     if kind == "category" and len(values) > options.max_categories:
         raise ValueError(
             f"Column {raw.name!r} has {len(values)} categories (such as {quote(values, 3)}), more "
-            f"than max_categories={options.max_categories}. Drop it if it is an identifier or free "
-            "text, unite rare categories, or raise max_categories; numbers as text become numbers "
-            "with astype(float)."
+            f"than max_categories={options.max_categories}. {_looks_like(values)}Drop it if it is "
+            "an identifier or free text, unite rare categories, or raise max_categories."
         )
     labels = tuple(map(str, values))
     if len(set(labels)) < len(labels):
@@ -155,6 +154,21 @@ def _learn_values(
         counts=tuple(counts[value] for value in values),
         dtype=raw.dtype if raw.dtype not in ("date", "datetime") else "object",
     )
+
+
+def _looks_like(values: list[Any]) -> str:
+    """A sentence on text that was probably meant to be something else."""
+    for kind, read, how in (
+        ("numbers", float, "astype(float)"),
+        ("dates", as_stamp, "to_datetime"),
+    ):
+        try:
+            for value in values:
+                read(value)
+        except (ValueError, TypeError):
+            continue
+        return f"Its values look like {kind}: make them {kind} first, as with {how} in pandas. "
+    return ""
 
 
 def _check_types(raw: RawColumn, cells: list[Any]) -> None:
@@ -215,8 +229,7 @@ def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y:
         (float(inside.min()), float(inside.max())) if len(inside) else (float(value),) * 2
         for value, inside in ((values[cell], finite[places == cell]) for cell in range(len(values)))
     )
-    is_single = len(edges) + 1 == len(np.unique(finite)) and len(set(places)) == len(edges) + 1
-    if is_single:  # one value in each cell
+    if has_one_value_per_cell(values, edges, ranges):
         labels = tuple(text(value) for value in values)
     else:
         ends = [text(edge) for edge in edges]

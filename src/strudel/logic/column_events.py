@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray
+from strudel.data.coded_column import Column
 from strudel.data.column_conditions import compare, is_in, matches
 from strudel.data.containers import quote
-from strudel.data.table_code import Column
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
 
 

@@ -6,8 +6,9 @@ Out: an `Event`, or `EventSyntaxError` with the place.
     statement   a statement joined by operators, from the tightest:
                 ~ !  not; >> (as in Python); & && and; ^ xor; | || or; == != ; -> => ; <-> <=>
     atom        a name; a name = 0 or = 1; true; false; ( statement ); a call; a comparison
-    comparison  a column of a table with = == != < <= > >= and a value, or in [a, b]; a value is a
-                word, a number, a date such as 2020-01-31, or anything in quotes
+    comparison  a column of a table with = == != < <= > >= and a value, or in [a, b]; also
+                30 <= age < 40. A value is a word, a number, a date such as 2020-01-31, or anything
+                in quotes
     call        at_least(2, a, b, c), at_most(...), exactly(...), also at_least(2, [a, b, c]);
                 less_than([a, b], [c, d]), less_than([a, b], 3)
     name        letters, digits, _ and . after a letter or _; anything else in '...', "..." or `...`
@@ -26,7 +27,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
-from strudel.data.table_code import TableCode, did_you_mean
+from strudel.data.coded_column import did_you_mean
+from strudel.data.table_code import TableCode
 from strudel.errors import EventSyntaxError
 from strudel.logic.column_events import ColumnTerm
 from strudel.logic.events import (
@@ -81,6 +83,7 @@ COUNTS: dict[str, Callable[[int, Any], Event]] = {
 }
 CALLS = (*COUNTS, "less_than")
 CLOSE = {"(": ")", "[": "]"}
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}  # the same from the other side
 COMPARISONS = ("=", "==", "!=", "<", "<=", ">", ">=")
 MAX_DIGITS = 18
 
@@ -182,8 +185,9 @@ class _Reader:
                 if not group.call or group.operators or group.operands:
                     self._fail(f"a list stands only inside {', '.join(CALLS)}", token.at)
                 self.groups.append(_Group("[", at=self._advance().at))
-            elif token.kind == "number":
-                self._number()
+            elif token.kind in ("number", "date"):
+                if not self._starts_with_value():
+                    self._number()
                 return
             elif token.kind == "name" and token.text in CONSTANTS:
                 group.operands.append((CONSTANTS[self._advance().text], ""))
@@ -264,18 +268,41 @@ class _Reader:
         is_variable = self.names is not None and name in self.names
         return not is_variable or token.text not in ("==", "!=")
 
+    def _starts_with_value(self) -> bool:
+        """Take a comparison such as 30 <= age < 40, if that is what starts here."""
+        found = TOKEN.match(self.text, self.token.at)
+        assert found is not None
+        if self.code is None or self._next(found.end()).text not in TURNED:
+            return False
+        value, sign, name = self._value(), self._advance(), self._advance()
+        column = _unquoted(name.text) if name.kind == "quoted" else name.text
+        if column not in self.code.names:
+            self._fail("a column should be here", name.at)
+        if sign.text == "<=" and self.token.text == "<":
+            self._advance()
+            event = self._compare(column, sign._replace(text="between"), (value, self._value()))
+        else:
+            event = self._compare(column, sign._replace(text=TURNED[sign.text]), value)
+            if self.token.kind == "symbol" and self.token.text in TURNED:
+                event = event & self._comparison(column)
+        self.groups[-1].operands.append((event, ""))
+        return True
+
     def _comparison(self, name: str) -> Event:
         """A column, an operator and a value."""
+        sign = self._advance()
+        return self._compare(name, sign, self._list() if sign.text == "in" else self._value())
+
+    def _compare(self, name: str, sign: _Token, value: Any) -> Event:
         assert self.code is not None
         assert self.names is not None
         term = ColumnTerm(self.code.column(name), list(self.names))
-        sign = self._advance()
         try:
             if sign.text == "in":
-                return term.isin(self._list())
-            return term.compare("==" if sign.text == "=" else sign.text, self._value())
-        except EventSyntaxError:
-            raise
+                return term.isin(value)
+            if sign.text == "between":
+                return term.between(*value)
+            return term.compare("==" if sign.text == "=" else sign.text, value)
         except ValueError as error:
             self._fail(str(error).rstrip(".?"), sign.at)
 

@@ -15,8 +15,14 @@ from strudel._types import ByteArray, FloatArray
 from strudel.algebra.probability import probability
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
-from strudel.data.coded_rows import CodedNames
-from strudel.data.validation import check_binary, check_partial, check_sample_weight
+from strudel.data.coded_rows import CodedNames, coded_table
+from strudel.data.table_code import TableCode
+from strudel.data.validation import (
+    check_binary,
+    check_evidence,
+    check_partial,
+    check_sample_weight,
+)
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
@@ -35,13 +41,14 @@ from strudel.predictions.sufficient_explanation import (
 )
 from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
-from strudel.queries.likelihood import log_likelihood
+from strudel.queries.likelihood import log_likelihood, rows_log_likelihood
 from strudel.queries.marginal import log_conditional, log_marginal
 from strudel.queries.marginal_map import MarginalMap, marginal_map
-from strudel.queries.model import model_of
+from strudel.queries.model import Model, model_of
 from strudel.queries.moments import covariance, marginal_probabilities, pair_probabilities
 from strudel.queries.most_probable import most_probable_state
 from strudel.queries.passes import UNKNOWN
+from strudel.queries.probabilities import log_probabilities
 from strudel.queries.sampling import sample, sample_conditional
 
 
@@ -292,7 +299,7 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         """Log-likelihood of every row; where values are unknown (NaN), of those that are known."""
         model = self._fitted()
         if model.table_code is not None:
-            return log_marginal(model, X)
+            return _score_table(model, model.table_code, X)
         table, _ = check_partial(X)
         _check_features(self, X, table, reset=False)
         return (log_likelihood if table.dtype == np.uint8 else log_marginal)(model, table)
@@ -303,9 +310,23 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        has_encoder = self.encoder is not None
+        tags.input_tags.sparse = not has_encoder
+        tags.input_tags.string = tags.input_tags.categorical = has_encoder
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _score_table(model: Model, code: TableCode, X: Any) -> FloatArray:
+    """Log-likelihoods of rows in the columns of a table, missing values summed out."""
+    rows = coded_table(X, code, "X", may_be_missing=True)
+    if rows is None:  # they are the variables already
+        rows = check_evidence(
+            X, n_vars=model.n_vars, feature_names=tuple(model.feature_names or ())
+        )
+    if np.isnan(rows).any():
+        return log_probabilities(model, rows, "score_samples")
+    return rows_log_likelihood(model, rows.astype(np.uint8))
 
 
 def _check_same_features(X: Any, X_valid: Any) -> None:

@@ -58,7 +58,7 @@ def keep_encoder(estimator: Any, encoder: TableEncoder | None) -> None:
 
 def raise_with_advice(error: ValueError) -> NoReturn:
     """Say of a table that is not 0/1 how to learn from it."""
-    if "must hold only 0 and 1" not in str(error) or "NaN" in str(error):
+    if "must hold only 0 and 1" not in str(error) or "holds NaN" in str(error):
         raise error
     raise ValueError(
         f"{error} Or let the model encode text, numbers and dates: encoder=TableEncoder()."

@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, column_or_1d
 
 from strudel._types import AnyArray, FloatArray
+from strudel.data.coded_column import Column, did_you_mean
 from strudel.data.containers import quote
-from strudel.data.table_code import Column, TableCode, did_you_mean
+from strudel.data.table_code import TableCode
 from strudel.data.table_columns import RawTable, read_columns
 from strudel.data.table_learning import CodeOptions, learn_column
 from strudel.errors import EmptyColumnWarning

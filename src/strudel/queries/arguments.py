@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.data.coded_column import did_you_mean
 from strudel.data.containers import quote
-from strudel.data.table_code import did_you_mean
 from strudel.data.validation import check_evidence
 from strudel.queries.model import Model
 

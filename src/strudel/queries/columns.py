@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.data.coded_column import Column
 from strudel.data.coded_rows import known_values
-from strudel.data.table_code import Column, TableCode
+from strudel.data.table_code import TableCode
 from strudel.queries.model import Model
 from strudel.queries.probabilities import log_probabilities
 
@@ -30,12 +31,10 @@ def as_table(model: Model, rows: AnyArray, given: Any = None) -> Any:
     if code is None:
         return rows
     flat = rows.reshape(-1, model.n_vars)
-    n_given = 1 if rows.ndim == 1 or given is None else len(rows)
-    known = known_values(given, code, n_given)
-    repeats = len(flat) // max(1, len(next(iter(known.values()), [None])))
-    known = {
-        name: [value for value in values for _ in range(repeats)] for name, values in known.items()
-    }
+    known = {}
+    for name, values in known_values(given, code).items():
+        n_answers = len(flat) // len(values)  # to each row that is given
+        known[name] = [value for value in values for _ in range(n_answers)]
     return code.decode(flat, known)
 
 
