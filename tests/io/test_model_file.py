@@ -884,6 +884,8 @@ def test_only_listed_classes_are_imported():
         "strudel.models.mixture",
         "strudel.models.regression",
         "strudel.models.logistic",
+        "strudel.models.classifier",
+        "strudel.models.imputer",
     }
     assert {place.history_module for place in places if place.history_module} == {
         "strudel.learning.history",

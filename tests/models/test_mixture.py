@@ -55,6 +55,9 @@ class Thresholded(StrudelMixture):
     def score_samples(self, X):
         return super().score_samples(positive(X))
 
+    def predict_proba(self, X):
+        return super().predict_proba(positive(X))
+
 
 @pytest.mark.compiled
 @parametrize_with_checks([Thresholded(**QUICK)])

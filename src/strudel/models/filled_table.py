@@ -59,7 +59,8 @@ def fill_columns(X: Any, code: TableCode, filled: FloatArray, *, uses_means: boo
         bits = filled[missing, column.start : column.stop]
         if uses_means and column.kind in ("number", "date") and None not in column.values:
             values: Sequence[Any] = _means(bits, column)
-            column = replace(column, dtype="float") if column.dtype == "integer" else column
+            if column.dtype == "integer":
+                column = replace(column, dtype="float", values=tuple(map(float, column.values)))
         elif uses_means:
             values = [column.values[place] for place in value_shares(bits, column).argmax(axis=1)]
         else:
