@@ -6,8 +6,8 @@ Out: a mixture of a few circuits on one small structure, fitted to what is known
 First the Chow-Liu tree of available cases, with parameters by EM. Its completions are enough to
 tell components apart; EM on them, and then on the rows with their unknown values, gives a mixture.
 A mixture on the tree is quick to fit and completes rows much better than the tree does: of what
-20 % unknown values cost the circuit learned from one completion of nltcs, it takes away three
-quarters.
+20 % unknown values cost the circuit learned from one completion of nltcs, it takes away nine
+tenths.
 """
 
 from __future__ import annotations

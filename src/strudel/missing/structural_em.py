@@ -13,7 +13,6 @@ the rows, it completes them for another round.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,14 +24,6 @@ from strudel.missing.refit import mean_valid
 from strudel.queries.model import Model
 
 MOST_ROUNDS = 3
-
-
-class Round(NamedTuple):
-    """What one round of completing and learning reached."""
-
-    n_completions: int  # of every row
-    valid: float  # mean log-likelihood of what is known of the validation rows
-    seconds: float  # since the start
 
 
 class Learned(NamedTuple):
@@ -48,7 +39,6 @@ class Result(NamedTuple):
 
     learned: Learned
     valid: float
-    rounds: list[Round]
     is_interrupted: bool
 
 
@@ -60,27 +50,21 @@ def learn_incomplete(
     rng: np.random.Generator,
     *,
     n_copies: int,
-    tell: Callable[[str], None] | None = None,
 ) -> Result:
     """Rounds of completing and learning while they make validation rows more likely.
 
     `learn` gets completed rows, `refit` the model that came out of it.
     """
-    started = time.perf_counter()
     completer, reached = first, mean_valid(first, rows)
     best: Result | None = None
-    rounds: list[Round] = []
     try:
-        for number in range(MOST_ROUNDS):
-            if tell is not None:
-                tell(f"round {number + 1}: completing the rows {n_copies} times")
+        for _ in range(MOST_ROUNDS):
             train, valid = rows.completed(completer, n_copies, rng)
             learned = learn(train, valid)
             learned = learned._replace(model=refit(learned.model))
             score = mean_valid(learned.model, rows)
-            rounds.append(Round(n_copies, score, time.perf_counter() - started))
             if best is None or score > best.valid:
-                best = Result(learned, score, rounds, False)
+                best = Result(learned, score, False)
             # Without validation rows (nan) nothing says that another round would help.
             if learned.is_cut or not score > reached:
                 break
