@@ -15,9 +15,10 @@ from strudel.reproduce.results import Results
 CHOW_LIU, INDEPENDENT = "eFLOW-vMI", "independent start"
 STOPPING = (
     "The paper does not say whether these searches stop early. The released program does by "
-    "default, after 100 splits without a better validation likelihood; such a search then stays at "
-    "the circuit that it keeps. The claims are judged with early stopping, and the curves without "
-    "are drawn beside."
+    "default, after 100 splits without a better validation likelihood, and the paper's ensembles, "
+    "which build on these circuits, come out the same only if they do. Such a search then stays at "
+    "the circuit that it keeps. The claims are judged with early stopping; the curves without are "
+    "drawn beside."
 )
 LABELS = {CHOW_LIU: "Chow-Liu start", INDEPENDENT: "independent start"}
 
