@@ -44,9 +44,9 @@ def heuristics(results: Results) -> Section:
             grid_picture("heuristics-datasets", found, LABELS),
         ],
         notes=[
-            "The paper's eFLOW-vRAND circuits are one or two orders of magnitude larger than those "
-            "of eFLOW-vMI. Here a split copies only sums that the new literal changes, and nodes "
-            "without rows stay shared, so the ratio is smaller; the direction is the same.",
+            "The paper calls the circuits of eFLOW-vRAND one or two orders of magnitude larger "
+            "than those of eFLOW-vMI. Ours are so on some datasets; a split here copies only what "
+            "its literal changes, and the rest stays shared.",
             *cut_runs(
                 (dataset, label, result["runs"][label])
                 for dataset, result in found.items()
