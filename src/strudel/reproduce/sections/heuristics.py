@@ -37,8 +37,8 @@ def heuristics(results: Results) -> Section:
             mean_picture("heuristics", found, LABELS),
             draw_row(
                 "heuristics-cost",
-                "Bits per dimension, learning time and size (area) after the last split, a bubble "
-                "per dataset",
+                "Bits per dimension, learning time and size after the last split, a bubble per "
+                "dataset, whose area grows as the root of the number of edges",
                 [lambda ax: _bubbles(ax, found)],
             ),
             grid_picture("heuristics-datasets", found, LABELS),
@@ -90,7 +90,7 @@ def _bubbles(ax: Any, found: dict[str, Any]) -> None:
         ax.scatter(
             [run["seconds"][-1] for run in runs],
             [run["bits"][-1] for run in runs],
-            s=[max(run["edges"][-1] / 250, 4) for run in runs],
+            s=[run["edges"][-1] ** 0.5 for run in runs],
             color=colour,
             alpha=0.45,
             edgecolors=INK,
