@@ -11,7 +11,8 @@ Out: rows by dataset, under the datasets' file names.
 - `expectations.csv`: the curves of the paper's figure 4.
 - `differences.csv`: why our numbers differ, by item or claim.
 - `by_design.csv`: what we do otherwise than the released programs.
-- `costs.csv`: seconds that our experiments took, for the estimate of the time left.
+- `costs.csv`: seconds that our experiments take on one core, measured or guessed, for the
+  estimate of the time left.
 """
 
 from __future__ import annotations

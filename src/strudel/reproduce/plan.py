@@ -4,7 +4,7 @@ In:  experiments and datasets.
 Out: `Task`s, each with an estimate of its seconds and memory.
 
 Limits are chosen so that everything, on all twenty datasets, takes less than four hours on two
-cores: see the estimates in `facts/costs.csv`, measured on one core.
+cores: see the estimates in `facts/costs.csv`, for one core.
 """
 
 from __future__ import annotations

@@ -78,9 +78,8 @@ def ensembles(results: Results) -> Section:
             "The paper's protocol: the structure is the one that the search keeps within 1,000 "
             "splits, early stopping included; EM with 2, 5, 10, 15, 20, 25 or 30 components, "
             "chosen on the validation rows; BEM averages EM on ten bootstrap samples. *Single* is "
-            "that structure by itself. The last column is `StrudelMixture` with everything on "
-            '"auto", which also chooses the splits, averages many runs and draws the components '
-            "to the single circuit.",
+            'that structure by itself. The last column is `StrudelMixture("auto")`, which also '
+            "chooses the splits, averages many runs and draws components to the single circuit.",
         ],
         tables,
         notes=explain("table:ensembles", far),

@@ -36,16 +36,16 @@ def heuristics(results: Results) -> Section:
             mean_picture("heuristics", found, LABELS),
             draw_row(
                 "heuristics-cost",
-                "Bits per dimension, learning time and size (area) after the last split, a bubble "
-                "per dataset",
+                "Bits per dimension, learning time and size after the last split, a bubble per "
+                "dataset, whose area grows as the root of the number of edges",
                 [lambda ax: _bubbles(ax, found)],
             ),
             grid_picture("heuristics-datasets", found, LABELS),
         ],
         notes=[
-            "The paper's eFLOW-vRAND circuits are one or two orders of magnitude larger than those "
-            "of eFLOW-vMI. Here a split copies only sums that the new literal changes, and nodes "
-            "without rows stay shared, so the ratio is smaller; the direction is the same.",
+            "The paper calls the circuits of eFLOW-vRAND one or two orders of magnitude larger "
+            "than those of eFLOW-vMI. Ours are so on some datasets; a split here copies only what "
+            "its literal changes, and the rest stays shared.",
             *cut_runs(
                 (dataset, label, result["runs"][label])
                 for dataset, result in found.items()
@@ -89,7 +89,7 @@ def _bubbles(ax: Any, found: dict[str, Any]) -> None:
         ax.scatter(
             [run["seconds"][-1] for run in runs],
             [run["bits"][-1] for run in runs],
-            s=[max(run["edges"][-1] / 250, 4) for run in runs],
+            s=[run["edges"][-1] ** 0.5 for run in runs],
             color=colour,
             alpha=0.45,
             edgecolors=INK,
