@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--train-hidden", type=float, default=0.0, help="of the training values")
     parser.add_argument("--rows", type=int, default=2000, help="test rows")
     parser.add_argument("--out", help="write json here, after every dataset")
+    parser.add_argument("--seed", type=int, default=0, help="of what is hidden, and of which rows")
     args = parser.parse_args()
     print(HEADER)
     results = []
@@ -48,8 +49,11 @@ def main() -> None:
 
 def compare(name: str, args: argparse.Namespace) -> dict[str, Any]:
     data = load_dataset(name)
-    rng = np.random.default_rng(0)
-    train, test = hide(data.train, args.train_hidden, rng), data.test[: args.rows]
+    rng = np.random.default_rng(args.seed)
+    train, test = hide(data.train, args.train_hidden, rng), data.test
+    if args.seed:  # other rows, too
+        test = test[rng.permutation(len(test))]
+    test = test[: args.rows]
     gaps = hide(test, args.hidden, rng)
     result: dict[str, Any] = {"dataset": name, "train_hidden": args.train_hidden}
     imputers = {
