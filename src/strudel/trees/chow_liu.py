@@ -84,10 +84,19 @@ def learn_chow_liu_tree(
     array([-1,  0,  0], dtype=int32)
     """
     bits = as_bits(X, sample_weight)
-    counts = pair_counts(bits)
-    total = bits.total_weight
+    return chow_liu_tree_from_counts(pair_counts(bits), bits.total_weight, alpha=alpha, root=root)
+
+
+def chow_liu_tree_from_counts(
+    counts: CountArray,
+    total: float,
+    *,
+    alpha: float = 1.0,
+    root: Literal["centre", "hub"] | int = "centre",
+) -> ChowLiuTree:
+    """The same from pair counts and the weight of all rows."""
     information = pairwise_mutual_information(counts, total, alpha)
-    neighbour = np.full(bits.n_vars, NONE, dtype=np.int32)
+    neighbour = np.full(len(counts), NONE, dtype=np.int32)
     _maximum_spanning_tree(information, neighbour)
     parent = _root_at(neighbour, _find_root(neighbour, root))
     return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))
