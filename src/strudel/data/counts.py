@@ -64,7 +64,9 @@ def _bit_planes(weight: FloatArray) -> tuple[WordArray, float]:
         return np.zeros((n_planes, 0), dtype=np.uint64), 1.0
     whole = np.ldexp(weight, -lowest).astype(np.uint64)
     digit = np.arange(n_planes, dtype=np.uint64)[:, None]
-    return pack_rows(((whole >> digit) & np.uint64(1)).astype(np.uint8)), float(np.ldexp(1.0, lowest))
+    return pack_rows(((whole >> digit) & np.uint64(1)).astype(np.uint8)), float(
+        np.ldexp(1.0, lowest)
+    )
 
 
 @parallel_kernel

@@ -11,11 +11,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from strudel._numba import use_threads
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.data.lazy import is_lazy
 from strudel.learning.bagging import fit_bagged_mixture
 from strudel.learning.boosting import fit_boosted_mixture
 from strudel.learning.em import fit_mixture
@@ -93,6 +95,8 @@ class StrudelMixture(DensityEstimator):
         on the seed alone.
     edge_score, variable_score, init, vtree, copy_depth, max_splits, max_edges
         Options of the structure search, as in `Strudel`.
+    structure_rows : int, optional
+        With Dask's tables, the rows on which numbers are chosen that are "auto", 50,000 by default.
     constraint : event, optional
         What every row satisfies, as in `Strudel`.
     validation_fraction : float or None, default=0.1
@@ -153,6 +157,7 @@ class StrudelMixture(DensityEstimator):
         copy_depth: int = 1,
         max_splits: int | None = None,
         max_edges: int | None = None,
+        structure_rows: int | None = None,
         constraint: Any = None,
         validation_fraction: float | None = 0.1,
         random_state: Any = None,
@@ -180,6 +185,7 @@ class StrudelMixture(DensityEstimator):
         self.copy_depth = copy_depth
         self.max_splits = max_splits
         self.max_edges = max_edges
+        self.structure_rows = structure_rows
         self.constraint = constraint
         self.validation_fraction = validation_fraction
         self.random_state = random_state
@@ -227,8 +233,10 @@ class StrudelMixture(DensityEstimator):
             if options.pseudocount == "auto":
                 options = replace(options, pseudocount=1.0)
         started = time.perf_counter()
-        rows = self._learning_rows(X, X_valid, sample_weight, search)
         tell = on_progress or (_print if self.verbose else _ignore)
+        if is_lazy(X):
+            return self._fit_spread(X, X_valid, sample_weight, search, options, tell)
+        rows = self._learning_rows(X, X_valid, sample_weight, search)
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
             learn = self._learn_own if self.structure == "per_component" else self._learn
@@ -243,6 +251,48 @@ class StrudelMixture(DensityEstimator):
                 InterruptedWarning,
                 stacklevel=3,
             )
+        return self
+
+    def _fit_spread(
+        self,
+        X: Any,
+        X_valid: Any,
+        sample_weight: Any,
+        search: SearchOptions,
+        options: MixtureOptions,
+        tell: OnProgress,
+    ) -> StrudelMixture:
+        """`fit` on a Dask array or frame; what is "auto" is chosen on a sample of its rows."""
+        from strudel.models.spread_fit import CHOSEN_ON, fit_spread_components, spread_rows
+
+        if self.method != "em" or self.structure != "shared":
+            raise ValueError("Rows in parts need method='em' and structure='shared'.")
+        learning = spread_rows(self, X, X_valid, sample_weight)
+        n_splits, n_components, n_runs = self.n_splits, self.n_components, options.n_runs
+        trials: list[Trial] = []
+        with use_threads(self.n_jobs):
+            if "auto" in (n_splits, n_components):
+                sample = learning.sample(self.structure_rows or CHOSEN_ON)
+                small = clone(self).set_params(random_state=learning.seed)
+                small._fit(sample, on_progress=tell)
+                n_splits, n_components = (small.chosen_[k] for k in ("n_splits", "n_components"))
+                n_runs, trials = small.chosen_["n_runs"], small.trials_
+            options = replace(options, n_components=int(n_components), n_runs=n_runs)
+            mixture, history, n_done = fit_spread_components(
+                learning,
+                search,
+                options,
+                int(n_splits),
+                lambda latest: tell(_last_step(latest, learning)),
+            )
+        self.mixture_ = mixture.with_names(self._feature_names())
+        self.history_, self.trials_ = history, trials
+        self.chosen_ = {
+            "n_splits": n_done,
+            "n_components": options.n_components,
+            "n_runs": n_runs,
+            "valid": float(history.valid[history.best]),
+        }
         return self
 
     def _learn(
@@ -468,7 +518,7 @@ class StrudelMixture(DensityEstimator):
         return responsibilities(self._fitted(), X)
 
 
-def _last_step(history: MixtureHistory, rows: LearningRows, step: str = "") -> str:
+def _last_step(history: MixtureHistory, rows: Any, step: str = "") -> str:
     """The last step in words."""
     valid = "" if rows.valid is None else f", valid {history.valid[-1]:.4f}"
     step = step or "iteration"

@@ -20,8 +20,17 @@ SCATTERED = 2**16  # bytes from which an argument travels once to each worker, n
 class Engine(Protocol):
     """What the learner needs of the place where rows are."""
 
-    def place(self, make: Callable[..., Any], parts: Sequence[Any], *args: Any) -> list[Any]:
-        """Make one new part of each, and keep it there."""
+    def keep(self, lazy: Sequence[Any]) -> list[Any]:
+        """Compute Dask's delayed objects, and keep each where it was computed."""
+
+    def place(
+        self,
+        make: Callable[..., Any],
+        parts: Sequence[Any],
+        *args: Any,
+        numbers: Sequence[Any] | None = None,
+    ) -> list[Any]:
+        """Make `make(part, *args)` of each, and keep it there; a number of its own comes last."""
 
     def total(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> Any:
         """The sum of `function(part, *args)` over all parts."""
@@ -33,24 +42,29 @@ class Engine(Protocol):
 class Here:
     """All parts in this process, one after the other."""
 
-    def place(self, make: Callable[..., Any], parts: Sequence[Any], *args: Any) -> list[Any]:
+    def keep(self, lazy: Sequence[Any]) -> list[Any]:
+        """Compute one after the other, so that only one table is in memory at a time."""
+        return [one.compute(scheduler="synchronous") for one in lazy]
+
+    def place(
+        self,
+        make: Callable[..., Any],
+        parts: Sequence[Any],
+        *args: Any,
+        numbers: Sequence[Any] | None = None,
+    ) -> list[Any]:
         """Make one new part of each."""
-        return [make(_computed(part), *args) for part in parts]
+        return [
+            make(part, *args, *more) for part, more in zip(parts, _own(numbers, parts), strict=True)
+        ]
 
     def total(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> Any:
         """Add up one part after the other."""
-        return reduce(_add, (function(part, *args) for part in parts))
+        return reduce(add, (function(part, *args) for part in parts))
 
     def each(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> list[Any]:
         """What the function gives for every part."""
         return [function(part, *args) for part in parts]
-
-
-def _computed(part: Any) -> Any:
-    """A lazy part of a Dask collection, computed in this thread; anything else as it is."""
-    if not hasattr(part, "__dask_graph__"):
-        return part
-    return part.compute(scheduler="synchronous")
 
 
 class OnCluster:
@@ -59,12 +73,20 @@ class OnCluster:
     def __init__(self, client: Any) -> None:
         self.client = client
 
-    def place(self, make: Callable[..., Any], parts: Sequence[Any], *args: Any) -> list[Any]:
+    def keep(self, lazy: Sequence[Any]) -> list[Any]:
+        """Compute all on the workers; the scheduler keeps the graphs, to make lost ones anew."""
+        futures: list[Any] = self.client.compute(list(lazy), sync=False)
+        return futures
+
+    def place(
+        self,
+        make: Callable[..., Any],
+        parts: Sequence[Any],
+        *args: Any,
+        numbers: Sequence[Any] | None = None,
+    ) -> list[Any]:
         """Make one new part of each on the worker that has it."""
-        lazy = [part for part in parts if hasattr(part, "__dask_graph__")]
-        if lazy:  # all graphs at once
-            parts = self.client.compute(list(parts), sync=False)
-        return self._submit(make, parts, args)
+        return self._submit(make, parts, args, _own(numbers, parts))
 
     def total(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> Any:
         """Add up in a tree, on the workers."""
@@ -79,10 +101,19 @@ class OnCluster:
         gathered: list[Any] = self.client.gather(self._submit(function, parts, args))
         return gathered
 
-    def _submit(self, function: Callable[..., Any], parts: Sequence[Any], args: Any) -> list[Any]:
+    def _submit(
+        self,
+        function: Callable[..., Any],
+        parts: Sequence[Any],
+        args: Sequence[Any],
+        own: Sequence[tuple[Any, ...]] | None = None,
+    ) -> list[Any]:
         # A part changes in place, so no task is the same as another one with equal arguments.
         args = [self._sent(arg) for arg in args]
-        return [self.client.submit(function, part, *args, pure=False) for part in parts]
+        return [
+            self.client.submit(function, part, *args, *more, pure=False)
+            for part, more in zip(parts, own or [()] * len(parts), strict=True)
+        ]
 
     def _sent(self, arg: Any) -> Any:
         """A large argument goes to each worker once."""
@@ -97,15 +128,21 @@ def _itself(arg: Any) -> Any:
     return arg
 
 
-def _add(a: Any, b: Any) -> Any:
+def _own(numbers: Sequence[Any] | None, parts: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The last argument of every part, if each has its own."""
+    return [()] * len(parts) if numbers is None else [(number,) for number in numbers]
+
+
+def add(a: Any, b: Any) -> Any:
+    """The sum of what two parts gave."""
     return a + b
 
 
 def _add_all(parts: Sequence[Any]) -> Any:
-    return reduce(_add, parts)
+    return reduce(add, parts)
 
 
-def engine_for(*tables: Any) -> Engine:
+def find_engine() -> Engine:
     """The cluster whose client is active, or this process."""
     try:
         from distributed import get_client

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,19 +23,10 @@ from strudel.learning.operations import Operation
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import log_parameters
 from strudel.learning.run import Run
-from strudel.scale.engines import Engine
 from strudel.scale.growing import SpreadCircuit, pick_place
+from strudel.scale.tables import SpreadRows
 from strudel.trees.chow_liu import chow_liu_tree_from_counts
 from strudel.trees.vtree import vtree_from_chow_liu
-
-
-class SpreadRows(NamedTuple):
-    """A table in parts: packed rows on an engine, and what they weigh in all."""
-
-    engine: Engine
-    parts: list[Any]  # of BitMatrix
-    n_vars: int
-    total_weight: float
 
 
 def learn_spread_structure(
