@@ -120,8 +120,10 @@ def fit_spread_components(
     search = replace(search, max_splits=n_splits, patience=max(1, n_splits))
     run = grow_spread(learning.train, learning.valid, search=search, rng=learning.rng)
     last = len(run.history) - 1  # fewer if nothing was left to split
+    structure = run.growing.snapshot(last)
+    del run  # the flows of the search make room for those of EM
     mixture, history = fit_spread_mixture(
-        run.growing.snapshot(last),
+        structure,
         learning.train,
         learning.valid,
         options=options,
