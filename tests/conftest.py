@@ -1,4 +1,4 @@
-"""What all tests share: one seed, Hypothesis without deadlines, and the folder of real data.
+"""What all tests share: all cores, one seed, Hypothesis without deadlines, the folder of real data.
 
 Warnings are errors (`pyproject.toml`). Real data is looked for in ``$STRUDEL_DATA``, or else in
 ``shared/data`` beside the checkout; tests that need it skip, by name, where there is none.
@@ -9,17 +9,39 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # before Numba is imported
+    # All cores are busy with other tests, so threads that wait should not spin; two are enough to
+    # see that their number changes nothing.
+    os.environ.setdefault("NUMBA_NUM_THREADS", "2")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import numpy as np
 import pytest
 from hypothesis import settings
 
+from strategies import examples
+
 # Compiling a kernel makes one example slow, so no deadline; the same examples on every run.
-settings.register_profile("strudel", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("strudel", examples(60), deadline=None, derandomize=True)
 settings.load_profile("strudel")
 
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 if "STRUDEL_DATA" not in os.environ and _SHARED.is_dir():
     os.environ["STRUDEL_DATA"] = str(_SHARED)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Run the whole suite on all cores; some files, or `pytest -n 0`, in this process.
+
+    Workers begin at different ends of the list and steal from each other only when they run dry
+    (`worksteal`), so that a kernel is compiled by one of them and found on disk by the other.
+    """
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    is_worker = hasattr(config, "workerinput")
+    if everything and not is_worker and getattr(config.option, "numprocesses", 0) is None:
+        config.option.numprocesses = "logical"
+        config.option.dist = "worksteal"
 
 
 @pytest.fixture

@@ -50,5 +50,7 @@ NEEDS_BINARY = {
 def positive(X):
     """Whether each number is positive, so that checks with real numbers reach an estimator."""
     if not scipy.sparse.issparse(X) and not hasattr(X, "columns"):
-        X = check_array(X)
+        X = check_array(X, ensure_all_finite="allow-nan")
+        if np.isnan(X).any():
+            return np.where(np.isnan(X), np.nan, X > 0)
     return (X > 0).astype(np.uint8)

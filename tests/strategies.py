@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 from dataclasses import replace
 
+import numba
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -18,6 +21,15 @@ from strudel.trees.vtree import Vtree
 
 NONE = -1
 seeds = st.integers(0, 2**32 - 1)
+
+# Kernels that run as plain Python need few examples: what they compute is checked compiled. More of
+# all, to look for mistakes: STRUDEL_EXAMPLES=10 pytest tests/queries
+_SHARE = float(os.environ.get("STRUDEL_EXAMPLES", 0.15 if numba.config.DISABLE_JIT else 0.5))
+
+
+def examples(n, parent=None):
+    """Settings with `n` examples, or fewer where time is short."""
+    return settings(parent, max_examples=max(5, round(n * _SHARE)))
 
 
 def binary_tables(max_rows=20, max_vars=6, min_rows=1, min_vars=1):

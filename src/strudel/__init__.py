@@ -16,6 +16,9 @@ _MODULE_OF = {
     "Dataset": "data.datasets",
     "BitMatrix": "data.bits",
     "pack_columns": "data.bits",
+    "ColumnCode": "data.column_codes",
+    "Column": "data.table_code",
+    "TableCode": "data.table_code",
     # trees
     "ChowLiuTree": "trees.chow_liu",
     "learn_chow_liu_tree": "trees.chow_liu",
@@ -67,6 +70,10 @@ _MODULE_OF = {
     "fit_mixture": "learning.em",
     "compress": "learning.compress",
     "fit_circuit_mixture": "learning.own_structures",
+    # missing
+    "expected_flows": "missing.expected_flows",
+    "fit_incomplete": "missing.parameters",
+    "NothingKnownWarning": "errors",
     # queries
     "log_likelihood": "queries.likelihood",
     "log_marginal": "queries.marginal",
@@ -114,26 +121,36 @@ _MODULE_OF = {
     # models
     "Strudel": "models.density",
     "StrudelMixture": "models.mixture",
+    "StrudelClassifier": "models.classifier",
+    "StrudelImputer": "models.imputer",
     "RegressionCircuit": "models.regression",
     "LogisticCircuit": "models.logistic",
+    "TableEncoder": "models.table_encoder",
     # files
     "save": "io.model_file",
     "load": "io.model_file",
+    "Checkpoint": "io.checkpoint_file",
     "read": "io.formats",
     "write": "io.formats",
     "read_cnf": "io.event_files",
     "read_sdd": "io.event_files",
     # pictures
     "plot_learning_curve": "plotting.learning_curve",
-    "plot_vtree": "plotting.drawing",
-    "plot_chow_liu_tree": "plotting.drawing",
+    "plot_vtree": "plotting.trees",
+    "plot_chow_liu_tree": "plotting.trees",
     "plot_circuit": "plotting.drawing",
+    "plot_marginals": "plotting.marginals",
+    "plot_components": "plotting.heat_maps",
+    "plot_dependencies": "plotting.heat_maps",
+    "plot_images": "plotting.rows",
     "to_dot": "plotting.dot",
     # errors
     "CircuitPropertyError": "errors",
+    "EmptyColumnWarning": "errors",
     "EventSyntaxError": "errors",
     "FileFormatError": "errors",
     "MissingDependencyError": "errors",
+    "MovedBoundWarning": "errors",
 }
 
 __all__ = ["__version__", *_MODULE_OF]
@@ -183,13 +200,20 @@ if TYPE_CHECKING:
     )
     from strudel.data.bits import BitMatrix as BitMatrix
     from strudel.data.bits import pack_columns as pack_columns
+    from strudel.data.column_codes import ColumnCode as ColumnCode
     from strudel.data.datasets import Dataset as Dataset
     from strudel.data.datasets import dataset_names as dataset_names
     from strudel.data.datasets import load_dataset as load_dataset
+    from strudel.data.table_code import Column as Column
+    from strudel.data.table_code import TableCode as TableCode
     from strudel.errors import CircuitPropertyError as CircuitPropertyError
+    from strudel.errors import EmptyColumnWarning as EmptyColumnWarning
     from strudel.errors import EventSyntaxError as EventSyntaxError
     from strudel.errors import FileFormatError as FileFormatError
     from strudel.errors import MissingDependencyError as MissingDependencyError
+    from strudel.errors import MovedBoundWarning as MovedBoundWarning
+    from strudel.errors import NothingKnownWarning as NothingKnownWarning
+    from strudel.io.checkpoint_file import Checkpoint as Checkpoint
     from strudel.io.event_files import read_cnf as read_cnf
     from strudel.io.event_files import read_sdd as read_sdd
     from strudel.io.formats import read as read
@@ -219,15 +243,24 @@ if TYPE_CHECKING:
     from strudel.logic.models import uniform_circuit as uniform_circuit
     from strudel.logic.nnf import Nnf as Nnf
     from strudel.logic.sdd import Sdd as Sdd
+    from strudel.missing.expected_flows import expected_flows as expected_flows
+    from strudel.missing.parameters import fit_incomplete as fit_incomplete
+    from strudel.models.classifier import StrudelClassifier as StrudelClassifier
     from strudel.models.density import Strudel as Strudel
+    from strudel.models.imputer import StrudelImputer as StrudelImputer
     from strudel.models.logistic import LogisticCircuit as LogisticCircuit
     from strudel.models.mixture import StrudelMixture as StrudelMixture
     from strudel.models.regression import RegressionCircuit as RegressionCircuit
+    from strudel.models.table_encoder import TableEncoder as TableEncoder
     from strudel.plotting.dot import to_dot as to_dot
-    from strudel.plotting.drawing import plot_chow_liu_tree as plot_chow_liu_tree
     from strudel.plotting.drawing import plot_circuit as plot_circuit
-    from strudel.plotting.drawing import plot_vtree as plot_vtree
+    from strudel.plotting.heat_maps import plot_components as plot_components
+    from strudel.plotting.heat_maps import plot_dependencies as plot_dependencies
     from strudel.plotting.learning_curve import plot_learning_curve as plot_learning_curve
+    from strudel.plotting.marginals import plot_marginals as plot_marginals
+    from strudel.plotting.rows import plot_images as plot_images
+    from strudel.plotting.trees import plot_chow_liu_tree as plot_chow_liu_tree
+    from strudel.plotting.trees import plot_vtree as plot_vtree
     from strudel.predictions.agreement_search import Agreement as Agreement
     from strudel.predictions.classifier_agreement import (
         classifier_agreement as classifier_agreement,

@@ -28,3 +28,15 @@ class EventSyntaxError(StrudelError, ValueError):
 
 class MissingDependencyError(StrudelError, ImportError):
     """An optional package is needed and not installed."""
+
+
+class MovedBoundWarning(UserWarning):
+    """A bound lies inside a cell of a column of numbers, and was moved to the nearer end."""
+
+
+class EmptyColumnWarning(UserWarning):
+    """All values of a column are missing."""
+
+
+class NothingKnownWarning(UserWarning):
+    """Nothing is known of a column or of rows to learn from."""

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import oracle
 from joint import NAN, REL, models_with_rows, special_circuits
+from strategies import examples
 from strudel import (
     CircuitBuilder,
     CircuitPropertyError,
@@ -23,7 +24,7 @@ from strudel import (
 from strudel.trees.vtree import Vtree
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(models_with_rows(7, max_rows=3))
 def test_bayes_rule(case):
     circuit, joint, rows = case

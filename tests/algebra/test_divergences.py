@@ -5,12 +5,12 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
 from joint import REL, learned_circuit, special_circuits, swapped_circuit
-from strategies import circuit_pairs, circuits, split_circuit, sum_circuit
+from strategies import circuit_pairs, circuits, examples, split_circuit, sum_circuit
 from strudel import (
     CircuitBuilder,
     CircuitPropertyError,
@@ -87,7 +87,7 @@ def close(expected, tiny=TINY):
     return pytest.approx(expected, rel=REL, abs=tiny)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(circuit_pairs(7))
 def test_of_deterministic_circuits_all_are_those_of_the_tables(pair):
     p, q = pair
@@ -99,7 +99,7 @@ def test_of_deterministic_circuits_all_are_those_of_the_tables(pair):
         assert renyi_divergence(p, q, alpha) == close(tables.renyi(alpha))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(circuit_pairs(7, p_deterministic=False, q_deterministic=False))
 def test_inner_products_need_no_determinism(pair):
     p, q = pair

@@ -6,12 +6,12 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
 from joint import NAN, REL, learned_circuit, models, special_circuits
-from strategies import sum_circuit
+from strategies import examples, sum_circuit
 from strudel import (
     compile_factorized,
     condition,
@@ -32,7 +32,7 @@ def table_of(circuit, kept):
     return list(total.values())
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(models(7), st.data())
 def test_a_marginal_is_that_of_the_table(circuit, data):
     order = data.draw(st.permutations(range(circuit.n_vars)))

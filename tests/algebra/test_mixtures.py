@@ -7,12 +7,13 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
 from joint import NAN, REL, Joint
 from strategies import (
+    examples,
     partition_circuit,
     partly_observed_rows,
     random_mixture,
@@ -74,7 +75,7 @@ def table(model):
     return Joint(model).p
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(model_pairs())
 def test_inner_products_and_distances(pair):
     p, q = (table(model) for model in pair)
@@ -111,7 +112,7 @@ def test_a_thousand_variables_do_not_underflow():
     assert cauchy_schwarz_divergence(mixture, mixture) == pytest.approx(0.0, abs=1e-10)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(model_pairs(max_vars=5), st.booleans())
 def test_products(pair, normalize):
     p, q = (table(model) for model in pair)
@@ -151,7 +152,7 @@ def test_a_product_that_would_be_too_large(monkeypatch):
         multiply(p, p)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(model_pairs(max_vars=5, kinds=[split_circuit, partition_circuit]))
 def test_quotients_and_cross_entropies_with_a_circuit_below(pair):
     model, other = pair
@@ -192,7 +193,7 @@ def mixtures_with_a_row(draw, max_vars=6):
     return mixture, draw(partly_observed_rows(vtree.n_vars))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(mixtures_with_a_row())
 def test_bayes_rule(case):
     mixture, row = case
@@ -236,7 +237,7 @@ def test_an_event_keeps_the_components():
     assert not np.any(table(nothing))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(mixtures_with_a_row(), st.data())
 def test_marginals(case, data):
     mixture, _ = case

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formulas import all_rows, event_of_truth, holds, need_pysdd, random_truth, seeds
 from joint import NAN, REL, Joint, mixture_models, models
 from makers import random_function, sdd_of
-from strategies import partly_observed_rows, random_mixture, split_circuit
+from strategies import examples, partly_observed_rows, random_mixture, split_circuit
 from strudel.algebra.conditioning import condition
 from strudel.algebra.probability import probability
 from strudel.circuits.examples import figure_1_circuit
@@ -39,7 +39,7 @@ def questions(draw):
     return found, joint, [*joint.possible(rows), [NAN] * found.n_vars], event, is_true
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(questions())
 def test_probability_is_the_sum_over_the_rows_of_the_event(question):
     need_pysdd()
@@ -56,7 +56,7 @@ def test_probability_is_the_sum_over_the_rows_of_the_event(question):
         assert probability(model, event, log=True) == -math.inf
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(questions())
 def test_condition_then_log_likelihood_is_bayes_rule(question):
     need_pysdd()

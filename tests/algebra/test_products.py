@@ -5,12 +5,12 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
 from joint import REL, learned_circuit, special_circuits
-from strategies import circuit_pairs, circuits, sum_circuit
+from strategies import circuit_pairs, circuits, examples, sum_circuit
 from strudel import (
     CircuitPropertyError,
     compile_factorized,
@@ -45,7 +45,7 @@ def scaled(table):
     return np.array(table) / math.fsum(table)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.booleans(), st.booleans(), st.data())
 def test_a_product_is_that_of_the_tables(p_deterministic, q_deterministic, data):
     p, q = data.draw(circuit_pairs(6, p_deterministic, q_deterministic))
@@ -62,7 +62,7 @@ def test_a_product_is_that_of_the_tables(p_deterministic, q_deterministic, data)
         assert_table(multiply(p, q, normalize=True), scaled(expected), total=1.0)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(circuits(6), st.sampled_from(EXPONENTS))
 def test_a_power_is_that_of_the_table(circuit, a):
     expected = [x**a if x > 0 else 0.0 for x in oracle.probabilities(circuit)]
@@ -72,7 +72,7 @@ def test_a_power_is_that_of_the_table(circuit, a):
     assert_table(power(circuit, a, normalize=True), scaled(expected), total=1.0)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.booleans(), st.data())
 def test_a_quotient_is_that_of_the_tables(p_deterministic, data):
     p, q = data.draw(circuit_pairs(6, p_deterministic))

@@ -6,11 +6,11 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import oracle
 from joint import Joint, swapped_circuit
-from strategies import circuit_mixtures, split_circuit
+from strategies import circuit_mixtures, examples, split_circuit
 from strudel import (
     CircuitMixture,
     CircuitPropertyError,
@@ -29,7 +29,7 @@ def small():
     return CircuitMixture([circuit, coins], np.log([0.25, 0.75]))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(circuit_mixtures(5))
 def test_the_union_holds_every_component(mixture):
     parts = [oracle.probabilities(part) for part in mixture.circuits]

@@ -6,11 +6,11 @@ import random
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
-from strategies import circuits, partly_observed_rows, split_circuit
+from strategies import circuits, examples, partly_observed_rows, split_circuit
 from strudel.circuits import evaluate
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_factorized
@@ -22,7 +22,7 @@ from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
 NAN = math.nan
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.one_of(circuits(6), circuits(6, deterministic=False)), st.data())
 def test_log_probability_is_the_sum_over_unknown_values(circuit, data):
     rows = data.draw(st.lists(partly_observed_rows(circuit.n_vars), min_size=1, max_size=4))

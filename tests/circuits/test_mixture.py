@@ -6,10 +6,10 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import oracle
-from strategies import mixtures, random_mixture
+from strategies import examples, mixtures, random_mixture
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture, average
 
@@ -22,7 +22,7 @@ def density(mixture):
 
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_the_circuit_of_a_mixture_has_its_distribution(deterministic):
-    @settings(max_examples=60, deadline=None)
+    @examples(60)
     @given(mixture=mixtures(deterministic=deterministic))
     def check(mixture):
         merged = mixture.to_circuit()

@@ -6,13 +6,14 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import oracle
 from strategies import (
     Nodes,
     any_circuits,
     circuits,
+    examples,
     partition_circuit,
     split_circuit,
     sum_circuit,
@@ -37,7 +38,7 @@ from strudel.errors import CircuitPropertyError
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
 
 NONE = -1
-many = settings(max_examples=300)
+many = examples(300)
 
 
 def make(nested, sums, names=None):

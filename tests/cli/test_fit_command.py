@@ -188,11 +188,15 @@ def test_a_two_in_the_table_is_named(run, make_table):
     assert "'a'" in err
 
 
-def test_unknown_values_cannot_be_learned_from(run, make_table):
-    path = make_table("gaps.csv", [["0", "1"], ["", "1"], ["1", "0"]], ("a", "b"))
-    code, out, err = run("fit", path)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "1 unknown values, the first in column 'a', row 1" in err
+def test_unknown_values_are_summed_out(run, rows, make_table, tmp_path):
+    gaps = rows.astype(object)
+    gaps[::3, 1] = ""
+    table, path = make_table("gaps.csv", gaps), tmp_path / "a.strudel"
+    report = fit_json(run, table, "-o", path, "--max-splits", 2)
+    code, out, _ = run("score", path, table, "--json")
+    assert code == 0
+    found = json.loads(out)["log_likelihood"]
+    assert report["log_likelihood"] == pytest.approx({"train": found})
 
 
 def test_parts_of_different_width_are_refused(run, table, make_table):

@@ -9,7 +9,7 @@ import pytest
 from strudel import _version
 from strudel.cli.main import main
 
-COMMANDS = ("demo", "datasets", "fit", "score", "info", "query", "sample", "convert")
+COMMANDS = ("demo", "datasets", "fit", "score", "info", "query", "sample", "plot", "convert")
 
 
 def test_version(run):

@@ -141,7 +141,7 @@ def test_pairs_start_with_the_strongest(run, model, joint):
         (["marginal"], ["coffee", "probability of 1"]),
         (["marginal", "--given", "tea=1"], ["coffee", "without evidence", "change"]),
         (["map"], ["cake", "value", "alone"]),
-        (["map", "-k", "2"], ["state 1", "state 2", "probability given evidence"]),
+        (["map", "-k", "2"], ["state 1", "unlike state 1", "probability given evidence"]),
         (["mmap", "--variables", "tea"], ["tea", "proven to be the best"]),
         (["evidence", "--given", "tea=1"], ["probability", "log-probability"]),
         (["conditional", "--of", "tea=1"], ["probability"]),

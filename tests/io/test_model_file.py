@@ -21,6 +21,7 @@ from strategies import (
     any_circuits,
     circuit_mixtures,
     circuits,
+    examples,
     mixtures,
     random_mixture,
     split_circuit,
@@ -34,14 +35,16 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
 from strudel.learning.mixture_history import MixtureHistory
+from strudel.models.density import Strudel
 from strudel.models.mixture import StrudelMixture
+from strudel.models.table_encoder import TableEncoder
 from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
 
 ARRAYS = ("node_vtree", "node_edges", "edge_left", "edge_right", "edge_log_theta")
 VTREE_ARRAYS = ("node_left", "node_right", "node_var")
 MIXTURE_ARRAYS = ("edge_log_theta", "log_weight")
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-often = settings(same_folder, max_examples=400)
+often = examples(400, same_folder)
 
 
 def assert_same(found, expected):
@@ -661,7 +664,7 @@ def with_meta(good, **changes):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"version": 4}, "meta: it has format version 4, and Strudel"),
+        ({"version": 5}, "meta: it has format version 5, and Strudel"),
         ({"version": 10**30}, "meta: upgrade with pip install --upgrade strudel-pc"),
         ({"version": 0}, "meta: unknown kind of model"),
         ({"version": "1"}, "meta: the version should be int, but is str"),
@@ -881,8 +884,69 @@ def test_only_listed_classes_are_imported():
         "strudel.models.mixture",
         "strudel.models.regression",
         "strudel.models.logistic",
+        "strudel.models.classifier",
+        "strudel.models.imputer",
     }
     assert {place.history_module for place in places if place.history_module} == {
         "strudel.learning.history",
         "strudel.learning.mixture_history",
     }
+
+
+# Codes of tables
+
+
+@pytest.fixture
+def good_table(tmp_path):
+    rows = [["red", 1.5, True], ["blue", 2.5, False], ["green", 3.5, True]] * 10
+    return saved(Strudel(encoder="auto", max_splits=0, random_state=0).fit(rows), tmp_path)
+
+
+def with_code(good, change):
+    meta = json.loads(members(good)["meta.json"])
+    change(meta)
+    return archive_of(members(good) | {"meta.json": json.dumps(meta)})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda m: m.update(table_code=[]), "the table's code should be dict, but is list"),
+        (lambda m: m["table_code"].pop("columns"), "This is not a table code"),
+        (lambda m: m["table_code"]["columns"].pop(), "needs as many names, but has 6"),
+        (lambda m: m["table_code"]["columns"][0].update(kind="x"), "a kind of 'boolean'"),
+        (lambda m: m["table_code"]["columns"][1].update(edges=[3.5, 2.5]), "each larger than"),
+        (lambda m: m["table_code"]["columns"][2].update(dtype="date"), "holds dates"),
+        (lambda m: m["table_code"]["columns"][1].update(dtype="integer"), "not of type integer"),
+        (lambda m: m.update(encoder=3), "the encoder should be dict, but is int"),
+        (lambda m: m["encoder"].update(strange=1), "does not know: ['strange']"),
+        (lambda m: m.update(n_features_in=6), "the number of features is not that"),
+        (lambda m: m.update(table_code=None), "the number of features is not that"),
+    ],
+)
+def test_codes_that_lie_are_refused(good_table, refused, change, words):
+    refused(with_code(good_table, change), words)
+
+
+@same_folder
+@given(data=st.data())
+def test_any_change_of_a_code_gives_a_model_or_one_error(tmp_path, data):
+    rows = [["red", 1.5, True], ["blue", 2.5, False], ["green", 3.5, None]]
+    code = TableEncoder().fit(rows).code_
+    circuit = compile_factorized(balanced_vtree(code.n_vars)).with_table_code(code)
+    save(circuit, tmp_path / "good.strudel")
+    good = (tmp_path / "good.strudel").read_bytes()
+    meta = json.loads(members(good)["meta.json"])
+    column = meta["table_code"]["columns"][data.draw(st.integers(0, 2))]
+    name = data.draw(st.sampled_from(sorted(column)))
+    scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
+    column[name] = data.draw(
+        scalars | st.lists(scalars | st.lists(scalars, max_size=3), max_size=4)
+    )
+    content = archive_of(members(good) | {"meta.json": json.dumps(meta)})
+    (tmp_path / "code.strudel").write_bytes(content)
+    try:
+        found = load(tmp_path / "code.strudel")
+    except FileFormatError:
+        return
+    found.table_code.decode(np.zeros((2, code.n_vars)))

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import strudel.learning.beam as beam_module
 import strudel.learning.front as front_module
-from strategies import binary_tables
+from strategies import binary_tables, examples
 from strudel import Strudel, kl_divergence, load_dataset, log_likelihood
 from strudel.data.bits import pack_columns
 from strudel.learning.beam import _Beam
@@ -223,7 +223,7 @@ def test_a_beam_of_one_is_the_greedy_search_on_real_data(name, data_folder):
 # What comes out.
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     binary_tables(max_rows=20, max_vars=5), st.integers(2, 4), st.sampled_from(["train", "valid"])
 )

@@ -4,11 +4,11 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oracle import all_rows
-from strategies import binary_tables
+from strategies import binary_tables, examples
 from strudel import (
     SearchOptions,
     Strudel,
@@ -110,7 +110,7 @@ def test_gain_of_every_clone_is_the_change_of_the_likelihood(weighted):
     assert n_seen > 3
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(binary_tables(min_vars=1, max_vars=6, max_rows=25), st.integers(0, 1000), st.booleans())
 def test_flows_counts_and_likelihoods_stay_right(rows, seed, is_random):
     rng = np.random.default_rng(seed)

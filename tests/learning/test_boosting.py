@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy.optimize import minimize_scalar
 
 import oracle
-from strategies import circuits, seeds
+from strategies import circuits, examples, seeds
 from strudel import (
     CircuitBuilder,
     MixtureOptions,
@@ -85,7 +85,7 @@ def test_shares_of_extreme_ratios():
 
 
 @given(circuits(max_vars=5), seeds, st.sampled_from([0.0, 1.0, 7.0]))
-@settings(max_examples=30)
+@examples(30)
 def test_one_component_is_the_single_circuit(circuit, seed, pseudocount):
     rng = np.random.default_rng(seed)
     rows, weight = possible_rows(circuit, 20, rng), rng.gamma(1.0, size=20)
@@ -97,7 +97,7 @@ def test_one_component_is_the_single_circuit(circuit, seed, pseudocount):
 
 
 @given(circuits(max_vars=5), seeds, st.sampled_from([0.0, 1.0]), st.booleans())
-@settings(max_examples=15)
+@examples(15)
 def test_no_component_lowers_the_training_likelihood(circuit, seed, pseudocount, is_single):
     rng = np.random.default_rng(seed)
     rows, weight = possible_rows(circuit, 25, rng), rng.integers(1, 4, 25) + 0.25

@@ -7,11 +7,11 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
-from strategies import circuits, seeds, split_circuit, vtrees, weights
+from strategies import circuits, examples, seeds, split_circuit, vtrees, weights
 from strudel import (
     Circuit,
     CircuitBuilder,
@@ -63,7 +63,7 @@ def total_loss(circuit, small, total):
 
 
 @given(circuits(max_vars=5), seeds, st.sampled_from([0.0, 0.01, 0.3]), st.sampled_from([None, 1.0]))
-@settings(max_examples=40)
+@examples(40)
 def test_the_same_rows_within_the_tolerance(circuit, seed, tolerance, pseudocount):
     train, valid = rows_of(circuit, 30, seed), rows_of(circuit, 15, seed + 1)
     small = compress(circuit, train, valid, tolerance=tolerance, pseudocount=pseudocount)
@@ -99,7 +99,7 @@ def test_for_nothing_the_distribution_stays_and_a_second_time_saves_nothing(circ
 
 
 @given(vtrees(max_vars=5, min_vars=2), seeds)
-@settings(max_examples=25)
+@examples(25)
 def test_independent_fair_coins_lose_all_their_splits(vtree, seed):
     circuit = split_circuit(vtree, random.Random(seed), size=1)
     rows = oracle.all_rows(vtree.n_vars)
@@ -201,7 +201,7 @@ def test_without_validation_rows_the_training_rows_judge(rng):
 
 
 @given(circuits(max_vars=4), st.data())
-@settings(max_examples=20)
+@examples(20)
 def test_a_weight_counts_like_so_many_rows(circuit, data):
     rows = rows_of(circuit, 8, 0)
     weight = np.ceil(data.draw(weights(8)) % 4)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import oracle
-from strategies import circuits, seeds
+from strategies import circuits, examples, seeds
 from strudel import (
     CircuitBuilder,
     MixtureOptions,
@@ -91,7 +91,7 @@ def start_ensemble(circuit, rows, k, options, rng, weight=None, share=None):
 
 
 @given(circuits(max_vars=4), seeds, st.integers(1, 3), pseudocounts, smoothings)
-@settings(max_examples=30)
+@examples(30)
 def test_responsibilities_and_counts_equal_enumeration(circuit, seed, k, pseudocount, smoothing):
     rng = np.random.default_rng(seed)
     rows, weight = possible_rows(circuit, 8, rng), rng.integers(1, 4, 8) + 0.5
@@ -120,7 +120,7 @@ def test_responsibilities_and_counts_equal_enumeration(circuit, seed, k, pseudoc
 
 
 @given(circuits(max_vars=5), seeds, st.integers(1, 4), pseudocounts, smoothings, st.booleans())
-@settings(max_examples=30)
+@examples(30)
 def test_no_step_lowers_the_penalised_likelihood(circuit, seed, k, pseudocount, smoothing, is_hard):
     rng = np.random.default_rng(seed)
     rows, weight = possible_rows(circuit, 25, rng), rng.integers(1, 4, 25) + 0.25
@@ -142,7 +142,7 @@ def test_no_step_lowers_the_penalised_likelihood(circuit, seed, k, pseudocount, 
 
 
 @given(circuits(max_vars=5), seeds, pseudocounts, st.sampled_from(["k-means", "random"]))
-@settings(max_examples=30)
+@examples(30)
 def test_one_component_is_the_single_circuit(circuit, seed, pseudocount, start):
     rng = np.random.default_rng(seed)
     rows, weight = possible_rows(circuit, 20, rng), rng.gamma(1.0, size=20)

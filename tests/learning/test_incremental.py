@@ -83,6 +83,7 @@ def test_more_variables_than_bits_in_a_word(init, copy_depth):
     follow(circuit, pack_columns(X), pack_columns(V), "informed", copy_depth, "root_first", 4)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("tie_rule", ["root_first", "depth_first"])
 @pytest.mark.parametrize("seed", range(4))
 def test_to_the_end_when_edges_without_rows_are_split(seed, tie_rule):

@@ -158,7 +158,7 @@ def test_runs_that_are_cut_short_never_spoil_what_there_is(monkeypatch, result):
     """Bad runs, interrupted in the second round, are not averaged with good ones."""
     original, calls = module.train_runs, []
 
-    def worse(data, options, rng):
+    def worse(data, options, rng, **others):
         calls.append(1)
         runs = original(data, options, rng)
         if len(calls) == 7:
@@ -178,11 +178,11 @@ def test_runs_that_are_cut_short_never_spoil_what_there_is(monkeypatch, result):
 def test_an_interrupt_anywhere_keeps_the_best_if_there_is_one(monkeypatch, call):
     original, calls = module.train_runs, []
 
-    def interrupted(*args):
+    def interrupted(*args, **others):
         calls.append(1)
         if len(calls) == call:
             raise KeyboardInterrupt
-        return original(*args)
+        return original(*args, **others)
 
     monkeypatch.setattr(module, "train_runs", interrupted)
     if call == 1:

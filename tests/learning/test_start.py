@@ -7,12 +7,12 @@ import tempfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
 from makers import random_function, sdd_of
-from strategies import partition_circuit, seeds, vtrees
+from strategies import examples, partition_circuit, seeds, vtrees
 from strudel import (
     CircuitBuilder,
     CircuitPropertyError,
@@ -63,7 +63,7 @@ def assert_supported(circuit, allowed):
     assert p.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(constrained_starts(), st.sampled_from([1, 3]), st.sampled_from(["flow", "random"]))
 def test_splits_keep_the_constraint_to_the_end(start, copy_depth, edge_score):
     first, allowed, rows = start
@@ -83,7 +83,7 @@ def test_splits_keep_the_constraint_to_the_end(start, copy_depth, edge_score):
         assert last.n_parameters <= len(allowed)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(constrained_starts(), st.sampled_from([1, 4]))
 def test_counts_and_likelihoods_stay_exact(start, copy_depth):
     first, _, rows = start
@@ -124,6 +124,7 @@ def test_saved_and_loaded_it_is_the_same(start):
     assert oracle.probabilities(loaded) == oracle.probabilities(circuit)
 
 
+@pytest.mark.compiled
 def test_ten_variables_and_hundreds_of_splits():
     rng = random.Random(3)
     vtree = balanced_vtree(10)

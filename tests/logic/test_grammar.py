@@ -4,10 +4,11 @@ import pickle
 import random
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from formulas import all_rows, event_of_truth, holds, random_truth, seeds, text_of_truth
+from strategies import examples
 from strudel.errors import EventSyntaxError
 from strudel.logic.events import variables
 from strudel.logic.grammar import parse_event
@@ -109,7 +110,7 @@ WORDS = (
 PIECES = st.one_of(st.sampled_from(WORDS.split()), st.text(max_size=3))
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.lists(PIECES, max_size=20), st.sampled_from(["", " "]))
 def test_any_text_is_an_event_or_an_error_with_a_place(pieces, between):
     text = between.join(pieces)

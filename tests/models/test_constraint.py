@@ -9,14 +9,14 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
 import oracle
 from joint import Joint
 from makers import random_function, sdd_of
-from strategies import seeds
+from strategies import examples, seeds
 from strudel import (
     Cnf,
     Strudel,
@@ -51,7 +51,7 @@ def assert_supported(model, allowed):
     assert p.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(2, 7), seeds, st.sampled_from(["chow_liu", "independent"]))
 def test_random_formulas(n_vars, seed, init):
     pytest.importorskip("pysdd")

@@ -55,9 +55,20 @@ class Thresholded(StrudelMixture):
     def score_samples(self, X):
         return super().score_samples(positive(X))
 
+    def predict_proba(self, X):
+        return super().predict_proba(positive(X))
+
+
+CLUSTERS = {
+    "check_estimator_sparse_array": "takes whatever has predict_proba for a classifier",
+    "check_estimator_sparse_matrix": "takes whatever has predict_proba for a classifier",
+    "check_sample_weight_equivalence_on_dense_data": "k-means starts from other rows",
+    "check_sample_weight_equivalence_on_sparse_data": "k-means starts from other rows",
+}
+
 
 @pytest.mark.compiled
-@parametrize_with_checks([Thresholded(**QUICK)])
+@parametrize_with_checks([Thresholded(**QUICK)], expected_failed_checks=lambda _: CLUSTERS)
 def test_scikit_learn_checks_on_thresholded_numbers(estimator, check):
     check(estimator)
 

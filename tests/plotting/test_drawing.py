@@ -7,9 +7,12 @@ from matplotlib.figure import Figure
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.circuits.layout import layout_circuit
-from strudel.plotting.drawing import plot_chow_liu_tree, plot_circuit, plot_vtree
+from strudel.circuits.mixture import Mixture
+from strudel.plotting.circuit_map import edges_by_vtree
+from strudel.plotting.drawing import plot_circuit
+from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
 from strudel.trees.chow_liu import learn_chow_liu_tree
-from strudel.trees.vtree import Vtree, balanced_vtree, vtree_from_chow_liu
+from strudel.trees.vtree import balanced_vtree, linear_vtree, vtree_from_chow_liu
 
 
 @pytest.fixture
@@ -106,15 +109,85 @@ def test_red_lines_belong_to_the_active_edges(ax):
     assert red == set(active[active >= 0].tolist())
 
 
+def test_a_row_may_be_given_by_name(ax):
+    row = {"X1": 1, "X2": 0, "X3": 1, "X4": 0}
+    plot_circuit(figure_1_circuit(), row=row, ax=ax)
+    assert len(segments(ax, "active edges")) == 10
+    with pytest.raises(ValueError, match="unknown values have no active edges"):
+        plot_circuit(figure_1_circuit(), row={"X1": 1}, ax=ax)
+
+
 def test_without_a_row_nothing_is_red(ax):
     plot_circuit(figure_1_circuit(), ax=ax)
     assert len(segments(ax, "active edges")) == 0
 
 
-def test_a_large_circuit_is_refused_with_a_way_out(ax):
+def test_node_by_node_a_large_circuit_is_refused_with_a_way_out(ax):
     circuit = compile_factorized(balanced_vtree(200))
-    with pytest.raises(ValueError, match=r"400 edges, but the circuit has 599.*strudel info"):
-        plot_circuit(circuit, ax=ax)
+    with pytest.raises(ValueError, match=r"400 edges, but the circuit has 599.*detail='map'"):
+        plot_circuit(circuit, ax=ax, detail="nodes")
+    with pytest.raises(ValueError, match="detail must be"):
+        plot_circuit(circuit, ax=ax, detail="all")
+
+
+@pytest.mark.parametrize("vtree", [balanced_vtree(200), linear_vtree(200)])
+def test_a_large_circuit_is_a_map_with_areas_by_edges(vtree, ax):
+    circuit = compile_factorized(vtree)
+    plot_circuit(circuit, ax=ax)
+    (discs,) = [artist for artist in ax.collections if artist.get_gid() == "discs"]
+    # One edge at every inner vtree node, two at every leaf: large discs come first.
+    area = discs.get_sizes()
+    assert len(area) == 399
+    assert np.allclose(area[:200], 2 * area[200]) or area.max() == area.min() == 1.0
+    assert len(texts(ax, "leaf")) < 200
+    assert edges_by_vtree(circuit).sum() == circuit.n_edges == 599
+
+
+def test_areas_of_a_map_add_up_to_a_share_of_the_axes(ax):
+    circuit = compile_factorized(balanced_vtree(9))
+    plot_circuit(circuit, ax=ax, detail="map")
+    (discs,) = [artist for artist in ax.collections if artist.get_gid() == "discs"]
+    extent = ax.get_window_extent().width * ax.get_window_extent().height
+    assert discs.get_sizes().sum() < 0.25 * extent
+    assert discs.get_sizes().max() == pytest.approx(2 * discs.get_sizes().min())
+
+
+def test_with_a_row_the_areas_of_a_map_are_what_it_loses(ax):
+    circuit = figure_1_circuit()
+    plot_circuit(circuit, row=[1, 0, 1, 0], ax=ax, detail="map")
+    (discs,) = [artist for artist in ax.collections if artist.get_gid() == "discs"]
+    lost = -np.log([0.1, 0.4, 0.6, 0.8])  # X2 = 0, X1 = 1, X4 = 0 and X3 = 1, largest first
+    assert np.allclose(discs.get_sizes() / discs.get_sizes().sum(), lost / lost.sum())
+    words = ax.get_legend().get_texts()[-1].get_text()
+    assert words.endswith(f"{-np.log(0.6 * 0.8 * 0.4 * 0.1):.3g} in all")
+
+
+def test_what_does_not_fit_into_small_axes_is_a_map(ax):
+    circuit = compile_factorized(balanced_vtree(40))
+    plot_circuit(circuit, ax=ax)
+    assert [artist.get_gid() for artist in ax.collections].count("discs") == 1
+    large = Figure(figsize=(7, 20)).add_subplot()
+    plot_circuit(circuit, ax=large)
+    assert n_marks(large, "sum") == 40
+
+
+def even(circuit):
+    """Log-parameters that make all variables independent and even."""
+    width = np.diff(circuit.node_edges)[circuit.edge_parent]
+    return -np.log(width)
+
+
+def test_a_mixture_is_drawn_without_parameters_or_as_its_most_responsible_component(ax):
+    circuit = figure_1_circuit()
+    log_theta = np.column_stack([circuit.edge_log_theta, even(circuit)])
+    mixture = Mixture(circuit, log_theta, np.log([0.5, 0.5]))
+    plot_circuit(mixture, ax=ax)
+    assert n_marks(ax, "sum") == 7
+    assert texts(ax, "parameter") == []
+    other = Figure(figsize=(7, 5)).add_subplot()
+    # 0.4 * 0.7 * 0.3 * 0.5 = 0.042 against 0.5 ** 4: the second component.
+    plot_circuit(mixture, row=[0, 0, 0, 1], ax=other)
+    assert set(texts(other, "parameter")) == {"0.5"}
 
 
 @pytest.mark.parametrize("row", [[1, 0, 1], [[1, 0, 1, 0]], [1, 0, 1, 2], [1, 0, 1, np.nan]])
@@ -123,41 +196,7 @@ def test_a_row_that_is_not_complete_is_refused(row, ax):
         plot_circuit(figure_1_circuit(), row=row, ax=ax)
 
 
-def test_vtree_leaves_carry_their_names_from_left_to_right(ax):
-    plot_vtree(Vtree.from_nested((2, (0, 1))), ["a", "b", "c"], ax=ax)
-    leaves = [text for text in ax.texts if text.get_gid() == "leaf"]
-    by_place = sorted(leaves, key=lambda text: text.xy[0])
-    assert [text.get_text() for text in by_place] == ["c", "a", "b"]
-    assert len(segments(ax, "edges")) == 4
-
-
-def test_names_that_look_like_formulas_are_written_as_they_stand(ax):
-    plot_vtree(Vtree.from_nested((0, 1)), ["$cost", "x_$^{1"], ax=ax)
-    ax.figure.savefig("/dev/null", format="png")
-    assert texts(ax, "leaf") == [r"\$cost", r"x_\$^{1"]
-
-
-def test_wrong_number_of_names_is_refused(ax):
-    with pytest.raises(ValueError, match="2 feature names for 3 variables"):
-        plot_vtree(balanced_vtree(3), ["a", "b"], ax=ax)
-
-
 def test_one_variable_can_be_drawn(ax):
     plot_vtree(balanced_vtree(1), ax=ax)
     plot_circuit(compile_factorized(balanced_vtree(1)), ax=ax)
     assert texts(ax, "leaf") == ["x0"]
-
-
-def test_chow_liu_tree_has_a_box_per_variable_and_a_line_per_parent(ax):
-    plot_chow_liu_tree(figure_1_chow_liu_tree(), ax=ax)
-    assert sorted(texts(ax, "variable")) == ["x0", "x1", "x2", "x3"]
-    assert len(segments(ax, "edges")) == 3
-
-
-def test_chow_liu_tree_over_positions_draws_between_them(ax):
-    place = [(0, 0), (1, 0), (0, 1), (1, 1)]
-    plot_chow_liu_tree(figure_1_chow_liu_tree(), ax=ax, positions=place)
-    drawn = {(tuple(start), tuple(end)) for start, end in segments(ax, "edges")}
-    assert drawn == {(place[0], place[2]), (place[1], place[2]), (place[2], place[3])}
-    with pytest.raises(ValueError, match=r"shape \(4, 2\)"):
-        plot_chow_liu_tree(figure_1_chow_liu_tree(), ax=ax, positions=place[:2])

@@ -82,3 +82,10 @@ def test_iterations_of_a_mixture_have_no_size(ax):
 
 def test_history_plots_itself(ax):
     assert make_history([-3, -2], best=1).plot(ax) is ax
+
+
+def test_estimators_bring_their_history_and_an_empty_one_is_refused(ax):
+    model = SimpleNamespace(history_=make_history([-3, -2], best=1))
+    assert plot_learning_curve(model, ax=ax) is ax
+    with pytest.raises(ValueError, match="history is empty"):
+        plot_learning_curve(History(), ax=ax)

@@ -6,12 +6,13 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formulas import event_of_truth, random_truth
 from joint import Joint, learned_circuit, models, special_circuits
 from oracle import completions
+from strategies import examples
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic.events import variables
 from strudel.predictions.decision import decision_of
@@ -112,7 +113,7 @@ def check_posteriors(model, joint, seed):
 
 
 @given(models(7), seeds)
-@settings(max_examples=100)
+@examples(100)
 def test_posteriors_of_random_circuits(circuit, seed):
     if circuit.root >= 2 * circuit.n_vars:
         check_posteriors(circuit, Joint(circuit), seed)

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formulas import event_of_truth, holds, need_pysdd, random_truth
@@ -21,6 +21,7 @@ from joint import (
     models_with_rows,
     special_circuits,
 )
+from strategies import examples
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic import pysdd_compiler
 from strudel.logic.compile_event import compile_event
@@ -54,7 +55,7 @@ def agreement(joint, row, first, second):
     st.sampled_from(sorted(PREDICTORS)),
     st.sampled_from(sorted(PREDICTORS)),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_of_predictors_against_enumeration(case, seed, kind_f, kind_g):
     model, joint, rows = case
     rng = np.random.default_rng(seed)
@@ -68,7 +69,7 @@ def test_of_predictors_against_enumeration(case, seed, kind_f, kind_g):
 
 @pytest.mark.parametrize("with_compiler", [True, False])
 @given(st.one_of(models_with_rows(6, 1, models), models_with_rows(5, 1, mixture_models)), seeds)
-@settings(max_examples=25)
+@examples(25)
 def test_of_formulas_against_enumeration(with_compiler, case, seed):
     model, joint, rows = case
     rng = random.Random(seed)
@@ -79,7 +80,7 @@ def test_of_formulas_against_enumeration(with_compiler, case, seed):
         if with_compiler:
             need_pysdd()
         else:
-            patch.setattr(module, "probability", missing)
+            patch.setattr(module, "event_log_probabilities", missing)
         found = classifier_agreement(model, f, g, np.array(rows))
     wanted = [agreement(joint, row, *said) for row in rows]
     assert found == approx(wanted, rel=REL, abs=1e-14)
@@ -90,7 +91,7 @@ def missing(*args, **options):
 
 
 @given(models_with_rows(6, 1, models), seeds)
-@settings(max_examples=25)
+@examples(25)
 def test_of_a_formula_and_a_tree(case, seed):
     model, joint, rows = case
     truth = random_truth(model.n_vars, random.Random(seed), 3)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 from sklearn import ensemble, linear_model, tree
@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 import oracle
 import strategies
 import strudel
+from strategies import examples
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
@@ -87,7 +88,7 @@ def random_predictor(structure, rng, n_outputs=1, kind="regression"):
 
 
 @given(st.data())
-@settings(max_examples=50)
+@examples(50)
 def test_predictor_circuits(data):
     p, q = data.draw(strategies.circuit_pairs(6, p_deterministic=data.draw(st.booleans())))
     rng = np.random.default_rng(data.draw(strategies.seeds))
@@ -100,7 +101,7 @@ def test_predictor_circuits(data):
 
 
 @given(st.data())
-@settings(max_examples=8)
+@examples(8)
 def test_predictor_circuits_with_several_outputs(data):
     p, q = data.draw(strategies.circuit_pairs(5, p_deterministic=False))
     predictor = random_predictor(q, np.random.default_rng(data.draw(strategies.seeds)), 3)
@@ -166,7 +167,7 @@ def table(data, n_vars, seed):
 
 
 @given(models(), st.data(), strategies.seeds)
-@settings(max_examples=20)
+@examples(20)
 def test_linear_models(model, data, seed):
     rows, target = table(data, model.n_vars, seed)
     predictor = linear_model.Ridge().fit(rows, target)
@@ -179,7 +180,7 @@ def test_linear_models(model, data, seed):
 
 
 @given(models(), st.data(), strategies.seeds)
-@settings(max_examples=20)
+@examples(20)
 def test_trees(model, data, seed):
     rows, target = table(data, model.n_vars, seed)
     depth = data.draw(st.sampled_from([1, 2, 4, None]))
@@ -193,7 +194,7 @@ def test_trees(model, data, seed):
 
 
 @given(models(), st.data(), strategies.seeds)
-@settings(max_examples=12)
+@examples(12)
 def test_forests_and_boosting(model, data, seed):
     rows, target = table(data, model.n_vars, seed)
     make = data.draw(
@@ -209,7 +210,7 @@ def test_forests_and_boosting(model, data, seed):
 
 
 @given(models(4), st.data(), strategies.seeds)
-@settings(max_examples=8)
+@examples(8)
 def test_classes_of_trees_and_forests(model, data, seed):
     rows, target = table(data, model.n_vars, seed)
     labels = np.digitize(target, np.quantile(target, [0.3, 0.6]))
@@ -223,7 +224,7 @@ def test_classes_of_trees_and_forests(model, data, seed):
 
 
 @given(models(5), st.data(), strategies.seeds)
-@settings(max_examples=8)
+@examples(8)
 def test_log_odds_and_probabilities(model, data, seed):
     rows, target = table(data, model.n_vars, seed)
     classes = data.draw(st.integers(2, 3))
@@ -239,7 +240,7 @@ def test_log_odds_and_probabilities(model, data, seed):
 
 
 @given(st.data(), strategies.seeds)
-@settings(max_examples=8)
+@examples(8)
 def test_logistic_circuits(data, seed):
     p, q = data.draw(strategies.circuit_pairs(5))
     predictor = random_predictor(q, np.random.default_rng(seed), 2, "logistic")
@@ -249,7 +250,7 @@ def test_logistic_circuits(data, seed):
 
 
 @given(models(5), st.data())
-@settings(max_examples=12)
+@examples(12)
 def test_events_are_predictors(model, data):
     pytest.importorskip("pysdd")
     n = model.n_vars

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formulas import event_of_truth, holds, random_truth
@@ -24,7 +24,7 @@ from joint import (
     special_joint,
     special_mixtures,
 )
-from strategies import random_mixture
+from strategies import examples, random_mixture
 from strudel.circuits.compile import compile_factorized
 from strudel.errors import CircuitPropertyError
 from strudel.learning.options import SearchOptions
@@ -72,7 +72,7 @@ def test_of_a_variable_against_enumeration(case, seed, threshold):
 
 
 @pytest.mark.compiled
-@settings(max_examples=25)
+@examples(25)
 @given(models_with_rows(7, 2, models), seeds, st.sampled_from(sorted(PREDICTORS)))
 def test_of_a_predictor_against_enumeration(case, seed, kind):
     model, joint, rows = case
@@ -118,7 +118,7 @@ def test_of_a_classifier_with_more_classes(kind, n_classes):
 
 
 @given(models_with_rows(6, 2, models), seeds)
-@settings(max_examples=25)
+@examples(25)
 def test_of_a_formula_against_enumeration(case, seed):
     pytest.importorskip("pysdd", reason="needs PySDD: pip install 'strudel-pc[logic]'")
     model, joint, rows = case
@@ -126,9 +126,11 @@ def test_of_a_formula_against_enumeration(case, seed):
     truth = random_truth(model.n_vars, rng, 3)
     event = event_of_truth(truth, variables(model))
     world = World(joint, np.array([holds(truth, state) for state in joint.states]))
-    is_variable = isinstance(truth, int)
-    for hidden in ([], [0] if truth != 0 else [], None):
-        listed = [var for var in range(model.n_vars) if not (is_variable and var == truth)]
+    decided = truth  # a variable or its opposite is what is decided about, and never hidden
+    while isinstance(decided, tuple) and decided[0] == "not":
+        (decided,) = decided[1]
+    for hidden in ([], [0] if decided != 0 else [], None):
+        listed = [var for var in range(model.n_vars) if var != decided]
         listed = listed if hidden is None else hidden
         found = same_decision_probability(model, event, np.array(rows), hidden=hidden)
         wanted = [world.same_decision(row, listed) for row in rows]
@@ -140,7 +142,7 @@ def test_of_a_formula_against_enumeration(case, seed):
     seeds,
     st.sampled_from(["variable", "tree", "linear", "forest"]),
 )
-@settings(max_examples=30)
+@examples(30)
 def test_expected_against_enumeration(case, seed, kind):
     model, joint, rows = case
     rng = np.random.default_rng(seed)
@@ -161,6 +163,7 @@ def test_expected_against_enumeration(case, seed, kind):
     assert found == approx(wanted, rel=REL, abs=1e-14)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", ["variable", "forest", "linear"])
 @pytest.mark.parametrize("name", ["learned 0", "learned 1", "figure 1"])
 def test_expected_of_learned_circuits(name, kind):

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joint import (
@@ -18,6 +18,7 @@ from joint import (
     models_with_rows,
     special_circuits,
 )
+from strategies import examples
 from strudel.circuits.compile import compile_factorized
 from strudel.models.density import Strudel
 from strudel.predictions.forms import LinearForm
@@ -55,7 +56,7 @@ def by_definition(world, row, column=-1):
     seeds,
     st.sampled_from([*sorted(PREDICTORS), "variable"]),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_against_the_definition(case, seed, kind):
     model, joint, rows = case
     rng = np.random.default_rng(seed)

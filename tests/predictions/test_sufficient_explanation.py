@@ -6,10 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joint import NAN, REL, Joint, learned_circuit, mixture_models, models, special_circuits
+from strategies import examples
 from strudel.models.density import Strudel
 from strudel.predictions.sufficient_explanation import sufficient_explanation
 from worlds import PREDICTORS, World, forest, tree
@@ -46,7 +47,7 @@ def smallest(world, row, delta, criterion, without=()):
     st.sampled_from([0.6, 0.9, 1.0]),
     st.sampled_from(["probability", "expectation"]),
 )
-@settings(max_examples=50)
+@examples(50)
 def test_against_all_sets(model, seed, kind, delta, criterion):
     rng = np.random.default_rng(seed)
     joint = Joint(model)

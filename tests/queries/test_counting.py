@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -21,6 +21,7 @@ from joint import (
     steep_row,
     swapped_circuit,
 )
+from strategies import examples
 from strudel import (
     CircuitPropertyError,
     Strudel,
@@ -37,7 +38,7 @@ from strudel.queries import distributions, given_distributions
 from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(models_with_rows(7), st.data())
 def test_it_counts_the_ones_of_the_table(case, data):
     circuit, joint, rows = case

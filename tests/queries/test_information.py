@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joint import (
@@ -19,7 +19,7 @@ from joint import (
     steep_row,
     swapped_circuit,
 )
-from strategies import circuits
+from strategies import circuits, examples
 from strudel import (
     CircuitPropertyError,
     Strudel,
@@ -58,7 +58,7 @@ def splits(draw, n_vars, whole=False):
     return list(order[:first]), list(order[first:second])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(models_with_rows(7))
 def test_entropy_is_that_of_the_table(case):
     circuit, joint, rows = case
@@ -66,7 +66,7 @@ def test_entropy_is_that_of_the_table(case):
     np.testing.assert_allclose(entropy(circuit, rows), expected, rtol=REL, atol=TINY)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(models_with_rows(7), st.data())
 def test_information_is_that_of_the_table(case, data):
     circuit, joint, rows = case
@@ -79,7 +79,7 @@ def test_information_is_that_of_the_table(case, data):
     assert np.all(found >= 0.0)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(models_with_rows(7, max_rows=2), st.data())
 def test_hidden_choices_are_followed_exactly(case, data):
     circuit, joint, rows = case

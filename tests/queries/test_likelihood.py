@@ -5,17 +5,18 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import oracle
 from joint import REL, Joint, large_circuits, models, special_circuits
+from strategies import examples
 from strudel import CircuitPropertyError, Strudel, figure_1_circuit, log_likelihood
 from strudel.circuits.builder import CircuitBuilder
 from strudel.queries import likelihood
 from strudel.trees.vtree import Vtree
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(models(7))
 def test_it_is_the_log_of_the_enumerated_probability(circuit):
     joint = Joint(circuit)

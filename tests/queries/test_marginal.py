@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
@@ -23,7 +23,7 @@ from joint import (
     steep_row,
     swapped_circuit,
 )
-from strategies import any_circuits, partly_observed_rows
+from strategies import any_circuits, examples, partly_observed_rows
 from strudel import (
     CircuitPropertyError,
     Strudel,
@@ -43,7 +43,7 @@ from strudel.queries.probabilities import log_probabilities
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(models(7), st.data())
 def test_unknown_values_are_summed_out(circuit, data):
     rows = data.draw(st.lists(partly_observed_rows(circuit.n_vars), min_size=1, max_size=12))

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import oracle
 import strategies
-from strategies import circuits, partly_observed_rows
+from strategies import circuits, examples, partly_observed_rows
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_chow_liu
 from strudel.circuits.examples import figure_1_circuit
@@ -58,7 +58,7 @@ def questions(draw, circuit):
     return order[: draw(st.integers(1, len(order)))], draw(partly_observed_rows(circuit.n_vars))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(circuits(max_vars=7), st.data())
 def test_deterministic_circuits_agree_with_enumeration(circuit, data):
     query, row = data.draw(questions(circuit))
@@ -66,7 +66,7 @@ def test_deterministic_circuits_agree_with_enumeration(circuit, data):
     check_against_enumeration(circuit, query, row)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(circuits(max_vars=7, deterministic=False), st.data())
 def test_other_circuits_agree_with_enumeration(circuit, data):
     query, row = data.draw(questions(circuit))
@@ -74,6 +74,7 @@ def test_other_circuits_agree_with_enumeration(circuit, data):
     check_against_enumeration(circuit, query, row)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("make", [strategies.sum_circuit, strategies.split_circuit])
 def test_larger_circuits_agree_with_enumeration(make, seed):
@@ -92,7 +93,7 @@ def test_for_all_variables_it_is_the_most_probable_state(circuit, data):
     assert found.n_nodes == 0
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.one_of(circuits(max_vars=6), circuits(max_vars=6, deterministic=False)), st.data())
 def test_a_relaxation_bounds_every_state_of_a_partial_assignment(circuit, data):
     query, row = data.draw(questions(circuit))

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joint import (
@@ -22,7 +22,7 @@ from joint import (
     special_mixtures,
     with_components,
 )
-from strategies import mixtures, partly_observed_rows, random_mixture
+from strategies import examples, mixtures, partly_observed_rows, random_mixture
 from strudel import (
     Mixture,
     SearchLimitWarning,
@@ -71,7 +71,7 @@ def n_listed(request, monkeypatch):
     return request.param
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(models_with_rows(7, max_rows=3, model=mixture_models), st.sampled_from([0, 6]))
 def test_the_best_completion_is_that_of_the_table(case, n_listed):
     with pytest.MonkeyPatch.context() as patch:
@@ -79,7 +79,7 @@ def test_the_best_completion_is_that_of_the_table(case, n_listed):
         check_best(*case, k=1)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(models_with_rows(6, max_rows=2, model=mixture_models), st.integers(2, 20))
 def test_the_k_best_completions_are_those_of_the_table(case, k):
     with pytest.MonkeyPatch.context() as patch:
@@ -87,6 +87,7 @@ def test_the_k_best_completions_are_those_of_the_table(case, k):
         check_best(*case, k=k)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", special_mixtures())
 def test_special_mixtures(name, rng, n_listed):
     mixture = special_mixtures()[name]
@@ -101,7 +102,7 @@ def test_ten_variables(rng):
     check_best(mixture, Joint(mixture), [[NAN] * 10], 50)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(mixtures(6), st.data())
 def test_bounds_hold_for_every_completion(mixture, data):
     row = data.draw(partly_observed_rows(mixture.n_vars))
@@ -138,7 +139,7 @@ def check_bound(log_bound, joint, row):
         assert math.exp(log_bound) == pytest.approx(best, rel=1e-11, abs=1e-300)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(models_with_rows(6, max_rows=1, model=mixture_models), st.data())
 def test_marginal_map_agrees_with_enumeration(case, data):
     mixture, joint, rows = case

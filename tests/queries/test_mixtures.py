@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -27,7 +27,7 @@ from joint import (
     with_components,
     with_weights,
 )
-from strategies import circuits, random_mixture
+from strategies import circuits, examples, random_mixture
 from strudel import (
     CircuitPropertyError,
     Mixture,
@@ -80,7 +80,7 @@ def check_rows(mixture, joint, rows):
     np.testing.assert_allclose(entropy(mixture, rows), entropies, rtol=REL, atol=1e-12)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(mixtures_with_rows)
 def test_rows_agree_with_the_table(case):
     check_rows(*case)
@@ -218,7 +218,7 @@ def test_permuting_components_changes_nothing(rng):
     np.testing.assert_allclose(responsibilities(permuted, rows), shares[:, order], rtol=1e-12)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(circuits(6, min_vars=2), st.integers(0, 10**6))
 def test_one_component_is_its_circuit(circuit, seed):
     mixture = Mixture(circuit, np.array(circuit.edge_log_theta)[:, np.newaxis], np.zeros(1))

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from joint import (
     NAN,
@@ -21,6 +21,7 @@ from joint import (
     steep_row,
     swapped_circuit,
 )
+from strategies import examples
 from strudel import (
     CircuitPropertyError,
     Strudel,
@@ -39,7 +40,7 @@ from strudel.queries import moments
 from strudel.trees.vtree import Vtree, random_vtree
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(models_with_rows(7))
 def test_marginals_are_sums_over_the_table(case):
     circuit, joint, rows = case
@@ -50,7 +51,7 @@ def test_marginals_are_sums_over_the_table(case):
     np.testing.assert_array_equal(found[known], np.array(rows)[known])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(models_with_rows(6))
 def test_pairs_are_sums_over_the_table(case):
     circuit, joint, rows = case

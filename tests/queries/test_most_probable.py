@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
@@ -23,7 +23,7 @@ from joint import (
     steep_row,
     swapped_circuit,
 )
-from strategies import circuits
+from strategies import circuits, examples
 from strudel import (
     CircuitPropertyError,
     Strudel,
@@ -39,7 +39,7 @@ from strudel.queries import most_probable
 from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(models_with_rows(7, model=circuits))
 def test_the_best_completion_is_that_of_the_table(case):
     circuit, joint, rows = case
@@ -50,7 +50,7 @@ def test_the_best_completion_is_that_of_the_table(case):
         assert state.tolist() == expected_state[0].tolist()
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(models_with_rows(6, max_rows=3, model=circuits), st.integers(2, 20))
 def test_the_k_best_completions_are_those_of_the_table(case, k):
     circuit, joint, rows = case

@@ -4,10 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import seeds, vtrees
+from strategies import examples, seeds, vtrees
 from strudel import (
     Vtree,
     compile_chow_liu,
@@ -18,7 +18,7 @@ from strudel import (
     vtree_from_chow_liu,
 )
 from strudel.trees.chow_liu import ChowLiuTree
-from strudel.trees.fitting_tree import _best_parents
+from strudel.trees.fitting_tree import best_parents
 
 NONE = -1
 
@@ -70,19 +70,19 @@ def as_tree(parent):
     return ChowLiuTree(np.array(parent, dtype=np.int32), np.full((len(parent), 2), 0.3))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(vtrees(max_vars=5), seeds)
 def test_it_is_the_best_of_all_trees_that_fit(vtree, seed):
     n_vars = vtree.n_vars
     weight = np.random.default_rng(seed).random((n_vars, n_vars))
     weight = weight + weight.T
-    parent = _best_parents(weight, vtree).tolist()
+    parent = best_parents(weight, vtree).tolist()
     assert fits(parent, vtree)
     best = max(total(weight, other) for other in TREES[n_vars] if fits(other, vtree))
     assert total(weight, parent) == pytest.approx(best)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(vtrees(max_vars=4))
 def test_what_fits_is_what_can_be_compiled(vtree):
     for parent in TREES[vtree.n_vars]:

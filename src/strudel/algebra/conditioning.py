@@ -26,7 +26,7 @@ from strudel.algebra.settle import (
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture, with_own_structures
 from strudel.circuits.mixture import Mixture
-from strudel.logic.event_forms import is_formula
+from strudel.logic.event_forms import as_event, is_formula
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model
 
@@ -103,6 +103,8 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
                 f"{len(rows)}. Call it once per row."
             )
         return _given_row(model, rows, normalize, IF_ZERO)
+    if isinstance(given, str):  # read once, so that it is warned of once
+        given = as_event(given, model.n_vars, model.feature_names)
     simple = simple_event_of(model, given)
     if simple is not None and simple.low == 0 and not simple.counted:  # evidence in other words
         rows = np.full((1, model.n_vars), np.nan)

@@ -23,6 +23,7 @@ from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_log
 from strudel.circuits.mixture import Mixture
+from strudel.data.coded_rows import select_names
 from strudel.queries.arguments import variable_indices
 from strudel.trees.vtree import Vtree
 
@@ -72,8 +73,7 @@ def marginalize(
     circuit = model.to_circuit() if isinstance(model, Mixture) else model
     kept = variable_indices(circuit, keep, "keep")
     smaller = _smaller_vtree(circuit.vtree, kept)
-    names = circuit.feature_names
-    names = None if names is None else tuple(names[var] for var in kept)
+    names = select_names(circuit.feature_names, kept.tolist())
     log_theta, log_total = local_parameters(circuit)
     if_zero = "p is zero everywhere, so its marginal cannot be normalised."
     if log_total == -np.inf:

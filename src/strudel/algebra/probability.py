@@ -24,7 +24,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.logic.event_forms import as_event, is_formula
 from strudel.logic.simple_events import SimpleEvent
 from strudel.queries.arguments import given_rows
-from strudel.queries.counting import count_distribution
+from strudel.queries.counting import count_ones
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import decode, distinct_rows, encode
@@ -80,7 +80,10 @@ def probability(
     0.5656
     """
     model = model_of(model)
+    if isinstance(event, str):  # read once, so that it is warned of once
+        event = as_event(event, model.n_vars, model.feature_names)
     if is_formula(given):
+        given = as_event(given, model.n_vars, model.feature_names)
         nothing = np.full((1, model.n_vars), np.nan)
         log_given = _log_probabilities(model, given, nothing, max_pairs)
         if log_given[0] == -np.inf:
@@ -91,17 +94,27 @@ def probability(
         if isinstance(event, Circuit):
             raise TypeError("Given an event, ask for an event that is not itself a circuit.")
         both = as_event(event, model.n_vars, model.feature_names)
-        both = both & as_event(given, model.n_vars, model.feature_names)
+        both = both & given
         log_joint, is_single = _log_probabilities(model, both, nothing, max_pairs), True
     else:
         rows, is_single = given_rows(model, given)
-        log_given = log_probabilities(model, rows, "probability")
-        raise_if_impossible(log_given)
-        log_joint = _log_probabilities(model, event, rows, max_pairs)
+        found = event_log_probabilities(model, event, rows, max_pairs)
+        found = found if log else np.exp(found)
+        return float(found[0]) if is_single else found
     found = np.minimum(log_joint - log_given, 0.0)  # rounding may leave 1e-16
     if not log:
         found = np.exp(found)
     return float(found[0]) if is_single else found
+
+
+def event_log_probabilities(
+    model: Model, event: Any, rows: FloatArray, max_pairs: int = MAX_PAIRS
+) -> FloatArray:
+    """The log-probability of an event given each row of the 0/1 variables."""
+    log_given = log_probabilities(model, rows, "probability")
+    raise_if_impossible(log_given)
+    log_joint = _log_probabilities(model, event, rows, max_pairs)
+    return np.minimum(log_joint - log_given, 0.0)  # rounding may leave 1e-16
 
 
 def _log_probabilities(
@@ -187,7 +200,9 @@ def _counts(model: Model, counted: AnyArray, rows: FloatArray) -> FloatArray:
     if len(flipped):  # count zeros of these variables as ones of others
         model, rows = _flip(model, flipped), rows.copy()
         rows[:, flipped] = 1.0 - rows[:, flipped]
-    return count_distribution(model, (counted // 2).tolist(), rows)
+    is_counted = np.zeros(model.n_vars, dtype=np.bool_)
+    is_counted[counted // 2] = True
+    return count_ones(model, is_counted, rows)
 
 
 def _flip(model: Model, variables: AnyArray) -> Model:

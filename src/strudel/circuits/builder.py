@@ -32,7 +32,9 @@ class CircuitBuilder:
 
     def __init__(self, vtree: Vtree, feature_names: Sequence[str] | None = None) -> None:
         self.vtree = vtree
-        self.feature_names = None if feature_names is None else tuple(feature_names)
+        if feature_names is not None and not isinstance(feature_names, tuple):
+            feature_names = tuple(feature_names)
+        self.feature_names = feature_names
         self._node_vtree = np.repeat(vtree.var_leaf, 2).tolist()
         self._edges: list[tuple[int, int, int, float]] = []  # parent, left, right, log theta
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from strudel._types import NONE, FloatArray, IntArray
+from strudel.data.coded_rows import CodedNames, code_of
+from strudel.data.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
 LARGEST_LOG = 1e100  # of a parameter: sums of as many as fit into memory stay finite
@@ -138,8 +141,27 @@ class Circuit:
         return replace(self, edge_log_theta=np.array(edge_log_theta, dtype=np.float64))
 
     def with_names(self, feature_names: tuple[str, ...] | None) -> Circuit:
-        """The same circuit with other feature names."""
+        """The same circuit with other feature names; a code stays."""
+        if self.table_code is not None and code_of(feature_names) is None:
+            feature_names = CodedNames(self.table_code, feature_names)
         return replace(self, feature_names=feature_names)
+
+    @property
+    def table_code(self) -> TableCode | None:
+        """How the columns of a table became the variables, if they did."""
+        return code_of(self.feature_names)
+
+    def with_table_code(self, code: TableCode | None) -> Circuit:
+        """The same circuit, which answers in the columns of a table; None for its variables."""
+        names = None if self.feature_names is None else tuple(self.feature_names)
+        if code is not None and code.n_vars != self.n_vars:
+            raise ValueError(
+                f"The code has {code.n_vars} variables, but the circuit has {self.n_vars}."
+            )
+        made = object.__new__(Circuit)
+        made.__dict__.update(self.__dict__)  # the same arrays, and what is known of them by now
+        made.__dict__["feature_names"] = names if code is None else CodedNames(code)
+        return made
 
     @cached_property
     def is_smooth(self) -> bool:
@@ -171,12 +193,12 @@ class Circuit:
         return Circuit, tuple(getattr(self, field.name) for field in fields(self))
 
     def _repr_html_(self) -> str:
-        """A summary for notebooks, with a drawing if the circuit is small."""
-        return _notebook().circuit_html(self)
+        """A summary for notebooks, with a drawing."""
+        return str(_notebook().html_of(self))
 
-    def _repr_svg_(self) -> str | None:
-        """A drawing for notebooks, None if the circuit is large."""
-        return _notebook().circuit_svg(self)
+    def _repr_svg_(self) -> str:
+        """A drawing for notebooks."""
+        return str(_notebook().svg_of(self))
 
     def __repr__(self) -> str:
         return f"Circuit(n_vars={self.n_vars}, n_nodes={self.n_nodes}, n_edges={self.n_edges})"
@@ -190,10 +212,8 @@ def _properties() -> Any:
 
 
 def _notebook() -> Any:
-    """Imported late, like `_properties`."""
-    from strudel.circuits import notebook
-
-    return notebook
+    """Imported late: drawing is a later step."""
+    return import_module("strudel.plotting.notebook")
 
 
 def why_not_well_formed(circuit: Circuit) -> str | None:

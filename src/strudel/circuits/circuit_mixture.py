@@ -24,6 +24,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, why_not_weights
 from strudel.circuits.properties import check_in_normal_form
 from strudel.circuits.scopes import reached_nodes
+from strudel.data.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
 
@@ -161,6 +162,16 @@ class CircuitMixture(Mixture):
         """The same mixture with other feature names."""
         named = [part.with_names(feature_names) for part in self.circuits]
         return CircuitMixture(named, self.log_weight)
+
+    @property
+    def table_code(self) -> TableCode | None:
+        """How the columns of a table became the variables, if they did."""
+        return self.circuits[0].table_code
+
+    def with_table_code(self, code: TableCode | None) -> CircuitMixture:
+        """The same mixture, which answers in the columns of a table; None for its variables."""
+        coded = [part.with_table_code(code) for part in self.circuits]
+        return CircuitMixture(coded, self.log_weight)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by making the mixture anew."""

@@ -6,12 +6,13 @@ Out: a `Circuit` of size linear in the number of variables.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._types import NONE
+from strudel._types import NONE, IntArray
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.circuit import Circuit
 from strudel.trees.chow_liu import ChowLiuTree
@@ -48,71 +49,88 @@ def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> Circuit:
         raise ValueError(f"The tree has {tree.n_vars} variables, but the vtree has {vtree.n_vars}.")
     builder = CircuitBuilder(vtree)
     n_children = np.bincount(tree.var_parent[tree.var_parent != NONE], minlength=tree.n_vars)
-    parts: list[_Part] = []
+
+    def given(var: int) -> list[tuple[float, float]]:
+        """P(1) and P(0), given that the parent is 1, and given that it is 0; once at a root."""
+        given_0, given_1 = tree.var_theta[var]
+        lines = [(given_1, 1.0 - given_1), (given_0, 1.0 - given_0)]
+        return lines[:1] if tree.var_parent[var] == NONE else lines
+
+    parts: list[Part] = []
     for v in range(vtree.n_nodes):
         var = int(vtree.node_var[v])
         if var == NONE:
-            parts.append(
-                _join(builder, tree, parts[vtree.node_left[v]], parts[vtree.node_right[v]])
-            )
+            left, right = parts[vtree.node_left[v]], parts[vtree.node_right[v]]
+            parts.append(join(builder, left, right, tree.var_parent, given))
         elif n_children[var]:
             literals = builder.literal(var, 1), builder.literal(var, 0)
-            parts.append(_Part(literals, var, 1, int(n_children[var])))
+            parts.append(Part.of(literals, var, tree.var_parent, int(n_children[var])))
         else:
-            nodes = _for_each_parent_value(tree, var, lambda p, x=var: builder.add_leaf_sum(x, p))
-            parts.append(_Part(nodes, var, 1, 0))
+            nodes = tuple(builder.add_leaf_sum(var, one) for one, _ in given(var))
+            parts.append(Part.of(nodes, var, tree.var_parent))
     return builder.build(parts[-1].nodes[0])
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """What stands at a vtree node."""
 
-    nodes: tuple[int, int]  # given that a variable is 1, and 0: `top`, or the parent of the tops
+    nodes: tuple[int, ...]  # one per value of `top` while `n_missing`, then per value of `parent`
     top: int  # a variable whose parent is not below the vtree node
-    n_tops: int  # how many of them there are, all with the same parent
+    parent: int  # of all tops; NONE for a part that does not depend on the rest: it has one node
+    n_tops: int  # variables that hang on the parent
     n_missing: int  # children of `top` elsewhere; as long as there are some, it is the only top
 
+    @classmethod
+    def of(cls, nodes: tuple[int, ...], top: int, parents: IntArray, n_missing: int = 0) -> Part:
+        """The part of one top."""
+        parent = int(parents[top])
+        return cls(nodes, top, parent, int(parent != NONE), n_missing)
 
-def _join(builder: CircuitBuilder, tree: ChowLiuTree, left: _Part, right: _Part) -> _Part:
-    """What stands above two vtree nodes."""
-    pairs = list(zip(left.nodes, right.nodes, strict=True))
+
+def join(
+    builder: CircuitBuilder,
+    left: Part,
+    right: Part,
+    parents: IntArray,
+    given: Callable[[int], Iterable[Iterable[float]]],
+) -> Part:
+    """What stands above two vtree nodes.
+
+    `parents` holds the parent of every variable, and `given` says, for every value of a variable's
+    parent, how likely its own values are.
+    """
+    if left.n_missing and right.n_missing:
+        raise _does_not_fit(left, right)
+    n_pairs = max(len(left.nodes), len(right.nodes))  # one node goes with all others
+    pairs = [
+        (left.nodes[i % len(left.nodes)], right.nodes[i % len(right.nodes)]) for i in range(n_pairs)
+    ]
     if not left.n_missing and not right.n_missing:  # both hang on the same variable, or on none
-        parent = tree.var_parent[left.top]
-        if tree.var_parent[right.top] != parent:
+        first = left if left.parent != NONE else right
+        if NONE not in (left.parent, right.parent) and left.parent != right.parent:
             raise _does_not_fit(left, right)
-        given_1 = builder.add_sum([(*pairs[0], 1.0)])
-        given_0 = given_1 if parent == NONE else builder.add_sum([(*pairs[1], 1.0)])
-        return _Part((given_1, given_0), left.top, left.n_tops + right.n_tops, 0)
+        nodes = tuple(builder.add_sum([(*pair, 1.0)]) for pair in pairs)
+        return first._replace(nodes=nodes, n_tops=left.n_tops + right.n_tops)
     above, below = (left, right) if left.n_missing else (right, left)
-    if below.n_missing or tree.var_parent[below.top] != above.top:
+    if below.parent not in (NONE, above.top):
         raise _does_not_fit(left, right)
     n_missing = above.n_missing - below.n_tops
     if n_missing:
-        nodes = builder.add_sum([(*pairs[0], 1.0)]), builder.add_sum([(*pairs[1], 1.0)])
+        nodes = tuple(builder.add_sum([(*pair, 1.0)]) for pair in pairs)
     else:
-        nodes = _for_each_parent_value(
-            tree,
-            above.top,
-            lambda p: builder.add_sum([(*pairs[0], p), (*pairs[1], 1.0 - p)]),
+        nodes = tuple(
+            builder.add_sum([(*pair, p) for pair, p in zip(pairs, line, strict=True)])
+            for line in given(above.top)
         )
-    return _Part(nodes, above.top, 1, n_missing)
+    return Part.of(nodes, above.top, parents, n_missing)
 
 
-def _does_not_fit(left: _Part, right: _Part) -> ValueError:
+def _does_not_fit(left: Part, right: Part) -> ValueError:
     return ValueError(
         f"The vtree does not fit the tree: the parts of variables {left.top} and {right.top} meet "
         "in it, but more than one variable joins them to the rest. Use vtree_from_chow_liu(tree), "
         "or learn_tree_for_vtree(X, vtree)."
     )
-
-
-def _for_each_parent_value(tree: ChowLiuTree, var: int, make):  # type: ignore[no-untyped-def]
-    """`make(P(var = 1 | parent))` for parent 1 and parent 0, once at a root."""
-    given_0, given_1 = tree.var_theta[var]
-    if tree.var_parent[var] == NONE:
-        node = make(given_1)
-        return node, node
-    return make(given_1), make(given_0)
 
 
 def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> Circuit:

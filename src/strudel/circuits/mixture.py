@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from strudel._types import NONE, FloatArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import LARGEST_LOG, Circuit
+from strudel.data.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
 LANES = 8  # components side by side in `theta_lanes`: one cache line of float64
@@ -65,6 +67,11 @@ class Mixture:
     def feature_names(self) -> tuple[str, ...] | None:
         """One name per variable, if they have names."""
         return self.structure.feature_names
+
+    @property
+    def table_code(self) -> TableCode | None:
+        """How the columns of a table became the variables, if they did."""
+        return self.structure.table_code
 
     @property
     def n_vars(self) -> int:
@@ -166,15 +173,21 @@ class Mixture:
         """The same mixture with other feature names."""
         return replace(self, structure=self.structure.with_names(feature_names))
 
+    def with_table_code(self, code: TableCode | None) -> Mixture:
+        """The same mixture, which answers in the columns of a table; None for its variables."""
+        return replace(self, structure=self.structure.with_table_code(code))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by making the mixture anew, so that its arrays are checked and stay read-only."""
         return Mixture, tuple(getattr(self, field.name) for field in fields(self))
 
     def _repr_html_(self) -> str:
         """A summary for notebooks, with a bar for each weight."""
-        from strudel.circuits.notebook import mixture_html  # late: it is written for `Mixture`
+        return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
 
-        return mixture_html(self)
+    def _repr_svg_(self) -> str | None:
+        """The drawing alone; None if it would be too large."""
+        return import_module("strudel.plotting.notebook").svg_of(self)
 
     def __repr__(self) -> str:
         return (

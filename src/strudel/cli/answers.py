@@ -16,22 +16,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from strudel.cli.columns import in_words
 from strudel.cli.console import note, say, show_facts, show_table
 from strudel.cli.evidence import variable_names
 
 if TYPE_CHECKING:
-    from strudel._types import FloatArray
+    from strudel._types import AnyArray, FloatArray
+    from strudel.data.table_code import TableCode
     from strudel.queries.model import Model
 
 Answer: TypeAlias = dict[str, Any]
 Line: TypeAlias = tuple[Any, ...]
+
+SHOWN_VALUES = 8  # of a state in one line
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
     """What was asked, checked against the model."""
 
-    model: Model
+    model: Model  # over 0/1 variables
+    code: TableCode | None  # how the columns of a table became those variables, if they did
     rows: FloatArray  # (n_rows, n_vars) what is given
     has_evidence: bool
     k: int
@@ -39,6 +44,7 @@ class Question:
     event: Any
     of: FloatArray | None
     variables: list[str] | None
+    asked_columns: list[str] | None  # of a table, before they became variables
     a: list[str] | None
     b: list[str] | None
 
@@ -53,10 +59,18 @@ class Question:
         names = self.names
         return [names.index(name) for name in self.variables or names]
 
-    def given(self, row: int) -> dict[str, int]:
+    def given(self, row: int) -> dict[str, Any]:
         """What is given in one row."""
+        if self.code is not None:
+            return dict(in_words(self.code, self.rows[row]))
         known = np.flatnonzero(~np.isnan(self.rows[row]))
         return self.by_name(known.tolist(), self.rows[row, known].astype(int))
+
+    def state(self, row: AnyArray) -> dict[str, Any]:
+        """All values of a row, by variable or column."""
+        if self.code is not None:
+            return dict(in_words(self.code, row))
+        return self.by_name(range(self.model.n_vars), row)
 
     def by_name(self, columns: Iterable[int], values: Any) -> dict[str, Any]:
         """Values as a dict."""
@@ -71,6 +85,8 @@ def find_marginals(question: Question) -> list[Answer]:
     """How probable each variable is to be 1, and was before the evidence."""
     from strudel.queries.moments import marginal_probabilities
 
+    if question.code is not None:
+        return find_column_marginals(question, question.rows)
     columns = question.columns
     ones = marginal_probabilities(question.model, question.rows)[:, columns]
     answers = [{"probabilities": question.by_name(columns, row)} for row in ones]
@@ -83,6 +99,9 @@ def find_marginals(question: Question) -> list[Answer]:
 def show_marginals(question: Question, answer: Answer, n_lines: float) -> None:
     """One line per variable that is not given; with evidence, the largest changes first."""
     known = answer["given"]
+    if question.code is not None:
+        show_column_marginals(question, answer, n_lines)
+        return
     lines: list[Line] = [
         (name, one) for name, one in answer["probabilities"].items() if name not in known
     ]
@@ -93,6 +112,56 @@ def show_marginals(question: Question, answer: Answer, n_lines: float) -> None:
     lines = [(name, one, before[name], one - before[name]) for name, one in lines]
     columns = ("variable", "probability of 1", "without evidence", "change")
     _show_lines(columns, lines, n_lines, lambda line: -abs(line[3]))
+
+
+def find_column_marginals(question: Question, rows: FloatArray) -> list[Answer]:
+    """How probable each value of every column is, and was before the evidence."""
+    from strudel.queries.columns import column_marginals
+    from strudel.queries.moments import marginal_probabilities
+
+    assert question.code is not None
+    model, code = question.model, question.code
+    wanted = question.asked_columns or code.names
+    nothing = np.full((1, model.n_vars), np.nan)
+
+    def chances(some: FloatArray) -> list[Answer]:
+        ones = marginal_probabilities(model, some)
+        found = column_marginals(model, code, some, ones, is_single=False)
+        labels = {name: code.column(name).labels for name in wanted}
+        return [
+            {
+                name: dict(zip(labels[name], (p[row] for p in found[name].values()), strict=True))
+                for name in wanted
+            }
+            for row in range(len(some))
+        ]
+
+    answers: list[Answer] = [{"probabilities": one} for one in chances(rows)]
+    if question.has_evidence:
+        before = chances(nothing)[0]
+        answers = [answer | {"without_evidence": before} for answer in answers]
+    return answers
+
+
+def show_column_marginals(question: Question, answer: Answer, n_lines: float) -> None:
+    """One line per value of every column that is not given; the largest changes first."""
+    assert question.code is not None
+    settled = {name for name, said in answer["given"].items() if " or " not in said}
+    lines: list[Line] = [
+        (name, label, chance)
+        for name, chances in answer["probabilities"].items()
+        if name not in settled
+        for label, chance in chances.items()
+    ]
+    if not question.has_evidence:
+        _show_lines(("column", "value", "probability"), lines, n_lines, lambda line: -line[2])
+        return
+    before = answer["without_evidence"]
+    lines = [
+        (name, label, p, before[name][label], p - before[name][label]) for name, label, p in lines
+    ]
+    columns = ("column", "value", "probability", "without evidence", "change")
+    _show_lines(columns, lines, n_lines, lambda line: -abs(line[4]))
 
 
 # Most probable states
@@ -111,7 +180,7 @@ def find_states(question: Question) -> list[Answer]:
     for row, ones in enumerate(_unknown_ones(question)):
         best = [
             {
-                "state": question.by_name(range(model.n_vars), state),
+                "state": question.state(state),
                 "log_probability": value,
                 "probability_given_evidence": math.exp(value - log_given[row]),
             }
@@ -123,15 +192,33 @@ def find_states(question: Question) -> list[Answer]:
 
 
 def show_states(question: Question, answer: Answer, n_lines: float) -> None:
-    """Probabilities of the states, then their values, the least expected first."""
+    """The best state and its values, the least expected first; then in what the others differ."""
     states = answer["states"]
-    if len(states) == 1:
-        show_facts("", _state_facts(states[0]))
-    else:
-        columns = ("state", "log-probability", "probability given evidence")
-        show_table(columns, [(i + 1, *_state_facts(s).values()) for i, s in enumerate(states)])
+    if not states:
+        return
+    best = states[0]["state"]
+    show_facts("", _state_facts(states[0]))
     say()
-    _show_values([state["state"] for state in states], answer["marginals"], n_lines)
+    _show_values(best, answer["marginals"], n_lines)
+    if len(states) > 1:
+        say()
+        columns = ("state", "log-probability", "probability given evidence", "unlike state 1")
+        lines = [
+            (i, *_state_facts(state).values(), _differences(state["state"], best))
+            for i, state in enumerate(states[1:], 2)
+        ]
+        show_table(columns, lines)
+
+
+def _differences(state: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """The values that another state does not have."""
+    differ = [
+        f"{name} {value}" if str(value)[0] in "<>[" else f"{name}={value}"
+        for name, value in state.items()
+        if value != other[name]
+    ]
+    rest = f" and {len(differ) - SHOWN_VALUES} more" if len(differ) > SHOWN_VALUES else ""
+    return ", ".join(differ[:SHOWN_VALUES]) + rest
 
 
 def find_marginal_map(question: Question) -> list[Answer]:
@@ -145,8 +232,16 @@ def find_marginal_map(question: Question) -> list[Answer]:
     for row, ones in enumerate(_unknown_ones(question)):
         found = marginal_map(model, question.variables, rows[row], max_seconds=question.max_seconds)
         share = math.exp(found.log_probability - log_given[row])
-        ones = {name: ones[name] for name in found.state if name in ones}
-        answers.append(found._asdict() | {"probability_given_evidence": share, "marginals": ones})
+        state: dict[Any, Any] = found.state
+        if question.code is not None:
+            best = np.full(model.n_vars, np.nan)
+            best[[question.names.index(name) for name in state]] = list(state.values())
+            state = dict(in_words(question.code, best))
+        ones = {name: ones[name] for name in state if name in ones}
+        answers.append(
+            found._asdict()
+            | {"state": state, "probability_given_evidence": share, "marginals": ones}
+        )
     return answers
 
 
@@ -157,13 +252,26 @@ def show_marginal_map(question: Question, answer: Answer, n_lines: float) -> Non
         facts["no state is above"] = answer["upper_bound"]
     show_facts("", facts)
     say()
-    _show_values([answer["state"]], answer["marginals"], n_lines)
+    _show_values(answer["state"], answer["marginals"], n_lines)
 
 
-def _unknown_ones(question: Question) -> list[dict[str, float]]:
-    """For every row, how probable each variable that is not given is to be 1."""
+def _unknown_ones(question: Question) -> list[dict[str, Any]]:
+    """For every row, how probable each variable that is not given is to be 1.
+
+    Of a table, how probable each value of every column is that is not given.
+    """
     from strudel.queries.moments import marginal_probabilities
 
+    if question.code is not None:
+        found = find_column_marginals(question, question.rows)
+        return [
+            {
+                name: values
+                for name, values in answer["probabilities"].items()
+                if name not in question.given(row)
+            }
+            for row, answer in enumerate(found)
+        ]
     ones = marginal_probabilities(question.model, question.rows)
     unknown = [np.flatnonzero(np.isnan(row)) for row in question.rows]
     return [question.by_name(i.tolist(), row[i]) for i, row in zip(unknown, ones, strict=True)]
@@ -176,15 +284,17 @@ def _state_facts(state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _show_values(states: list[dict[str, int]], ones: dict[str, float], n_lines: float) -> None:
-    """One line per variable that is not given; the last column is about the first state."""
+def _show_values(state: Mapping[str, Any], ones: dict[str, Any], n_lines: float) -> None:
+    """One line per variable or column that is not given."""
     lines: list[Line] = []
     for name, one in ones.items():
-        values = [state[name] for state in states]
-        lines.append((name, *values, one if values[0] else 1.0 - one))
-    titles = [f"state {i + 1}" for i in range(len(states))] if len(states) > 1 else ["value"]
+        if isinstance(one, dict):
+            lines.append((name, state[name], one.get(state[name])))
+        else:
+            lines.append((name, state[name], one if state[name] else 1.0 - one))
     if lines:
-        columns = ("variable", *titles, f"probability of {titles[0]} alone")
+        is_table = isinstance(next(iter(ones.values())), dict)
+        columns = ("column" if is_table else "variable", "value", "probability of value alone")
         _show_lines(columns, lines, n_lines, lambda line: line[-1])
 
 

@@ -7,17 +7,20 @@ Out: rows of 0, 1 and NaN, and names.
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
+from strudel.cli.columns import encode_table, read_conditions
 from strudel.cli.console import InputError
-from strudel.cli.sources import read_rows
+from strudel.cli.sources import read_frame_rows, read_rows
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
+    from strudel.io.tables import Table
     from strudel.queries.model import Model
 
 GivenOption = Annotated[
@@ -25,7 +28,8 @@ GivenOption = Annotated[
     typer.Option(
         "--given",
         metavar="X=1,Y=0|TABLE",
-        help="What is known: values by name, or a table with some of the columns.",
+        help="What is known: values by name, with --encode also as in 'sex=f, age>=30'; or a table "
+        "with some of the columns.",
     ),
 ]
 FORMULA_FILES = (".cnf", ".dnf", ".nnf", ".sdd")
@@ -43,13 +47,20 @@ def read_given(model: Model, text: str | None) -> FloatArray:
     """One row per line of a table, else one row; NaN where nothing is said."""
     if text is None:
         return np.full((1, model.n_vars), np.nan)
-    if "=" in text and not Path(text).exists():
+    if is_condition(text):
         return read_values(model, text, "--given")
     return _read_table(model, text)
 
 
+def is_condition(text: str) -> bool:
+    """Whether this says values, and does not name a table."""
+    return any(sign in text for sign in "=<>") and not Path(text).exists()
+
+
 def read_values(model: Model, text: str, option: str) -> FloatArray:
-    """One row from ``x3=1,x7=0``."""
+    """One row from ``x3=1,x7=0``, or for a model of a table from ``sex=f, age>=30``."""
+    if model.table_code is not None:
+        return read_conditions(model.table_code, text, option)
     row = np.full((1, model.n_vars), np.nan)
     for part in filter(str.strip, text.split(",")):
         name, sign, value = (piece.strip() for piece in part.rpartition("="))
@@ -66,11 +77,36 @@ def read_event(model: Model, text: str) -> Any:
     """An event as text, or from the file of a formula."""
     from strudel.logic.event_forms import as_event
 
-    if Path(text.removesuffix(".gz")).suffix in FORMULA_FILES:
-        from strudel.io.formats import read
+    return as_event(read_constraint(text), model.n_vars, model.feature_names)
 
-        return as_event(read(text), model.n_vars, model.feature_names)
-    return as_event(text, model.n_vars, model.feature_names)
+
+def read_constraint(text: str) -> Any:
+    """A formula as it was typed, or that of a file."""
+    if Path(text.removesuffix(".gz")).suffix not in FORMULA_FILES:
+        return text
+    from strudel.io.formats import read
+
+    if not Path(text).is_file():
+        raise InputError(f"there is no file {text!r}.")
+    return read(text)
+
+
+def number_variables(formula: Any, table: Table) -> Any:
+    """A constraint over the columns of a table by their numbers: learning does not see names."""
+    from strudel.logic.event_forms import as_event
+    from strudel.logic.events import Event, children_first
+    from strudel.logic.names import find_name, names_of, places_of
+
+    n_vars = table.X.shape[1]
+    event = as_event(formula, n_vars, table.feature_names)
+    place = places_of(names_of(n_vars, table.feature_names))
+    made: dict[int, Event] = {}
+    for part, _ in children_first(event, flat=False):
+        changes: dict[str, Any] = {"children": tuple(made[id(child)] for child in part.children)}
+        if part.kind == "variable":
+            changes["var"] = find_name(part.var, place, "--constraint")
+        made[id(part)] = replace(part, **changes)
+    return made[id(event)]
 
 
 def read_variables(model: Model, text: str | None, option: str) -> list[str] | None:
@@ -81,7 +117,8 @@ def read_variables(model: Model, text: str | None, option: str) -> list[str] | N
     if not names:
         raise InputError(f"{option} must name at least one variable.")
     for name in names:
-        find_variable(model, name, option)
+        if model.table_code is None or name not in model.table_code.names:
+            find_variable(model, name, option)
         if names.count(name) > 1:
             raise InputError(f"{option} names {name!r} twice.")
     return names
@@ -92,6 +129,8 @@ def find_variable(model: Model, name: str, option: str) -> int:
     names = variable_names(model)
     if name in names:
         return names.index(name)
+    if model.table_code is not None:
+        names = model.table_code.names
     close = difflib.get_close_matches(name, names, n=3)
     hint = f"Did you mean {' or '.join(close)}?" if close else f"It has {names[0]} to {names[-1]}."
     raise InputError(f"{option} names {name!r}, which the model does not have. {hint}")
@@ -99,6 +138,8 @@ def find_variable(model: Model, name: str, option: str) -> int:
 
 def _read_table(model: Model, source: str) -> FloatArray:
     """The rows of a table; columns that it lacks are unknown."""
+    if model.table_code is not None:
+        return encode_table(model.table_code, *read_frame_rows(source))
     table = read_rows(source)
     if table.feature_names is None:
         if table.X.shape[1] != model.n_vars:

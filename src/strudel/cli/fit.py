@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from strudel.cli import fit_circuit, fit_mixture
+from strudel.cli.columns import read_encoder
+from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     InputError,
     JsonOption,
@@ -25,9 +27,19 @@ from strudel.cli.console import (
     show_table,
     warnings_as_notes,
 )
-from strudel.cli.fit_mixture import Method, Structure, read_wishes
+from strudel.cli.evidence import number_variables, read_constraint
+from strudel.cli.fit_classifier import check_options, fit_classifier
+from strudel.cli.fit_mixture import Method, Structure, read_size, read_wishes
 from strudel.cli.outputs import check_is_model_file, check_output
-from strudel.cli.sources import check_known, match_columns, read_parts, read_rows
+from strudel.cli.resume import ResumeOption, SecondsOption, open_checkpoint
+from strudel.cli.sources import (
+    count_rows,
+    match_columns,
+    read_frame_table,
+    read_parts,
+    read_rows,
+)
+from strudel.errors import FileFormatError
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -95,6 +107,12 @@ class BeamSelection(StrEnum):
     valid = "valid"
 
 
+class Encode(StrEnum):
+    """How columns that are not 0/1 become variables."""
+
+    auto = "auto"
+
+
 class Init(StrEnum):
     """The circuit before the first split."""
 
@@ -103,11 +121,13 @@ class Init(StrEnum):
 
 
 def fit(
+    context: typer.Context,
     data: Annotated[
         str,
         typer.Argument(
             metavar="DATA",
             help="A csv, tsv, .data, npy, npz or parquet file, a dataset, or - for csv on stdin.",
+            autocompletion=complete_data,
         ),
     ],
     output: Annotated[
@@ -117,9 +137,37 @@ def fit(
         ),
     ] = None,
     valid: Annotated[
-        str | None, typer.Option(help="Rows that decide when to stop; like DATA.")
+        str | None,
+        typer.Option(
+            help="Rows that decide when to stop; like DATA.", autocompletion=complete_data
+        ),
     ] = None,
-    test: Annotated[str | None, typer.Option(help="Rows to score at the end; like DATA.")] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(help="Rows to score at the end; like DATA.", autocompletion=complete_data),
+    ] = None,
+    encode: Annotated[
+        Encode | None,
+        typer.Option(
+            help="auto: turn text, numbers and dates into 0/1 variables; queries then speak of the "
+            "table's own columns."
+        ),
+    ] = None,
+    edges: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=A,B",
+            help="Encode a column of numbers or dates by these bounds; may be repeated.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Learn a classifier that predicts this column, for strudel predict; goes with "
+            "--test, --mixture and --splits.",
+        ),
+    ] = None,
     mixture: Annotated[
         str | None,
         typer.Option(
@@ -213,6 +261,14 @@ def fit(
             ".vtree file.",
         ),
     ] = None,
+    constraint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMULA|FILE",
+            help="What every row satisfies, such as 'a >> (b | c)', or a .cnf, .dnf, .nnf or .sdd "
+            "file; rows that violate it get probability zero.",
+        ),
+    ] = None,
     pseudocount: Annotated[
         float | None,
         typer.Option(
@@ -225,14 +281,30 @@ def fit(
         float, typer.Option(help="Share of DATA held out when there is no --valid.")
     ] = 0.1,
     seed: Annotated[int, typer.Option(help="Makes random choices repeatable.")] = 0,
+    resume: ResumeOption = None,
+    checkpoint_seconds: SecondsOption = 60.0,
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no tables.")] = False,
 ) -> None:
-    """Learn a circuit, or a mixture of circuits, from 0/1 rows and write it to a file.
+    """Learn a circuit, a mixture of circuits or a classifier, and write it to a file.
 
-    A dataset brings its own validation and test rows. Ctrl-C stops the search and keeps the best
-    model so far.
+    A dataset brings its own validation and test rows; unknown values (empty, ?, NA) are summed out.
+    Ctrl-C stops the search and keeps the best model so far. A checkpoint, MODEL.part, lets a fit
+    that was killed go on with --resume, to the same model; beam search, boosting and components
+    with their own structure begin anew.
     """
+    if target is not None:
+        check_options(context)
+        path = output or default_output(data)
+        check_output(path, "the model", (data, test), ".strudel")
+        check_is_model_file(path)
+        sizes = {
+            "n_components": read_size(mixture or "auto", "--mixture", 1),
+            "n_splits": read_size(splits or "auto", "--splits", 0),
+            "random_state": seed,
+        }
+        fit_classifier(data, target, test, path, sizes, as_json=as_json, quiet=quiet)
+        return
     wishes = read_wishes(mixture, method, structure, splits, runs, bags, max_splits)
     options = wishes | {
         "edge_score": edge_score.value,
@@ -248,31 +320,41 @@ def fit(
     learnpsdd = {"copies": copies, "copy_levels": copy_levels, "operation_score": operation_score}
     options |= read_search(search, preset, smoothing, beam, learnpsdd, mixture is not None)
     options |= {} if init is None else {"init": init.value}
+    options |= read_encoder(encode is not None, edges or [])
     options |= {} if vtree is None else {"vtree": _read_vtree(vtree)}
+    formula = None if constraint is None else read_constraint(constraint)
     options |= {} if patience is None else {"patience": patience}
     options |= {} if pseudocount is None else {"pseudocount": pseudocount}
     path = output or default_output(data)
-    check_output(path, "the model", (data, valid, test, vtree), ".strudel")
+    check_output(path, "the model", (data, valid, test, vtree, constraint), ".strudel")
     check_is_model_file(path)
+    checkpoint = open_checkpoint(path, resume, checkpoint_seconds)
     started = time.perf_counter()
-    parts = _read_all(data, valid, test)
+    parts = _read_all(data, valid, test, encode is not None)
+    if formula is not None:
+        train = parts["train"]
+        options["constraint"] = number_variables(formula, train) if encode is None else formula
     reading = time.perf_counter() - started
 
     kind = fit_circuit if mixture is None else fit_mixture
     started = time.perf_counter()
     with warnings_as_notes() as messages:
-        model = kind.learn(options, parts, quiet)
+        model = kind.learn(options, parts, quiet, checkpoint)
     learning = time.perf_counter() - started
     likelihood = kind.log_likelihoods(model, parts)
-    report = _likelihoods(likelihood, model.n_features_in_)
-    report |= kind.report(model) | {
-        "n_rows": {part: len(table.X) for part, table in parts.items()},
+    facts = kind.report(model)
+    report = _likelihoods(likelihood, facts["n_vars"])
+    report |= facts | {
+        "n_rows": {part: count_rows(table) for part, table in parts.items()},
         "model": path,
         "seconds": {"reading": reading, "learning": learning},
         "options": kind.options(model),
         "data": data,
     }
+    if isinstance(formula, str):  # which a file can hold
+        model.constraint = formula
     _keep(model, parts["train"], path, likelihood)
+    checkpoint.remove()
     if report["stopped_because"] == "interrupted":
         note(f"stopped early by you; wrote the best {kind.NAME} so far")
         messages = []
@@ -339,8 +421,26 @@ def _read_vtree(text: str) -> Any:
     return vtree
 
 
-def _read_all(data: str, valid: str | None, test: str | None) -> dict[str, Table]:
-    """The tables to learn from, to stop by and to score; all values known, all equally wide."""
+def _read_all(data: str, valid: str | None, test: str | None, is_encoded: bool) -> dict[str, Table]:
+    """The tables to learn from, to stop by and to score; all equally wide."""
+    if is_encoded:
+        sources = {"train": data, "valid": valid, "test": test}
+        return {
+            part: read_frame_table(source, part)
+            for part, source in sources.items()
+            if source is not None
+        }
+    try:
+        return _read_binary(data, valid, test)
+    except FileFormatError as error:
+        # A comma within quotes makes a line longer than the others.
+        if not any(words in str(error) for words in ("must hold only 0", "of equal length")):
+            raise
+        advice = "Or let the model encode text, numbers and dates: --encode auto."
+        raise InputError(f"{error} {advice}") from None
+
+
+def _read_binary(data: str, valid: str | None, test: str | None) -> dict[str, Table]:
     parts = read_parts(data)
     if valid is not None:
         parts["valid"] = read_rows(valid, "valid")
@@ -349,8 +449,7 @@ def _read_all(data: str, valid: str | None, test: str | None) -> dict[str, Table
     train = parts["train"]
     n_vars, names = train.X.shape[1], train.feature_names
     return {
-        part: match_columns(check_known(table), n_vars, names, train.source)
-        for part, table in parts.items()
+        part: match_columns(table, n_vars, names, train.source) for part, table in parts.items()
     }
 
 

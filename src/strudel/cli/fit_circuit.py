@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from strudel.cli.progress import FitProgress
+from strudel.cli.score import has_gaps, mean_log_likelihood
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -21,7 +22,9 @@ STOPPED = {
 }
 
 
-def learn(options: dict[str, Any], parts: dict[str, Table], is_quiet: bool) -> Strudel:
+def learn(
+    options: dict[str, Any], parts: dict[str, Table], is_quiet: bool, checkpoint: Any = None
+) -> Strudel:
     """A fitted estimator, with a live line meanwhile."""
     from strudel.models.density import Strudel
 
@@ -33,6 +36,7 @@ def learn(options: dict[str, Any], parts: dict[str, Table], is_quiet: bool) -> S
             None if valid is None else valid.X,
             None,
             on_split=progress.update,
+            checkpoint=checkpoint,
         )
     return model
 
@@ -44,10 +48,15 @@ def log_likelihoods(model: Strudel, parts: dict[str, Table]) -> dict[str, float]
         "train": float(history.train[history.best]),
         "valid": float(history.valid[history.best]),
     }
-    if model._options()[1] is not None:  # the search has seen sampled rows, too
-        likelihood["train"] = float(model.score(parts["train"].X))
+    # The search has seen other rows, too: samples of a mixture, or completions.
+    if model._options()[1] is not None or has_gaps(parts["train"]):
+        likelihood["train"] = mean_log_likelihood(model, parts["train"])
+    if "valid" in parts and any(has_gaps(parts[part]) for part in ("train", "valid")):
+        likelihood["valid"] = mean_log_likelihood(model, parts["valid"])
+    elif has_gaps(parts["train"]):  # of the rows that were held out it only saw completions
+        del likelihood["valid"]
     if "test" in parts:
-        likelihood["test"] = float(model.score(parts["test"].X))
+        likelihood["test"] = mean_log_likelihood(model, parts["test"])
     return likelihood
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from strudel.cli.console import InputError
 from strudel.cli.progress import MixtureProgress
+from strudel.cli.score import has_gaps, mean_log_likelihood
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -67,11 +68,11 @@ def read_wishes(
     structure = structure or Structure.shared
     if method is Method.boosting and structure is Structure.per_component:
         raise InputError("--method boosting needs a shared structure: leave out --structure.")
-    n_splits = "auto" if splits is None else _number_or_auto(splits, "--splits", 0)
+    n_splits = "auto" if splits is None else read_size(splits, "--splits", 0)
     if n_splits != "auto" and max_splits is not None:
         raise InputError("--splits says how many there are, so --max-splits has no meaning.")
     wishes = {
-        "n_components": _number_or_auto(mixture, "--mixture", 1),
+        "n_components": read_size(mixture, "--mixture", 1),
         "n_splits": n_splits,
         "method": method.value,
         "structure": structure.value,
@@ -80,7 +81,8 @@ def read_wishes(
     return wishes if bags is None else wishes | {"n_bags": bags}
 
 
-def _number_or_auto(text: str, option: str, lowest: int) -> int | str:
+def read_size(text: str, option: str, lowest: int) -> int | str:
+    """A whole number, or auto."""
     if text.strip().lower() == "auto":
         return "auto"
     try:
@@ -94,14 +96,21 @@ def _number_or_auto(text: str, option: str, lowest: int) -> int | str:
     return number
 
 
-def learn(options: dict[str, Any], parts: dict[str, Table], is_quiet: bool) -> StrudelMixture:
+def learn(
+    options: dict[str, Any], parts: dict[str, Table], is_quiet: bool, checkpoint: Any = None
+) -> StrudelMixture:
     """A fitted estimator, with a live line meanwhile."""
     from strudel.models.mixture import StrudelMixture
 
     model = StrudelMixture(**options)
     with MixtureProgress(is_quiet) as progress:
         progress.update("preparing, compiling on the first run")
-        model._fit(parts["train"].X, _valid_rows(parts), on_progress=progress.update)
+        model._fit(
+            parts["train"].X,
+            _valid_rows(parts),
+            on_progress=progress.update,
+            checkpoint=checkpoint,
+        )
     return model
 
 
@@ -111,16 +120,22 @@ def _valid_rows(parts: dict[str, Table]) -> Any:
 
 def log_likelihoods(model: StrudelMixture, parts: dict[str, Table]) -> dict[str, float]:
     """Mean log-likelihood of the training, validation and, if there are any, test rows."""
+    from strudel.queries.likelihood import log_likelihood
+
+    if any(has_gaps(table) for table in parts.values()):
+        likelihood = {part: mean_log_likelihood(model, table) for part, table in parts.items()}
+        return likelihood | {"valid": likelihood.get("valid", model.chosen_["valid"])}
     # The same seed holds out the same rows again.
     search = model._search_options()
     rows = model._learning_rows(parts["train"].X, _valid_rows(parts), None, search)
     assert rows.valid is not None  # the command always has some
+    held = model.mixture_.with_table_code(None)
     likelihood = {
-        "train": model.score(rows.train.unpack()),
-        "valid": model.score(rows.valid.unpack()),
+        part: float(log_likelihood(held, bits.unpack()).mean())
+        for part, bits in (("train", rows.train), ("valid", rows.valid))
     }
     if "test" in parts:
-        likelihood["test"] = model.score(parts["test"].X)
+        likelihood["test"] = mean_log_likelihood(model, parts["test"])
     return likelihood
 
 

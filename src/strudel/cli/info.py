@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from strudel.cli.console import JsonOption, print_json, say, show_facts
+from strudel.cli.console import JsonOption, print_json, say, show_facts, show_table
 from strudel.cli.models import ModelArgument, read_file
 
 if TYPE_CHECKING:
     from strudel.circuits.circuit import Circuit
     from strudel.circuits.mixture import Mixture
+    from strudel.data.table_code import TableCode
 
 
 def info(model: ModelArgument, as_json: JsonOption = False) -> None:
@@ -32,6 +33,7 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
         "model": model,
         "kind": type(held).__name__,
         "size": _size(circuit),
+        "columns": _columns(found.table_code),
         "mixture": _mixture(found) if isinstance(found, Mixture) else {},
         "chosen": getattr(held, "chosen_", {}),
         "properties": _properties(structures_of(found)),
@@ -45,6 +47,10 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
         print_json(report)
         return
     show_facts(str(model), report["size"])
+    if report["columns"]:
+        say()
+        lines = [(c["name"], c["kind"], ", ".join(c["values"])) for c in report["columns"]]
+        show_table(("column", "kind", "values"), lines)
     if report["mixture"]:
         say()
         facts = report["mixture"] | _chosen(report["chosen"])
@@ -76,6 +82,12 @@ def _size(circuit: Circuit) -> dict[str, int]:
         "depth": circuit.depth,
         "vtree depth": circuit.vtree.depth,
     }
+
+
+def _columns(code: TableCode | None) -> list[dict[str, Any]]:
+    """The columns of the table that a model was learned from, if they were encoded."""
+    columns = () if code is None else code.columns
+    return [{"name": one.name, "kind": one.kind, "values": list(one.labels)} for one in columns]
 
 
 def _mixture(mixture: Mixture) -> dict[str, Any]:

@@ -20,8 +20,12 @@ from strudel.cli.convert import convert
 from strudel.cli.datasets import datasets
 from strudel.cli.demo import demo
 from strudel.cli.fit import fit
+from strudel.cli.impute import impute
 from strudel.cli.info import info
+from strudel.cli.plot import plot
+from strudel.cli.predict import predict
 from strudel.cli.query import query
+from strudel.cli.reproduce import reproduce
 from strudel.cli.sample import sample
 from strudel.cli.score import score
 from strudel.errors import StrudelError
@@ -30,7 +34,6 @@ INTERRUPTED = 130  # what shells expect after Ctrl-C
 
 app = typer.Typer(
     name="strudel",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -52,7 +55,7 @@ def strudel(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Learn probabilistic circuits from 0/1 tables and ask them exact questions."""
+    """Learn probabilistic circuits from tables and ask them exact questions."""
 
 
 app.command(epilog="Example:  strudel demo --out strudel-demo")(demo)
@@ -64,7 +67,15 @@ app.command(epilog='Example:  strudel query nltcs.strudel marginal --given "x3=1
 app.command(epilog='Example:  strudel sample nltcs.strudel -n 1000 --given "x3=1" -o rows.csv')(
     sample
 )
+app.command(epilog='Example:  strudel plot nltcs.strudel marginals --given "x3=1" -o nltcs.png')(
+    plot
+)
+app.command(epilog="Example:  strudel predict survey.strudel new.csv -o predicted.csv")(predict)
+app.command(epilog="Example:  strudel impute survey.strudel gaps.csv -o filled.csv")(impute)
 app.command(epilog="Example:  strudel convert nltcs.strudel nltcs.psdd")(convert)
+app.command(
+    epilog="Example:  strudel reproduce table:single-models figure:flows --datasets nltcs,dna"
+)(reproduce)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

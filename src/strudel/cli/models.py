@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from strudel.cli.completion import complete_model
 from strudel.cli.console import InputError
 
 if TYPE_CHECKING:
     from strudel.queries.model import Model
 
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A .strudel file, as `strudel fit` writes it.")
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="A .strudel file, as `strudel fit` writes it.",
+        autocompletion=complete_model,
+    ),
 ]
 
 

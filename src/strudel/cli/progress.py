@@ -78,7 +78,7 @@ class FitProgress(LiveLine):
     def _make(self) -> Progress:
         from rich.progress import BarColumn, SpinnerColumn, TextColumn
 
-        return _line_of(
+        return line_of(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=16),
@@ -127,7 +127,7 @@ class MixtureProgress(LiveLine):
         from rich.table import Column
 
         # On a narrow terminal the news take two lines rather than lose their end.
-        return _line_of(
+        return line_of(
             SpinnerColumn(),
             TextColumn("{task.elapsed:.1f} s", table_column=Column(no_wrap=True, min_width=6)),
             TextColumn("{task.description}", markup=False, table_column=Column()),
@@ -142,7 +142,8 @@ class MixtureProgress(LiveLine):
             self._show(description=line)
 
 
-def _line_of(*columns: Any) -> Progress:
+def line_of(*columns: Any) -> Progress:
+    """A live line of these columns, which leaves nothing behind."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from strudel.cli import answers
+from strudel.cli.columns import column_variables
 from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
 from strudel.cli.evidence import GivenOption, read_event, read_given, read_values, read_variables
 from strudel.cli.models import ModelArgument, read_model
@@ -125,20 +126,28 @@ def query(
     }
     _check_options(what, asked)
     held = read_model(model)
-    question = answers.Question(
-        model=held,
-        rows=read_given(held, given),
-        has_evidence=given is not None,
-        k=k or 1,
-        max_seconds=max_seconds,
-        event=None if event is None else read_event(held, event),
-        of=None if of is None else read_values(held, of, "--of"),
-        variables=read_variables(held, variables, "--variables"),
-        a=read_variables(held, a, "--a"),
-        b=read_variables(held, b, "--b"),
-    )
     find, show = ANSWERS[what]
-    with warnings_as_notes() as messages:  # a search that had to stop says how far it came
+    # A search that had to stop says how far it came, a bound between two edges where it went.
+    with warnings_as_notes() as messages:
+        asked_columns = read_variables(held, variables, "--variables")
+        sets = [asked_columns, read_variables(held, a, "--a"), read_variables(held, b, "--b")]
+        if held.table_code is not None:
+            code = held.table_code
+            sets = [None if names is None else column_variables(code, names) for names in sets]
+        question = answers.Question(
+            model=held.with_table_code(None),
+            code=held.table_code,
+            rows=read_given(held, given),
+            has_evidence=given is not None,
+            k=k or 1,
+            max_seconds=max_seconds,
+            event=None if event is None else read_event(held, event),
+            of=None if of is None else read_values(held, of, "--of"),
+            variables=sets[0],
+            asked_columns=asked_columns,
+            a=sets[1],
+            b=sets[2],
+        )
         found = [{"given": question.given(row)} | facts for row, facts in enumerate(find(question))]
     for message in messages:
         note(f"note: {message}")

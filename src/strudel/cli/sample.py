@@ -5,19 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from strudel.cli.columns import decoded_columns, known_cells, write_columns
 from strudel.cli.console import JsonOption, note, print_json
-from strudel.cli.evidence import GivenOption, read_given, variable_names
+from strudel.cli.evidence import GivenOption, is_condition, read_given, variable_names
 from strudel.cli.models import ModelArgument, read_model
 from strudel.cli.outputs import check_output, write_text
+from strudel.cli.sources import read_frame_rows
 
 if TYPE_CHECKING:
     from strudel._types import ByteArray
+    from strudel.data.table_code import TableCode
 
 BLOCK_ROWS = 2**14  # rows made text at a time
 
@@ -46,16 +49,35 @@ def sample(
     known = read_given(held, given)
     if output is not None:
         check_output(output, "the rows", {str(model), given}, ".csv")
-    rows = sample_conditional(held, known, n, rng=seed).reshape(-1, held.n_vars)
+    plain = held.with_table_code(None)
+    rows = sample_conditional(plain, known, n, rng=seed).reshape(-1, held.n_vars)
+    content: Any = rows
+    pieces: Iterable[str] = _csv(names, rows)
+    if held.table_code is not None:
+        content, pieces = _decoded(held.table_code, rows, given, n)
+        names = held.table_code.names
     if output is not None:
-        write_text(output, _csv(names, rows))
+        write_text(output, pieces)
     report = {"n_rows": len(rows), "seed": seed, "output": output}
     if as_json:
-        print_json(report | ({"names": names, "rows": rows} if output is None else {}))
+        print_json(report | ({"names": names, "rows": content} if output is None else {}))
     elif output is None:
-        sys.stdout.writelines(_csv(names, rows))
+        sys.stdout.writelines(pieces)
     else:
         note(f"wrote {len(rows):,} rows to {output}")
+
+
+def _decoded(
+    code: TableCode, rows: ByteArray, given: str | None, n: int
+) -> tuple[list[Any], list[str]]:
+    """Rows in the columns of the table, and the same as csv; what a table gives stays as it is."""
+    known: dict[str, list[Any]] = {}
+    if given is not None and given != "-" and not is_condition(given):
+        known = known_cells(code, read_frame_rows(given)[0], n)
+    columns = decoded_columns(code, rows, known)
+    file = io.StringIO()
+    write_columns(columns, file)
+    return list(map(list, zip(*columns.values(), strict=True))), [file.getvalue()]
 
 
 def _csv(names: tuple[str, ...], rows: ByteArray) -> Iterator[str]:

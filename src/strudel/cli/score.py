@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from strudel.cli.columns import encode_table
+from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     JsonOption,
     bits_per_dimension,
@@ -17,7 +19,7 @@ from strudel.cli.console import (
 )
 from strudel.cli.models import ModelArgument, read_model
 from strudel.cli.outputs import check_output, write_text
-from strudel.cli.sources import match_columns, read_rows
+from strudel.cli.sources import match_columns, read_frame_rows, read_rows
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
@@ -32,6 +34,7 @@ def score(
         typer.Argument(
             metavar="DATA",
             help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin.",
+            autocompletion=complete_data,
         ),
     ],
     output: Annotated[
@@ -46,11 +49,18 @@ def score(
     Unknown values (empty, ?, NA) are summed out exactly. Columns are matched by name when both the
     model and the table have names.
     """
+    from strudel.io.tables import Table
+
     if output is not None:
         check_output(output, "the values", {str(model), data}, ".csv")
     held = read_model(model)
-    table = match_columns(read_rows(data), held.n_vars, held.feature_names, "the model")
-    values = _log_probabilities(held, table)
+    code, held = held.table_code, held.with_table_code(None)
+    if code is None:
+        table = match_columns(read_rows(data), held.n_vars, held.feature_names, "the model")
+    else:
+        raw, source = read_frame_rows(data)
+        table = Table(encode_table(code, raw, source), None, source)
+    values = log_probabilities(held, table)
     if output is not None:
         write_text(output, _lines(values))
     report = _report(held, table, values)
@@ -67,7 +77,7 @@ def score(
     show_facts("", facts if output is None else facts | {"values per row": output})
 
 
-def _log_probabilities(model: Model, table: Table) -> FloatArray:
+def log_probabilities(model: Model, table: Table) -> FloatArray:
     """Complete rows through flows, the others with their unknown values summed out."""
     from strudel.queries.likelihood import log_likelihood
     from strudel.queries.marginal import log_marginal
@@ -80,6 +90,24 @@ def _log_probabilities(model: Model, table: Table) -> FloatArray:
     if not is_incomplete.all():
         values[~is_incomplete] = log_likelihood(model, table.X[~is_incomplete].astype(np.uint8))
     return values
+
+
+def mean_log_likelihood(model: Any, table: Table) -> float:
+    """Of the rows of a table, under a fitted estimator; unknown values are summed out."""
+    from strudel.io.tables import Table
+    from strudel.queries.model import model_of
+
+    held = model_of(model)
+    if held.table_code is not None:
+        table = Table(held.table_code.encode(table.X, table.source), None, table.source)
+    return float(log_probabilities(held.with_table_code(None), table).mean())
+
+
+def has_gaps(table: Table) -> bool:
+    """Whether some value of a table, of whatever types, is unknown."""
+    if hasattr(table.X, "columns"):
+        return any(column.is_missing().any() for column in table.X.columns)
+    return bool(_is_incomplete(table).any())
 
 
 def _is_incomplete(table: Table) -> np.ndarray:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, cast
 
 from strudel.cli.console import InputError, note
 
 if TYPE_CHECKING:
+    from strudel.data.table_columns import RawTable
     from strudel.io.tables import Table
 
 PARTS = ("train", "valid", "test")
@@ -50,6 +49,28 @@ def read_rows(source: str, part: str = "test") -> Table:
     return read_table(source, dataset_split=part)
 
 
+def read_frame_table(source: str, part: str) -> Table:
+    """A table of any types, its `X` a `RawTable`."""
+    from strudel.io.tables import Table
+
+    if _is_dataset(source):
+        raise InputError(f"{source} is 0/1 already: leave out --encode.")
+    raw, label = read_frame_rows(source, part)
+    return Table(cast(Any, raw), None, label)
+
+
+def count_rows(table: Table) -> int:
+    """How many rows a table has, of whatever types."""
+    return int(table.X.n_rows if hasattr(table.X, "n_rows") else len(table.X))
+
+
+def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
+    """The rows of a table of any types, and what to call it."""
+    from strudel.io.frames import read_frame
+
+    return read_frame(source, dataset_split=part)
+
+
 def _is_dataset(source: str) -> bool:
     """Whether a dataset has this name; a folder of that name does not hide it."""
     from strudel.data.datasets import ALIASES, dataset_names
@@ -80,19 +101,5 @@ def match_columns(
     if table.X.shape[1] != n_vars:
         raise InputError(
             f"{table.source} has {table.X.shape[1]} columns, but {owner} has {n_vars}."
-        )
-    return table
-
-
-def check_known(table: Table) -> Table:
-    """The table, if every value is known: learning needs all of them."""
-    is_unknown = np.isnan(table.X) if table.X.dtype.kind == "f" else None
-    if is_unknown is not None and is_unknown.any():
-        row, column = np.argwhere(is_unknown)[0].tolist()
-        name = column if table.feature_names is None else repr(table.feature_names[column])
-        raise InputError(
-            f"{table.source} has {int(is_unknown.sum())} unknown values, "
-            f"the first in column {name}, row {row}. "
-            "Learning needs every value: fill them in or drop those rows."
         )
     return table

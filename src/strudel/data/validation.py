@@ -18,6 +18,7 @@ import numpy as np
 
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.bits import BitMatrix, pack_columns
+from strudel.data.coded_rows import code_of, coded_evidence, coded_table
 from strudel.data.containers import (
     blocks,
     quote,
@@ -95,6 +96,10 @@ def check_binary(
     Traceback (most recent call last):
     ValueError: X must hold only 0 and 1, but column 1 holds 2 at row 0. Binarise the data first.
     """
+    code = code_of(feature_names)
+    rows = None if code is None else coded_table(X, code, name)
+    if rows is not None:
+        return rows.astype(np.uint8), tuple(feature_names or ())
     values, names = _check_columns(*read_values(X, name), n_vars, feature_names, name)
     rule = f"{name} must hold only 0 and 1"
     numbers = _as_numbers(values, names, rule)
@@ -122,7 +127,8 @@ def check_evidence(
     n_vars : int, optional
         The number of columns there must be.
     feature_names : sequence of str, optional
-        The names of the columns; those of a frame are put in this order.
+        The names of the columns; those of a frame are put in this order. If they know a table's
+        code, the rows may be in the columns of that table, see `coded_rows`.
     name : str
         What errors call the rows.
 
@@ -138,6 +144,10 @@ def check_evidence(
     >>> check_evidence([0, None, 1], n_vars=3)
     array([[ 0., nan,  1.]])
     """
+    code = code_of(feature_names)
+    coded = None if code is None else coded_evidence(X, code, name)
+    if coded is not None:
+        return coded
     rows = read_named_rows(X)
     names: tuple[str, ...] | None
     if rows is not None:
@@ -154,6 +164,33 @@ def check_evidence(
     if evidence is None:
         _raise_at_first_bad_cell(numbers, names, rule, may_be_unknown=True)
     return evidence
+
+
+def check_partial(
+    X: Any, *, n_vars: int | None = None, name: str = "X"
+) -> tuple[ByteArray | FloatArray, tuple[str, ...] | None]:
+    """Check a table to learn from, in which values may be unknown.
+
+    Takes what `check_binary` takes, with NaN, None or `pandas.NA` where a value is unknown, and
+    returns the same `uint8` table if nothing is; otherwise `float64` with NaN.
+
+    Examples
+    --------
+    >>> check_partial([[0, 1]])[0]
+    array([[0, 1]], dtype=uint8)
+    >>> check_partial([[0, None]])[0]
+    array([[ 0., nan]])
+    """
+    values, names = _check_columns(*read_values(X, name), n_vars, None, name)
+    rule = f"{name} must hold only 0 and 1, or NaN"
+    numbers = _as_numbers(values, names, rule)
+    table = to_uint8(numbers)
+    if table is not None:
+        return table, names
+    evidence = _to_float64(numbers)
+    if evidence is None:
+        _raise_at_first_bad_cell(numbers, names, rule, may_be_unknown=True)
+    return evidence, names
 
 
 def check_sample_weight(

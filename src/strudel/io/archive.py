@@ -79,7 +79,9 @@ def as_json(value: Any) -> str | None:
         return None
 
 
-def read_archive(path: str | os.PathLike[str], use: Callable[[Archive], T]) -> T:
+def read_archive(
+    path: str | os.PathLike[str], use: Callable[[Archive], T], what: str = "model"
+) -> T:
     """Open a file and hand its contents to `use`, turning every failure into one kind of error."""
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
@@ -95,7 +97,7 @@ def read_archive(path: str | os.PathLike[str], use: Callable[[Archive], T]) -> T
             detail = str(error) or type(error).__name__
             reason, cause = f"it is cut short, damaged or of another kind ({detail})", error
     reason = " ".join(reason.split()).rstrip(".")  # some libraries explain themselves at length
-    raise FileFormatError(f"Cannot read a Strudel model from {path}: {reason}.") from cause
+    raise FileFormatError(f"Cannot read a Strudel {what} from {path}: {reason}.") from cause
 
 
 class Archive:
@@ -105,6 +107,10 @@ class Archive:
         self._archive = archive
         self._members = _sound_members(archive, n_bytes)
         self.meta = expect(json.loads(self._read("meta.json")), dict, "meta.json")
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is an array of this name."""
+        return f"{name}.npy" in self._members
 
     def read_array(self, name: str, dtypes: tuple[str, ...], n_axes: int = 1) -> AnyArray:
         """One array of one of the given types, its last axis contiguous."""

@@ -14,6 +14,7 @@ import json
 import os
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
@@ -26,13 +27,15 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
+from strudel.data.coded_rows import CodedNames
+from strudel.data.table_code import TableCode
 from strudel.errors import FileFormatError
 from strudel.io.archive import Archive, as_json, expect, read_archive, write_archive
 from strudel.logic.events import Event, children_first
 from strudel.trees.vtree import Vtree
 
 FORMAT = "strudel"
-VERSION = 3  # the newest that is read; a model is written as the oldest that can hold it
+VERSION = 4  # the newest that is read; a model is written as the oldest that can hold it
 
 MAX_EVENT_SIZE = 10**5  # parts of an event that is saved; shared ones count each time
 
@@ -43,7 +46,7 @@ class Estimator(NamedTuple):
     """Where the class of an estimator lives, and what a fitted one holds."""
 
     module: str
-    holds: str  # "circuit", "mixture" or "predictor": what it was fitted to, in `circuit_`, ...
+    holds: str  # "circuit", "mixture", "predictor" or, of the first two either, "model"
     history_module: str = ""
     history_class: str = ""
 
@@ -57,6 +60,8 @@ ESTIMATORS = {  # nothing else is ever imported
     ),
     "RegressionCircuit": Estimator("strudel.models.regression", "predictor"),
     "LogisticCircuit": Estimator("strudel.models.logistic", "predictor"),
+    "StrudelClassifier": Estimator("strudel.models.classifier", "mixture"),
+    "StrudelImputer": Estimator("strudel.models.imputer", "model"),
 }
 
 
@@ -96,6 +101,8 @@ def save(
         "numpy": np.__version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+    if "table_code" in meta:
+        meta["version"] = 4  # older versions would not know the columns
     meta["provenance"] = facts | meta.get("provenance", {}) | (provenance or {})
     write_archive(path, {"format": FORMAT, "kind": kind} | meta, arrays)
 
@@ -185,7 +192,10 @@ def _circuit_state(circuit: Circuit, part: str = "circuit") -> State:
     named = {
         f"{part}.{name}": arrays[name].astype(dtype) for name, dtype in _CIRCUIT_ARRAYS.items()
     }
-    return {"version": 1, "feature_names": circuit.feature_names}, named
+    meta: dict[str, Any] = {"version": 1, "feature_names": circuit.feature_names}
+    if circuit.table_code is not None:
+        meta["table_code"] = circuit.table_code.to_dict()
+    return meta, named
 
 
 def _circuit_from_state(archive: Archive, part: str = "circuit") -> Circuit:
@@ -200,17 +210,19 @@ def _circuit_from_state(archive: Archive, part: str = "circuit") -> Circuit:
         arrays["edge_left"],
         arrays["edge_right"],
         arrays["edge_log_theta"],
-        _names_from(archive.meta.get("feature_names")),
+        _names_from(archive.meta.get("feature_names"), archive.meta.get("table_code")),
     )
 
 
-def _names_from(names: Any) -> tuple[str, ...] | None:
-    """Feature names of a circuit, or None."""
+def _names_from(names: Any, code: Any = None) -> tuple[str, ...] | None:
+    """Feature names of a circuit, or None; with a table's code, if there is one."""
     if names is None:
         return None
     if not all(isinstance(name, str) for name in expect(names, list, "the feature names")):
         raise FileFormatError("some feature names are not text")
-    return tuple(names)
+    if code is None:
+        return tuple(names)
+    return CodedNames(TableCode.from_dict(expect(code, dict, "the table's code")), tuple(names))
 
 
 # Mixtures
@@ -264,7 +276,7 @@ def _own_structures_from_state(archive: Archive) -> CircuitMixture:
             or np.any(starts[1:] < starts[:-1])
         ):
             raise FileFormatError(f"components.{what}_first does not say where components begin")
-    names = _names_from(archive.meta.get("feature_names"))
+    names = _names_from(archive.meta.get("feature_names"), archive.meta.get("table_code"))
     circuits = []
     for c in range(len(log_weight)):
         nodes = slice(first["node"][c], first["node"][c + 1])
@@ -293,6 +305,22 @@ def _mixture_from_state(archive: Archive, part: str = "circuit") -> Mixture:
         archive.read_array("mixture.edge_log_theta", ("<f8",), n_axes=2),
         archive.read_array("mixture.log_weight", ("<f8",)),
     )
+
+
+# Either
+
+
+def _model_state(model: Circuit | Mixture) -> State:
+    if not isinstance(model, Mixture):
+        return _circuit_state(model)
+    meta, arrays = _mixture_state(model)
+    return meta | {"is_mixture": True}, arrays
+
+
+def _model_from_state(archive: Archive) -> Circuit | Mixture:
+    if archive.meta.get("is_mixture") is True:
+        return _mixture_from_state(archive)
+    return _circuit_from_state(archive)
 
 
 # Predictors
@@ -343,11 +371,21 @@ def _estimator_state(model: Any) -> State:
         meta["provenance"]["options_not_saved"] = not_saved
     if hasattr(model, "feature_names_in_"):
         meta["feature_names_in"] = [str(name) for name in model.feature_names_in_]
+    if hasattr(model, "encoder_"):
+        encoder = {name: as_json(value) for name, value in model.encoder_.get_params().items()}
+        kept = {name: json.loads(text) for name, text in encoder.items() if text is not None}
+        meta["encoder"] = kept
     if hasattr(model, "chosen_"):
         meta["chosen"] = model.chosen_
     if holds == "predictor":
         meta["predictor"], density = _fitted_predictor_state(model)
         arrays |= density
+    if hasattr(model, "component_class_"):
+        meta |= {"version": 4, "classes": _plain_classes(model.classes_)}
+        if model.component_class_ is not None:
+            arrays["classifier.component_class"] = model.component_class_.astype("<i4")
+    if holds == "model":
+        meta["version"] = 4
     if hasattr(model, "history_"):
         meta["history"], columns = _history_state(model.history_)
         arrays |= columns
@@ -368,11 +406,35 @@ def _fitted_predictor_state(model: Any) -> State:
         "density_names": meta["feature_names"],
     }
     if hasattr(model, "classes_"):
-        text = as_json(model.classes_)
-        if text is None:
-            raise TypeError("save keeps classes that are plain numbers or text, and no others.")
-        facts["classes"] = json.loads(text)
+        facts["classes"] = _plain_classes(model.classes_)
     return facts, arrays
+
+
+def _plain_classes(classes: AnyArray) -> Any:
+    text = as_json(classes)
+    if text is None:
+        raise TypeError("save keeps classes that are plain numbers or text, and no others.")
+    return json.loads(text)
+
+
+def _restore_classifier(model: Any, archive: Archive) -> None:
+    """The classes, and which components or variables stand for them."""
+    model.classes_ = np.array(expect(archive.meta.get("classes"), list, "the classes"))
+    n_classes = len(model.classes_)
+    if model.classes_.ndim != 1 or n_classes == 0:
+        raise FileFormatError("the classes are not plain values")
+    model.component_class_ = None
+    model.trials_ = []
+    if "classifier.component_class" not in archive:
+        return
+    own = archive.read_array("classifier.component_class", ("<i4",))
+    if (
+        len(own) != model.mixture_.n_components
+        or not np.array_equal(np.unique(own), np.arange(n_classes))
+        or np.any(np.diff(own) < 0)
+    ):
+        raise FileFormatError("classifier.component_class does not give every class components")
+    model.component_class_ = own
 
 
 def _restore_fitted_predictor(model: Any, archive: Archive) -> None:
@@ -432,10 +494,16 @@ def _estimator_from_state(archive: Archive) -> Any:
     provenance = expect(meta.get("provenance", {}), dict, "the provenance")
     if "vtree" in provenance.get("options_not_saved", ()):  # one that was given is in the model
         params["vtree"] = fitted.vtree
+    code, n_vars = _inputs_of(fitted, archive)
+    encoder = None if code is None else _encoder_from(meta.get("encoder"), code)
+    if encoder is not None and params.get("encoder") is None:
+        params["encoder"] = encoder
     model = estimator_class(**params)
     setattr(model, f"{place.holds}_", fitted)
     model.n_features_in_ = expect(meta.get("n_features_in"), int, "the number of features")
-    if model.n_features_in_ != fitted.n_vars:
+    if encoder is not None:
+        model.encoder_ = encoder
+    if model.n_features_in_ != (n_vars if code is None else len(code.columns)):
         raise FileFormatError("the number of features is not that of the model's variables")
     names = meta.get("feature_names_in")
     if names is not None:
@@ -448,10 +516,44 @@ def _estimator_from_state(archive: Archive) -> Any:
         model.chosen_ = expect(meta["chosen"], dict, "what was chosen")
     if place.holds == "predictor":
         _restore_fitted_predictor(model, archive)
+    if class_name == "StrudelClassifier":
+        _restore_classifier(model, archive)
     if meta.get("history") is not None:
         state = expect(meta["history"], dict, "the history")
         model.history_ = _history_from_state(archive, state, place)
     return model
+
+
+def _inputs_of(fitted: Any, archive: Archive) -> tuple[TableCode | None, int]:
+    """The code of the columns, if they have one, and the number of variables.
+
+    Of a joint model of inputs and class, those of the inputs only.
+    """
+    from strudel.models.class_code import class_codewords
+
+    code, n_vars = getattr(fitted, "table_code", None), fitted.n_vars
+    if "classes" not in archive.meta or "classifier.component_class" in archive:
+        return code, n_vars
+    n_classes = len(expect(archive.meta["classes"], list, "the classes"))
+    n_bits = class_codewords(n_classes).shape[1]
+    if n_bits >= n_vars or (code is not None and len(code.columns) < 2):
+        raise FileFormatError("the model has no variables besides the class")
+    return None if code is None else replace(code, columns=code.columns[:-1]), n_vars - n_bits
+
+
+def _encoder_from(params: Any, code: TableCode) -> Any:
+    """The encoder of an estimator; options of it that are not plain values have their defaults."""
+    from strudel.models.encoding import fitted_encoder
+    from strudel.models.table_encoder import TableEncoder
+
+    options = expect(params, dict, "the encoder")
+    unknown = sorted(set(options) - set(TableEncoder().get_params()))
+    if unknown:
+        raise FileFormatError(f"its encoder has options that this version does not know: {unknown}")
+    encoder = fitted_encoder(TableEncoder(**options), code)
+    if code.container != "numpy":
+        encoder.feature_names_in_ = np.array(code.names, dtype=object)
+    return encoder
 
 
 def _history_state(history: Any) -> State:
@@ -481,12 +583,14 @@ def _history_from_state(archive: Archive, state: dict[str, Any], place: Estimato
 WRITERS: dict[str, Callable[[Any], State]] = {
     "circuit": _circuit_state,
     "mixture": _mixture_state,
+    "model": _model_state,
     "predictor": _predictor_state,
     "estimator": _estimator_state,
 }
 READERS: dict[str, Callable[[Archive], Any]] = {
     "circuit": _circuit_from_state,
     "mixture": _mixture_from_state,
+    "model": _model_from_state,
     "predictor": _predictor_from_state,
     "estimator": _estimator_from_state,
 }

@@ -40,13 +40,14 @@ ROUNDING = 1e-14  # of a log-parameter that a T line gives by the other
 
 def read_psdd(file: TextFile, vtree: Vtree | None, renormalize: bool) -> Circuit:
     """The circuit in a file; on `vtree`, if one is given."""
-    nodes = _read_nodes(file)
+    nodes, announced = _read_nodes(file)
     lines = [nodes.line[node] for node in nodes.decision]
     check_sums(file, nodes.log_theta, nodes.width, lines, renormalize)
     coins = np.array([coin[1:] for coin in nodes.coins.values()]).ravel()
     lines = [nodes.line[node] for node in nodes.coins]
     check_sums(file, coins, [2] * len(lines), lines, renormalize)
     resolve_children(file, nodes)
+    _check_is_whole(file, nodes, announced)
     recovered = recover(nodes)
     if recovered is None or (vtree is not None and vtree != recovered[0]):
         circuit = _by_graph(file, nodes, vtree)
@@ -55,10 +56,22 @@ def read_psdd(file: TextFile, vtree: Vtree | None, renormalize: bool) -> Circuit
     return finish(circuit, file, renormalize)
 
 
-def _read_nodes(file: TextFile) -> DecisionNodes:
+def _check_is_whole(file: TextFile, nodes: DecisionNodes, announced: int | None) -> None:
+    """Refuse a file whose end is missing."""
+    n_nodes = len(nodes.kind)
+    if announced is None or announced <= n_nodes:
+        return
+    # The number is often wrong, as some programs count elements, too. But where the end is missing,
+    # more nodes than the root have no parent; literals may always have none.
+    loose = {*nodes.decision, *nodes.coins}.difference(nodes.prime, nodes.sub)
+    if len(loose) > 1:
+        file.refuse(f"{announced} nodes were announced, but {n_nodes} are here: it is cut short")
+
+
+def _read_nodes(file: TextFile) -> tuple[DecisionNodes, int | None]:
     nodes = DecisionNodes()
     lines = file.lines()
-    header, _ = read_header(file, lines, b"psdd")
+    header, announced = read_header(file, lines, b"psdd")
     names, primes, subs, log_thetas = [], [], [], []
     for line, tokens in lines:
         kind = tokens[0].upper()
@@ -98,7 +111,7 @@ def _read_nodes(file: TextFile) -> DecisionNodes:
     nodes.prime = file.wholes(primes, where, "a prime")
     nodes.sub = file.wholes(subs, where, "a sub")
     nodes.log_theta = file.reals(log_thetas, where, "a log-parameter")
-    return nodes
+    return nodes, announced
 
 
 def _read_coin(file: TextFile, tokens: list[bytes], line: int) -> tuple[int, float, float]:

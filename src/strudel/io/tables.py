@@ -36,7 +36,7 @@ from strudel.data.validation import check_binary, check_evidence
 from strudel.errors import FileFormatError, MissingDependencyError
 
 _KINDS = (".csv", ".tsv", ".txt", ".data", ".parquet", ".npy", ".npz")
-_UNKNOWN = frozenset(("", "?", "na", "n/a", "nan", "<na>", "null", "none"))
+UNKNOWN = frozenset(("", "?", "na", "n/a", "nan", "<na>", "null", "none"))
 _ONE_LETTER = np.full(256, 3, dtype=np.uint8)  # what a cell of one byte means; 3 is nothing
 _ONE_LETTER[list(b"01? ")] = (0, 1, 2, 2)
 
@@ -78,12 +78,12 @@ def read_table(source: str | os.PathLike[str], *, dataset_split: str | None = No
         )
     label = os.fspath(source)
     if label == "-":
-        return _read_text(_unzip(sys.stdin.buffer.read(), "standard input"), "standard input")
+        return _read_text(unzip(sys.stdin.buffer.read(), "standard input"), "standard input")
     path = Path(source)
     if not path.exists() or (path.is_dir() and label in dataset_names()):
         return _read_dataset(label, dataset_split)
-    kind = _kind(path)
-    raw = _unzip(path.read_bytes(), label)
+    kind = kind_of(path)
+    raw = unzip(path.read_bytes(), label)
     if kind == ".parquet":
         return _read_parquet(raw, label)
     if kind in (".npy", ".npz"):
@@ -91,7 +91,7 @@ def read_table(source: str | os.PathLike[str], *, dataset_split: str | None = No
     return _read_text(raw, label, "\t" if kind == ".tsv" else None)
 
 
-def _kind(path: Path) -> str:
+def kind_of(path: Path) -> str:
     """The ending that says how to read a file; a pipe is read as csv."""
     if not path.is_file() and not path.is_dir():
         return ".csv"
@@ -114,31 +114,38 @@ def _read_dataset(name: str, split: str | None) -> Table:
         hint = "" if has_suffix else " " + unknown_dataset_message(name)
         raise FileNotFoundError(f"There is no file {name!r}.{hint}") from None
     if split is None:
-        raise ValueError(_which_split(name))
+        raise ValueError(which_split(name))
     return Table(getattr(dataset, split), dataset.feature_names, f"{name} ({split})")
 
 
-def _which_split(label: str) -> str:
+def which_split(label: str) -> str:
+    """What to say when one of three tables must be chosen."""
     return f"{label} holds three tables. Choose one: dataset_split must be {' or '.join(SPLITS)}."
 
 
-def _unzip(raw: bytes, label: str) -> bytes:
+def unzip(raw: bytes, label: str) -> bytes:
     """Undo gzip, known by its first bytes whatever the file is called."""
     if not raw.startswith(b"\x1f\x8b"):
         return raw
     try:
         return gzip.decompress(raw)
     except (OSError, EOFError, zlib.error) as error:
-        raise FileFormatError(f"{label} is a damaged gzip file: {_one_line(error)}") from error
+        raise FileFormatError(f"{label} is a damaged gzip file: {one_line(error)}") from error
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """A message without line breaks."""
     return " ".join(str(error).split())
 
 
 def _read_parquet(raw: bytes, label: str) -> Table:
+    frame = read_parquet_frame(raw, label)
+    names = frame.column_names if hasattr(frame, "column_names") else frame.columns
+    return _check(frame, tuple(names), label)
+
+
+def read_parquet_frame(raw: bytes, label: str) -> Any:
     """A parquet file, through whichever of pyarrow and polars is installed."""
-    frame: Any
     try:
         from pyarrow import ArrowException, parquet
 
@@ -153,11 +160,9 @@ def _read_parquet(raw: bytes, label: str) -> Table:
             ) from None
         read, failures = polars.read_parquet, (polars.exceptions.PolarsError, OSError)
     try:
-        frame = read(io.BytesIO(raw))
+        return read(io.BytesIO(raw))
     except failures as error:
-        raise FileFormatError(f"{label} is a damaged parquet file: {_one_line(error)}") from error
-    names = frame.column_names if hasattr(frame, "column_names") else frame.columns
-    return _check(frame, tuple(names), label)
+        raise FileFormatError(f"{label} is a damaged parquet file: {one_line(error)}") from error
 
 
 def _read_numpy(raw: bytes, label: str, split: str | None) -> Table:
@@ -170,7 +175,7 @@ def _read_numpy(raw: bytes, label: str, split: str | None) -> Table:
             keys = content.files
             if {*SPLITS, "n_vars"} <= set(keys):
                 if split is None:
-                    raise FileFormatError(_which_split(label))
+                    raise FileFormatError(which_split(label))
                 tables = unpack_splits(raw, label)
                 return Table(tables[split], None, f"{label} ({split})")
             if len(keys) != 1:
@@ -183,7 +188,7 @@ def _read_numpy(raw: bytes, label: str, split: str | None) -> Table:
     except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise FileFormatError(
             f"{label} is not a NumPy file of plain numbers, and others are never opened: "
-            f"{_one_line(error)}"
+            f"{one_line(error)}"
         ) from error
 
 
@@ -213,11 +218,11 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> Table:
     if not raw.strip():
         raise FileFormatError(f"{label} is empty.")
     first, _, rest = raw.partition(b"\n")
-    separator = separator or _separator(rest.partition(b"\n")[0] or first)
+    separator = separator or separator_of(rest.partition(b"\n")[0] or first)
     try:
         cells = next(csv.reader([first.decode("utf-8")], delimiter=separator))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise FileFormatError(f"{label} is not csv in UTF-8: {_one_line(error)}") from error
+        raise FileFormatError(f"{label} is not csv in UTF-8: {one_line(error)}") from error
     has_names = _is_header(cells)
     body = rest if has_names else raw
     if not body.strip():
@@ -227,10 +232,10 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> Table:
         table = _parse_cells(body, cells, 1 + has_names, separator, label)
     if not has_names:
         return Table(table, None, label)
-    return Table(table, _names(cells, table.shape[1], label), label)
+    return Table(table, column_names(cells, table.shape[1], label), label)
 
 
-def _separator(line: bytes) -> str:
+def separator_of(line: bytes) -> str:
     """What stands between the cells of a row, which unlike names hold no such marks themselves."""
     return next((mark for mark in "\t;, " if mark.encode() in line), ",")
 
@@ -253,7 +258,7 @@ def _is_header(cells: list[str]) -> bool:
 def _value(cell: str) -> float | None:
     """What a cell means: 0, 1, NaN where unknown, or None if it is nothing of these."""
     text = cell.strip().strip('"').strip().lower()
-    if text in _UNKNOWN:
+    if text in UNKNOWN:
         return np.nan
     if text in ("true", "false"):
         return float(text == "true")
@@ -264,7 +269,7 @@ def _value(cell: str) -> float | None:
     return number if number in (0.0, 1.0) else None
 
 
-def _names(cells: list[str], n_vars: int, label: str) -> tuple[str, ...]:
+def column_names(cells: list[str], n_vars: int, label: str) -> tuple[str, ...]:
     """The names of the first line, checked against the rows below it."""
     names = tuple(cell.strip() for cell in cells)
     if len(names) != n_vars:

@@ -21,6 +21,7 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.learning.em import MixtureData, Runs, best_prior, train_runs
+from strudel.learning.journal import Journal
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions
 
@@ -38,6 +39,7 @@ def fit_bagged_mixture(
     options: MixtureOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
+    journal: Journal | None = None,
 ) -> Mixture:
     """Average mixtures that EM fits to bootstrap samples of the rows.
 
@@ -64,14 +66,15 @@ def fit_bagged_mixture(
     bags = _draw_bags(data.rows, n_bags, rng)
     batches = np.array_split(bags, _n_batches(data, options))
     parts: list[Runs] = []
-    started = time.perf_counter()
+    clock = time.perf_counter if journal is None else journal.now
+    started = clock()
     try:
         for i, batch in enumerate(batches):
             limits = replace(options, n_runs=len(batch))
             if options.max_seconds is not None:  # what is left, in even parts
-                left = max(options.max_seconds - (time.perf_counter() - started), 0.0)
+                left = max(options.max_seconds - (clock() - started), 0.0)
                 limits = replace(limits, max_seconds=left / (len(batches) - i))
-            parts.append(train_runs(data, limits, rng, on_iteration, batch))
+            parts.append(train_runs(data, limits, rng, on_iteration, batch, journal))
             if parts[-1].history.stopped_because == "interrupted":
                 break
     except KeyboardInterrupt:

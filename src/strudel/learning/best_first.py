@@ -19,9 +19,11 @@ from strudel._types import NONE, AnyArray, IntArray
 from strudel.learning.gains import Gains
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_EDGES, N_NODES, STAMP, Growth
+from strudel.learning.journal import JournalError, restore_arrays, take
 from strudel.learning.operations import Operation
 
 FALL = 0.1  # when the best score has fallen to this share, find all scores anew
+SCORES = ("node_score", "node_edge", "node_time", "edge_score", "edge_place", "edge_time")
 LOWEST = 0.1  # nats per parameter: below, nothing is learned that lasts
 
 
@@ -35,6 +37,7 @@ class BestFirst:
         clones: bool = True,
         min_rows: float = 20.0,
         least_gain: float = 3.0,
+        scores: dict[str, AnyArray] | None = None,
     ) -> None:
         self.growing = growing.without_queue()
         self.clones = clones
@@ -49,7 +52,31 @@ class BestFirst:
         self._have_room()
         self._n_nodes = self._n_edges = 0  # how many were there after the last scoring
         self._level = np.inf
-        self._score_all()
+        if scores:
+            self._restore(scores)
+        else:
+            self._score_all()
+
+    def scores(self) -> dict[str, AnyArray]:
+        """All that the next operations depend on, besides the circuit itself."""
+        g = self.growing.growth
+        self._have_room()
+        used = {"node": int(g.size[N_NODES]), "edge": int(g.size[N_EDGES])}
+        kept = {name: getattr(self, name)[: used[name[:4]]].copy() for name in SCORES}
+        kept["scored"] = np.array([self._n_nodes, self._n_edges], dtype=np.int64)
+        return kept | {"level": np.array([self._level])}
+
+    def _restore(self, scores: dict[str, AnyArray]) -> None:
+        """Go on with the scores of the same circuit in an earlier process."""
+        g = self.growing.growth
+        self._have_room()
+        used = {"node": int(g.size[N_NODES]), "edge": int(g.size[N_EDGES])}
+        restore_arrays(self, scores, {name: used[name[:4]] for name in SCORES})
+        counts = take(scores, "scored", np.int64, (2,))
+        if not np.all((counts >= 0) & (counts <= list(used.values()))):
+            raise JournalError("the scores of a search are damaged")
+        self._n_nodes, self._n_edges = counts.tolist()
+        self._level = float(take(scores, "level", np.float64, (1,))[0])
 
     def next(self) -> Operation | None:
         """The operation with the best score, or None when none is worth it."""

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +21,7 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits
 from strudel.learning.em_steps import Ensemble, Prior, log_mean, uniform_prior, weighted_sums
+from strudel.learning.journal import Arrays, Journal, Section, take
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions
 from strudel.learning.parameters import fit_parameters
@@ -43,6 +43,7 @@ def fit_mixture(
     options: MixtureOptions | None = None,
     rng: np.random.Generator | int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
+    journal: Journal | None = None,
 ) -> Mixture:
     """Fit a mixture whose components share the structure of a circuit.
 
@@ -67,6 +68,8 @@ def fit_mixture(
         For the starts.
     on_iteration : callable, optional
         Called with the history after every step, for progress.
+    journal : Journal, optional
+        Where to write what is done, so that another process can go on from there (`Checkpoint`).
 
     Returns
     -------
@@ -82,7 +85,7 @@ def fit_mixture(
     """
     options = replace(options or MixtureOptions(), n_components=n_components)
     data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
-    runs = train_runs(data, options, np.random.default_rng(rng), on_iteration)
+    runs = train_runs(data, options, np.random.default_rng(rng), on_iteration, journal=journal)
     mixtures = runs.mixtures(best_prior(data, [runs], options))
     return average(mixtures).with_names(circuit.feature_names)
 
@@ -216,11 +219,13 @@ def train_runs(
     rng: np.random.Generator,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
     row_weight: FloatArray | None = None,
+    journal: Journal | None = None,
 ) -> Runs:
     """Train `n_runs` mixtures side by side, each from `n_restarts` starts of which one is kept.
 
     `row_weight` of shape `(n_runs, n_rows)` gives every run its own weights.
     """
+    journal = journal or Journal()
     n_groups = options.n_runs * options.n_restarts
     if row_weight is None:
         weights = [bag.weight[np.newaxis] for bag in data.train]
@@ -230,10 +235,23 @@ def train_runs(
         parts = np.split(per_group, stops[:-1], axis=1)
         weights = [np.ascontiguousarray(part) for part in parts]
     ensemble = Ensemble(data.choices, data.prior(options), n_groups, options.n_components)
-    history = MixtureHistory()
-    _start(ensemble, data, weights, options, rng)
-    with _threads_for(data.train, ensemble):
-        best = _climb(ensemble, data, weights, options, history, on_iteration)
+    climb = _Climb(ensemble, MixtureHistory(clock=journal.now), options)
+    section = journal.begin("EM", rng, climb.state)
+    if section.is_recorded:
+        climb.restore(section)
+        journal.catch_up(section)
+        if on_iteration is not None:
+            on_iteration(climb.history)
+    else:
+        _start(ensemble, data, weights, options, rng)
+    if not section.stopped_because:
+        with _threads_for(data.train, ensemble):
+            climb.go_on(data, weights, on_iteration, journal)
+        section.state = climb.result
+        if climb.history.stopped_because != "interrupted":
+            journal.end(section, climb.history.stopped_because)
+    best, history = climb.best, climb.history
+    assert best is not None
     kept = _best_restarts(best.score, options.n_restarts)
     columns = (kept[:, np.newaxis] * ensemble.size + np.arange(ensemble.size)).ravel()
     return Runs(data.choices, options.n_runs, best.count[:, columns], best.total[columns], history)
@@ -276,36 +294,92 @@ class _Best:
     score: FloatArray  # (n_groups,) log-likelihood by which restarts are compared
 
 
-def _climb(
-    ensemble: Ensemble,
-    data: MixtureData,
-    weights: list[FloatArray],
-    options: MixtureOptions,
-    history: MixtureHistory,
-    on_iteration: Callable[[MixtureHistory], None] | None,
-) -> _Best:
+class _Climb:
     """EM steps until validation says stop."""
-    best: Any = None
-    has_valid = data.valid_weight.sum() > 0.0
-    valid, valid_score = np.nan, np.empty(0)
-    try:
-        while not history.stopped_because:
-            ensemble.maximise()
-            if has_valid:
-                valid_log_p = ensemble.log_likelihoods(data.valid)
-                valid_score = weighted_sums(data.valid_weight[np.newaxis], valid_log_p)
-                kept = _best_restarts(valid_score, options.n_restarts)  # judge what is returned
-                valid = data.valid_score(valid_log_p[:, kept])
-            count, total = ensemble.count.copy(), ensemble.total.copy()
-            by_group, train = ensemble.expect(data.train, weights)
-            candidate = _Best(count, total, valid_score if has_valid else by_group)
-            if history.add(train / data.train_total, valid, options.tolerance) or best is None:
-                best = candidate
-            history.is_finished(options)
-            if on_iteration is not None:
-                on_iteration(history)
-    except KeyboardInterrupt:
-        history.stopped_because = "interrupted"
-        if best is None:
-            raise
-    return best
+
+    def __init__(
+        self, ensemble: Ensemble, history: MixtureHistory, options: MixtureOptions
+    ) -> None:
+        self.ensemble = ensemble
+        self.history = history
+        self.options = options
+        self.best: _Best | None = None
+
+    def go_on(
+        self,
+        data: MixtureData,
+        weights: list[FloatArray],
+        on_iteration: Callable[[MixtureHistory], None] | None,
+        journal: Journal,
+    ) -> None:
+        """Step by step to the end; an interrupt ends it with the best so far, if there is one."""
+        ensemble, history, options = self.ensemble, self.history, self.options
+        has_valid = data.valid_weight.sum() > 0.0
+        valid, valid_score = np.nan, np.empty(0)
+        try:
+            while not history.stopped_because:
+                ensemble.maximise()
+                if has_valid:
+                    valid_log_p = ensemble.log_likelihoods(data.valid)
+                    valid_score = weighted_sums(data.valid_weight[np.newaxis], valid_log_p)
+                    kept = _best_restarts(valid_score, options.n_restarts)  # judge what is returned
+                    valid = data.valid_score(valid_log_p[:, kept])
+                count, total = ensemble.count.copy(), ensemble.total.copy()
+                by_group, train = ensemble.expect(data.train, weights)
+                candidate = _Best(count, total, valid_score if has_valid else by_group)
+                is_best = history.add(train / data.train_total, valid, options.tolerance)
+                if is_best or self.best is None:
+                    self.best = candidate
+                if not history.is_finished(options):
+                    journal.tick()
+                if on_iteration is not None:
+                    on_iteration(history)
+        except KeyboardInterrupt:
+            history.stopped_because = "interrupted"
+            if self.best is None:
+                raise
+
+    def result(self) -> Arrays:
+        """The best step, and the history."""
+        assert self.best is not None
+        steps = {f"step_{name}": column for name, column in self.history.columns().items()}
+        return steps | {
+            "count": self.best.count,
+            "total": self.best.total,
+            "score": self.best.score,
+        }
+
+    def state(self) -> Arrays:
+        """The same, and where EM is now."""
+        if self.best is None:
+            return {}
+        return self.result() | {
+            "last_count": self.ensemble.count.copy(),
+            "last_total": self.ensemble.total.copy(),
+        }
+
+    def restore(self, section: Section) -> None:
+        """Take up what an earlier process recorded."""
+        ensemble, found = self.ensemble, section.arrays
+        n_steps = len(found.get("step_train", ()))
+        for row in zip(
+            *(
+                take(found, f"step_{name}", column.dtype, (n_steps,)).tolist()
+                for name, column in self.history.columns().items()
+            ),
+            strict=True,
+        ):
+            self.history.add_again(row, self.options.tolerance)
+        self.history.stopped_because = section.stopped_because
+        numbers = [
+            take(found, name, np.float64, shape)
+            for name, shape in (
+                ("count", ensemble.count.shape),
+                ("total", ensemble.total.shape),
+                ("score", (ensemble.n_groups,)),
+            )
+        ]
+        self.best = _Best(*numbers)
+        if not section.stopped_because:
+            ensemble.count[:] = take(found, "last_count", np.float64, ensemble.count.shape)
+            ensemble.total[:] = take(found, "last_total", np.float64, ensemble.total.shape)

@@ -139,12 +139,16 @@ class VariablePicker:
         self.alpha = float(alpha)
         self.growing = growing
         n_vars = len(g.place_var)
-        weight = g.train_weight
         if score == "random":  # needs no memory
             return
         if score == "gain":
             self.gains = Gains(growing)
             return
+        # Information does not change when all weights and alpha are multiplied by one number:
+        # completions that count 1/4 are as quick as rows that count 1.
+        scale = _whole_scale(g.train_weight)
+        self.weight = weight = g.train_weight * scale
+        self.alpha *= scale
         self.is_unit = bool(np.all(weight == 1.0))
         is_whole = bool(np.all(weight == np.round(weight))) and weight.sum() < LARGEST_TABLE
         total = int(weight.sum()) if is_whole else 0
@@ -180,7 +184,7 @@ class VariablePicker:
         if len(self.table):
             score_whole(
                 g.train_words,
-                g.train_weight,
+                self.weight,
                 rows,
                 places,
                 self.alpha,
@@ -193,7 +197,7 @@ class VariablePicker:
                 scores,
             )
         else:
-            score_real(g.train_words, g.train_weight, rows, places, self.alpha, self.pair, scores)
+            score_real(g.train_words, self.weight, rows, places, self.alpha, self.pair, scores)
         return best_place(g, places, scores, self.growing.train_total)
 
 
@@ -203,6 +207,14 @@ def best_place(g: Growth, places: IntArray, scores: FloatArray, total: float) ->
     slack = 1e-12 * (1.0 + len(places)) * (1.0 + np.log1p(total))
     tied = places[scores >= scores.max() - slack]
     return int(tied[np.argmin(g.place_var[tied])])
+
+
+def _whole_scale(weight: FloatArray) -> float:
+    """The smallest power of two up to 64 that makes all weights whole; 1 if there is none."""
+    for scale in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0):
+        if np.all(weight * scale == np.round(weight * scale)):
+            return scale
+    return 1.0
 
 
 def _vtree_of(g: Growth, edge: int) -> int:

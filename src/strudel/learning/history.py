@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, ClassVar, Self
 
@@ -21,9 +22,12 @@ class Record:
     WHOLE: ClassVar[tuple[str, ...]]  # columns of whole numbers
     STEP: ClassVar[str]  # what one row is
 
-    def __init__(self, started: float | None = None) -> None:
+    def __init__(
+        self, started: float | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
         self._rows: list[tuple[float, ...]] = []  # whole rows, so that an interrupt cannot tear one
-        self._started = time.perf_counter() if started is None else started
+        self._clock = clock
+        self._started = clock() if started is None else started
         self.best = 0
         self.stopped_because = ""
 
@@ -40,7 +44,7 @@ class Record:
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return time.perf_counter() - self._started
+        return self._clock() - self._started
 
     def _append(self, row: tuple[float, ...], is_best: bool) -> None:
         is_first = not self._rows
@@ -81,6 +85,10 @@ class Record:
         """Draw the likelihoods step by step; returns the matplotlib axes."""
         module = import_module("strudel.plotting.learning_curve")  # a later step than learning
         return module.plot_learning_curve(self, ax=ax)
+
+    def _repr_html_(self) -> str:
+        """A summary for notebooks, with the learning curve."""
+        return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
 
     def __repr__(self) -> str:
         name = type(self).__name__

@@ -20,12 +20,14 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.learning.counting import x_log_x_table
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_EDGES, N_NODES, STAMP, Growth
+from strudel.learning.journal import JournalError, restore_arrays, take
 from strudel.learning.learnpsdd_clones import MAX_PARENTS, score_clones
 from strudel.learning.learnpsdd_splits import split_gains
 from strudel.learning.operations import Operation
 from strudel.learning.options import SearchOptions
 
 RENEW = 0.5  # compute all scores anew when the best one has fallen to this share
+SCORES = ("node_score", "node_time", "node_parents", "edge_score", "edge_time", "edge_place")
 LEAST = 1e-9  # gain of an operation, as a share of the rows' weight; smaller ones are rounding
 
 
@@ -39,7 +41,12 @@ def copied_levels(growing: GrowingCircuit, search: SearchOptions) -> int:
 class LearnPsdd:
     """Knows the score of every split and clone of a growing circuit."""
 
-    def __init__(self, growing: GrowingCircuit, search: SearchOptions) -> None:
+    def __init__(
+        self,
+        growing: GrowingCircuit,
+        search: SearchOptions,
+        scores: dict[str, AnyArray] | None = None,
+    ) -> None:
         self.growing = growing.without_queue()
         self.clones = search.clones
         self.n_levels = copied_levels(growing, search)
@@ -56,7 +63,35 @@ class LearnPsdd:
         self.node_score = np.empty(0)
         self._n_edges = int(g.size[N_EDGES])  # how many there were after the last scoring
         self._make_room()
-        self._score_all()
+        if scores:
+            self._restore(scores)
+        else:
+            self._score_all()
+
+    def scores(self) -> dict[str, AnyArray]:
+        """All that the next operations depend on, besides the circuit itself."""
+        self._make_room()
+        kept = {name: getattr(self, name)[:n].copy() for name, n in self._used().items()}
+        kept["scored"] = np.array([self.all_scored, self._n_edges], dtype=np.int64)
+        return kept | {"level": np.array([self.level])}
+
+    def _restore(self, scores: dict[str, AnyArray]) -> None:
+        """Go on with the scores of the same circuit in an earlier process."""
+        self._make_room()
+        restore_arrays(self, scores, self._used())
+        counts = take(scores, "scored", np.int64, (2,))
+        n_edges = int(self.growing.growth.size[N_EDGES])
+        if not np.all((counts >= 0) & (counts <= [self.time, n_edges])):
+            raise JournalError("the scores of a search are damaged")
+        self.all_scored, self._n_edges = counts.tolist()
+        self.level = float(take(scores, "level", np.float64, (1,))[0])
+
+    def _used(self) -> dict[str, int]:
+        """How much of every array counts."""
+        g = self.growing.growth
+        n_used = {"node": int(g.size[N_NODES]), "edge": int(g.size[N_EDGES])}
+        used = {name: n_used[name[:4]] for name in SCORES}
+        return used | {"changed": len(g.vtree), "changed_below": len(g.vtree)}
 
     def next(self) -> Operation | None:
         """The best operation, or None when none gains anything."""
@@ -170,14 +205,7 @@ class LearnPsdd:
         self.node_parents = np.full((n_nodes, MAX_PARENTS), NONE, dtype=np.int32)
         self.edge_place = np.full(n_edges, NONE, dtype=np.int32)
         self.local = np.full(n_nodes + n_edges, NONE, dtype=np.int32)
-        for name in (
-            "node_score",
-            "node_time",
-            "node_parents",
-            "edge_score",
-            "edge_time",
-            "edge_place",
-        ):
+        for name in SCORES:
             if name in old:
                 getattr(self, name)[: len(old[name])] = old[name]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from strudel.learning.history import Record
 from strudel.learning.options import MixtureOptions
 
@@ -17,17 +20,24 @@ class MixtureHistory(Record):
     WHOLE = ("n_iterations",)
     STEP = "iterations"
 
-    def __init__(self, started: float | None = None) -> None:
-        super().__init__(started)
+    def __init__(
+        self, started: float | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        super().__init__(started, clock)
         self._last_gain = 0  # the last step that was better by more than the tolerance
         self._gained = -float("inf")
 
     def add(self, train: float, valid: float, tolerance: float) -> bool:
         """Write down the mixture after another step; returns whether it is the best so far."""
+        return self.add_again((len(self), train, valid, self.elapsed), tolerance)
+
+    def add_again(self, row: tuple[float, ...], tolerance: float) -> bool:
+        """Write down what was written down before."""
+        _, train, valid, _ = row
         judge = train if valid != valid else valid  # without validation rows (nan) the training
         best = self._rows[self.best] if self._rows else None
         is_best = best is None or judge > (best[1] if best[2] != best[2] else best[2])
-        self._append((len(self), train, valid, self.elapsed), is_best)
+        self._append(row, is_best)
         if judge > self._gained + tolerance:
             self._gained, self._last_gain = judge, len(self) - 1
         return is_best

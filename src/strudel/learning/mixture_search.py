@@ -12,7 +12,6 @@ average: the more runs, the less of it.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -26,6 +25,7 @@ from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.em import MixtureData, Runs, priors, train_runs
 from strudel.learning.em_steps import Prior
 from strudel.learning.growing import GrowingCircuit
+from strudel.learning.journal import Journal
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions
 
@@ -147,17 +147,19 @@ class MixtureSearch:
         max_seconds: float | None = None,
         rng: np.random.Generator | int | None = None,
         on_trial: Callable[[Trial, str], None] | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.options = options
         self.n_components = n_components
         self.rounds = rounds
         self.max_components = max_components
-        self.deadline = math.inf if max_seconds is None else time.perf_counter() + max_seconds
+        self.journal = journal or Journal()
+        self._started = self.journal.now()
+        self.deadline = math.inf if max_seconds is None else self._started + max_seconds
         self.rng = np.random.default_rng(rng)
         self.on_trial = on_trial
         self.trials: list[Trial] = []
         self.stopped_because = ""
-        self._started = time.perf_counter()
 
     def run(
         self, growing: GrowingCircuit, prefixes: Sequence[int], train: BitMatrix, valid: BitMatrix
@@ -209,7 +211,7 @@ class MixtureSearch:
         wanted = min(round_.n_runs, setting.most_runs)
         anew = setting.n_runs == wanted < FEW_RUNS  # no room for more runs: longer ones instead
         while anew or setting.n_runs < wanted:
-            left = self.deadline - time.perf_counter()
+            left = self.deadline - self.journal.now()
             if left <= 0.0 and self.trials:
                 self.stopped_because = "max_seconds"
                 return
@@ -224,7 +226,7 @@ class MixtureSearch:
                 tolerance=TOLERANCE * abs(setting.valid) if setting.parts else TOLERANCE,
                 max_seconds=None if math.isinf(left) else max(left, 0.0),
             )
-            runs = train_runs(setting.data, options, self.rng)
+            runs = train_runs(setting.data, options, self.rng, journal=self.journal)
             stopped = runs.history.stopped_because
             if stopped in ("interrupted", "max_seconds"):
                 self.stopped_because = stopped
@@ -246,7 +248,7 @@ class MixtureSearch:
             setting.n_runs,
             setting.prior.strength,
             setting.valid,
-            time.perf_counter() - self._started,
+            self.journal.now() - self._started,
         )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
+from strudel.data.column_codes import as_column_codes
 from strudel.trees.vtree import Vtree
 from strudel.trees.vtree_learning import VtreeMethod, check_method
 
@@ -95,6 +97,11 @@ class SearchOptions:
     beam_kl_threshold : float, optional
         Leave a circuit out of the beam if the Kullback-Leibler divergence, in nats, of a better one
         from it is smaller. Circuits of equal size and likelihood are always left out.
+    columns : sequence of ColumnCode, optional
+        Groups of variables that only hold the codes of a column's values, such as the columns of a
+        `TableCode`; variables that no group holds are free. The first circuit is then a tree over
+        columns, on a vtree over columns, and all other codes have probability zero, now and after
+        every split.
     """
 
     edge_score: EdgeScore = "flow"
@@ -120,8 +127,11 @@ class SearchOptions:
     beam_width: int = 5
     beam_selection: BeamSelection = "train"
     beam_kl_threshold: float | None = None
+    columns: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
+        if self.columns is not None:
+            object.__setattr__(self, "columns", as_column_codes(self.columns))
         is_learnpsdd = self.search == "learnpsdd"
         if self.search == "auto" and self.vtree is None:
             object.__setattr__(self, "vtree", "auto")

@@ -32,7 +32,7 @@ from strudel.learning.own_components import Part, Structure
 from strudel.learning.own_growing import GrowingComponents
 from strudel.learning.own_steps import OwnSteps, training_strength
 from strudel.learning.starts import responsibilities
-from strudel.learning.structure import check_start, first_circuit
+from strudel.learning.structure import check_codes, check_start, first_circuit
 
 STEPS = 3  # of EM after every round of splits, as in LearnPSDD
 IDLE_ROUNDS = 15  # many components may need so many to gain: plants with 20, 0.5 nats
@@ -205,6 +205,7 @@ class _Data:
                 raise ValueError(
                     "pseudocount='auto' is chosen on validation rows, but there are none."
                 )
+        check_codes(search, train, valid_rows if valid is None else valid)
         if start is None:
             start = first_circuit(rows, search)
         else:

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -84,11 +85,17 @@ def find_clusters(
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """One thread: the work is small, and pools of several libraries would wait for one another."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1), warnings.catch_warnings():
+    with _thread_pools().limit(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fewer distinct rows than clusters: some stay empty
         yield
+
+
+@cache
+def _thread_pools() -> Any:
+    """The thread pools of other libraries: to find them takes 20 ms, and mixtures start often."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _random_shares(rows: slice, n_components: int, seed: int) -> FloatArray:

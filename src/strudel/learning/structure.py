@@ -6,7 +6,6 @@ Out: the best circuit seen, with its parameters, and the `History` of the search
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -18,20 +17,24 @@ from numpy.typing import ArrayLike
 from strudel._types import AnyArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.circuits.compile_columns import compile_column_tree
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
 from strudel.data.bits import BitMatrix, merge_if_it_pays
+from strudel.data.column_codes import ColumnCode, column_values, complete_columns
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
 from strudel.learning.beam import Divergence, grow_beam
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.history import History
+from strudel.learning.journal import Journal
 from strudel.learning.operations import Operation
 from strudel.learning.options import Init, Search, SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.run import Run, race
 from strudel.learning.shrinkage import first_strength, shrink
 from strudel.trees.chow_liu import learn_chow_liu_tree
+from strudel.trees.column_tree import learn_column_tree
 from strudel.trees.fitting_tree import learn_tree_for_vtree
 from strudel.trees.vtree import Vtree, vtree_from_chow_liu
 from strudel.trees.vtree_learning import VtreeMethod, learn_vtree
@@ -66,6 +69,7 @@ def learn_structure(
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
     divergence: Divergence | None = None,
+    journal: Journal | None = None,
 ) -> tuple[Circuit, History]:
     """Learn a structured-decomposable, deterministic circuit by splits (Algorithm 2).
 
@@ -91,6 +95,8 @@ def learn_structure(
     divergence : callable, optional
         Compares two circuits for `search.beam_kl_threshold`, which needs it; for example
         `kl_divergence`.
+    journal : Journal, optional
+        Where to write what is done, so that another process can go on from there (`Checkpoint`).
 
     Returns
     -------
@@ -116,6 +122,7 @@ def learn_structure(
         on_split=on_split,
         start=start,
         divergence=divergence,
+        journal=journal,
     )
     try:
         return grown.best()
@@ -152,9 +159,11 @@ def grow(
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
     divergence: Divergence | None = None,
+    journal: Journal | None = None,
 ) -> Grown:
     """The search itself."""
-    started = time.perf_counter()
+    journal = journal or Journal()
+    started = journal.now()
     rng = np.random.default_rng(rng)
     train_bits = as_bits(train)
     valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
@@ -163,15 +172,20 @@ def grow(
         _check_beam(valid_bits, search, divergence)
     if start is not None:
         check_start(start, train_bits, valid_bits)
+    check_codes(search, train_bits, valid_bits)
     train_bits, valid_bits = merge_if_it_pays(train_bits), merge_if_it_pays(valid_bits)
 
     searches = entrants(search, train_bits.n_vars, has_start=start is not None)
 
-    def make(first: Circuit, strength: float | None = first_strength(search)) -> GrowingCircuit:
+    def make(
+        first: Circuit,
+        strength: float | None = first_strength(search),
+        valid: BitMatrix = valid_bits,
+    ) -> GrowingCircuit:
         return GrowingCircuit(
             first,
             train_bits,
-            valid_bits,
+            valid,
             pseudocount=search.pseudocount,
             copy_depth=search.copy_depth if search.search in ("greedy", "beam") else 1,
             strength=strength,
@@ -181,10 +195,13 @@ def grow(
         partial(make, start or first_circuit(train_bits, entrant, rng)) for entrant in searches
     ]
     if search.search == "beam":
-        history = History(started)
+        history = History(started, journal.now)
         growing, operations = grow_beam(makes[0], search, rng, history, on_split, divergence)
         return Grown(train_bits, growing, history, operations, makes[0], search)
-    runs = [Run(one, entrant, rng, started) for one, entrant in zip(makes, searches, strict=True)]
+    runs = [
+        Run(one, entrant, rng, started, journal)
+        for one, entrant in zip(makes, searches, strict=True)
+    ]
     run = runs[0]
     if len(runs) > 1:
         run = race(runs, search, on_split)
@@ -221,6 +238,9 @@ def first_circuit(
     train: BitMatrix, search: SearchOptions, rng: np.random.Generator | int | None = None
 ) -> Circuit:
     """The circuit before the first split, when there is none to start from."""
+    columns = complete_columns(search.columns or (), train.n_vars)
+    if not all(column.is_bit for column in columns):
+        return _first_circuit_of_columns(train, columns, search, rng)
     is_independent = search.init == "independent"
     if search.vtree in ("chow_liu", "auto"):  # under a constraint there is nothing to compare
         tree = learn_chow_liu_tree(train, alpha=search.alpha)
@@ -230,9 +250,7 @@ def first_circuit(
         vtree = search.vtree
     else:
         method = cast(VtreeMethod, search.vtree)
-        # LearnPSDD weighs pairs by plain counts; with virtual rows pumsb_star got -25.0 for -24.3.
-        alpha = 0.0 if search.search == "learnpsdd" else search.alpha
-        vtree = learn_vtree(train, method, alpha=alpha, rng=rng)
+        vtree = learn_vtree(train, method, alpha=_vtree_alpha(search), rng=rng)
     if vtree.n_vars != train.n_vars:
         raise ValueError(
             f"The training rows have {train.n_vars} columns, but the vtree has {vtree.n_vars} "
@@ -241,6 +259,32 @@ def first_circuit(
     if is_independent:
         return compile_factorized(vtree)
     return compile_chow_liu(learn_tree_for_vtree(train, vtree, alpha=search.alpha), vtree)
+
+
+def _first_circuit_of_columns(
+    train: BitMatrix,
+    columns: tuple[ColumnCode, ...],
+    search: SearchOptions,
+    rng: np.random.Generator | int | None,
+) -> Circuit:
+    """The same, where some columns have several variables, or not all codes."""
+    vtree = "chow_liu" if search.vtree == "auto" else search.vtree
+    return compile_column_tree(
+        *learn_column_tree(
+            train,
+            columns,
+            vtree=cast(Vtree | VtreeMethod, vtree),
+            is_independent=search.init == "independent",
+            alpha=search.alpha,
+            vtree_alpha=_vtree_alpha(search),
+            rng=rng,
+        )
+    )
+
+
+def _vtree_alpha(search: SearchOptions) -> float:
+    """LearnPSDD weighs pairs by plain counts; with virtual rows pumsb_star got -25.0 for -24.3."""
+    return 0.0 if search.search == "learnpsdd" else search.alpha
 
 
 def check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
@@ -263,6 +307,14 @@ def check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
                 f"The circuit to start from must give every row a chance, but row {impossible[0]} "
                 f"of the {name} rows satisfies none of its products."
             )
+
+
+def check_codes(search: SearchOptions, train: BitMatrix, valid: BitMatrix) -> None:
+    """Refuse rows with a code that stands for no value of its column."""
+    if search.columns is not None:
+        columns = complete_columns(search.columns, train.n_vars)
+        column_values(train, columns)
+        column_values(valid, columns, "validation")
 
 
 def impossible_rows(circuit: Circuit, bits: BitMatrix) -> AnyArray:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from strudel.data.coded_rows import code_of
 from strudel.data.validation import check_evidence
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
 from strudel.logic.formula import Cnf, Dnf
@@ -44,7 +45,8 @@ def as_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None)
     Event('x0 & ~x2')
     """
     if isinstance(item, str):
-        return parse_event(item, places_of(names_of(n_vars, feature_names)))
+        names = names_of(n_vars, feature_names)
+        return parse_event(item, places_of(names), code_of(names))
     if isinstance(item, FORMULAS) and item.n_vars > n_vars:
         raise ValueError(
             f"The event is over {item.n_vars} variables, but the model has {n_vars} only."

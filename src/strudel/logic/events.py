@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from strudel._types import NONE
+from strudel.data.coded_rows import code_of
 from strudel.data.containers import quote
 from strudel.data.validation import check_binary
 from strudel.logic.names import find_name, names_of, places_of
@@ -307,7 +308,12 @@ class Variables:
         self.names = names
         self._place = places_of(names)
 
-    def __getitem__(self, key: str | int) -> Event:
+    def __getitem__(self, key: str | int) -> Any:
+        code = code_of(self.names)
+        if code is not None and isinstance(key, str) and key not in self._place:
+            from strudel.logic.column_events import ColumnTerm  # late: it is written for `Event`
+
+            return ColumnTerm(code.column(key), self.names)
         return Event("variable", var=self.names[find_name(key, self._place, "variables")])
 
     def __iter__(self) -> Iterator[Event]:
@@ -331,7 +337,8 @@ def variables(model: Any) -> Variables:
     Returns
     -------
     Variables
-        ``x["name"]`` and ``x[number]`` are `Event`s; iterating gives all of them.
+        ``x["name"]`` and ``x[number]`` are `Event`s; iterating gives all of them. Of a model that
+        was learned from a table, ``x["column"]`` is a `ColumnTerm`, to be compared.
 
     Examples
     --------

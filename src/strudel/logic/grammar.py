@@ -5,7 +5,10 @@ Out: an `Event`, or `EventSyntaxError` with the place.
 
     statement   a statement joined by operators, from the tightest:
                 ~ !  not; >> (as in Python); & && and; ^ xor; | || or; == != ; -> => ; <-> <=>
-    atom        a name; a name = 0 or = 1; true; false; ( statement ); a call
+    atom        a name; a name = 0 or = 1; true; false; ( statement ); a call; a comparison
+    comparison  a column of a table with = == != < <= > >= and a value, or in [a, b]; also
+                30 <= age < 40. A value is a word, a number, a date such as 2020-01-31, or anything
+                in quotes
     call        at_least(2, a, b, c), at_most(...), exactly(...), also at_least(2, [a, b, c]);
                 less_than([a, b], [c, d]), less_than([a, b], 3)
     name        letters, digits, _ and . after a letter or _; anything else in '...', "..." or `...`
@@ -24,7 +27,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
+from strudel.data.coded_column import did_you_mean
+from strudel.data.table_code import TableCode
 from strudel.errors import EventSyntaxError
+from strudel.logic.column_events import ColumnTerm
 from strudel.logic.events import (
     BARE_NAME,
     FALSE_EVENT,
@@ -34,13 +40,17 @@ from strudel.logic.events import (
     at_most,
     exactly,
     less_than,
+    quoted,
 )
 from strudel.logic.names import hint
 
 TOKEN = re.compile(
-    r"\s*(?:(?P<name>" + BARE_NAME.pattern + r")|(?P<number>\d+)"
+    r"\s*(?:(?P<name>"
+    + BARE_NAME.pattern
+    + r")|(?P<date>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?)"
+    r"|(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
     r"""|(?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`)"""
-    r"|(?P<symbol><->|<=>|->|=>|>>|==|!=|&&|\|\||[-&|^~!()\[\],=<>])|(?P<end>$)|(?P<other>.))",
+    r"|(?P<symbol><->|<=>|->|=>|>>|>=|<=|==|!=|&&|\|\||[-&|^~!()\[\],=<>])|(?P<end>$)|(?P<other>.))",
     re.DOTALL,
 )
 SAME = {  # other ways to write an operator
@@ -73,11 +83,13 @@ COUNTS: dict[str, Callable[[int, Any], Event]] = {
 }
 CALLS = (*COUNTS, "less_than")
 CLOSE = {"(": ")", "[": "]"}
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}  # the same from the other side
+COMPARISONS = ("=", "==", "!=", "<", "<=", ">", ">=")
 MAX_DIGITS = 18
 
 
 class _Token(NamedTuple):
-    kind: str  # name, number, quoted, symbol, end or other
+    kind: str  # name, date, number, quoted, symbol, end or other
     text: str
     at: int  # the place of its first character
 
@@ -94,7 +106,9 @@ class _Group:
     operators: list[_Token] = field(default_factory=list)
 
 
-def parse_event(text: str, names: Mapping[str, int] | None = None) -> Event:
+def parse_event(
+    text: str, names: Mapping[str, int] | None = None, code: TableCode | None = None
+) -> Event:
     """Read an event.
 
     Parameters
@@ -103,6 +117,8 @@ def parse_event(text: str, names: Mapping[str, int] | None = None) -> Event:
         For example ``"a & ~(b | c)"``; the grammar is at the top of this file.
     names : mapping with the names of the variables as keys, optional
         Other names are refused, with those that come close; by default all are taken.
+    code : TableCode, optional
+        The columns that comparisons may be about.
 
     Raises
     ------
@@ -117,12 +133,12 @@ def parse_event(text: str, names: Mapping[str, int] | None = None) -> Event:
     Traceback (most recent call last):
     strudel.errors.EventSyntaxError: The event cannot be read at character 5, the end: a var...
     """
-    return _Reader(text, names).read()
+    return _Reader(text, names, code).read()
 
 
 class _Reader:
-    def __init__(self, text: str, names: Mapping[str, int] | None) -> None:
-        self.text, self.names = text, names
+    def __init__(self, text: str, names: Mapping[str, int] | None, code: TableCode | None) -> None:
+        self.text, self.names, self.code = text, names, code
         self.groups = [_Group()]
         self.token = self._next(0)
 
@@ -169,8 +185,9 @@ class _Reader:
                 if not group.call or group.operators or group.operands:
                     self._fail(f"a list stands only inside {', '.join(CALLS)}", token.at)
                 self.groups.append(_Group("[", at=self._advance().at))
-            elif token.kind == "number":
-                self._number()
+            elif token.kind in ("number", "date"):
+                if not self._starts_with_value():
+                    self._number()
                 return
             elif token.kind == "name" and token.text in CONSTANTS:
                 group.operands.append((CONSTANTS[self._advance().text], ""))
@@ -194,6 +211,8 @@ class _Reader:
                 "digit needs quotes",
                 token.at,
             )
+        if not token.text.isdigit():
+            self._fail("this number must be whole", token.at)
         if len(token.text) > MAX_DIGITS:
             self._fail("this number is too large", token.at)
         group.arguments.append(int(token.text))
@@ -203,15 +222,18 @@ class _Reader:
         token = self._advance()
         name = token.text
         if token.kind == "quoted":
-            name = re.sub(r"\\(.)", r"\1", name[1:-1], flags=re.DOTALL)
+            name = _unquoted(name)
         elif self.token.kind == "symbol" and self.token.text == "(":
             if name not in CALLS:
                 self._fail(f"there is no {name}(...), only {', '.join(CALLS)}", token.at)
             self._advance()
             self.groups.append(_Group("(", name, token.at))
             return True
+        if self._is_comparison(name):
+            self.groups[-1].operands.append((self._comparison(name), ""))
+            return False
         if self.names is not None and name not in self.names:
-            self._fail(f"{name!r} is not a variable. {hint(name, self.names)[:-1]}", token.at)
+            self._fail_unknown(name, token.at)
         event = Event("variable", var=name)
         if self.token.kind == "symbol" and self.token.text == "=":
             self._advance()
@@ -221,6 +243,97 @@ class _Reader:
             event = event if value.text == "1" else ~event
         self.groups[-1].operands.append((event, ""))
         return False
+
+    def _fail_unknown(self, name: str, at: int) -> NoReturn:
+        assert self.names is not None
+        if self.code is None:
+            self._fail(f"{name!r} is not a variable. {hint(name, self.names)[:-1]}", at)
+        if name in self.code.names:
+            column = self.code.column(name)
+            sign = "=" if column.kind == "category" else ">="
+            some = f"{quoted(name)} {sign} {column.values[-1]!r}"
+            self._fail(f"{name!r} is a column, to be compared with a value, as in {some}", at)
+        self._fail(f"{name!r} is not a column. {did_you_mean(name, self.code.names)[:-1]}", at)
+
+    def _is_comparison(self, name: str) -> bool:
+        """Whether a comparison of a column with a value starts here, and not an operator."""
+        token = self.token
+        if self.code is None or name not in self.code.names:
+            return False
+        if token.kind == "name":
+            return token.text == "in"
+        if token.kind != "symbol" or token.text not in COMPARISONS:
+            return False
+        # `flag == other` says that two variables agree; `flag = 1` is a value.
+        is_variable = self.names is not None and name in self.names
+        return not is_variable or token.text not in ("==", "!=")
+
+    def _starts_with_value(self) -> bool:
+        """Take a comparison such as 30 <= age < 40, if that is what starts here."""
+        found = TOKEN.match(self.text, self.token.at)
+        assert found is not None
+        if self.code is None or self._next(found.end()).text not in TURNED:
+            return False
+        value, sign, name = self._value(), self._advance(), self._advance()
+        column = _unquoted(name.text) if name.kind == "quoted" else name.text
+        if column not in self.code.names:
+            self._fail("a column should be here", name.at)
+        if sign.text == "<=" and self.token.text == "<":
+            self._advance()
+            event = self._compare(column, sign._replace(text="between"), (value, self._value()))
+        else:
+            event = self._compare(column, sign._replace(text=TURNED[sign.text]), value)
+            if self.token.kind == "symbol" and self.token.text in TURNED:
+                event = event & self._comparison(column)
+        self.groups[-1].operands.append((event, ""))
+        return True
+
+    def _comparison(self, name: str) -> Event:
+        """A column, an operator and a value."""
+        sign = self._advance()
+        return self._compare(name, sign, self._list() if sign.text == "in" else self._value())
+
+    def _compare(self, name: str, sign: _Token, value: Any) -> Event:
+        assert self.code is not None
+        assert self.names is not None
+        term = ColumnTerm(self.code.column(name), list(self.names))
+        try:
+            if sign.text == "in":
+                return term.isin(value)
+            if sign.text == "between":
+                return term.between(*value)
+            return term.compare("==" if sign.text == "=" else sign.text, value)
+        except ValueError as error:
+            self._fail(str(error).rstrip(".?"), sign.at)
+
+    def _list(self) -> list[Any]:
+        """Values in brackets."""
+        opening = self._advance()
+        if opening.kind != "symbol" or opening.text not in CLOSE:
+            self._fail("a list of values such as [a, b] should be here", opening.at)
+        values = [self._value()]
+        while self.token.kind == "symbol" and self.token.text == ",":
+            self._advance()
+            values.append(self._value())
+        closing = self._advance()
+        if closing.kind != "symbol" or closing.text != CLOSE[opening.text]:
+            self._fail(f"a comma or '{CLOSE[opening.text]}' should be here", closing.at)
+        return values
+
+    def _value(self) -> Any:
+        """The value that a column is compared with."""
+        token = self._advance()
+        if token.kind == "symbol" and token.text == "-" and self.token.kind == "number":
+            return _number(f"-{self._advance().text}")
+        if token.kind == "quoted":
+            return _unquoted(token.text)
+        if token.kind in ("name", "date"):
+            return token.text
+        if token.kind != "number":
+            self._fail(
+                "a value should be here: a word, a number, a date, or text in quotes", token.at
+            )
+        return _number(token.text)
 
     def _operator(self) -> bool:
         """Take what may follow an operand; whether another operand must come next."""
@@ -321,3 +434,11 @@ class _Reader:
                 else f"put parentheses around one {top!r} of these",
                 token.at,
             )
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.lstrip("-").isdigit() and len(text) <= MAX_DIGITS else float(text)

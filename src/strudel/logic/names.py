@@ -23,7 +23,7 @@ def names_of(n_vars: int, feature_names: Sequence[str] | None) -> tuple[str, ...
         return tuple(f"x{var}" for var in range(n_vars))
     if len(feature_names) != n_vars:
         raise ValueError(f"There are {len(feature_names)} feature names for {n_vars} variables.")
-    return tuple(feature_names)
+    return feature_names if isinstance(feature_names, tuple) else tuple(feature_names)
 
 
 def places_of(names: Sequence[str]) -> dict[str, int]:

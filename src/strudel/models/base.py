@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from strudel._numba import use_threads
 from strudel._types import ByteArray, FloatArray
 from strudel.algebra.probability import probability
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
-from strudel.data.validation import check_binary, check_sample_weight
+from strudel.data.coded_rows import CodedNames, coded_table
+from strudel.data.table_code import TableCode
+from strudel.data.validation import (
+    check_binary,
+    check_evidence,
+    check_partial,
+    check_sample_weight,
+)
+from strudel.learning.journal import Journal
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
+from strudel.models.continued import open_journal
+from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
+from strudel.models.incomplete import Incomplete, as_codes, has_unknown
+from strudel.models.notebook import NotebookSummary
 from strudel.predictions.classifier_agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.predictions.same_decision import (
@@ -31,12 +45,14 @@ from strudel.predictions.sufficient_explanation import (
 )
 from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
-from strudel.queries.likelihood import log_likelihood
+from strudel.queries.likelihood import log_likelihood, rows_log_likelihood
 from strudel.queries.marginal import log_conditional, log_marginal
 from strudel.queries.marginal_map import MarginalMap, marginal_map
-from strudel.queries.model import model_of
+from strudel.queries.model import Model, model_of
 from strudel.queries.moments import covariance, marginal_probabilities, pair_probabilities
 from strudel.queries.most_probable import most_probable_state
+from strudel.queries.passes import UNKNOWN
+from strudel.queries.probabilities import log_probabilities
 from strudel.queries.sampling import sample, sample_conditional
 
 
@@ -44,9 +60,13 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> ByteA
     """A clean 0/1 matrix; keeps (or compares) the number and names of the features."""
     # The cells come first, so that a table that is refused leaves a fitted model as it was.
     table, _ = check_binary(X, n_vars=None, name=name)
+    _check_features(estimator, X, table, reset)
+    return table
+
+
+def _check_features(estimator: Any, X: Any, table: Any, reset: bool) -> None:
     features = X if hasattr(X, "columns") else table
     validate_data(estimator, features, reset=reset, skip_check_array=True)
-    return table
 
 
 class QueryMethods:
@@ -64,7 +84,7 @@ class QueryMethods:
         """Log-probability of partly observed rows, given others."""
         return log_conditional(self._fitted(), X, given)
 
-    def marginal_probabilities(self, given: Any = None) -> FloatArray:
+    def marginal_probabilities(self, given: Any = None) -> Any:
         """Probability of every variable to be 1."""
         return marginal_probabilities(self._fitted(), given)
 
@@ -168,14 +188,20 @@ class LearningRows(NamedTuple):
     valid: BitMatrix | None
     rng: np.random.Generator
     start: Circuit | None  # where a constraint or an earlier fit makes the search start
+    search: SearchOptions  # which knows the codes of the columns, if they are to be respected
+    incomplete: Incomplete | None  # the rows themselves, if values are unknown
+    journal: Journal  # what was done so far, perhaps by an earlier process
 
 
-class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """A model of the joint distribution of 0/1 columns."""
 
     validation_fraction: float | None
     random_state: Any
     constraint: Any
+    encoder: Any
+    respect_one_hot: bool
+    n_jobs: int | None
 
     def _learning_rows(
         self,
@@ -185,11 +211,13 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         search: SearchOptions,
         start: Circuit | None = None,
         is_restricted: bool = False,
+        checkpoint: Any = None,
+        y: Any = None,
     ) -> LearningRows:
         """Check everything, then hold out validation rows if there are none.
 
         `start` is the circuit of an earlier fit to continue from; `is_restricted` says that all its
-        rows satisfy the constraint.
+        rows satisfy the constraint. `checkpoint` is one, or the journal of one.
         """
         fraction = self.validation_fraction
         is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
@@ -198,20 +226,29 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
                 f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
             )
         # All is checked before anything is kept: a refused table leaves a fitted model alone.
-        table, names = check_binary(X)
-        if start is not None:  # the same columns as before
-            features = X if hasattr(X, "columns") else table
-            validate_data(self, features, reset=False, skip_check_array=True)
+        encoder = encoder_for(self, X, y, start)
+        if encoder is not None:
+            X = encoder.code_.encode(X)
+            X_valid = None if X_valid is None else encoder.code_.encode(X_valid, "X_valid")
+            start = None if start is None else start.with_table_code(None)
+            if self.respect_one_hot:
+                search = replace(search, columns=encoder.code_.columns)
+        try:
+            table, names = as_codes(*check_partial(X))
+        except ValueError as error:
+            raise_with_advice(error)
+        names = names if encoder is None else CodedNames(encoder.code_)
+        if start is not None and encoder is None:  # the same columns as before
+            _check_features(self, X, table, reset=False)
         valid = valid_weight = None
         if X_valid is not None:
-            valid, _ = check_binary(X_valid, n_vars=table.shape[1], name="X_valid")
+            valid, _ = as_codes(*check_partial(X_valid, n_vars=table.shape[1], name="X_valid"))
             _check_same_features(X, X_valid)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(table))
         random_state = check_random_state(self.random_state)
         train = table
         if valid is None:
             train, valid, weight, valid_weight = self._hold_out(table, weight, random_state)
-        train_bits = _pack_rows_that_count(train, weight)
         rng = np.random.default_rng(random_state.randint(2**31))
         tables = {"X": table}
         if X_valid is not None:
@@ -221,6 +258,16 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         if start is not None:
             for name, rows in tables.items():
                 check_satisfied(start, rows, names, name, **CONTINUED)
+        incomplete = None
+        if has_unknown(table, valid):
+            can_drop = start is None and self.constraint is None and isinstance(search.vtree, str)
+            can_drop = can_drop and search.columns is None  # else half of a column might be left
+            incomplete = Incomplete.of(train, weight, valid, valid_weight, names, can_drop)
+            with use_threads(self.n_jobs):
+                train_bits, valid_bits = incomplete.completed(start, rng, search.columns)
+        else:
+            train_bits = _pack_rows_that_count(train, weight)
+            valid_bits = None if valid is None else _pack_rows_that_count(valid, valid_weight)
         if self.constraint is not None and not is_restricted:
             start = start or first_circuit(train_bits, search, rng)
             allowed = constraint_circuit(self.constraint, start.vtree, names)
@@ -228,16 +275,19 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
                 check_satisfied(allowed, rows, names, name)
             start = restrict(start, allowed)
         if is_new:
-            check_rows(self, X, reset=True)
-        if X_valid is not None:
-            check_rows(self, X_valid, reset=False, name="X_valid")
+            _check_features(self, X, table, reset=True)
+        if X_valid is not None and (encoder is None or is_new):
+            _check_features(self, X_valid, valid, reset=False)
+        keep_encoder(self, encoder)
         self.data_ = _describe(table)
-        return LearningRows(
-            train_bits,
-            None if valid is None else _pack_rows_that_count(valid, valid_weight),
-            rng,
-            start,
-        )
+        journal = open_journal(checkpoint, self, train_bits, valid_bits, start)
+        return LearningRows(train_bits, valid_bits, rng, start, search, incomplete, journal)
+
+    def _end(self, checkpoint: Any) -> Self:
+        """Itself, fitted: there is nothing left to continue."""
+        if checkpoint is not None:
+            checkpoint.remove()
+        return self
 
     def _hold_out(
         self, X: ByteArray, weight: FloatArray | None, random_state: np.random.RandomState
@@ -258,13 +308,19 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
         return X[kept], X[held], weight[kept], weight[held]
 
     def _feature_names(self) -> tuple[str, ...] | None:
+        if hasattr(self, "encoder_"):
+            return CodedNames(self.encoder_.code_)
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(names)
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Log-likelihood of every row."""
+        """Log-likelihood of every row; where values are unknown (NaN), of those that are known."""
         model = self._fitted()
-        return log_likelihood(model, check_rows(self, X, reset=False))
+        if model.table_code is not None:
+            return _score_table(model, model.table_code, X)
+        table, _ = check_partial(X)
+        _check_features(self, X, table, reset=False)
+        return (log_likelihood if table.dtype == np.uint8 else log_marginal)(model, table)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows, in nats."""
@@ -272,8 +328,23 @@ class DensityEstimator(QueryMethods, DensityMixin, BaseEstimator):  # type: igno
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        has_encoder = self.encoder is not None
+        tags.input_tags.sparse = not has_encoder
+        tags.input_tags.string = tags.input_tags.categorical = has_encoder
+        tags.input_tags.allow_nan = True
         return tags
+
+
+def _score_table(model: Model, code: TableCode, X: Any) -> FloatArray:
+    """Log-likelihoods of rows in the columns of a table, missing values summed out."""
+    rows = coded_table(X, code, "X", may_be_missing=True)
+    if rows is None:  # they are the variables already
+        rows = check_evidence(
+            X, n_vars=model.n_vars, feature_names=tuple(model.feature_names or ())
+        )
+    if np.isnan(rows).any():
+        return log_probabilities(model, rows, "score_samples")
+    return rows_log_likelihood(model, rows.astype(np.uint8))
 
 
 def _check_same_features(X: Any, X_valid: Any) -> None:
@@ -293,5 +364,8 @@ def _pack_rows_that_count(X: ByteArray, weight: FloatArray | None) -> BitMatrix:
 
 def _describe(X: ByteArray) -> dict[str, Any]:
     """Shape and hash of the training table, for provenance."""
-    digest = hashlib.sha256(np.packbits(X, axis=1).tobytes()).hexdigest()
-    return {"rows": X.shape[0], "columns": X.shape[1], "sha256": digest}
+    n_unknown = int(np.count_nonzero(X == UNKNOWN))
+    packed = X if n_unknown else np.packbits(X, axis=1)
+    digest = hashlib.sha256(packed.tobytes()).hexdigest()
+    facts = {"rows": X.shape[0], "columns": X.shape[1], "sha256": digest}
+    return facts | {"unknown": n_unknown} if n_unknown else facts

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._types import ByteArray
+from strudel._types import AnyArray, ByteArray
 from strudel.algebra.products import multiply
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import pack_columns
@@ -30,6 +30,8 @@ from strudel.learning.structure import impossible_rows
 from strudel.logic.compile_event import compile_event
 from strudel.logic.event_circuit import event_circuit
 from strudel.logic.names import names_of
+from strudel.queries.passes import UNKNOWN, decode
+from strudel.queries.probabilities import log_probabilities
 from strudel.trees.vtree import Vtree
 
 SHOWN = 8  # values of a violating row that an error quotes
@@ -60,15 +62,24 @@ def check_satisfied(
     advice: str = "Leave such rows out, or weaken the constraint.",
 ) -> None:
     """Refuse a table with a row that a circuit does not allow."""
-    violating = impossible_rows(allowed, pack_columns(table))
+    violating = _violating_rows(allowed, table)
     if len(violating) == 0:
         return
     row = int(violating[0])
     labels = names_of(table.shape[1], names)
-    ones = [label for label, value in zip(labels, table[row], strict=True) if value]
+    ones = [label for label, value in zip(labels, table[row], strict=True) if value == 1]
     shown = ", ".join(ones[:SHOWN]) + (", ..." if len(ones) > SHOWN else "")
     others = "" if len(violating) == 1 else f" (and {len(violating) - 1} more do not)"
     raise ValueError(
         f"Every row of {name} must {must}, but row {row} does not{others}: its "
         f"ones are {shown or 'none at all'}. {advice}"
     )
+
+
+def _violating_rows(allowed: Circuit, table: ByteArray) -> AnyArray:
+    """The rows that a circuit does not allow, whatever their unknown values are."""
+    if not np.any(table == UNKNOWN):
+        return impossible_rows(allowed, pack_columns(table))
+    no_choice = allowed.with_parameters(np.zeros(allowed.n_edges))
+    log_p = log_probabilities(no_choice, decode(table), "fit")
+    return np.flatnonzero(log_p == -np.inf)

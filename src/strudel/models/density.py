@@ -23,7 +23,8 @@ from strudel.learning.history import History
 from strudel.learning.options import SearchOptions, check_number
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.structure import learn_structure
-from strudel.models.base import DensityEstimator, InterruptedWarning
+from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
+from strudel.models.incomplete_learning import learn_incomplete_circuit
 from strudel.models.presets import learn_with_sampled_rows, with_preset
 
 
@@ -102,6 +103,13 @@ class Strudel(DensityEstimator):
     structure_rows : int, optional
         Search the structure on about so many rows, drawn by the seed; the parameters are then found
         on all of them. For tables of which a part tells enough, above all Dask's.
+    encoder : TableEncoder or "auto", optional
+        Turns a table with text, numbers, dates into 0/1 variables; "auto" is ``TableEncoder()``.
+        `fit` and all queries then take the table's own columns, and answer in them.
+    respect_one_hot : bool, default=True
+        With an encoder: whether bits that are the code of no value have probability zero, because
+        the search starts from a tree over whole columns; else from one over 0/1 variables, any
+        bits of which are possible.
     constraint : event, optional
         What every row satisfies: a formula over `variables`, a string such as ``"a >> (b | c)"``, a
         CNF, DNF or SDD. The search starts from its SDD times the circuit of `init`, and every row
@@ -177,6 +185,8 @@ class Strudel(DensityEstimator):
         sampled_rows: int | str | None = None,
         structure_rows: int | None = None,
         constraint: Any = None,
+        encoder: Any = None,
+        respect_one_hot: bool = True,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -209,33 +219,45 @@ class Strudel(DensityEstimator):
         self.sampled_rows = sampled_rows
         self.structure_rows = structure_rows
         self.constraint = constraint
+        self.encoder = encoder
+        self.respect_one_hot = respect_one_hot
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_valid: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
     ) -> Strudel:
-        """Learn a circuit from fully observed rows.
+        """Learn a circuit from rows of which some values may be unknown.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_vars)
-            0 and 1; numpy, lists, scipy sparse, pandas, polars. A row that violates the constraint
-            is an error.
-        y : ignored
+            0 and 1, or NaN where a value is unknown; numpy, lists, scipy sparse, pandas, polars;
+            with an `encoder` any table. A row that violates the constraint is an error.
+        y : array-like of shape (n_rows,), optional
+            What an encoder with supervised edges tells apart; else ignored.
         X_valid : array-like of shape (n_valid, n_vars), optional
             Rows that decide when to stop; a part of `X` is held out when not given.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
+        checkpoint : Checkpoint, optional
+            A file from which a fit that was killed goes on. A beam search begins anew.
 
         Returns
         -------
         Strudel
             Itself. A keyboard interrupt keeps the best circuit so far and warns.
         """
-        return self._fit(X, X_valid, sample_weight)
+        self._fit(X, X_valid, sample_weight, y=y, checkpoint=checkpoint)
+        return self._end(checkpoint)
 
     def _fit(
         self,
@@ -243,6 +265,8 @@ class Strudel(DensityEstimator):
         X_valid: Any = None,
         sample_weight: Any = None,
         on_split: Callable[[History], None] | None = None,
+        checkpoint: Any = None,
+        y: Any = None,
     ) -> Strudel:
         """`fit` with a callback for progress."""
         search, sampled_rows = self._options()
@@ -253,24 +277,32 @@ class Strudel(DensityEstimator):
         is_restricted = last is not None and _is_same(
             self.constraint, getattr(self, "_constraint_of_circuit", False)
         )
-        rows = self._learning_rows(X, X_valid, sample_weight, search, last, is_restricted)
+        rows = self._learning_rows(
+            X, X_valid, sample_weight, search, last, is_restricted, checkpoint, y
+        )
+        search = rows.search
         tell = on_split or (_Reporter() if self.verbose else None)
-        with use_threads(self.n_jobs):
+
+        def learn(rows: LearningRows, search: SearchOptions) -> tuple[Circuit, History]:
             if sampled_rows is not None and rows.start is None:
-                circuit, history = learn_with_sampled_rows(
-                    rows, search, sampled_rows, tell, self.n_jobs
-                )
+                return learn_with_sampled_rows(rows, search, sampled_rows, tell, self.n_jobs)
+            return learn_structure(
+                rows.train,
+                rows.valid,
+                search=search,
+                rng=rows.rng,
+                on_split=tell,
+                start=rows.start,
+                divergence=kl_divergence,
+                journal=rows.journal,
+            )
+
+        with use_threads(self.n_jobs):
+            if rows.incomplete is not None:
+                circuit, history = learn_incomplete_circuit(rows, search, learn)
             else:
                 part = _part_of(rows.train, self.structure_rows, rows.rng)
-                circuit, history = learn_structure(
-                    part,
-                    rows.valid,
-                    search=search,
-                    rng=rows.rng,
-                    on_split=tell,
-                    start=rows.start,
-                    divergence=kl_divergence,
-                )
+                circuit, history = learn(rows._replace(train=part), search)
                 if part is not rows.train:
                     circuit = fit_parameters(circuit, rows.train, pseudocount=search.pseudocount)
         if last is not None and rows.valid is not None and search.smoothing == "hierarchical":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,12 +36,18 @@ class LearnedMixture:
 class Clock:
     """What is left of `max_seconds`."""
 
-    def __init__(self, started: float, max_seconds: float | None) -> None:
+    def __init__(
+        self,
+        started: float,
+        max_seconds: float | None,
+        now: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._now = now
         self._deadline = None if max_seconds is None else started + max_seconds
 
     def left(self) -> float | None:
         """Seconds, at least 0; None without a limit."""
-        return None if self._deadline is None else max(self._deadline - time.perf_counter(), 0.0)
+        return None if self._deadline is None else max(self._deadline - self._now(), 0.0)
 
 
 def settle(choice: Choice, stopped_because: str) -> LearnedMixture:

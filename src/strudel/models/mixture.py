@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from strudel._numba import use_threads
-from strudel._types import FloatArray
+from strudel._types import FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.lazy import is_lazy
@@ -36,6 +37,8 @@ from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.own_structures import learn_own_structures
 from strudel.learning.structure import grow
 from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
+from strudel.models.incomplete_learning import learn_incomplete_mixture
+from strudel.models.input_table import rows_like
 from strudel.models.learned_mixture import (
     Clock,
     LearnedMixture,
@@ -97,6 +100,11 @@ class StrudelMixture(DensityEstimator):
         Options of the structure search, as in `Strudel`.
     structure_rows : int, optional
         With Dask's tables, the rows on which numbers are chosen that are "auto", 50,000 by default.
+    encoder : TableEncoder or "auto", optional
+        Turns a table with text, numbers, dates into 0/1 variables; "auto" is ``TableEncoder()``.
+        `fit` and all queries then take the table's own columns, and answer in them.
+    respect_one_hot : bool, default=True
+        Whether bits that are the code of no value have probability zero, as in `Strudel`.
     constraint : event, optional
         What every row satisfies, as in `Strudel`.
     validation_fraction : float or None, default=0.1
@@ -159,6 +167,8 @@ class StrudelMixture(DensityEstimator):
         max_edges: int | None = None,
         structure_rows: int | None = None,
         constraint: Any = None,
+        encoder: Any = None,
+        respect_one_hot: bool = True,
         validation_fraction: float | None = 0.1,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -187,33 +197,46 @@ class StrudelMixture(DensityEstimator):
         self.max_edges = max_edges
         self.structure_rows = structure_rows
         self.constraint = constraint
+        self.encoder = encoder
+        self.respect_one_hot = respect_one_hot
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        X_valid: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
     ) -> StrudelMixture:
-        """Learn a mixture from fully observed rows.
+        """Learn a mixture from rows of which some values may be unknown.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_vars)
-            0 and 1; numpy, lists, scipy sparse, pandas, polars. A row that violates the constraint
-            is an error.
-        y : ignored
+            0 and 1, or NaN where a value is unknown; numpy, lists, scipy sparse, pandas, polars;
+            with an `encoder` any table. A row that violates the constraint is an error.
+        y : array-like of shape (n_rows,), optional
+            What an encoder with supervised edges tells apart; else ignored.
         X_valid : array-like of shape (n_valid, n_vars), optional
             Rows by which everything is chosen; a part of `X` is held out when not given.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
+        checkpoint : Checkpoint, optional
+            A file from which a fit that was killed goes on. Boosting, and components with their own
+            structure, begin anew after it.
 
         Returns
         -------
         StrudelMixture
             Itself. A keyboard interrupt keeps the best mixture so far and warns.
         """
-        return self._fit(X, X_valid, sample_weight)
+        self._fit(X, X_valid, sample_weight, y=y, checkpoint=checkpoint)
+        return self._end(checkpoint)
 
     def _fit(
         self,
@@ -221,9 +244,13 @@ class StrudelMixture(DensityEstimator):
         X_valid: Any = None,
         sample_weight: Any = None,
         on_progress: OnProgress | None = None,
+        checkpoint: Any = None,
+        y: Any = None,
+        columns: Any = None,
     ) -> StrudelMixture:
-        """`fit` with a callback that gets a line about what goes on."""
-        options, search = self._mixture_options(), self._search_options()
+        """`fit` with a callback that gets a line about what goes on, and codes to respect."""
+        options = self._mixture_options()
+        search = replace(self._search_options(), columns=columns)
         if X_valid is None and self.validation_fraction is None:
             if "auto" in (self.n_components, self.n_splits):
                 raise ValueError(
@@ -232,15 +259,21 @@ class StrudelMixture(DensityEstimator):
                 )
             if options.pseudocount == "auto":
                 options = replace(options, pseudocount=1.0)
-        started = time.perf_counter()
         tell = on_progress or (_print if self.verbose else _ignore)
         if is_lazy(X):
             return self._fit_spread(X, X_valid, sample_weight, search, options, tell)
-        rows = self._learning_rows(X, X_valid, sample_weight, search)
+        rows = self._learning_rows(X, X_valid, sample_weight, search, checkpoint=checkpoint, y=y)
+        search = rows.search
+        clock = Clock(rows.journal.now(), self.max_seconds, rows.journal.now)
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
             learn = self._learn_own if self.structure == "per_component" else self._learn
-            learned = learn(rows, search, options, Clock(started, self.max_seconds), trials, tell)
+            if rows.incomplete is not None:
+                learned = learn_incomplete_mixture(
+                    rows, options, lambda rows: learn(rows, search, options, clock, trials, tell)
+                )
+            else:
+                learned = learn(rows, search, options, clock, trials, tell)
         self.mixture_: Mixture = learned.mixture.with_names(self._feature_names())
         self.history_: MixtureHistory = learned.history
         self.chosen_: dict[str, Any] = learned.chosen
@@ -306,7 +339,14 @@ class StrudelMixture(DensityEstimator):
     ) -> LearnedMixture:
         """Grow a structure, choose what is to be chosen, and train."""
         tell("growing the structure")
-        grown = grow(rows.train, rows.valid, search=search, rng=rows.rng, start=rows.start)
+        grown = grow(
+            rows.train,
+            rows.valid,
+            search=search,
+            rng=rows.rng,
+            start=rows.start,
+            journal=rows.journal,
+        )
         growing, splits = grown.growing, grown.history
         last = len(splits) - 1  # fewer than asked for if nothing was left to split
         prefixes = prefixes_of(splits.best) if self.n_splits == "auto" else [last]
@@ -331,6 +371,7 @@ class StrudelMixture(DensityEstimator):
                     max_seconds=clock.left(),
                     rng=rows.rng,
                     on_trial=on_trial,
+                    journal=rows.journal,
                 )
                 choice = chooser.run(growing, prefixes, rows.train, rows.valid)
                 n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
@@ -440,6 +481,8 @@ class StrudelMixture(DensityEstimator):
         }
         if self.method == "bagged_em":
             arguments["n_bags"] = self.n_bags
+        if self.method != "boosting":  # which begins anew
+            arguments["journal"] = rows.journal
         learn = {
             "em": fit_mixture,
             "bagged_em": fit_bagged_mixture,
@@ -516,6 +559,43 @@ class StrudelMixture(DensityEstimator):
     def responsibilities(self, X: Any) -> FloatArray:
         """Probability of every component, given complete or partly observed rows."""
         return responsibilities(self._fitted(), X)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of every component as the cluster of each row: its responsibilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_vars)
+            0, 1, or NaN where the value is unknown.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+        """
+        check_is_fitted(self)
+        return self.responsibilities(rows_like(self, X))
+
+    def predict(self, X: Any) -> IntArray:
+        """The cluster of each row: the component that is most responsible for it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_vars)
+            0, 1, or NaN where the value is unknown.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Numbers of components; of equally responsible ones the lowest.
+        """
+        clusters: IntArray = self.predict_proba(X).argmax(axis=1).astype(np.int32)
+        return clusters
+
+    def fit_predict(
+        self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
+    ) -> IntArray:
+        """Learn a mixture, and give the cluster of each row."""
+        return self.fit(X, X_valid=X_valid, sample_weight=sample_weight).predict(X)
 
 
 def _last_step(history: MixtureHistory, rows: Any, step: str = "") -> str:

@@ -5,7 +5,6 @@ A preset stands for the options that its user has left at their defaults.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -74,7 +73,7 @@ def learn_with_sampled_rows(
             "sampled_rows needs validation rows, which decide whether they helped: give X_valid or "
             "a validation_fraction."
         )
-    started = time.perf_counter()
+    started = rows.journal.now()
     total = search.max_seconds
     seed = int(rows.rng.integers(2**31))
 
@@ -84,7 +83,12 @@ def learn_with_sampled_rows(
 
     is_wide = n_rows == "auto" and rows.train.n_vars > FEW_VARIABLES
     first = bounded(LAST if is_wide else REAL)
-    common: dict[str, Any] = {"rng": rows.rng, "on_split": on_split, "divergence": kl_divergence}
+    common: dict[str, Any] = {
+        "rng": rows.rng,
+        "on_split": on_split,
+        "divergence": kl_divergence,
+        "journal": rows.journal,
+    }
     grown = grow(rows.train, rows.valid, search=first, **common)
     circuit, history = grown.best()
     if is_wide or history.stopped_because == "interrupted":
@@ -96,7 +100,7 @@ def learn_with_sampled_rows(
         return circuit, history
     left = 1.0
     if total is not None:  # fitting the parameters takes time, too
-        left = max(LAST - (time.perf_counter() - started) / total, 0.01)
+        left = max(LAST - (rows.journal.now() - started) / total, 0.01)
     # The search and the vtree that were best on the real rows.
     again = replace(bounded(left), search=grown.search.search, split_sides=grown.search.split_sides)
     again = replace(again, vtree=circuit.vtree, init=grown.search.init)
@@ -123,7 +127,13 @@ def _with_samples(
     mixture = StrudelMixture(
         "auto", n_splits="auto", max_seconds=max_seconds, random_state=seed, n_jobs=n_jobs
     )
-    mixture.fit(table, X_valid=rows.valid.unpack(), sample_weight=weight)
+    mixture._fit(
+        table,
+        rows.valid.unpack(),
+        weight,
+        checkpoint=rows.journal,
+        columns=rows.search.columns,
+    )
     sampled = sample(mixture, n_sampled, rng=seed)
     # A sampled row counts as much as a real one does on average.
     weights = np.concatenate([weight, np.full(n_sampled, weight.mean())])

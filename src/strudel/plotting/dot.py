@@ -7,25 +7,29 @@ Out: a string for `dot`, such as ``dot -Tsvg``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from strudel._types import NONE
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.layout import literal_name, variable_names
+from strudel.plotting.active import active_edges, checked_row
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree
 
 
-def to_dot(obj: Vtree | ChowLiuTree | Circuit, feature_names: Sequence[str] | None = None) -> str:
+def to_dot(obj: Any, feature_names: Sequence[str] | None = None, row: Any = None) -> str:
     """Write a structure in the language of Graphviz.
 
     Parameters
     ----------
-    obj : Vtree, ChowLiuTree or Circuit
+    obj : Vtree, ChowLiuTree, Circuit or fitted estimator of one
         What to draw. A sum with a single edge is drawn as its product alone.
     feature_names : sequence of str, optional
         One per variable; a circuit's own names, or x0, x1, ..., by default.
+    row : array-like of shape (n_vars,) or dict, optional
+        A fully observed row, whose active edges of a circuit are drawn in red.
 
     Examples
     --------
@@ -40,12 +44,19 @@ def to_dot(obj: Vtree | ChowLiuTree | Circuit, feature_names: Sequence[str] | No
       n2 -> n1 [arrowhead=none];
     }
     """
+    obj = getattr(obj, "circuit_", obj)
     names = None if feature_names is None else tuple(map(str, feature_names))
     n_vars = getattr(obj, "n_vars", 0)
     if names is not None and len(names) != n_vars:
         raise ValueError(f"There are {len(names)} feature names for {n_vars} variables.")
+    if row is not None and not isinstance(obj, Circuit):
+        raise ValueError(f"Only a circuit has active edges of a row, not a {type(obj).__name__}.")
     if isinstance(obj, Circuit):
-        kind, lines = "circuit", _circuit_lines(obj if names is None else obj.with_names(names))
+        is_active = np.zeros(obj.n_edges, dtype=bool)
+        if row is not None:
+            is_active = active_edges(obj, checked_row(obj, row))
+        kind = "circuit"
+        lines = _circuit_lines(obj if names is None else obj.with_names(names), is_active)
     elif isinstance(obj, Vtree):
         kind, lines = "vtree", _vtree_lines(obj, names)
     elif isinstance(obj, ChowLiuTree):
@@ -53,7 +64,7 @@ def to_dot(obj: Vtree | ChowLiuTree | Circuit, feature_names: Sequence[str] | No
     else:
         raise TypeError(
             f"to_dot draws a Vtree, a ChowLiuTree or a Circuit, not a {type(obj).__name__}. "
-            "Of a fitted estimator, pass its circuit_."
+            "Of a mixture, pass one component(c) or its structure."
         )
     return "\n".join([f"digraph {kind} {{", *(f"  {line};" for line in lines), "}"])
 
@@ -83,7 +94,7 @@ def _chow_liu_lines(tree: ChowLiuTree, names: tuple[str, ...] | None) -> Iterato
             yield f"x{parent} -> x{var}"
 
 
-def _circuit_lines(circuit: Circuit) -> Iterator[str]:
+def _circuit_lines(circuit: Circuit, is_active: np.ndarray) -> Iterator[str]:
     """Nodes are n0, n1, ...; the product of edge e is `e<e>`; lines run from inputs to the root."""
     width = np.diff(circuit.node_edges)
     first = circuit.node_edges
@@ -105,15 +116,16 @@ def _circuit_lines(circuit: Circuit) -> Iterator[str]:
     theta = circuit.theta
     for edge, parent in enumerate(circuit.edge_parent.tolist()):
         left, right = int(circuit.edge_left[edge]), int(circuit.edge_right[edge])
-        weight = f' [label="{theta[edge]:.3g}"]'
+        red = "color=red, fontcolor=red" if is_active[edge] else ""
+        weight = ", ".join(filter(None, (f'label="{theta[edge]:.3g}"', red)))
         if right == NONE:
-            yield f"n{left} -> n{parent}{weight}"
+            yield f"n{left} -> n{parent} [{weight}]"
             continue
         yield f'e{edge} [label="⊗"]'
-        yield f"{output_of(left)} -> e{edge}"
-        yield f"{output_of(right)} -> e{edge}"
+        for child in (left, right):
+            yield f"{output_of(child)} -> e{edge}" + (f" [{red}]" if red else "")
         if width[parent] > 1:
-            yield f"e{edge} -> n{parent}{weight}"
+            yield f"e{edge} -> n{parent} [{weight}]"
 
 
 def _is_plain_product(circuit: Circuit, node: int) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel.plotting.canvas import INK, axes_or_current, points_per_unit
+from strudel.plotting.canvas import axes_or_current, palette_of, points_per_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,8 @@ def plot_images(
 
     Examples
     --------
-    >>> ax = plot_images(model.sample(40), (8, 8))  # doctest: +SKIP
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_images([[0, 1, 1, 0], [1, np.nan, 0, 1]], (2, 2), ax=Figure().add_subplot())
     """
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Rectangle
@@ -61,20 +62,21 @@ def plot_images(
     if column_labels is not None and len(column_labels) != n_columns:
         raise ValueError(f"There are {len(column_labels)} labels for {n_columns} columns.")
     ax = axes_or_current(ax)
-    colours = ListedColormap(["white", "#222222"]).with_extremes(bad=UNKNOWN)
+    shades = ListedColormap(["white", "#222222"]).with_extremes(bad=UNKNOWN)
     n_lines = -(-len(images) // n_columns)
     step_x, step_y = width + GAP, height + GAP
     ax.set_xlim(-0.5, n_columns * step_x - GAP + 0.5)
     ax.set_ylim(n_lines * step_y - GAP + 0.5, -3.5 if column_labels else -0.5)
     ax.set_aspect("equal")
     ax.set_axis_off()
+    colours = palette_of(ax)
     for place, image in enumerate(images):
         line, column = divmod(place, n_columns)
         x, y = column * step_x, line * step_y
         pixels = np.ma.masked_invalid(image.reshape(shape))
         extent = (x, x + width, y + height, y)
-        ax.imshow(pixels, extent=extent, cmap=colours, vmin=0, vmax=1, interpolation="nearest")
-        frame = Rectangle((x, y), width, height, fill=False, edgecolor="#9aa1a9", linewidth=0.8)
+        ax.imshow(pixels, extent=extent, cmap=shades, vmin=0, vmax=1, interpolation="nearest")
+        frame = Rectangle((x, y), width, height, fill=False, edgecolor=colours.muted, linewidth=0.8)
         ax.add_patch(frame)
     # imshow moves the limits to its last image.
     ax.set_xlim(-0.5, n_columns * step_x - GAP + 0.5)
@@ -82,5 +84,5 @@ def plot_images(
     for column, label in enumerate(column_labels or ()):
         size = float(np.clip(points_per_unit(ax, n_lines * step_y + 3.5) * 1.4, 5, 11))
         centre = column * step_x + width / 2
-        ax.text(centre, -0.7, label, ha="center", va="bottom", fontsize=size, color=INK)
+        ax.text(centre, -0.7, label, ha="center", va="bottom", fontsize=size, color=colours.ink)
     return ax

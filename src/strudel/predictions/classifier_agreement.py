@@ -16,7 +16,7 @@ import numpy as np
 
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
 from strudel.algebra.conditioning import condition
-from strudel.algebra.probability import probability
+from strudel.algebra.probability import event_log_probabilities
 from strudel.data.containers import quote
 from strudel.errors import MissingDependencyError
 from strudel.logic.event_forms import is_formula
@@ -123,7 +123,7 @@ def _as_event(model: Model, decisions: list[Decision], rows: FloatArray) -> Agre
     if not (isinstance(f, EventForm) and isinstance(g, EventForm) and is_plain):
         return None
     try:
-        same = np.asarray(probability(model, f.event == g.event, rows))
+        same = np.exp(event_log_probabilities(model, f.event == g.event, rows))
     except MissingDependencyError:
         return None
     is_exact = np.ones(len(same), dtype=np.bool_)

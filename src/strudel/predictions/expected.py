@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.algebra.probability import probability
+from strudel.algebra.probability import event_log_probabilities
 from strudel.data.validation import check_evidence
 from strudel.predictions.circuit_moments import circuit_moments
 from strudel.predictions.enumeration import enumerated_moments, unknown_and_used
@@ -30,7 +30,7 @@ from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
-from strudel.queries.sampling import sample_conditional
+from strudel.queries.sampling import draw_rows
 
 MAX_STATES = 2**12  # of what is unknown and matters, per row: some milliseconds
 BLOCK_CELLS = 2**24  # of sampled rows
@@ -230,7 +230,7 @@ def _event_moments(task: _Task, form: EventForm, order: int) -> Moments:
     """An event is a coin that shows 1 with its probability."""
     rows = decode(task.codes)
     raise_if_impossible(log_probabilities(task.model, rows, task.query)[task.place])
-    chance = np.asarray(probability(task.model, form.event, given=rows))
+    chance = np.exp(event_log_probabilities(task.model, form.event, rows))
     coin = np.broadcast_to(np.array([[0.0], [1.0]]), (len(rows), 2, 1))
     return of_points(np.column_stack([1.0 - chance, chance]), coin, order)
 
@@ -269,7 +269,7 @@ def _sampled(
     block = max(1, BLOCK_CELLS // (n_samples * task.codes.shape[1]))
     for start in range(0, len(rows), block):
         some = decode(task.codes[rows[start : start + block]])
-        drawn = sample_conditional(task.model, some, n_samples, rng)
+        drawn = draw_rows(task.model, some, n_samples, rng, task.query)
         value = task.made_of(task.form.evaluate(drawn.reshape(-1, drawn.shape[2])))
         power = value.reshape(len(some), n_samples, -1) ** moment
         means.append(power.mean(axis=1))

@@ -197,7 +197,7 @@ class _Case:
     def __init__(self, model: Any, decision: Any, X: Any, threshold: float, query: str) -> None:
         self.model, self.query = model_of(model), query
         self.decision: Decision = decision_of(self.model, decision, threshold)
-        rows, self.is_single = given_rows(self.model, X)
+        rows, self.is_single = given_rows(self.model, X, "X")
         raise_if_impossible(log_probabilities(self.model, rows, query))
         self.codes, self._place = distinct_rows(encode(rows))
         known = np.where(self.codes == UNKNOWN, np.nan, self.codes).astype(np.float64)

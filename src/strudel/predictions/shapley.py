@@ -98,7 +98,7 @@ def shap_values(
     column = _column(form, target)
     max_exact = _whole(max_exact, "max_exact", 0, MOST_EXACT)
     n_permutations = _whole(n_permutations, "n_permutations", 4, None)
-    rows, is_single = given_rows(model, X)
+    rows, is_single = given_rows(model, X, "X")
     raise_if_impossible(log_probabilities(model, rows, QUERY))
     game = _Game(model, form, column)
     codes, place = distinct_rows(encode(rows))

@@ -140,7 +140,7 @@ def sufficient_explanation(
     limit = np.inf if max_sets is None else max_sets
     nodes = check_limits(None, max_nodes)[1]
     decision = decision_of(model, predictor, threshold)
-    rows, _ = given_rows(model, row)
+    rows, _ = given_rows(model, row, "row")
     if len(rows) != 1:
         raise ValueError(f"row must be one row, but there are {len(rows)}. Explain one at a time.")
     raise_if_impossible(log_probabilities(model, rows, query))

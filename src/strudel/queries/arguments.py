@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.data.coded_column import did_you_mean
 from strudel.data.containers import quote
 from strudel.data.validation import check_evidence
 from strudel.queries.model import Model
 
 
-def given_rows(model: Model, given: Any) -> tuple[FloatArray, bool]:
+def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArray, bool]:
     """Rows of 0, 1 and NaN, and whether they are one row without an axis of rows.
+
+    `name` is what errors call them.
 
     Examples
     --------
@@ -30,9 +33,7 @@ def given_rows(model: Model, given: Any) -> tuple[FloatArray, bool]:
     """
     if given is None:
         return np.full((1, model.n_vars), np.nan), True
-    rows = check_evidence(
-        given, n_vars=model.n_vars, feature_names=model.feature_names, name="given"
-    )
+    rows = check_evidence(given, n_vars=model.n_vars, feature_names=model.feature_names, name=name)
     return rows, is_single_row(given)
 
 
@@ -46,7 +47,7 @@ def is_single_row(given: Any) -> bool:
 
 
 def variable_indices(model: Model, variables: Any, name: str) -> AnyArray:
-    """The numbers of one variable or several, in the order given.
+    """The numbers of one variable or several, in the order given; a column stands for all of its.
 
     Examples
     --------
@@ -60,16 +61,28 @@ def variable_indices(model: Model, variables: Any, name: str) -> AnyArray:
     place = {feature: var for var, feature in enumerate(names)}
     found: dict[int, Any] = {}
     for item in asked:
-        var = _variable(item, place, name)
-        if var in found:
-            raise ValueError(
-                f"{name} must name each variable once, "
-                f"but {found[var]!r} and {item!r} are the same variable."
-            )
-        found[var] = item
+        for var in _variables(model, item, place, name):
+            if var in found:
+                raise ValueError(
+                    f"{name} must name each variable once, "
+                    f"but {found[var]!r} and {item!r} are the same variable."
+                )
+            found[var] = item
     if not found:
         raise ValueError(f"{name} must name at least one variable, but is empty.")
     return np.array(list(found), dtype=np.int64)
+
+
+def _variables(model: Model, item: Any, place: dict[str, int], name: str) -> Iterable[int]:
+    """The variable with this name or number, or all those of a column of a table."""
+    code = model.table_code
+    if code is None or not isinstance(item, str) or item in place:
+        return [_variable(item, place, name)]
+    if item not in code.names:
+        raise ValueError(
+            f"{name} names {item!r}, which is not a column. {did_you_mean(item, code.names)}"
+        )
+    return code.column(item).variables
 
 
 def _variable(item: Any, place: dict[str, int], name: str) -> int:

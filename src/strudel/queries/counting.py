@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._types import FloatArray
+from strudel._types import AnyArray, FloatArray
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.distributions import NodeDistributions
 from strudel.queries.given_distributions import distributions_given
@@ -58,6 +58,12 @@ def count_distribution(model: Model, variables: Any = None, given: Any = None) -
         is_counted[:] = False
         is_counted[variable_indices(model, variables, "variables")] = True
     rows, is_single = given_rows(model, given)
+    counts = count_ones(model, is_counted, rows)
+    return counts[0] if is_single else counts
+
+
+def count_ones(model: Model, is_counted: AnyArray, rows: FloatArray) -> FloatArray:
+    """`count_distribution` for rows of the 0/1 variables."""
     raise_if_impossible(log_probabilities(model, rows, "count_distribution"))
     codes, place = distinct_rows(encode(rows))
     polynomials = NodeDistributions(structure_of(model), is_counted, of="counts")
@@ -65,4 +71,4 @@ def count_distribution(model: Model, variables: Any = None, given: Any = None) -
     for start in range(0, len(codes), BLOCK_ROWS):
         part = slice(start, start + BLOCK_ROWS)
         counts[part] = distributions_given(model, codes[part], polynomials, "count_distribution")
-    return counts[0] if is_single else counts[place]
+    return counts[place]

@@ -50,6 +50,11 @@ def log_likelihood(model: Model, X: ArrayLike) -> FloatArray:
             check_smooth(structure, "log_likelihood")
             check_decomposable(structure, "log_likelihood")
     table, _ = check_binary(X, n_vars=model.n_vars, feature_names=model.feature_names)
+    return rows_log_likelihood(model, table)
+
+
+def rows_log_likelihood(model: Model, table: ByteArray) -> FloatArray:
+    """`log_likelihood` for rows of the 0/1 variables."""
     try:
         return _log_likelihood_by_flows(model, table)
     except CircuitPropertyError:  # some row takes two edges of one sum: a real sum

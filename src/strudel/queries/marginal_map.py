@@ -23,6 +23,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_in_normal_form
+from strudel.logic.names import names_of, places_of
 from strudel.queries.arguments import check_limits, given_rows, variable_indices
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.mixture_search import ROUNDING, MixtureSearch
@@ -70,7 +71,7 @@ def marginal_map(
     ----------
     model : Circuit, Mixture or fitted estimator
         In normal form, and so smooth and structured-decomposable; deterministic or not.
-    query : name or number of a variable, or several
+    query : name or number of a variable, or several; or columns of a table
         Those that are also given keep their value.
     given : one row, or dict by feature name, optional
         0, 1, or NaN where the value is unknown.
@@ -128,11 +129,31 @@ def _report(
     search: _Search | MixtureSearch,
 ) -> MarginalMap:
     """What the user gets for the best state of a search."""
-    state = dict(zip(names, best_state[variables].tolist(), strict=True))
+    state = _state(model, names, variables, best_state)
     log_p = float(log_probabilities(model, decode(best_state[np.newaxis]), "marginal_map")[0])
     is_optimal = search.upper_bound <= search.enough
     upper_bound = log_p if is_optimal else search.upper_bound
     return MarginalMap(state, log_p, upper_bound, is_optimal, search.n_nodes)
+
+
+def _state(
+    model: Model, names: list[Any], variables: AnyArray, best_state: AnyArray
+) -> dict[Any, Any]:
+    """The values by name; of a column, its value or the median of its cell."""
+    code = model.table_code
+    if code is None:
+        return dict(zip(names, best_state[variables].tolist(), strict=True))
+    state: dict[Any, Any] = {}
+    value_of = dict(zip(variables.tolist(), best_state[variables].tolist(), strict=True))
+    places = places_of(names_of(model.n_vars, model.feature_names))
+    for name in names:
+        if name in code.names and name not in places:
+            column = code.column(name)
+            bits = np.array([[value_of[var] for var in column.variables]], dtype=np.float64)
+            state[name] = column.decoded(bits)[0]
+        else:
+            state[name] = value_of[places.get(name, name)]
+    return state
 
 
 class _Search:

@@ -79,19 +79,23 @@ def responsibilities(model: Model, X: Any) -> FloatArray:
     block = rows_at_a_time(model)
     for start in range(0, len(rows), block):
         part = slice(start, start + block)
-        weight[part] = posterior(model, _component_logs(model, encode(rows[part])))
+        weight[part] = posterior(model, component_logs(model, encode(rows[part])))
     raise_if_impossible(np.where(np.isnan(weight[:, 0]), -np.inf, 0.0))
     return weight
 
 
-def _component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
-    """Log-probabilities `(n_rows, n_components)`, by flows where every row is complete."""
-    if not np.any(codes == UNKNOWN):
+def component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
+    """Log-probabilities `(n_rows, n_components)`; those of complete rows by flows, if there are."""
+    is_open = np.any(codes == UNKNOWN, axis=1)
+    log_p = np.empty((len(codes), mixture.n_components))
+    if not is_open.all():
         try:
-            return MixtureFlows(mixture).component_logs(codes)
+            log_p[~is_open] = MixtureFlows(mixture).component_logs(codes[~is_open])
         except CircuitPropertyError:  # not deterministic, or not in normal form
-            pass
-    return component_log_probabilities(mixture, codes, "responsibilities")
+            is_open[:] = True
+    if is_open.any():
+        log_p[is_open] = component_log_probabilities(mixture, codes[is_open], "responsibilities")
+    return log_p
 
 
 class MixtureFlows:

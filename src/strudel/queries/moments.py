@@ -12,6 +12,7 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.data.lazy import by_block
 from strudel.queries.arguments import given_rows
+from strudel.queries.columns import column_marginals
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import UNKNOWN, distinct_rows, encode
@@ -21,7 +22,7 @@ BLOCK_CELLS = 2**22  # cells of the evidence rows behind the pairs made at a tim
 
 
 @by_block("given")
-def marginal_probabilities(model: Model, given: Any = None) -> FloatArray:
+def marginal_probabilities(model: Model, given: Any = None) -> Any:
     """Probability of every variable to be 1, given what is known.
 
     Parameters
@@ -35,7 +36,8 @@ def marginal_probabilities(model: Model, given: Any = None) -> FloatArray:
     -------
     ndarray of shape (n_rows, n_vars)
         Without the first axis when `given` is a single row, a dict or nothing. Exactly 0 or 1 for
-        what is known.
+        what is known. If the model was learned from a table, `ColumnMarginals`: the probability of
+        every value of every column, which as an array is that of the variables.
 
     Raises
     ------
@@ -53,6 +55,8 @@ def marginal_probabilities(model: Model, given: Any = None) -> FloatArray:
     codes, place = distinct_rows(encode(rows))
     log_p, ones = literal_probabilities(model, codes, "marginal_probabilities")
     raise_if_impossible(log_p[place])
+    if model.table_code is not None:
+        return column_marginals(model, model.table_code, rows, ones[place], is_single)
     return ones[0] if is_single else ones[place]
 
 

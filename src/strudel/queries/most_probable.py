@@ -25,6 +25,7 @@ from strudel.circuits.properties import (
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import check_limits, given_rows
 from strudel.queries.best_states import best_states, k_best_states
+from strudel.queries.columns import as_table
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.mixture_search import MixtureSearch
 from strudel.queries.model import Model, model_of, structure_of
@@ -74,7 +75,9 @@ def most_probable_state(
     states : uint8 ndarray
         Of shape (n_rows, n_vars) for k = 1, else (n_rows, k, n_vars): best first, equally probable
         ones in the order of their values; of the last ones a mixture may give any. Without the
-        first axis when `given` is a single row, a dict or nothing.
+        first axis when `given` is a single row, a dict or nothing. A frame of ``n_rows * k`` rows
+        if the model was learned from a table: what is given stays as it is, and numbers are the
+        median of their cell.
     log_p : ndarray
         Their joint log-probabilities with what is given; ``-inf`` past the last possible
         completion.
@@ -105,7 +108,8 @@ def most_probable_state(
     _warn_if_stopped(log_p[place], upper_bound[place])
     if k == 1:
         states, log_p = states[:, 0], log_p[:, 0]
-    return (states[0], log_p[0]) if is_single else (states[place], log_p[place])
+    states, log_p = (states[0], log_p[0]) if is_single else (states[place], log_p[place])
+    return as_table(model, states, given), log_p
 
 
 def _best_of_circuit(circuit: Circuit, codes: AnyArray, k: int) -> tuple[ByteArray, FloatArray]:

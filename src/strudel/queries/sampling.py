@@ -16,6 +16,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_in_normal_form, check_smooth
 from strudel.queries.arguments import given_rows
+from strudel.queries.columns import as_table
 from strudel.queries.components import component_log_probabilities, log_mean, posterior
 from strudel.queries.conditional import conditional_parameters, parameters_in_logs
 from strudel.queries.marginal import raise_if_impossible
@@ -50,6 +51,7 @@ def sample(model: Model, n: int = 1, rng: np.random.Generator | int | None = Non
     Returns
     -------
     uint8 ndarray of shape (n, n_vars)
+        A frame if the model was learned from a table, with the median of a cell for numbers.
 
     Examples
     --------
@@ -60,7 +62,7 @@ def sample(model: Model, n: int = 1, rng: np.random.Generator | int | None = Non
     """
     model = model_of(model)
     nothing = np.full((1, model.n_vars), np.nan)
-    return _draw(model, nothing, n, rng, "sample")[0]
+    return as_table(model, draw_rows(model, nothing, n, rng, "sample")[0])
 
 
 def sample_conditional(
@@ -82,7 +84,8 @@ def sample_conditional(
     -------
     uint8 ndarray
         Of shape (n, n_vars) for a dict or a single row without its own axis, else (n_rows, n,
-        n_vars).
+        n_vars). A frame of ``n_rows * n`` rows if the model was learned from a table: what is given
+        stays as it is, and numbers are the median of their cell.
 
     Examples
     --------
@@ -93,11 +96,11 @@ def sample_conditional(
     """
     model = model_of(model)
     evidence, is_single = given_rows(model, given)
-    rows = _draw(model, evidence, n, rng, "sample_conditional")
-    return rows[0] if is_single else rows
+    rows = draw_rows(model, evidence, n, rng, "sample_conditional")
+    return as_table(model, rows[0] if is_single else rows, given)
 
 
-def _draw(
+def draw_rows(
     model: Model,
     evidence: FloatArray,
     n: int,

@@ -8,6 +8,7 @@ Out: `ChowLiuTree`, rooted at its Jordan centre, so that the vtree made from it 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from numbers import Integral
 from typing import Any, Literal
 
@@ -18,7 +19,8 @@ from strudel._numba import kernel
 from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix
 from strudel.data.counts import pair_counts
-from strudel.data.validation import as_bits
+from strudel.data.validation import as_bits, check_evidence, check_sample_weight
+from strudel.trees.available_cases import available_cases
 from strudel.trees.mutual_information import pairwise_mutual_information
 
 
@@ -47,6 +49,14 @@ class ChowLiuTree:
                 children[parent].append(var)
         return children
 
+    def _repr_html_(self) -> str:
+        """A summary for notebooks, with a drawing."""
+        return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
+
+    def _repr_svg_(self) -> str | None:
+        """The drawing alone; None if it would be too large."""
+        return import_module("strudel.plotting.notebook").svg_of(self)
+
     def __repr__(self) -> str:
         return f"ChowLiuTree(n_vars={self.n_vars}, roots={self.roots.tolist()})"
 
@@ -63,7 +73,8 @@ def learn_chow_liu_tree(
     Parameters
     ----------
     X : BitMatrix or array-like of shape (n_rows, n_vars)
-        Fully observed 0/1 rows.
+        0, 1, or NaN where the value is unknown. Every pair of columns is counted on the rows that
+        know both of them.
     sample_weight : array-like of shape (n_rows,), optional
         How often each row counts.
     alpha : float
@@ -83,6 +94,14 @@ def learn_chow_liu_tree(
     >>> tree.var_parent
     array([-1,  0,  0], dtype=int32)
     """
+    partly_known = _rows_with_unknown_values(X)
+    if partly_known is not None:
+        weight = (
+            None if sample_weight is None else check_sample_weight(sample_weight, len(partly_known))
+        )
+        cases = available_cases(partly_known, weight)
+        parent = spanning_tree(cases.mutual_information(alpha), root)
+        return ChowLiuTree(parent, cases.conditional_tables(parent, alpha))
     bits = as_bits(X, sample_weight)
     return chow_liu_tree_from_counts(pair_counts(bits), bits.total_weight, alpha=alpha, root=root)
 
@@ -95,11 +114,22 @@ def chow_liu_tree_from_counts(
     root: Literal["centre", "hub"] | int = "centre",
 ) -> ChowLiuTree:
     """The same from pair counts and the weight of all rows."""
-    information = pairwise_mutual_information(counts, total, alpha)
-    neighbour = np.full(len(counts), NONE, dtype=np.int32)
-    _maximum_spanning_tree(information, neighbour)
-    parent = _root_at(neighbour, _find_root(neighbour, root))
+    parent = spanning_tree(pairwise_mutual_information(counts, total, alpha), root)
     return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))
+
+
+def _rows_with_unknown_values(X: Any) -> FloatArray | None:
+    """The rows as 0, 1 and NaN if there is a NaN."""
+    if isinstance(X, BitMatrix) or not np.any(np.isnan(evidence := check_evidence(X))):
+        return None
+    return evidence
+
+
+def spanning_tree(weight: FloatArray, root: Literal["centre", "hub"] | int = "centre") -> IntArray:
+    """The parent of every variable in the spanning tree of most weight, NONE at its root."""
+    neighbour = np.full(len(weight), NONE, dtype=np.int32)
+    _maximum_spanning_tree(weight, neighbour)
+    return _root_at(neighbour, _find_root(neighbour, root))
 
 
 @kernel
@@ -211,3 +241,18 @@ def conditional_tables(
     theta = np.full((n_vars, 2), 0.5)
     np.divide(joint, margin, out=theta, where=margin > 0)
     return theta
+
+
+def tree_from_pairs(pairs: FloatArray) -> ChowLiuTree:
+    """The tree closest to a distribution, given the probability of every two variables to be 1.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit, pair_probabilities
+    >>> tree_from_pairs(pair_probabilities(figure_1_circuit())).var_parent
+    array([ 2,  2, -1,  2], dtype=int32)
+    """
+    neighbour = np.full(len(pairs), NONE, dtype=np.int32)
+    _maximum_spanning_tree(pairwise_mutual_information(pairs, 1.0, alpha=0.0), neighbour)
+    parent = _root_at(neighbour, jordan_centre(neighbour))
+    return ChowLiuTree(parent, conditional_tables(parent, pairs, 1.0, alpha=0.0))

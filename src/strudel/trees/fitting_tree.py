@@ -73,11 +73,11 @@ def learn_tree_for_vtree(
         )
     counts = pair_counts(bits)
     information = pairwise_mutual_information(counts, bits.total_weight, alpha)
-    parent = _best_parents(information, vtree)
+    parent = best_parents(information, vtree)
     return ChowLiuTree(parent, conditional_tables(parent, counts, bits.total_weight, alpha))
 
 
-def _best_parents(information: FloatArray, vtree: Vtree) -> IntArray:
+def best_parents(information: FloatArray, vtree: Vtree) -> IntArray:
     """The parent of every variable in the best tree, NONE at its root."""
     n_vars = vtree.n_vars
     # Variables in the order of the leaves: those below a vtree node are then a range.

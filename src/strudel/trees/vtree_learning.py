@@ -85,13 +85,22 @@ def learn_vtree(
     bits = as_bits(X)
     if method == "chow_liu":
         return vtree_from_chow_liu(learn_chow_liu_tree(bits, alpha=alpha))
-    if method == "balanced":
-        return balanced_vtree(bits.n_vars)
-    if method == "linear":
-        return linear_vtree(bits.n_vars)
-    if method == "random":
-        return random_vtree(bits.n_vars, rng)
+    if method in ("balanced", "linear", "random"):
+        return vtree_by_method(np.zeros((bits.n_vars, 0)), method, rng)
     information = pairwise_mutual_information(pair_counts(bits), bits.total_weight, alpha)
+    return vtree_by_method(information, method)
+
+
+def vtree_by_method(
+    information: FloatArray, method: VtreeMethod, rng: np.random.Generator | int | None = None
+) -> Vtree:
+    """A vtree over variables of this mutual information, by any method but "chow_liu"."""
+    if method == "balanced":
+        return balanced_vtree(len(information))
+    if method == "linear":
+        return linear_vtree(len(information))
+    if method == "random":
+        return random_vtree(len(information), rng)
     if method == "top_down":
         return _top_down(information)
     return _bottom_up(information) if method == "bottom_up" else _clusters(information)

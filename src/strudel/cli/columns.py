@@ -1,0 +1,184 @@
+"""The columns of a table at the command line, for a model over the 0/1 variables of its code.
+
+In:  a table of any types, or text such as ``sex=f, age >= 30``.
+Out: rows of 0, 1 and NaN; and such rows in words again.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from strudel.cli.console import InputError, note
+
+if TYPE_CHECKING:
+    from strudel._types import AnyArray, FloatArray
+    from strudel.data.table_code import TableCode
+    from strudel.data.table_columns import RawTable
+    from strudel.logic.events import Event
+
+_PIECE = re.compile(r"""(?:[^,'"\[\]]|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\[[^\]]*\]|['"\[\]])+""")
+
+
+def encode_table(code: TableCode, table: RawTable, source: str) -> FloatArray:
+    """The rows of a table; columns that it lacks are unknown, those that are not the model's go."""
+    if not table.has_names:
+        return code.encode_columns(code.match(table, source), source)
+    found = {column.name: column for column in table.columns}
+    shared = [name for name in code.names if name in found]
+    others = [name for name in found if name not in shared]
+    if not shared:
+        raise InputError(
+            f"{source} has none of the columns of the model, {', '.join(code.names[:5])}"
+            f"{', ...' if len(code.names) > 5 else ''}."
+        )
+    if others:
+        note(f"note: {len(others)} columns of {source} are not in the model and were left out")
+    return code.encode_columns([found.get(name) for name in code.names], source)
+
+
+def read_conditions(code: TableCode, text: str, option: str) -> FloatArray:
+    """One row from ``sex=f, age >= 30``."""
+    from strudel.data.coded_rows import CodedNames
+    from strudel.logic.event_forms import as_event
+
+    names = CodedNames(code)
+    place = {name: var for var, name in enumerate(names)}
+    row = np.full((1, code.n_vars), np.nan)
+    for piece in filter(str.strip, _PIECE.findall(text)):
+        for name, bit in _literals(as_event(piece.strip(), code.n_vars, names), piece, option):
+            if row[0, place[name]] == 1 - bit:
+                raise InputError(f"{option} contradicts itself at {piece.strip()!r}.")
+            row[0, place[name]] = bit
+    return row
+
+
+def _literals(event: Event, piece: str, option: str) -> Iterator[tuple[str, int]]:
+    """The variables that an event fixes, if it does nothing else."""
+    if event.kind == "and":
+        for child in event.children:
+            yield from _literals(child, piece, option)
+    elif event.kind == "variable":
+        yield str(event.var), 1
+    elif event.kind == "not" and event.children[0].kind == "variable":
+        yield str(event.children[0].var), 0
+    elif event.kind != "constant":
+        raise InputError(
+            f"{option} must be a list of conditions like sex=f, age>=30, but {piece.strip()!r} "
+            "leaves a choice. Ask for the probability of a formula instead."
+        )
+    elif not event.low:
+        raise InputError(f"{option} is impossible at {piece.strip()!r}: no value fits.")
+
+
+def in_words(code: TableCode, row: AnyArray) -> dict[str, str]:
+    """The value of every column of a row, as it is called; several where the row leaves a choice.
+
+    Columns of which nothing is known are left out.
+    """
+    words = {}
+    for column in code.columns:
+        bits = np.asarray(row[column.start : column.stop], dtype=np.float64)
+        if np.isnan(bits).all():
+            continue
+        fits = ~(bits == 1.0 - column.codewords).any(axis=1)
+        if not fits.any():  # no value has this code: the nearest, as when it is decoded
+            fits = np.arange(column.n_values) == column.nearest(bits[np.newaxis])[0]
+        if not fits.all() or column.n_values == 1:
+            labels = [column.labels[place] for place in np.flatnonzero(fits)]
+            words[column.name] = " or ".join(labels)
+    return words
+
+
+def write_columns(columns: dict[str, list[Any]], file: Any) -> None:
+    """Columns as csv, with nothing where a value is missing."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(map(_cell, cells) for cells in columns.values()), strict=True))
+
+
+def decoded_columns(
+    code: TableCode, rows: AnyArray, known: dict[str, list[Any]] | None = None
+) -> dict[str, list[Any]]:
+    """The values of every column, None where nothing is known.
+
+    Numbers are the median of their cell, unless `known` has the value.
+    """
+    from strudel.data.table_frames import as_date
+
+    table = np.asarray(rows, dtype=np.float64)
+    decoded: dict[str, list[Any]] = {}
+    for column in code.columns:
+        cells = column.decoded(table[:, column.start : column.stop])
+        if column.kind == "date":
+            cells = [as_date(cell, column) for cell in cells]
+        for place, value in enumerate((known or {}).get(column.name, ())):
+            cells[place] = cells[place] if value is None else value
+        decoded[column.name] = cells
+    return decoded
+
+
+def known_cells(code: TableCode, table: RawTable, n: int = 1) -> dict[str, list[Any]]:
+    """The cells of a table by column, each `n` times, None where one is missing."""
+    from strudel.data.table_frames import as_date
+
+    names = [column.name for column in table.columns] if table.has_names else code.names
+    known = {}
+    for name, raw in zip(names, table.columns, strict=True):
+        if name not in code.names:
+            continue
+        cells = raw.objects()
+        if raw.dtype in ("date", "datetime"):
+            cells = [as_date(cell, raw) for cell in cells]
+        known[name] = [cell for cell in cells for _ in range(n)]
+    return known
+
+
+def _cell(value: Any) -> Any:
+    """A value as csv has it; whole numbers without a point, as `read_frame` reads them."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value
+
+
+def column_variables(code: TableCode, names: Iterable[str]) -> list[str]:
+    """The variables of columns; a name of a variable stands for itself."""
+    found: list[str] = []
+    for name in names:
+        if name in code.variable_names and name not in code.names:
+            found.append(name)
+        else:
+            found += code.column(name).variable_names
+    return found
+
+
+def read_encoder(is_encoded: bool, edges: list[str]) -> dict[str, Any]:
+    """The option `encoder` of an estimator, with the bounds that were given."""
+    if edges and not is_encoded:
+        raise InputError("--edges goes with --encode auto.")
+    if not edges:
+        return {"encoder": "auto"} if is_encoded else {}
+    from strudel.models.table_encoder import TableEncoder
+
+    bounds: dict[str, list[Any]] = {}
+    for text in edges:
+        name, sign, values = text.partition("=")
+        cells = [value.strip() for value in values.split(",") if value.strip()]
+        if not sign or not cells or name.strip() in bounds:
+            raise InputError(f"--edges must be like age=18,65, once per column, but is {text!r}.")
+        bounds[name.strip()] = [_bound(cell) for cell in cells]
+    return {"encoder": TableEncoder(edges=bounds)}
+
+
+def _bound(text: str) -> Any:
+    """A number, or a date as it stands."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

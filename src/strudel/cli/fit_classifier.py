@@ -1,0 +1,132 @@
+"""What `strudel fit --target` does: learn to predict one column from the others."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+
+from strudel.cli.console import (
+    InputError,
+    note,
+    print_json,
+    say,
+    show_facts,
+    show_table,
+    warnings_as_notes,
+)
+from strudel.cli.frames import split_target, to_frame
+from strudel.cli.sources import read_frame_rows
+
+if TYPE_CHECKING:
+    from strudel.models.classifier import StrudelClassifier
+
+# What a classifier listens to; everything else it finds by cross-validation.
+OPTIONS = ("data", "output", "test", "target", "encode", "mixture", "splits", "seed")
+SPEECH = ("as_json", "quiet")
+
+
+def check_options(context: typer.Context) -> None:
+    """Refuse options that would be ignored."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        is_given = source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
+        if is_given and name not in (*OPTIONS, *SPEECH):
+            raise InputError(
+                f"{parameter.opts[0]} is not for classifiers, which choose by cross-validation: "
+                "leave it out, or leave out --target."
+            )
+
+
+def fit_classifier(
+    data: str,
+    target: str,
+    test: str | None,
+    path: Path,
+    options: dict[str, Any],
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Learn, keep, and report how often it is right."""
+    from strudel.io.model_file import save
+    from strudel.models.classifier import StrudelClassifier
+
+    parts = {"train": data} | ({} if test is None else {"test": test})
+    tables = {part: split_target(*read_frame_rows(parts[part], part), target) for part in parts}
+    for part, (_, y) in tables.items():
+        gaps = [row for row, value in enumerate(y) if value is None]
+        if gaps:
+            raise InputError(
+                f"column {target!r} of {parts[part]} is unknown in row {gaps[0]}. A classifier "
+                "learns from rows whose class is known: drop the others."
+            )
+    started = time.perf_counter()
+    model = StrudelClassifier(**options)
+    with warnings_as_notes() as messages:
+        model.fit(to_frame(tables["train"][0]), np.array(tables["train"][1]))
+        scores = {part: _score(model, *tables[part]) for part in tables}
+    seconds = time.perf_counter() - started
+    facts = {"source": Path(data).name, "target": target, "accuracy": scores["train"]["accuracy"]}
+    save(model, path, provenance=facts)
+    for message in messages:
+        note(f"note: {message}")
+    report = {
+        "target": target,
+        "classes": model.classes_,
+        "scores": scores,
+        "n_rows": {part: len(y) for part, (_, y) in tables.items()},
+        "n_components": model.mixture_.n_components,
+        "n_edges": model.mixture_.n_edges,
+        "chosen": model.chosen_,
+        "model": path,
+        "seconds": seconds,
+    }
+    if as_json:
+        print_json(report)
+    elif not quiet:
+        _show(report)
+
+
+def _score(model: StrudelClassifier, table: Any, y: list[Any]) -> dict[str, float]:
+    return scores_of(model.classes_, model.predict_proba(to_frame(table)), y)
+
+
+def scores_of(classes: Any, chances: Any, y: list[Any]) -> dict[str, float]:
+    """How often the most probable class is right, and the mean log-loss in nats."""
+    place = {value: number for number, value in enumerate(classes.tolist())}
+    right = np.array([place.get(value, -1) for value in y])
+    known = right >= 0
+    with np.errstate(divide="ignore"):
+        loss = -np.log(chances[np.flatnonzero(known), right[known]])
+    loss = np.append(loss, np.full(int((~known).sum()), np.inf))
+    return {
+        "accuracy": float((chances.argmax(axis=1) == right).mean()),
+        "log_loss": float(loss.mean()),
+    }
+
+
+def _show(report: dict[str, Any]) -> None:
+    rows = [
+        (part, report["n_rows"][part], score["accuracy"], score["log_loss"])
+        for part, score in report["scores"].items()
+    ]
+    show_table(("", "rows", "accuracy", "log-loss"), rows)
+    say()
+    chosen = ", ".join(f"{name}={value}" for name, value in report["chosen"].items())
+    show_facts(
+        "",
+        {
+            "target": report["target"],
+            "classes": ", ".join(map(str, report["classes"].tolist())),
+            "components": report["n_components"],
+            "edges": report["n_edges"],
+            "chosen": chosen,
+            "seconds": f"{report['seconds']:.2f}",
+            "model": report["model"],
+        },
+    )

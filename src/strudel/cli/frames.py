@@ -1,0 +1,59 @@
+"""Tables of any types between files and estimators.
+
+In:  a `RawTable`, as `read_frame` gives it.
+Out: the frame of an installed library; the table without its target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from strudel.cli.console import InputError
+
+if TYPE_CHECKING:
+    from strudel.data.table_columns import RawColumn, RawTable
+
+LIBRARIES = ("pandas", "polars", "pyarrow")
+
+
+def to_frame(table: RawTable) -> Any:
+    """A frame of the first library that is installed; an array if there is none, or no names."""
+    cells = {column.name: cells_of(column) for column in table.columns}
+    library: Any = next((name for name in LIBRARIES if find_spec(name) is not None), None)
+    if library is None or not table.has_names:
+        kinds = {column.dtype for column in table.columns}
+        if kinds <= {"integer", "float", "boolean"}:
+            return np.column_stack([column.values for column in table.columns])
+        array = np.empty((table.n_rows, len(cells)), dtype=object)
+        for place, values in enumerate(cells.values()):
+            array[:, place] = values
+        return array
+    import narwhals as nw
+
+    return nw.from_dict(cells, backend=library).to_native()
+
+
+def cells_of(column: RawColumn) -> list[Any]:
+    """The values of a column, None where one is missing; dates as dates."""
+    from strudel.data.table_frames import as_date
+
+    if column.dtype in ("date", "datetime"):
+        return [as_date(cell, column) for cell in column.objects()]
+    return column.objects()
+
+
+def split_target(table: RawTable, source: str, target: str) -> tuple[RawTable, list[Any]]:
+    """The table without a column, and the values of that column."""
+    names = [column.name for column in table.columns]
+    if target not in names:
+        from strudel.data.coded_column import did_you_mean
+
+        raise InputError(f"{source} has no column {target!r}. {did_you_mean(target, names)}")
+    if len(names) == 1:
+        raise InputError(f"{source} has no column besides {target!r} to predict it from.")
+    rest = tuple(column for column in table.columns if column.name != target)
+    return replace(table, columns=rest), cells_of(table.columns[names.index(target)])

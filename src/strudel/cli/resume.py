@@ -1,0 +1,46 @@
+"""`strudel fit --resume`: the checkpoint of a fit, next to the model that is to come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from strudel.cli.console import InputError, note
+
+if TYPE_CHECKING:
+    from strudel.io.checkpoint_file import Checkpoint
+
+ResumeOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--resume/--no-resume",
+        help="Go on from the checkpoint of a fit that was killed, or start anew.",
+        show_default=False,
+    ),
+]
+SecondsOption = Annotated[
+    float, typer.Option(min=0.0, help="Write a checkpoint, MODEL.part, every so many seconds.")
+]
+
+
+def open_checkpoint(model: Path, resume: bool | None, seconds: float) -> Checkpoint:
+    """The checkpoint that belongs to a model; one that is left over is never lost unasked."""
+    from strudel.io.checkpoint_file import Checkpoint
+
+    checkpoint = Checkpoint(model.with_name(f"{model.name}.part"), seconds)
+    is_there = checkpoint.path.exists()
+    if checkpoint.path.is_dir():
+        raise InputError(f"cannot write a checkpoint to {str(checkpoint.path)!r}: it is a folder.")
+    if is_there and resume is None:
+        raise InputError(
+            f"{str(checkpoint.path)!r} is left from a fit that did not end: --resume goes on from "
+            "it, --no-resume starts anew."
+        )
+    if is_there and not resume:
+        checkpoint.remove()
+    if resume:
+        found = "going on from" if is_there else "starting anew: there is no checkpoint"
+        note(f"note: {found} {str(checkpoint.path)!r}")
+    return checkpoint

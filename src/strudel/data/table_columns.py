@@ -1,0 +1,253 @@
+"""The columns of a table as people have them: numbers, text, dates and gaps.
+
+In:  a pandas, polars or pyarrow frame, a numpy array or a list of rows.
+Out: `RawTable`: per column the cells, as floats with NaN where a value is missing or as objects
+     with None there, and what type the column has.
+
+Dates are microseconds since 1970, in UTC if they have a time zone: whole numbers that a float holds
+exactly until the year 2255.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from strudel._types import AnyArray, FloatArray
+from strudel.data.containers import read_values
+
+NUMERIC = ("boolean", "integer", "float", "date", "datetime")  # types whose cells are floats
+
+
+@dataclass(frozen=True, eq=False)
+class RawColumn:
+    """The cells of one column."""
+
+    name: str
+    dtype: str  # one of NUMERIC, or "text", "categorical", "enum" (categories in order), "object"
+    values: AnyArray  # float64 with NaN for one of NUMERIC; else objects with None
+    categories: tuple[Any, ...] | None = None  # where the column says which values there may be
+    zone: str | None = None  # the time zone of a datetime
+
+    def known(self) -> AnyArray:
+        """The cells that are not missing."""
+        return self.values[~self.is_missing()]
+
+    def is_missing(self) -> AnyArray:
+        """Whether each cell is missing."""
+        if self.values.dtype == object:
+            return np.equal(self.values, np.array(None)).astype(bool)
+        return np.isnan(self.values)
+
+    def objects(self) -> list[Any]:
+        """The cells as Python objects, None where one is missing."""
+        if self.values.dtype == object:
+            return self.values.tolist()
+        if self.dtype == "integer" or self.dtype == "boolean":
+            kind = int if self.dtype == "integer" else bool
+            return [None if value != value else kind(value) for value in self.values.tolist()]
+        return [None if value != value else value for value in self.values.tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """The columns of a table, and what it came in."""
+
+    columns: tuple[RawColumn, ...]
+    n_rows: int
+    container: str  # "pandas", "polars", "pyarrow", ..., or "numpy"
+    has_names: bool  # whether the names are the table's own; if not, they are x0, x1, ...
+
+
+def read_columns(X: Any, name: str = "X") -> RawTable:
+    """The columns of any table.
+
+    Examples
+    --------
+    >>> table = read_columns([["red", 3], [None, 4]])
+    >>> [(column.name, column.dtype) for column in table.columns]
+    [('x0', 'text'), ('x1', 'integer')]
+    """
+    if isinstance(X, RawTable):
+        return X
+    frame = _as_frame(X, name)
+    if frame is not None:
+        return _read_frame(frame, name)
+    values, _ = read_values(X, name)
+    if hasattr(X, "tocsr"):
+        raise TypeError(
+            f"{name} must be a frame or a dense array, but is a sparse matrix. Sparse data is not "
+            "supported: call toarray(), or give a sparse 0/1 matrix to the model itself."
+        )
+    if values.dtype.kind == "c":
+        raise ValueError(f"{name} is complex. Complex data not supported: take the real part.")
+    if values.ndim != 2:
+        raise ValueError(
+            f"{name} must have rows and columns, but has shape {values.shape}. Reshape your data: "
+            f"{name}.reshape(1, -1) if it is one row, {name}.reshape(-1, 1) if it is one column."
+        )
+    _check_size(values.shape, name)
+    columns = tuple(
+        _column_of_array(values[:, place], f"x{place}") for place in range(values.shape[1])
+    )
+    return RawTable(columns, len(values), "numpy", has_names=False)
+
+
+def _as_frame(X: Any, name: str) -> Any:
+    """The table as a narwhals frame, or None if it is no frame."""
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(X, pass_through=True, allow_series=True)
+    except nw.exceptions.DuplicateError as error:
+        repeated = " ".join(str(error).split("\n")[1:]).strip("- ")
+        raise ValueError(f"{name} must name each column once, but has {repeated}.") from None
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError(f"{name} must be a frame in memory, but is lazy. Call its collect().")
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _read_frame(frame: Any, name: str) -> RawTable:
+    names = list(frame.columns)
+    has_names = all(isinstance(column, str) for column in names)
+    if not has_names:
+        names = [f"x{place}" for place in range(len(names))]
+    _check_size(frame.shape, name)
+    columns = tuple(
+        _column_of_series(series, column)
+        for column, series in zip(names, frame.iter_columns(), strict=True)
+    )
+    return RawTable(columns, frame.shape[0], frame.implementation.value, has_names)
+
+
+def _check_size(shape: tuple[int, ...], name: str) -> None:
+    """Refuse empty tables, in scikit-learn's words, which its estimator checks look for."""
+    for size, line, thing in zip(shape, ("row", "column"), ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ValueError(
+                f"{name} must have at least one {line}, but has 0 {thing}(s) (shape={shape}) "
+                "while a minimum of 1 is required."
+            )
+
+
+def _column_of_series(series: Any, name: str) -> RawColumn:
+    """One column of a frame."""
+    import narwhals as nw
+
+    dtype = series.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        kind = "boolean" if dtype == nw.Boolean else "integer" if dtype.is_integer() else "float"
+        return RawColumn(name, kind, _floats(series))
+    if dtype in (nw.Datetime, nw.Date):
+        kind = "date" if dtype == nw.Date else "datetime"
+        zone = getattr(dtype, "time_zone", None)
+        series = series.cast(nw.Datetime("us")) if kind == "date" else series
+        return RawColumn(name, kind, _floats(series.dt.timestamp("us")), zone=zone)
+    if dtype in (nw.Categorical, nw.Enum):
+        native = series.to_native()
+        categories: tuple[Any, ...] | None = None
+        if hasattr(native, "cat") and hasattr(native.cat, "categories"):  # pandas
+            categories = tuple(native.cat.categories.tolist())
+        elif dtype == nw.Enum:
+            categories = tuple(dtype.categories)
+        kind = "enum" if dtype == nw.Enum else "categorical"
+        return RawColumn(name, kind, _known_objects(series), categories)
+    if dtype == nw.String:
+        return RawColumn(name, "text", _known_objects(series))
+    if dtype in (nw.Object, nw.Unknown):
+        return _column_of_objects(_objects(series.to_list(), name), name)
+    raise ValueError(
+        f"Column {name!r} is of type {dtype}. Turn it into numbers, text or dates, or drop it."
+    )
+
+
+def _floats(series: Any) -> FloatArray:
+    """Numbers as floats with NaN where one is missing."""
+    import narwhals as nw
+
+    return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+
+def _known_objects(series: Any) -> AnyArray:
+    """Objects with None where one is missing, of a column that holds single values only."""
+    cells = np.empty(len(series), dtype=object)
+    cells[:] = series.to_list()
+    cells[series.is_null().to_numpy().astype(bool)] = None
+    return cells
+
+
+def _column_of_array(values: AnyArray, name: str) -> RawColumn:
+    """One column of an array."""
+    kind = values.dtype.kind
+    if kind in "biuf":
+        dtype = "boolean" if kind == "b" else "integer" if kind in "iu" else "float"
+        return RawColumn(name, dtype, values.astype(np.float64))
+    if kind == "M":
+        return RawColumn(name, "datetime", _microseconds(values))
+    return _column_of_objects(_objects(values.tolist(), name), name)
+
+
+def _column_of_objects(values: AnyArray, name: str) -> RawColumn:
+    """One column of Python objects: of the simplest type that fits them all."""
+    known = [value for value in values.tolist() if value is not None]
+    types = set(map(type, known))
+    if not known:
+        return RawColumn(name, "float", np.full(len(values), np.nan))
+    if all(issubclass(kind, bool | np.bool_) for kind in types):
+        return RawColumn(name, "boolean", values.astype(np.float64))
+    if all(issubclass(kind, int | np.integer) for kind in types):
+        return RawColumn(name, "integer", values.astype(np.float64))
+    if all(issubclass(kind, int | float | np.integer | np.floating) for kind in types):
+        return RawColumn(name, "float", values.astype(np.float64))
+    if all(issubclass(kind, datetime.date | np.datetime64) for kind in types):
+        is_date = not any(issubclass(kind, datetime.datetime | np.datetime64) for kind in types)
+        return RawColumn(name, "date" if is_date else "datetime", _microseconds(values))
+    return RawColumn(name, "text" if types == {str} else "object", values)
+
+
+def _microseconds(values: AnyArray) -> FloatArray:
+    """Dates as microseconds since 1970, in UTC, with NaN where one is missing."""
+    if values.dtype == object:
+        values = np.array([_without_zone(value) for value in values], dtype="datetime64[us]")
+    stamps = values.astype("datetime64[us]")
+    return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64).astype(np.float64))
+
+
+def _without_zone(value: Any) -> Any:
+    """A date in UTC without its time zone, which NumPy does not know."""
+    if getattr(value, "tzinfo", None) is not None:
+        return value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return value
+
+
+def _objects(values: list[Any], name: str) -> AnyArray:
+    """Objects with None where one is missing; refuse what is not a single value."""
+    cells = np.empty(len(values), dtype=object)
+    for row, value in enumerate(values):
+        if is_missing(value):
+            continue
+        if isinstance(value, list | tuple | dict | set | np.ndarray):
+            raise TypeError(
+                f"Every cell must be one text, number, boolean or date, "
+                f"but column {name!r} holds {value!r} at row {row}."
+            )
+        cells[row] = value.item() if isinstance(value, np.generic) else value
+    return cells
+
+
+def is_missing(value: Any) -> bool:
+    """Whether an object stands for a missing value: None, NaN, NaT or `pandas.NA`.
+
+    Examples
+    --------
+    >>> is_missing(None), is_missing(float("nan")), is_missing(0)
+    (True, True, False)
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    return isinstance(value, float | np.floating) and bool(value != value)

@@ -1,0 +1,154 @@
+"""Edges: where a column of numbers is cut into cells.
+
+In:  the known values of a column.
+Out: increasing edges; cell j holds ``edges[j - 1] <= x < edges[j]``, and the outer cells are open.
+
+Of all edges that cut the values alike, the shortest decimal number (or the roundest date) is taken,
+so that a variable is called ``age>=40`` and not ``age>=39.84210526``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from strudel._types import FloatArray
+
+_DATE_UNITS = ("Y", "M", "D", "h", "m", "s", "ms", "us")
+Rounding = Callable[[float, float], float]
+
+
+def quantile_edges(known: FloatArray, n_bins: int, shortest: Rounding) -> list[float]:
+    """Cells with about equally many values; one cell per value if there are at most `n_bins`.
+
+    Examples
+    --------
+    >>> quantile_edges(np.arange(100.0), 4, shortest_number)
+    [25.0, 50.0, 75.0]
+    >>> quantile_edges(np.array([1.0, 5.0, 5.0]), 4, shortest_number)
+    [5.0]
+    """
+    values, counts = np.unique(known, return_counts=True)
+    if len(values) <= n_bins:  # an edge at the value itself, not between it and the one before
+        return [float(value) for value in values[1:]]
+    below = np.cumsum(counts)[:-1] / len(known)  # share of values below the cut after each
+    cuts = {int(np.argmin(np.abs(below - share / n_bins))) for share in range(1, n_bins)}
+    return [shortest(float(values[cut]), float(values[cut + 1])) for cut in sorted(cuts)]
+
+
+def uniform_edges(known: FloatArray, n_bins: int, shortest: Rounding) -> list[float]:
+    """Cells of about equal width, up to a hundredth of it.
+
+    Examples
+    --------
+    >>> uniform_edges(np.array([0.0, 1.0, 9.0]), 3, shortest_number)
+    [3.0, 6.0]
+    """
+    low, high = float(known.min()), float(known.max())
+    slack = (high - low) / n_bins / 100.0
+    edges = np.linspace(low, high, n_bins + 1)[1:-1].tolist()
+    rounded = [shortest(edge - slack, edge + slack) for edge in edges] if slack > 0 else []
+    return sorted({edge for edge in rounded if low < edge <= high})
+
+
+def supervised_edges(known: FloatArray, y: Any, n_bins: int, shortest: Rounding) -> list[float]:
+    """The cuts of a small decision tree that predicts `y` from the column."""
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+    from sklearn.utils.multiclass import type_of_target
+
+    values = np.unique(known)
+    if len(values) < 2:
+        return []
+    is_class = type_of_target(y) in ("binary", "multiclass")
+    tree = DecisionTreeClassifier if is_class else DecisionTreeRegressor
+    # A hundredth of the rows in every cell: a cut for a few rows is noise.
+    fitted = tree(max_leaf_nodes=n_bins, min_samples_leaf=max(1, len(known) // 100), random_state=0)
+    # Ranks, because trees compare in single precision, and dates need more.
+    fitted.fit(np.searchsorted(values, known).reshape(-1, 1), y)
+    inner = fitted.tree_.children_left >= 0
+    cuts = sorted({int(threshold) for threshold in fitted.tree_.threshold[inner]})
+    if not cuts:  # the column alone tells nothing of y, but may do so with others
+        return quantile_edges(known, 2, shortest)
+    return [shortest(float(values[cut]), float(values[cut + 1])) for cut in cuts]
+
+
+def shortest_number(a: float, b: float) -> float:
+    """The decimal number x with a < x <= b that has the fewest decimals.
+
+    Examples
+    --------
+    >>> shortest_number(37.4218, 37.4303), shortest_number(998, 1204), shortest_number(-0.3, 0.2)
+    (37.43, 1000.0, 0.0)
+    """
+    if a < 0.0 <= b:
+        return 0.0
+    first = -math.ceil(math.log10(max(abs(a), abs(b))))
+    for digits in range(first, first + 18 if abs(first) < 250 else first):
+        scale = 10.0 ** abs(digits)
+        scaled = b * scale if digits >= 0 else b / scale
+        floor = math.floor(scaled)
+        candidate = floor / scale if digits >= 0 else floor * scale
+        if a < candidate <= b:
+            return float(candidate)
+    return b
+
+
+def shortest_date(a: float, b: float) -> float:
+    """The roundest date x with a < x <= b, all in microseconds since 1970.
+
+    Examples
+    --------
+    >>> day = 86400e6
+    >>> shortest_date(100 * day, 500 * day) / day  # the start of 1971
+    365.0
+    """
+    later = np.datetime64(int(b), "us")
+    for unit in _DATE_UNITS:
+        candidate = float(later.astype(f"datetime64[{unit}]").astype("datetime64[us]").astype(int))
+        if a < candidate <= b:
+            return candidate
+    return b
+
+
+def number_text(edge: float) -> str:
+    """A number without a needless decimal point."""
+    return str(int(edge)) if float(edge).is_integer() and abs(edge) < 1e15 else repr(float(edge))
+
+
+def date_text(stamp: float) -> str:
+    """A date without the parts that are zero.
+
+    Examples
+    --------
+    >>> date_text(0.0), date_text(60e6)
+    ('1970-01-01', '1970-01-01 00:01')
+    """
+    text = str(np.datetime64(int(stamp), "us")).replace("T", " ")
+    for zeros in (".000000", ":00", " 00:00"):
+        text = text.removesuffix(zeros)
+    return text
+
+
+def as_stamp(value: Any) -> float:
+    """A date, or a text such as "2020-01-31 12:00", as microseconds since 1970.
+
+    Examples
+    --------
+    >>> as_stamp("1970-01-02") / 86400e6
+    1.0
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)  # a stamp already
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    try:
+        stamp = np.datetime64(value, "us")
+    except (ValueError, TypeError):
+        raise ValueError(f"Expected a date such as '2020-01-31', but found {value!r}.") from None
+    if np.isnat(stamp):
+        raise ValueError(f"Expected a date such as '2020-01-31', but found {value!r}.")
+    return float(stamp.astype(np.int64))

@@ -1,0 +1,214 @@
+"""Checkpoints: a file, written about every minute, from which a fit that was killed goes on.
+
+In:  a path.
+Out: `Checkpoint`, which `fit` takes.
+
+The file is an archive like that of a model (see `archive`): which fit it belongs to, and the
+sections of its `Journal`. Nothing in it is ever executed, and every operation is checked before it
+is done.
+"""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strudel._types import AnyArray
+from strudel._version import __version__
+from strudel.errors import FileFormatError
+from strudel.io.archive import Archive, expect, read_archive, write_archive
+from strudel.learning.journal import Arrays, Journal, Section
+
+FORMAT = "strudel checkpoint"
+VERSION = 1
+TYPES = ("<i4", "<i8", "<f8")
+
+
+class Checkpoint:
+    """A file from which a fit that was killed goes on, to the same model.
+
+    `fit` writes it about every minute, all at once or not at all, and removes it when it is done. A
+    second `fit` with the same rows and options goes on from it; other rows or options are an error.
+    Without a time limit the model is the one that would have come out anyway; with one, the time
+    of all processes counts.
+
+    Parameters
+    ----------
+    path : path-like
+        Usually ends in ``.part``.
+    seconds : float, default=60
+        Time between two writes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from strudel import Checkpoint, Strudel
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(200, 5))
+    >>> model = Strudel(random_state=0).fit(X, checkpoint=Checkpoint("survey.part"))
+    """
+
+    def __init__(self, path: str | os.PathLike[str], seconds: float = 60.0) -> None:
+        if not seconds >= 0.0:
+            raise ValueError(f"seconds must be at least 0, but is {seconds!r}.")
+        self.path = Path(path)
+        self.seconds = float(seconds)
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({str(self.path)!r}, seconds={self.seconds:g})"
+
+    def open(self, fit: dict[str, Any]) -> Journal:
+        """The journal of a fit; of another one, or damaged, the file is refused."""
+        sections: list[Section] = []
+        scores: list[Arrays] = []
+        if self.path.exists():
+            sections, scores = self._read(fit)
+
+        def save(journal: Journal) -> None:
+            try:
+                self._write(fit, journal)
+            except OSError as error:  # a full disk is no reason to lose what is learned
+                warnings.warn(
+                    f"The checkpoint {str(self.path)!r} could not be written: {error.strerror}.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+        return Journal(sections, scores, save, self.seconds)
+
+    def remove(self) -> None:
+        """Delete the file, if there is one, and what a kill in the middle of a write left."""
+        final = Path(os.path.realpath(self.path))
+        for unfinished in final.parent.glob(f".{glob.escape(final.name)}.*.tmp"):
+            unfinished.unlink(missing_ok=True)
+        final.unlink(missing_ok=True)
+
+    def _write(self, fit: dict[str, Any], journal: Journal) -> None:
+        packed = _Pack()
+        meta = {
+            "format": FORMAT,
+            "version": VERSION,
+            "strudel": __version__,
+            "fit": fit,
+            "sections": [
+                {
+                    "kind": section.kind,
+                    "stopped_because": section.stopped_because,
+                    "seconds": section.seconds,
+                    "rng_state": section.rng_state,
+                    "arrays": packed.add(section.arrays),
+                }
+                for section in journal.sections
+            ],
+            "scores": [packed.add(scores) for scores in journal.all_scores()],
+        }
+        write_archive(self.path, meta, packed.arrays())
+
+    def _read(self, fit: dict[str, Any]) -> tuple[list[Section], list[Arrays]]:
+        def read(archive: Archive) -> tuple[list[Section], list[Arrays]]:
+            meta = archive.meta
+            if meta.get("format") != FORMAT:
+                raise FileFormatError("its meta.json does not say that it is one")
+            if meta.get("version") != VERSION or meta.get("strudel") != __version__:
+                raise FileFormatError(
+                    f"it was written by Strudel {meta.get('strudel')}, and this is {__version__}"
+                )
+            _check_same(fit, expect(meta.get("fit"), dict, "the fit"))
+            packed = _Pack(archive)
+            sections = [
+                _section_from(expect(one, dict, "a section"), packed)
+                for one in expect(meta.get("sections"), list, "the sections")
+            ]
+            if any(not section.stopped_because for section in sections[:-1]):
+                raise FileFormatError("a section in its middle has no end")
+            scores = expect(meta.get("scores"), list, "the scores")
+            return sections, [packed.take(index) for index in scores]
+
+        return read_archive(self.path, read, "checkpoint")
+
+
+def _check_same(fit: dict[str, Any], other: dict[str, Any]) -> None:
+    """Say in which way a checkpoint is that of another fit."""
+    advice = "remove it, or give another path, to start anew"
+    if other.get("estimator") != fit["estimator"]:
+        raise FileFormatError(
+            f"it belongs to the fit of a {other.get('estimator')}, not of a {fit['estimator']}; "
+            f"{advice}"
+        )
+    options = expect(other.get("options"), dict, "the options")
+    for name in fit["options"]:
+        if options.get(name) != fit["options"][name]:
+            raise FileFormatError(
+                f"it belongs to a fit with {name}={options.get(name)}, and now it is "
+                f"{fit['options'][name]}; {advice}"
+            )
+    if other.get("rows") != fit["rows"]:
+        raise FileFormatError(f"it belongs to a fit to other rows; {advice}")
+
+
+def _section_from(state: dict[str, Any], packed: _Pack) -> Section:
+    seconds = state.get("seconds")
+    if not isinstance(seconds, int | float) or not 0.0 <= seconds < math.inf:
+        raise FileFormatError("a section does not say how long it took")
+    section = Section(
+        expect(state.get("kind"), str, "the kind of a section"),
+        packed.take(state.get("arrays")),
+        expect(state.get("stopped_because"), str, "the end of a section"),
+        float(seconds),
+        expect(state.get("rng_state"), dict, "the state of the random numbers"),
+    )
+    if not section.is_recorded:
+        raise FileFormatError("a section is empty")
+    return section
+
+
+class _Pack:
+    """Many small arrays as few large ones, one for each type, and an index of names and shapes."""
+
+    def __init__(self, archive: Archive | None = None) -> None:
+        self._parts: dict[str, list[AnyArray]] = {dtype: [] for dtype in TYPES}
+        self._used = dict.fromkeys(TYPES, 0)
+        if archive is not None:
+            self._parts = {dtype: [archive.read_array(_name(dtype), (dtype,))] for dtype in TYPES}
+
+    def add(self, arrays: Arrays) -> list[Any]:
+        """Append arrays; returns their index."""
+        index = []
+        for name, array in arrays.items():
+            dtype = array.dtype.newbyteorder("<").str
+            self._parts[dtype].append(array.astype(dtype).ravel())
+            index.append([name, dtype, list(array.shape)])
+        return index
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """The large arrays."""
+        return {
+            _name(dtype): np.concatenate([np.empty(0, dtype), *parts])
+            for dtype, parts in self._parts.items()
+        }
+
+    def take(self, index: Any) -> Arrays:
+        """The arrays of an index, in the order in which they were appended."""
+        found: Arrays = {}
+        for entry in expect(index, list, "an index"):
+            name, dtype, shape = expect(entry, list, "an entry of an index")
+            lengths = expect(shape, list, "a shape")
+            if dtype not in TYPES or not all(type(n) is int and n >= 0 for n in lengths):
+                raise FileFormatError("an index is damaged")
+            first, n = self._used[dtype], math.prod(lengths)
+            part = self._parts[dtype][0][first : first + n]
+            if len(part) != n:
+                raise FileFormatError("an index promises more than there is")
+            self._used[dtype] = first + n
+            # Native, as learning has them.
+            found[expect(name, str, "a name")] = part.reshape(lengths).astype(dtype[1:])
+        return found
+
+
+def _name(dtype: str) -> str:
+    return f"checkpoint.{dtype[1:]}"

@@ -1,0 +1,221 @@
+"""Tables in files as people have them: text, numbers, dates and gaps -> columns with their types.
+
+In:  what `read_table` takes.
+Out: `RawTable`, which a `TableEncoder` turns into 0/1 variables.
+
+The types of csv columns are found here and not by a frame library, so that a model does not depend
+on which ones are installed: numbers, true and false, ISO dates, else text. A number with a leading
+zero is text, as codes of places and articles are.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strudel.data.table_columns import RawColumn, RawTable, read_columns
+from strudel.errors import FileFormatError
+from strudel.io.tables import (
+    UNKNOWN,
+    column_names,
+    kind_of,
+    one_line,
+    read_parquet_frame,
+    read_table,
+    separator_of,
+    unzip,
+)
+
+_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
+_EPOCH = datetime.datetime(1970, 1, 1)
+CONTAINER = "pandas"  # what a model that was learned from a file answers with
+
+
+def read_frame(
+    source: str | os.PathLike[str], *, dataset_split: str | None = None
+) -> tuple[RawTable, str]:
+    r"""Read a table of any types; returns it, and what to call it in messages.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "people.csv")
+    ...     _ = path.write_text("age,smoker,since\n31,no,\n,yes,2001-05-01\n")
+    ...     table, _ = read_frame(path)
+    >>> [(column.name, column.dtype) for column in table.columns]
+    [('age', 'integer'), ('smoker', 'text'), ('since', 'date')]
+    """
+    label = os.fspath(source)
+    path = Path(source)
+    if label == "-":
+        raw = unzip(sys.stdin.buffer.read(), "standard input")
+        return _read_text(raw, "standard input"), "standard input"
+    kind = kind_of(path) if path.exists() and not path.is_dir() else ""
+    if kind == ".parquet":
+        frame = read_parquet_frame(unzip(path.read_bytes(), label), label)
+        return _checked(frame, label), label
+    if kind in (".npy", ".npz") or not kind:  # arrays and datasets
+        return _from_arrays(source, label, kind, dataset_split)
+    raw = unzip(path.read_bytes(), label)
+    return _read_text(raw, label, "\t" if kind == ".tsv" else None), label
+
+
+def _from_arrays(
+    source: str | os.PathLike[str], label: str, kind: str, split: str | None
+) -> tuple[RawTable, str]:
+    """A dataset, which is 0/1, or an array of any numbers."""
+    if kind:
+        try:
+            content = np.load(source, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                return _checked(content, label), label
+            with content:
+                if len(content.files) == 1:
+                    return _checked(content[content.files[0]], label), label
+        except (ValueError, EOFError, OSError) as error:
+            raise FileFormatError(
+                f"{label} is not a NumPy file of plain numbers, and others are never opened: "
+                f"{one_line(error)}"
+            ) from error
+    table = read_table(source, dataset_split=split)
+    raw = read_columns(table.X)
+    if table.feature_names is None:
+        return raw, table.source
+    columns = [
+        RawColumn(name, column.dtype, column.values)
+        for name, column in zip(table.feature_names, raw.columns, strict=True)
+    ]
+    return RawTable(tuple(columns), raw.n_rows, CONTAINER, has_names=True), table.source
+
+
+def _checked(frame: Any, label: str) -> RawTable:
+    try:
+        return read_columns(frame, label)
+    except (ValueError, TypeError) as error:
+        raise FileFormatError(one_line(error)) from None
+
+
+def _read_text(raw: bytes, label: str, separator: str | None = None) -> RawTable:
+    """Lines of cells under a line of names; without names if the first line holds only numbers."""
+    try:
+        text = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{label} is not text in UTF-8: {error.reason}.") from None
+    if "\0" in text:
+        raise FileFormatError(f"{label} is not text in UTF-8.")
+    if not text.strip():
+        raise FileFormatError(f"{label} is empty.")
+    separator = separator or _separator(text)
+    try:
+        reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
+        lines = [(reader.line_num, cells) for cells in reader if cells]
+    except csv.Error as error:
+        raise FileFormatError(f"{label} is not csv: {one_line(error)}.") from None
+    first = lines[0][1]
+    has_names = not all(_NUMBER.fullmatch(cell.strip()) or _is_gap(cell) for cell in first)
+    body = lines[1:] if has_names else lines
+    if not body:
+        raise FileFormatError(f"{label} holds names but no rows.")
+    uneven = next(((line, row) for line, row in lines if len(row) != len(first)), None)
+    if uneven is not None:
+        raise FileFormatError(
+            f"{label} must have lines of equal length, but line 1 has {len(first)} cells and line "
+            f"{uneven[0]} has {len(uneven[1])}."
+        )
+    names: Sequence[str] = [f"x{place}" for place in range(len(first))]
+    if has_names:
+        names = column_names(first, len(first), label)
+        if "" in names:
+            raise FileFormatError(
+                f"{label} has no name for column {names.index('')}. Give it one, or leave out the "
+                "row numbers."
+            )
+    cells = zip(*(row for _, row in body), strict=True)
+    columns = [
+        column_of_text(name, list(column)) for name, column in zip(names, cells, strict=True)
+    ]
+    return RawTable(tuple(columns), len(body), CONTAINER if has_names else "numpy", has_names)
+
+
+def _separator(text: str) -> str:
+    """What stands between cells; spaces only where there is nothing else, as text has them, too."""
+    head = text[: 2**16].splitlines()[0]
+    return next((mark for mark in "\t;," if mark in head), separator_of(head.encode()))
+
+
+def _is_gap(cell: str) -> bool:
+    return cell.strip().lower() in UNKNOWN
+
+
+def column_of_text(name: str, cells: Sequence[str]) -> RawColumn:
+    """A column of the simplest type that fits all its cells.
+
+    Examples
+    --------
+    >>> column_of_text("age", ["31", "", "7.5"]).values
+    array([31. ,  nan,  7.5])
+    >>> column_of_text("place", ["01067", "80331"]).dtype
+    'text'
+    """
+    known = {cell: cell.strip() for cell in set(cells) if not _is_gap(cell)}
+    readers: tuple[tuple[str, Callable[[str], float]], ...] = (
+        ("boolean", _boolean),
+        ("integer", _integer),
+        ("float", _number),
+        ("date", _date),
+        ("datetime", _datetime),
+    )
+    for dtype, read in readers if known else ():
+        try:
+            value = {cell: read(text) for cell, text in known.items()}
+        except ValueError:
+            continue
+        return RawColumn(name, dtype, np.array([value.get(cell, np.nan) for cell in cells]))
+    if not known:
+        return RawColumn(name, "float", np.full(len(cells), np.nan))
+    values = np.empty(len(cells), dtype=object)
+    values[:] = [known.get(cell) for cell in cells]
+    return RawColumn(name, "text", values)
+
+
+def _boolean(text: str) -> float:
+    if text.lower() not in ("true", "false"):
+        raise ValueError
+    return float(text.lower() == "true")
+
+
+def _integer(text: str) -> float:
+    number = _number(text)
+    if not number.is_integer() or "." in text or abs(number) >= 2.0**53:
+        raise ValueError
+    return number
+
+
+def _number(text: str) -> float:
+    if not _NUMBER.fullmatch(text) or math.isinf(float(text)):
+        raise ValueError
+    return float(text)
+
+
+def _date(text: str) -> float:
+    day = datetime.date.fromisoformat(text)
+    return _datetime(day.isoformat())
+
+
+def _datetime(text: str) -> float:
+    """Microseconds since 1970, in UTC."""
+    moment = datetime.datetime.fromisoformat(text)
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    return float((moment - _EPOCH) // datetime.timedelta(microseconds=1))

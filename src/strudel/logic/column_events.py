@@ -1,0 +1,124 @@
+"""Columns of a table in events: ``x["age"] > 60`` as a statement about 0/1 variables.
+
+In:  a `Column`, the names of all variables, and a comparison.
+Out: `Event`: literals that all hold, or not all of them; several such only where values have gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from strudel._types import AnyArray
+from strudel.data.coded_column import Column
+from strudel.data.column_conditions import compare, is_in, matches
+from strudel.data.containers import quote
+from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
+
+
+class ColumnTerm:
+    """A column of a table, which comparisons turn into events.
+
+    Made by `variables` of a model that was learned from a table. Has ``==``, ``!=``, ``<``, ``<=``,
+    ``>``, ``>=``, `isin` and `between`. A bound between two edges is moved to one, with a
+    `MovedBoundWarning`.
+
+    Examples
+    --------
+    >>> from strudel import Strudel, probability, variables
+    >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
+    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> x = variables(model)
+    >>> x["x1"] >= 40
+    Event("'x1>=40'")
+    >>> x["x0"].isin(["red", "green"])
+    Event("~'x0=blue'")
+    """
+
+    def __init__(self, column: Column, names: Sequence[str]) -> None:
+        self.column, self.names = column, names
+
+    def compare(self, operator: str, value: Any) -> Event:
+        """The event that the column compares so with a value."""
+        if operator == "!=":
+            return ~self.compare("==", value)
+        return self._event(compare(self.column, operator, value))
+
+    def isin(self, values: Iterable[Any]) -> Event:
+        """The event that the column has one of some values."""
+        return self._event(is_in(self.column, values))
+
+    def between(self, low: Any, high: Any) -> Event:
+        """The event ``low <= x < high``; None leaves an end open."""
+        return self._event(matches(self.column, (low, high)))
+
+    def __eq__(self, other: object) -> Event:  # type: ignore[override]
+        return self.compare("==", other)
+
+    def __ne__(self, other: object) -> Event:  # type: ignore[override]
+        return self.compare("!=", other)
+
+    def __lt__(self, other: Any) -> Event:
+        return self.compare("<", other)
+
+    def __le__(self, other: Any) -> Event:
+        return self.compare("<=", other)
+
+    def __gt__(self, other: Any) -> Event:
+        return self.compare(">", other)
+
+    def __ge__(self, other: Any) -> Event:
+        return self.compare(">=", other)
+
+    __hash__ = object.__hash__
+
+    def _event(self, holds: AnyArray) -> Event:
+        if holds.all():
+            return TRUE_EVENT
+        if not holds.any():
+            return FALSE_EVENT
+        literals, others = self.column.literals(holds), self.column.literals(~holds)
+        if literals is not None:
+            return self._all_of(literals)
+        if others is not None:
+            return ~self._all_of(others)
+        starts = np.flatnonzero(np.diff(holds.astype(np.int8), prepend=0) == 1)
+        runs = [_run(holds, int(start)) for start in starts]
+        return Event("or", tuple(self._event(run) for run in runs))
+
+    def _all_of(self, literals: Iterable[tuple[int, int]]) -> Event:
+        events = []
+        for var, bit in literals:
+            event = Event("variable", var=self.names[var])
+            events.append(event if bit else ~event)
+        return events[0] if len(events) == 1 else Event("and", tuple(events))
+
+    def __and__(self, other: Any) -> Event:
+        raise TypeError(
+            f"Column {self.column.name!r} is no event until it is compared, as in "
+            f"(x[{self.column.name!r}] == {self.column.values[-1]!r}) & ...: write the "
+            "parentheses, since & binds more tightly than a comparison."
+        )
+
+    __or__ = __rand__ = __ror__ = __xor__ = __rxor__ = __rshift__ = __rrshift__ = __and__
+
+    def __invert__(self) -> Event:
+        return self & self
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"Column {self.column.name!r} is neither true nor false: compare it.")
+
+    def __repr__(self) -> str:
+        column = self.column
+        return f"ColumnTerm({column.name!r}: {column.kind} with {quote(column.labels)})"
+
+
+def _run(holds: AnyArray, start: int) -> AnyArray:
+    """The values from one on, as long as they hold."""
+    run = np.zeros(len(holds), dtype=bool)
+    while start < len(holds) and holds[start]:
+        run[start] = True
+        start += 1
+    return run

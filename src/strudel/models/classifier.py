@@ -1,0 +1,350 @@
+"""The estimator of classes: a mixture per class on one structure, or one joint mixture."""
+
+from __future__ import annotations
+
+import sys
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax, logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from strudel._numba import use_threads
+from strudel._types import AnyArray, FloatArray, IntArray
+from strudel.circuits.mixture import Mixture
+from strudel.data.validation import check_sample_weight
+from strudel.models.class_code import class_codewords, class_names, with_class
+from strudel.models.class_rows import ClassRows, complete_rows, fold_of_rows
+from strudel.models.class_search import (
+    ClassModel,
+    ClassSearch,
+    ClassTrial,
+    Setting,
+    Structures,
+)
+from strudel.models.encoding import keep_encoder
+from strudel.models.input_table import InputTable, as_table, keep_features, rows_like
+
+METHODS = ("per_class", "joint")
+INITS = ("tree", "independent")
+COMPONENTS = (1, 4, 16)  # of a class
+SPLITS = (0, 40)
+CLASS_STRENGTHS = (1.0, 5.0, 30.0, 200.0)  # virtual rows that draw a class to all rows
+STRENGTHS = (1.0, 3.0, 10.0)  # virtual rows that draw a component to its class
+BINS = (5, 8)  # cells of a column of numbers
+
+
+class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that knows how the inputs are distributed, and so what a missing one means.
+
+    Every class has a mixture of circuits, all on one structure; or one mixture describes inputs and
+    class together. The probability of a class is exact by Bayes' rule whichever inputs are known:
+    the others are summed out, not filled in.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Components of every class, fewer where a class has few rows; of a joint mixture on average.
+    method : {"auto", "per_class", "joint"}, default="auto"
+        A mixture per class, or one mixture in which the class is a variable like all others.
+    init : {"auto", "tree", "independent"}, default="auto"
+        The structure before the first split: the best tree within the classes (in a joint mixture,
+        the Chow-Liu tree), or all inputs independent.
+    n_splits : int or "auto", default="auto"
+        Splits of the structure, found as in `Strudel` on the rows of all classes.
+    pseudocount, class_pseudocount : float or "auto", default="auto"
+        How strongly the parameters of a component are drawn to those of its class, and those of a
+        class to those of all rows, in virtual rows per sum node.
+    encoder : "auto", TableEncoder or None, default="auto"
+        How inputs become 0 and 1. "auto" takes a table of 0 and 1 as it is, and chooses among
+        encoders for any other. None refuses other tables.
+    scoring : {"log_loss", "brier", "accuracy"}, default="log_loss"
+        By which everything that is "auto" is chosen.
+    n_folds : int, default=3
+        Folds of the cross-validation in which it is chosen; the winner is fitted to all rows.
+    random_state : int, RandomState or None
+        For the folds, the starts of EM, and draws of what is unknown in training rows.
+    n_jobs : int or None
+        Threads; all cores by default. The result does not depend on it.
+    verbose : int, default=0
+        Print what is tried to stderr.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes, sorted.
+    mixture_ : Mixture
+        The mixture of all classes; its weights hold their shares. Of a joint mixture, the last
+        variables are the class.
+    component_class_ : ndarray or None
+        The class number of every component; None for a joint mixture.
+    encoder_ : TableEncoder
+        The fitted encoder, if the table was not of 0 and 1.
+    chosen_ : dict
+        What was chosen, or given, with its scores on rows that were held out; they are NaN if
+        nothing had to be chosen.
+    trials_ : list of ClassTrial
+        All that was tried.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from strudel import StrudelClassifier
+    >>> X = np.random.default_rng(0).integers(0, 2, size=(200, 4))
+    >>> y = np.where(X[:, 0] == X[:, 1], "same", "different")
+    >>> model = StrudelClassifier(n_splits=0, random_state=0).fit(X, y)
+    >>> model.predict([[1, 1, 0, 0], [1, 0, 0, 0]])
+    array(['same', 'different'], dtype='<U9')
+    >>> model.predict_proba([[1, np.nan, np.nan, np.nan]]).round(1)
+    array([[0.5, 0.5]])
+    """
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        method: str = "auto",
+        init: str = "auto",
+        n_splits: int | str = "auto",
+        pseudocount: float | str = "auto",
+        class_pseudocount: float | str = "auto",
+        encoder: Any = "auto",
+        scoring: str = "log_loss",
+        n_folds: int = 3,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.method = method
+        self.init = init
+        self.n_splits = n_splits
+        self.pseudocount = pseudocount
+        self.class_pseudocount = class_pseudocount
+        self.encoder = encoder
+        self.scoring = scoring
+        self.n_folds = n_folds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> StrudelClassifier:
+        """Learn from rows whose class is known; inputs may be missing.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_columns)
+            Numbers, NaN where a value is unknown; or a pandas, polars or pyarrow frame, also with
+            categories, booleans and dates.
+        y : array-like of shape (n_rows,)
+            The classes: numbers or text.
+        sample_weight : array-like of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        StrudelClassifier
+            Itself.
+        """
+        self._check_options()
+        labels = as_labels(y, type(self).__name__)
+        table = as_table(X, self.encoder, BINS)
+        if len(labels) != table.n_rows:
+            raise ValueError(
+                f"y must hold one class per row, but X has {table.n_rows} rows and y "
+                f"{len(labels)} values."
+            )
+        weight = np.ones(len(labels))
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, len(labels))
+        if not (weight > 0.0).all():  # not even the order of the others may depend on the rest
+            table, labels = table.take(weight > 0.0), labels[weight > 0.0]
+            weight = weight[weight > 0.0]
+        classes, label = np.unique(labels, return_inverse=True)
+        numbers: IntArray = label.astype(np.int32)
+        random_state = check_random_state(self.random_state)
+        seed = int(random_state.randint(2**31))
+
+        def encoded(e: int, train: AnyArray) -> ClassRows:
+            return ClassRows(table.encoded(e, train, labels), numbers, weight)
+
+        with use_threads(self.n_jobs):
+            chosen, trials = self._choose(table, numbers, encoded, seed)
+            rng = np.random.default_rng([seed, 0])
+            encoder = table.fitted(chosen.setting.encoder, labels)
+            rows = ClassRows(table.rows(encoder), numbers, weight)
+            strengths = chosen.class_pseudocount, chosen.pseudocount
+            fit = Structures(complete_rows(rows, rng)).fit(chosen.setting, rng)
+            model = fit.refined(rows, *strengths).model(*strengths)
+        keep_features(self, X, rows.X.shape[1])
+        keep_encoder(self, encoder)
+        self.classes_: AnyArray = classes
+        self.mixture_: Mixture = self._named(model)
+        self.component_class_ = model.component_class
+        self.chosen_: dict[str, Any] = chosen.describe()
+        self.trials_: list[ClassTrial] = trials
+        return self
+
+    def _choose(
+        self, table: InputTable, label: IntArray, encoded: Any, seed: int
+    ) -> tuple[ClassTrial, list[ClassTrial]]:
+        """Cross-validate all settings that the options leave open."""
+        methods = METHODS if self.method == "auto" else (self.method,)
+        inits = INITS if self.init == "auto" else (self.init,)
+        sizes = COMPONENTS if self.n_components == "auto" else (int(self.n_components),)
+        splits = SPLITS if self.n_splits == "auto" else (int(self.n_splits),)
+        settings = [
+            Setting(e, method, init, n_splits, size)
+            for e in range(len(table.encoders))
+            for method in methods
+            for init in inits
+            for n_splits in splits
+            for size in sizes
+            if not self._is_left_out(method, init, n_splits, size)
+        ]
+        class_strengths = (
+            CLASS_STRENGTHS
+            if self.class_pseudocount == "auto"
+            else (float(self.class_pseudocount),)
+        )
+        strengths = STRENGTHS if self.pseudocount == "auto" else (float(self.pseudocount),)
+        pairs = [(a, b) for a in class_strengths for b in strengths]
+        fold = fold_of_rows(label, self.n_folds, np.random.default_rng(seed))
+        if fold.max() < 0 or len(settings) * len(pairs) == 1:  # nothing to choose, or to choose by
+            middle = (class_strengths[len(class_strengths) // 2], strengths[len(strengths) // 2])
+            return ClassTrial(settings[0], *middle, np.nan, np.nan, np.nan, 0), []
+        search = ClassSearch(settings, pairs, self.scoring, seed)
+        return search.run(encoded, fold, _print if self.verbose else _ignore)
+
+    def _is_left_out(self, method: str, init: str, n_splits: int, size: int) -> bool:
+        """Of what is all "auto", some settings have never won."""
+        if init == "independent" and self.init == "auto":
+            return n_splits > 0 or method == "joint"
+        if method == "joint" and self.method == "auto":
+            is_other_size = self.n_components == "auto" and size != COMPONENTS[-1]
+            return is_other_size or (self.n_splits == "auto" and n_splits > 0)
+        return False
+
+    def _named(self, model: ClassModel) -> Mixture:
+        """The mixture with the names of its variables, and the code of the columns."""
+        encoder = getattr(self, "encoder_", None)
+        names: Any = getattr(self, "feature_names_in_", None)
+        if encoder is None and names is None:
+            return model.mixture
+        classes = self.classes_.tolist()
+        if encoder is not None:
+            code = encoder.code_ if model.codewords is None else with_class(encoder.code_, classes)
+            return model.mixture.with_table_code(code)
+        if model.codewords is not None:
+            names = [*names, *class_names(classes, names)]
+        return model.mixture.with_names(tuple(names))
+
+    def _joint_logs(self, X: Any) -> FloatArray:
+        """Log-probability of what is known of each row together with each class."""
+        check_is_fitted(self, "mixture_")
+        rows = rows_like(self, X)
+        codewords = None
+        if self.component_class_ is None:
+            codewords = class_codewords(len(self.classes_))
+        with use_threads(self.n_jobs):
+            return ClassModel(self.mixture_, self.component_class_, codewords).joint_logs(rows)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of `predict_proba`."""
+        return np.asarray(log_softmax(self._joint_logs(X), axis=1))
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Log-probability of what is known of each row, whatever its class.
+
+        The lower, the more unusual is a row; rows with more unknown values have higher ones.
+        """
+        return np.asarray(logsumexp(self._joint_logs(X), axis=1))
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """The probability of every class, given what is known of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_columns)
+            As in `fit`; NaN where a value is unknown, which is summed out.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: Any) -> AnyArray:
+        """The most probable class, given what is known of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_columns)
+            As in `fit`; NaN where a value is unknown, which is summed out.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        place = self.predict_log_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[place])
+
+    def _check_options(self) -> None:
+        """Refuse options that make no sense."""
+        for name, allowed in (
+            ("method", ("auto", *METHODS)),
+            ("init", ("auto", *INITS)),
+            ("scoring", ("brier", "log_loss", "accuracy")),
+        ):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {value!r}.")
+        for name, lowest in (("n_components", 1), ("n_splits", 0), ("n_folds", 2)):
+            value = getattr(self, name)
+            is_chosen = value == "auto" and name != "n_folds"
+            if not is_chosen and not (isinstance(value, Integral) and int(value) >= lowest):
+                choice = "" if name == "n_folds" else " or 'auto'"
+                raise ValueError(
+                    f"{name} must be a whole number of at least {lowest}{choice}, but is {value!r}."
+                )
+        for name in ("pseudocount", "class_pseudocount"):
+            value = getattr(self, name)
+            if value != "auto" and not (
+                isinstance(value, Real) and 0.0 < float(value) < float("inf")
+            ):
+                raise ValueError(f"{name} must be a positive number or 'auto', but is {value!r}.")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.string = self.encoder is not None
+        tags.input_tags.categorical = self.encoder is not None
+        return tags
+
+
+def as_labels(y: Any, name: str) -> AnyArray:
+    """One class per row."""
+    if y is None:  # in scikit-learn's words, which its estimator checks look for
+        raise ValueError(
+            f"This {name} estimator requires y to be passed, but the target y is None."
+        )
+    labels = column_or_1d(y, warn=True)
+    if np.asarray(labels).dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    return np.asarray(labels)
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _ignore(line: str) -> None:
+    pass

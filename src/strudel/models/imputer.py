@@ -1,0 +1,237 @@
+"""The estimator that fills unknown values."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from strudel._numba import use_threads
+from strudel._types import FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
+from strudel.data.table_code import TableCode
+from strudel.models.encoding import keep_encoder
+from strudel.models.filled_table import fill_columns, fill_variables
+from strudel.models.input_table import as_table, keep_features, rows_like
+from strudel.models.mixture import StrudelMixture
+from strudel.queries.model import Model, model_of
+from strudel.queries.moments import marginal_probabilities
+from strudel.queries.most_probable import most_probable_state
+from strudel.queries.sampling import sample_conditional
+
+STRATEGIES = ("map", "mean", "sample")
+ROWS_PER_COMPONENT = 50
+MOST_COMPONENTS = 100  # of one run
+
+
+class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Fills unknown values by what a density model says of them, given all that is known.
+
+    Parameters
+    ----------
+    estimator : density estimator, Circuit or Mixture, optional
+        A `StrudelMixture` by default: of up to 20 components for "map", which searches the longer
+        the more there are, and the average of several larger ones for "mean" and "sample". An
+        estimator that is not fitted is copied and fitted; a fitted one, a circuit or a mixture is
+        used as it is. In cross-validation give ``model.circuit_`` rather than the fitted estimator:
+        scikit-learn copies estimators without what they learned.
+    strategy : {"map", "mean", "sample"}, default="map"
+        What to fill in: the unknown values of a row that are most probable together; the mean of
+        each (of a table of 0 and 1 the probability of 1, of numbers and dates their mean, of
+        other columns the most probable value); or values drawn from their joint distribution.
+    encoder : "auto", TableEncoder or None, default="auto"
+        How columns become 0 and 1. "auto" takes a table of 0 and 1 as it is, and a `TableEncoder`
+        for any other.
+    random_state : int, RandomState or None
+        For the fit, and for the values that are drawn.
+    n_jobs : int or None
+        Threads; all cores by default. The result does not depend on it.
+
+    Attributes
+    ----------
+    model_ : Circuit or Mixture
+        The distribution of the columns, or of the variables that stand for them.
+    encoder_ : TableEncoder
+        The fitted encoder, if the table was not of 0 and 1.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from strudel import StrudelImputer
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, size=(300, 1)).repeat(4, axis=1) ^ (rng.random((300, 4)) < 0.1)
+    >>> imputer = StrudelImputer(random_state=0).fit(X)
+    >>> imputer.transform([[1, 1, np.nan, 1], [0, np.nan, 0, 0]])
+    array([[1., 1., 1., 1.],
+           [0., 0., 0., 0.]])
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        strategy: str = "map",
+        encoder: Any = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.strategy = strategy
+        self.encoder = encoder
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> StrudelImputer:
+        """Learn how the columns are distributed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_columns)
+            Numbers, NaN where a value is unknown; or a pandas, polars or pyarrow frame, also with
+            categories, booleans and dates.
+        y : ignored
+        sample_weight : array-like of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        StrudelImputer
+            Itself.
+        """
+        self._check_strategy()
+        table = as_table(X, self.encoder)
+        encoder = table.fitted(0)
+        rows = table.rows(encoder)
+        if is_fitted_model(self.estimator):
+            model = model_of(self.estimator)
+            if model.n_vars != rows.shape[1]:
+                raise ValueError(
+                    f"X has {rows.shape[1]} columns of 0 and 1, but the model that was given has "
+                    f"{model.n_vars} variables."
+                )
+        else:
+            model = self._learn(rows, sample_weight)
+        keep_features(self, X, rows.shape[1])
+        keep_encoder(self, encoder)
+        self.model_: Model = model
+        if encoder is not None:
+            self.model_ = model.with_table_code(encoder.code_)
+        return self
+
+    def _learn(self, rows: FloatArray, sample_weight: Any) -> Model:
+        """Fit a density model to the rows."""
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        estimator = self.estimator
+        if estimator is None:
+            estimator = self._default(rows).set_params(random_state=seed, n_jobs=self.n_jobs)
+        return model_of(clone(estimator).fit(rows, sample_weight=sample_weight))
+
+    def _default(self, rows: FloatArray) -> StrudelMixture:
+        """The best mixture that is still quick for what is asked of it."""
+        size = int(np.clip(len(rows) // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
+        if self.strategy == "map":  # is searched for, the longer the more components there are
+            return StrudelMixture(min(size, 20), n_splits=0)
+        # The average of many runs: on jester hidden values have a log-loss of 0.503, not 0.512.
+        n_runs = 4 if np.isnan(rows).any() else 32
+        return StrudelMixture(size, n_runs=n_runs, n_splits=0, validation_fraction=0.05)
+
+    def transform(self, X: Any) -> Any:
+        """The table with all unknown values filled; known ones stay as they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_columns)
+            The columns of `fit`, NaN where a value is unknown.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns), or a frame for a frame
+            See also `set_output`.
+        """
+        return self._tables(X, 1)[0]
+
+    def impute(self, X: Any, n_imputations: int = 5) -> list[Any]:
+        """Several tables, each with its own draw of the unknown values, for multiple imputation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_columns)
+            The columns of `fit`, NaN where a value is unknown.
+        n_imputations : int
+            Number of tables. All are drawn, whatever the `strategy`.
+
+        Returns
+        -------
+        list of tables
+        """
+        n: Any = n_imputations
+        if not isinstance(n, Integral) or int(n) < 1:
+            raise ValueError(
+                f"n_imputations must be a whole number of at least 1, but is {n_imputations!r}."
+            )
+        return self._tables(X, int(n_imputations), "sample")
+
+    def _tables(self, X: Any, n: int, strategy: str | None = None) -> list[Any]:
+        check_is_fitted(self, "model_")
+        strategy = strategy or self._check_strategy()
+        rows = rows_like(self, X)
+        code = self.encoder_.code_ if hasattr(self, "encoder_") else None
+        open_rows = np.flatnonzero(np.isnan(rows).any(axis=1)).astype(np.int32)
+        with use_threads(self.n_jobs):
+            filled = self._filled(rows[open_rows], n, strategy) if len(open_rows) else []
+        tables = []
+        for values in filled or [rows[:0]] * n:
+            every = rows.copy()
+            every[open_rows] = values
+            tables.append(_table(X, rows, every, code, strategy))
+        return tables
+
+    def _filled(self, rows: FloatArray, n: int, strategy: str) -> list[FloatArray]:
+        """The variables of rows with unknown values, all filled, `n` times."""
+        model = self.model_.with_table_code(None)  # in variables, not columns
+        if strategy == "map":
+            return [most_probable_state(model, rows)[0].astype(np.float64)]
+        if strategy == "mean":
+            return [marginal_probabilities(model, rows)]
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        drawn = sample_conditional(model, rows, n, np.random.default_rng(seed))
+        return [drawn[:, i].astype(np.float64) for i in range(n)]
+
+    def _check_strategy(self) -> str:
+        if self.strategy not in STRATEGIES:
+            raise ValueError(
+                f"strategy must be one of {', '.join(STRATEGIES)}, but is {self.strategy!r}."
+            )
+        return self.strategy
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.string = self.encoder is not None
+        tags.input_tags.categorical = self.encoder is not None
+        return tags
+
+
+def is_fitted_model(model: Any) -> bool:
+    """Whether something is a circuit or a mixture, or holds one."""
+    return any(
+        isinstance(held, Circuit | Mixture)
+        for held in (model, getattr(model, "circuit_", None), getattr(model, "mixture_", None))
+    )
+
+
+def _table(
+    X: Any, rows: FloatArray, filled: FloatArray, code: TableCode | None, strategy: str
+) -> Any:
+    """The table with what is filled in its own columns."""
+    if code is None:
+        return fill_variables(X, rows, filled)
+    return fill_columns(X, code, filled, uses_means=strategy == "mean")

@@ -1,0 +1,102 @@
+"""What `fit` does with unknown values: structural EM around the learner that complete rows have.
+
+In:  `LearningRows` with `incomplete` rows, and the learner.
+Out: what the learner gives, for the best round.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
+from strudel.data.bits import BitMatrix
+from strudel.learning.history import History
+from strudel.learning.options import MixtureOptions, SearchOptions
+from strudel.missing.coins import with_coins
+from strudel.missing.first_model import first_mixture, fit_first
+from strudel.missing.refit import refit_circuit, refit_mixture
+from strudel.missing.structural_em import Learned, learn_incomplete
+from strudel.models.base import LearningRows
+from strudel.models.learned_mixture import LearnedMixture
+from strudel.queries.model import Model
+
+CUT = ("interrupted", "max_seconds")
+FEWEST_COPIES = 4  # of a search for one circuit: on one, chance stops it too early
+
+
+def learn_incomplete_circuit(
+    rows: LearningRows,
+    search: SearchOptions,
+    learn: Callable[[LearningRows, SearchOptions], tuple[Circuit, History]],
+) -> tuple[Circuit, History]:
+    """The best circuit of all rounds, and the history of the search that found it."""
+    assert rows.incomplete is not None
+    incomplete, started = rows.incomplete.rows, time.perf_counter()
+
+    def learn_once(train: BitMatrix, valid: BitMatrix | None) -> Learned:
+        limits = search
+        if search.max_seconds is not None:  # at least half of it: rows have to be completed first
+            left = search.max_seconds - (time.perf_counter() - started)
+            limits = replace(search, max_seconds=max(left, 0.5 * search.max_seconds))
+        circuit, history = learn(rows._replace(train=train, valid=valid), limits)
+        is_late = search.max_seconds is not None and history.stopped_because in CUT
+        return Learned(circuit, history, is_late or history.stopped_because == "interrupted")
+
+    found = learn_incomplete(
+        incomplete,
+        _first(rows),
+        learn_once,
+        lambda circuit: refit_circuit(circuit, incomplete),  # type: ignore[arg-type]
+        rows.rng,
+        n_copies=max(incomplete.n_copies, FEWEST_COPIES),
+    )
+    history: History = found.learned.rest
+    if found.is_interrupted:
+        history.stopped_because = "interrupted"
+    return with_coins(found.learned.model, rows.incomplete.is_known), history
+
+
+def learn_incomplete_mixture(
+    rows: LearningRows,
+    options: MixtureOptions,
+    learn: Callable[[LearningRows], LearnedMixture],
+) -> LearnedMixture:
+    """The best mixture of all rounds, with the history and the choices that led to it."""
+    assert rows.incomplete is not None
+    incomplete = rows.incomplete.rows
+    n_runs: dict[int, int] = {}  # of the mixture that is being learned
+
+    def learn_once(train: BitMatrix, valid: BitMatrix | None) -> Learned:
+        learned = learn(rows._replace(train=train, valid=valid))
+        n_runs[id(learned.mixture)] = learned.chosen["n_runs"]
+        return Learned(learned.mixture, learned, learned.history.stopped_because in CUT)
+
+    def refit(model: Model) -> Model:
+        assert isinstance(model, Mixture)
+        return refit_mixture(model, incomplete, options, n_runs[id(model)])
+
+    found = learn_incomplete(
+        incomplete, _first(rows), learn_once, refit, rows.rng, n_copies=incomplete.n_copies
+    )
+    learned: LearnedMixture = found.learned.rest
+    if found.is_interrupted:
+        learned.history.stopped_because = "interrupted"
+    return LearnedMixture(
+        with_coins(found.learned.model, rows.incomplete.is_known),
+        learned.history,
+        learned.chosen | {"valid": found.valid},
+    )
+
+
+def _first(rows: LearningRows) -> Model:
+    """The model that completes the rows for the first round."""
+    assert rows.incomplete is not None
+    incomplete, tree = rows.incomplete.rows, rows.incomplete.tree
+    if tree is None:  # a circuit to continue from
+        assert rows.start is not None
+        return rows.start
+    structure = tree if rows.start is None else fit_first(rows.start, incomplete)
+    return first_mixture(structure, incomplete, rows.rng)

@@ -1,0 +1,124 @@
+"""A large circuit as a map: its vtree, with a disc on every node for what lives there.
+
+In:  a `Circuit` of any size.
+Out: the axes. The area of all discs together is always about the same, so nothing gets crowded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strudel._types import FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.plotting.canvas import Palette, size_in_points
+from strudel.plotting.tree_layout import place_vtree
+from strudel.plotting.trees import checked_names, draw_vtree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INKED = 0.2  # share of the axes that all discs together cover
+LARGEST = 0.006  # share of the axes that one disc may cover
+SMALLEST = 1.0  # area in square points that can still be seen
+
+
+def draw_map(ax: Axes, circuit: Circuit, is_active: np.ndarray | None) -> None:
+    """Draw the vtree with a disc on every node, and a legend of sizes.
+
+    Areas are numbers of edges; with a row's active edges, in red, what the row loses at each node.
+    """
+    if is_active is None:
+        amount, words = edges_by_vtree(circuit), "edges at a vtree node"
+    else:
+        amount = nats_by_vtree(circuit, is_active)
+        words = f"nats lost at a vtree node, {amount.sum():.3g} in all"
+    width, height = size_in_points(ax)
+    most, total = float(amount.max()), float(amount.sum())
+    scale = min(INKED / total, LARGEST / most) * width * height if most > 0 else 1.0
+    area = np.maximum(amount * scale, SMALLEST)
+    names = checked_names(circuit.n_vars, circuit.feature_names)
+    leaf_radius = float(np.sqrt(area[circuit.vtree.var_leaf].max()) / 2)
+    colours = draw_vtree(ax, circuit.vtree, names, gap=2.0 + leaf_radius)
+    colour = colours.blue if is_active is None else colours.red
+    x, y = place_vtree(circuit.vtree)
+    drawn = np.argsort(-amount, kind="stable")  # small discs lie on large ones
+    drawn = drawn[amount[drawn] > 0]
+    discs = ax.scatter(
+        x[drawn],
+        y[drawn],
+        s=area[drawn],
+        color=colour,
+        alpha=0.85,
+        edgecolors=[colours.background],
+        linewidths=np.where(area[drawn] > 20, 0.6, 0.0).tolist(),
+        zorder=3,
+        clip_on=False,  # the root is near the upper end
+    )
+    discs.set_gid("discs")
+    if most > 0:
+        _write_sizes(ax, most, scale, words, colour, colours)
+
+
+def edges_by_vtree(circuit: Circuit) -> FloatArray:
+    """How many edges the sums of every vtree node have.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> edges_by_vtree(figure_1_circuit()).sum()
+    np.float64(16.0)
+    """
+    places = circuit.node_vtree[circuit.edge_parent]
+    return np.bincount(places, minlength=circuit.vtree.n_nodes).astype(np.float64)
+
+
+def nats_by_vtree(circuit: Circuit, is_active: np.ndarray) -> FloatArray:
+    """What a row loses at every vtree node: minus the logs of its parameters there."""
+    active = np.flatnonzero(is_active)
+    places = circuit.node_vtree[circuit.edge_parent[active]]
+    lost = np.clip(
+        -circuit.edge_log_theta[active], 0.0, 1e6
+    )  # an impossible edge can be drawn, too
+    return np.bincount(places, lost, circuit.vtree.n_nodes).astype(np.float64)
+
+
+def _write_sizes(
+    ax: Axes, most: float, scale: float, words: str, colour: str, colours: Palette
+) -> None:
+    """A legend of two round numbers, above the drawing."""
+    from matplotlib.lines import Line2D
+
+    power = 10.0 ** np.floor(np.log10(most))
+    small, large = power / (10 if most < 2 * power else 1), power * np.floor(most / power)
+    shown = [number for number in (small, large) if number * scale >= SMALLEST]
+    labels = [f"{number:,g}" for number in shown]
+    discs = [
+        Line2D(
+            [],
+            [],
+            linestyle="none",
+            marker="o",
+            markersize=np.sqrt(number * scale),
+            markeredgewidth=0,
+            color=colour,
+            label=label if number < large else f"{label} {words}",
+        )
+        for number, label in zip(shown, labels, strict=True)
+    ]
+    legend = ax.legend(
+        handles=discs,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        frameon=False,
+        ncols=len(shown),
+        labelcolor=[colours.ink] * len(shown),
+        fontsize=8,
+        handlelength=np.sqrt(large * scale) / 8,
+        handleheight=max(0.7, np.sqrt(large * scale) / 8),
+        handletextpad=0.4,
+        columnspacing=1.0,
+        borderaxespad=0.2,
+    )
+    legend.set_gid("sizes")

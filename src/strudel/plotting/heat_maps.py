@@ -1,0 +1,209 @@
+"""Heat maps: the components of a mixture, and which variables go together.
+
+In:  a model.
+Out: the axes. Variables stand in the order of the vtree, which puts related ones side by side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from strudel._types import FloatArray
+from strudel.circuits.layout import variable_names
+from strudel.circuits.mixture import Mixture
+from strudel.plotting.canvas import (
+    Palette,
+    axes_or_current,
+    every_few,
+    palette_of,
+    plain,
+    size_in_points,
+    text_width,
+)
+from strudel.plotting.marginals import as_evidence, one_row
+from strudel.queries.model import Model, model_of
+from strudel.queries.moments import marginal_probabilities, pair_probabilities
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Colormap
+
+MAX_COMPONENTS = 100  # drawn on their own; the others share one line
+
+
+def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
+    """Draw a mixture: one band per component, as high as its weight, coloured by its marginals.
+
+    Parameters
+    ----------
+    mixture : Mixture or fitted estimator of one
+        Of any size. Of more than 100 components the lighter ones share one band.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from strudel import Mixture, figure_1_circuit
+    >>> circuit = figure_1_circuit()
+    >>> log_theta = np.column_stack([circuit.edge_log_theta, np.full(16, np.log(0.5))])
+    >>> mixture = Mixture(circuit, log_theta, np.log([0.3, 0.7]))
+    >>> ax = plot_components(mixture, ax=Figure().add_subplot())
+    """
+    model = model_of(mixture)
+    if not isinstance(model, Mixture):
+        raise TypeError(
+            "plot_components draws a mixture, but this model is a single circuit. plot_marginals "
+            "draws its marginal probabilities."
+        )
+    weights, ones, labels = _bands(model)
+    ax = axes_or_current(ax)
+    colours = palette_of(ax)
+    order = model.vtree.order
+    ends = np.concatenate([[0.0], np.cumsum(weights)])
+    columns = np.arange(model.n_vars + 1) - 0.5
+    most = float(ones.max())
+    mesh = ax.pcolormesh(
+        columns,
+        ends,
+        ones[:, order],
+        cmap=_shades([_as_hex(colours.background), colours.blue]),
+        vmin=0.0,
+        vmax=most if most > 0 else 1.0,
+        rasterized=True,
+    )
+    mesh.set_gid("components")
+    if len(weights) <= 40:
+        lines = ax.hlines(ends[1:-1], -0.5, model.n_vars - 0.5, colors=[colours.background])
+        lines.set_linewidth(1.0)
+    ax.set_xlim(-0.5, model.n_vars - 0.5)
+    ax.set_ylim(1.0, 0.0)
+    middle = (ends[:-1] + ends[1:]) / 2
+    is_high = weights * size_in_points(ax)[1] >= 8.0
+    ax.set_yticks(
+        middle[is_high],
+        [label for label, is_written in zip(labels, is_high, strict=True) if is_written],
+        fontsize=8,
+    )
+    ax.set_ylabel(f"{model.n_components:,} components, by weight")
+    _write_variables(ax, model)
+    _write_scale(ax, mesh, "probability of 1", colours)
+    _without_frame(ax)
+    return ax
+
+
+def _bands(mixture: Mixture) -> tuple[FloatArray, FloatArray, list[str]]:
+    """Weights, marginals and labels: the heaviest component first, the rest together last."""
+    heaviest = np.argsort(-mixture.weights, kind="stable")[:MAX_COMPONENTS]
+    weights = mixture.weights[heaviest]
+    parts = [marginal_probabilities(mixture.component(int(c))) for c in heaviest]
+    ones = np.stack([np.asarray(part) for part in parts])
+    labels = [f"{c}: {_percent(weight)}" for c, weight in zip(heaviest, weights, strict=True)]
+    rest = 1.0 - weights.sum()
+    n_others = mixture.n_components - len(heaviest)
+    if n_others:
+        others = (np.asarray(marginal_probabilities(mixture)) - weights @ ones) / rest
+        weights, ones = np.append(weights, rest), np.vstack([ones, np.clip(others, 0.0, 1.0)])
+        labels.append(f"{n_others:,} others")
+    return weights, ones, labels
+
+
+def _percent(weight: float) -> str:
+    return f"{100 * weight:.0f} %" if weight >= 0.1 else f"{100 * weight:.2g} %"
+
+
+def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> Axes:
+    """Draw the correlation of every two variables: blue where they go together, orange against.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        Smooth and decomposable. Correlations are exact, from its pair probabilities.
+    given : array-like of shape (n_vars,) or dict, optional
+        One row of 0, 1, or NaN where the value is unknown; nothing is known by default.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from strudel import figure_1_circuit
+    >>> ax = plot_dependencies(figure_1_circuit(), ax=Figure().add_subplot())
+    """
+    found = model_of(model)
+    pairs = pair_probabilities(found, as_evidence(found, one_row(found, given)))
+    one = pairs.diagonal()
+    spread = np.sqrt(one * (1.0 - one))
+    scale = np.outer(spread, spread)
+    correlation = np.zeros_like(pairs)  # a variable that is known goes with nothing
+    np.divide(pairs - np.outer(one, one), scale, out=correlation, where=scale > 0)
+    np.fill_diagonal(correlation, np.nan)
+    order = found.vtree.order
+    ax = axes_or_current(ax)
+    colours = palette_of(ax)
+    most = float(np.nanmax(np.abs(correlation), initial=0.0))
+    shades = _shades([colours.orange, _as_hex(colours.background), colours.blue])
+    image = ax.imshow(
+        correlation[np.ix_(order, order)],
+        cmap=shades.with_extremes(bad=colours.faint),
+        vmin=-most or -1.0,
+        vmax=most or 1.0,
+        interpolation="nearest" if found.n_vars <= 200 else "antialiased",
+    )
+    image.set_gid("correlations")
+    _write_variables(ax, found)
+    _write_variables(ax, found, is_vertical=True)
+    _write_scale(ax, image, "correlation", colours)
+    _without_frame(ax)
+    return ax
+
+
+def _write_variables(ax: Axes, model: Model, is_vertical: bool = False) -> None:
+    """Names along an axis in the order of the vtree, as many as fit."""
+    names = variable_names(model.n_vars, model.feature_names)
+    labels = [plain(str(names[var]), longest=16) for var in model.vtree.order]
+    room = size_in_points(ax)[1 if is_vertical else 0]
+    size = 7.0
+    is_upright = not is_vertical and text_width(labels, size) > 0.9 * room / len(labels)
+    needed = 1.2 * size if is_vertical or is_upright else 0.0
+    step = every_few(len(labels), room, needed)
+    ticks = np.arange(0, len(labels), step)
+    axis = ax.yaxis if is_vertical else ax.xaxis
+    axis.set_ticks(ticks, labels[::step], fontsize=size, rotation=90 if is_upright else 0)
+
+
+def _write_scale(ax: Axes, drawn: ScalarMappable, words: str, colours: Palette) -> None:
+    """A narrow scale of colours beside the axes."""
+    bar = ax.figure.colorbar(drawn, ax=ax, fraction=0.03, pad=0.02)
+    bar.set_label(words)
+    bar.outline.set_edgecolor(colours.faint)
+    bar.ax.tick_params(labelsize=8)
+
+
+def _without_frame(ax: Axes) -> None:
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)
+    ax.grid(False)
+
+
+def _shades(colours: list[str]) -> Colormap:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("strudel", colours)
+
+
+def _as_hex(colour: tuple[float, float, float]) -> str:
+    from matplotlib.colors import to_hex
+
+    return to_hex(colour)

@@ -1,0 +1,206 @@
+"""Marginal probabilities as bars, what is given marked, and how far the evidence moved them.
+
+In:  a model, and what is known.
+Out: the axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from strudel._types import AnyArray, FloatArray
+from strudel.circuits.layout import variable_names
+from strudel.data.table_code import Column
+from strudel.plotting.canvas import Palette, axes_or_current, palette_of, plain, size_in_points
+from strudel.queries.arguments import given_rows
+from strudel.queries.model import Model, model_of
+from strudel.queries.moments import marginal_probabilities
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LINE = 10.5  # points of height that a bar and its name need
+THICKEST = 20.0  # points of a bar
+
+
+class Bar(NamedTuple):
+    """One probability to draw."""
+
+    label: str
+    group: str  # the variable, or the column of a table that the value belongs to
+    now: float  # with what is given
+    before: float  # without
+    is_given: bool
+
+    @property
+    def change(self) -> float:
+        """How far the evidence moved it, either way."""
+        return abs(self.now - self.before)
+
+
+def plot_marginals(
+    model: Any, given: Any = None, ax: Axes | None = None, *, top: int | None = None
+) -> Axes:
+    """Draw how probable every variable is to be 1, or every value of a table, given what is known.
+
+    With evidence a short line across each bar shows the probability without it. What is given
+    stands on top, in orange. Where there are more variables than lines, those are shown that the
+    evidence changes most, or without evidence the most probable ones. A model of a table has a bar
+    for every value of its columns, or one for a column of two values.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        Smooth and decomposable.
+    given : array-like of shape (n_vars,) or dict, optional
+        One row of 0, 1, or NaN where the value is unknown, or values by name; nothing is known by
+        default.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; pyplot's current axes by default.
+    top : int, optional
+        At most so many bars; as many as can be read by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from strudel import figure_1_circuit
+    >>> ax = plot_marginals(figure_1_circuit(), given={"X3": 1}, ax=Figure().add_subplot())
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['X3 = 1', 'X1', 'X2', 'X4']
+    """
+    if top is not None and top < 1:
+        raise ValueError(f"top must be at least 1, but is {top!r}.")
+    found = model_of(model)
+    row = one_row(found, given)
+    is_known = ~np.isnan(row)
+    has_evidence = bool(is_known.any())
+    now = marginal_probabilities(found, as_evidence(found, row))
+    before = marginal_probabilities(found) if has_evidence else now
+    if found.table_code is None:
+        bars = _bars_of_variables(found, is_known, np.ravel(now), np.ravel(before))
+        words, things = "probability of 1", "variables"
+    else:
+        bars = [
+            bar
+            for column in found.table_code.columns
+            for bar in _bars_of_column(column, is_known, now[column.name], before[column.name])
+        ]
+        words, things = "probability", "values"
+    ax = axes_or_current(ax)
+    colours = palette_of(ax)
+    room = int(size_in_points(ax)[1] / LINE) if top is None else top
+    shown = _most_telling(bars, max(room, 1), has_evidence)
+    _draw_bars(ax, shown, colours, has_evidence)
+    if has_evidence:
+        words += ", given the values in orange"
+    if len(shown) < len(bars):
+        which = "that change most" if has_evidence else "most probable"
+        words += f"\n{len(shown)} of {len(bars):,} {things}, those {which}"
+    ax.set_xlabel(words)
+    return ax
+
+
+def one_row(model: Model, given: Any) -> FloatArray:
+    """What is given as one row of 0, 1 and NaN."""
+    rows, _ = given_rows(model, given)
+    if len(rows) != 1:
+        raise ValueError(
+            f"given must be one row of values, but holds {len(rows)}. Draw one picture for each."
+        )
+    return rows[0]
+
+
+def as_evidence(model: Model, row: FloatArray) -> Any:
+    """A row of variables as queries take it without doubt: a table may have as many columns."""
+    if model.table_code is None:
+        return row
+    names = variable_names(model.n_vars, model.feature_names)
+    return {names[var]: int(row[var]) for var in np.flatnonzero(~np.isnan(row))}
+
+
+def _bars_of_variables(
+    model: Model, is_known: AnyArray, now: FloatArray, before: FloatArray
+) -> list[Bar]:
+    names = variable_names(model.n_vars, model.feature_names)
+    return [
+        Bar(
+            f"{name} = {now[var]:.0f}" if is_known[var] else str(name),
+            str(name),
+            float(now[var]),
+            float(before[var]),
+            bool(is_known[var]),
+        )
+        for var, name in enumerate(names)
+    ]
+
+
+def _bars_of_column(
+    column: Column, is_known: AnyArray, now: dict[Any, Any], before: dict[Any, Any]
+) -> Iterator[Bar]:
+    """A bar for every value; one of two values is enough, and of what is given those possible."""
+    is_given = bool(is_known[column.start : column.stop].any())
+    values = list(zip(column.labels, now.values(), before.values(), strict=True))
+    if len(values) == 2 and not is_given:
+        values = [values[int(column.codewords[:, 0].argmax())]]
+    for label, chance, earlier in values:
+        share, first = float(np.ravel(chance)[0]), float(np.ravel(earlier)[0])
+        if not is_given or share > 0.0:
+            yield Bar(f"{column.name}: {label}", column.name, share, first, is_given)
+
+
+def _most_telling(bars: list[Bar], room: int, has_evidence: bool) -> list[Bar]:
+    """What is given, then the others: all as they come if they fit, else the first by change."""
+    known = [bar for bar in bars if bar.is_given]
+    others = [bar for bar in bars if not bar.is_given]
+    n_known = min(len(known), max(room // 2, room - len(others)))
+    n_others = room - n_known
+    if len(others) > n_others:
+        others.sort(key=lambda bar: -bar.change if has_evidence else -bar.now)
+    return known[:n_known] + others[:n_others]
+
+
+def _draw_bars(ax: Axes, bars: list[Bar], colours: Palette, has_evidence: bool) -> None:
+    place = np.arange(len(bars))
+    now = np.array([bar.now for bar in bars])
+    tint = [colours.orange if bar.is_given else colours.blue for bar in bars]
+    line = size_in_points(ax)[1] / max(len(bars), 1)
+    thick = min(0.72, THICKEST / line)
+    ax.barh(place, np.ones(len(bars)), height=thick, color=[colours.fill], linewidth=0, zorder=1)
+    drawn = ax.barh(place, now, height=thick, color=tint, linewidth=0, zorder=2)
+    for bar in drawn:
+        bar.set_gid("bar")
+    if has_evidence:
+        before = np.array([bar.before for bar in bars])
+        ends = place - 0.6 * thick, place + 0.6 * thick
+        marks = ax.vlines(before, *ends, colors=[colours.ink], linewidth=1.6, zorder=3)
+        marks.set_gid("without evidence")
+        marks.set_label("without evidence")
+        ax.legend(
+            handles=[marks],
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            frameon=False,
+            borderaxespad=0.2,
+            fontsize=8,
+        )
+    groups = [bar.group for bar in bars]
+    if len(set(groups)) < len(groups):  # a line between two columns
+        border = [i - 0.5 for i in range(1, len(bars)) if groups[i] != groups[i - 1]]
+        ax.hlines(border, 0.0, 1.0, colors=[colours.faint], linewidth=0.6, zorder=1)
+    size = float(np.clip(0.75 * line, 5, 9))
+    ax.set_yticks(place, [plain(bar.label) for bar in bars], fontsize=size)
+    for label, bar in zip(ax.get_yticklabels(), bars, strict=True):
+        if bar.is_given:
+            label.set_color(colours.orange)
+    ax.set_ylim(len(bars) - 0.4, -0.6)
+    ax.set_xlim(0.0, 1.0)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(False)
+    ax.spines[["top", "right", "left"]].set_visible(False)

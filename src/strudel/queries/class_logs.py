@@ -1,0 +1,77 @@
+"""Classes given rows: log-probabilities of a row together with each class.
+
+In:  a `Mixture`, and how it holds the classes: some components each, or variables of their own.
+Out: log P(known values of a row, class), `(n_rows, n_classes)`; unknown values are summed out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strudel._types import ByteArray, FloatArray, IntArray
+from strudel.circuits.mixture import Mixture
+from strudel.queries.components import log_mean, rows_at_a_time
+from strudel.queries.mixture_likelihood import component_logs
+from strudel.queries.passes import encode
+
+
+def class_logs(mixture: Mixture, component_class: IntArray, rows: FloatArray) -> FloatArray:
+    """Where every component belongs to a class, and those of a class stand together.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Its weights hold the shares of the classes.
+    component_class : ndarray of shape (n_components,)
+        The class of every component: 0, ..., n_classes - 1, in this order.
+    rows : ndarray of shape (n_rows, n_vars)
+        0, 1, or NaN where the value is unknown.
+
+    Examples
+    --------
+    >>> from strudel import Mixture, figure_1_circuit
+    >>> circuit = figure_1_circuit()
+    >>> log_theta = np.column_stack([circuit.edge_log_theta, circuit.edge_log_theta])
+    >>> mixture = Mixture(circuit, log_theta, np.log([0.25, 0.75]))
+    >>> np.exp(class_logs(mixture, np.array([0, 1]), np.full((1, 4), np.nan))).round(3)
+    array([[0.25, 0.75]])
+    """
+    first = np.flatnonzero(np.diff(component_class, prepend=-1))
+    logs = np.empty((len(rows), len(first)))
+    block = rows_at_a_time(mixture)
+    for start in range(0, len(rows), block):
+        part = slice(start, start + block)
+        by_component = component_logs(mixture, encode(rows[part])) + mixture.log_weight
+        logs[part] = np.logaddexp.reduceat(by_component, first, axis=1)
+    return logs
+
+
+def class_logs_of_joint(mixture: Mixture, codewords: ByteArray, rows: FloatArray) -> FloatArray:
+    """Where the last variables are the class.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    codewords : ndarray of shape (n_classes, n_class_vars)
+        The values of the last variables for every class.
+    rows : ndarray of shape (n_rows, n_vars - n_class_vars)
+        0, 1, or NaN where the value is unknown.
+
+    Examples
+    --------
+    >>> from strudel import Mixture, figure_1_circuit
+    >>> circuit = figure_1_circuit()
+    >>> mixture = Mixture(circuit, circuit.edge_log_theta[:, np.newaxis], np.zeros(1))
+    >>> codewords = np.array([[0], [1]], dtype=np.uint8)
+    >>> np.exp(class_logs_of_joint(mixture, codewords, np.full((1, 3), np.nan))).round(3)
+    array([[0.6, 0.4]])
+    """
+    logs = np.empty((len(rows), len(codewords)))
+    block = rows_at_a_time(mixture)
+    for start in range(0, len(rows), block):
+        part = rows[start : start + block]
+        for c, word in enumerate(codewords):
+            bits = np.broadcast_to(word.astype(np.float64), (len(part), len(word)))
+            joint = component_logs(mixture, encode(np.hstack([part, bits])))
+            logs[start : start + block, c] = log_mean(mixture, joint)
+    return logs

@@ -1,0 +1,175 @@
+"""Answers in the columns of a table, of models over the 0/1 variables of its code.
+
+In:  rows of 0/1 variables, or what is known.
+Out: frames of the kind that was encoded; `ColumnMarginals`, the probability of every value.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from strudel._types import AnyArray, FloatArray
+from strudel.data.coded_column import Column
+from strudel.data.coded_rows import known_values
+from strudel.data.table_code import TableCode
+from strudel.queries.model import Model
+from strudel.queries.probabilities import log_probabilities
+
+BLOCK_CELLS = 2**22  # cells of the evidence rows made at a time
+
+
+def as_table(model: Model, rows: AnyArray, given: Any = None) -> Any:
+    """Rows `(n_rows, ..., n_vars)` as one frame; as they are if the model has no code.
+
+    What is given stays as it was given; all else is decoded, numbers as the median of their cell.
+    """
+    code = model.table_code
+    if code is None:
+        return rows
+    flat = rows.reshape(-1, model.n_vars)
+    known = {}
+    for name, values in known_values(given, code).items():
+        n_answers = len(flat) // len(values)  # to each row that is given
+        known[name] = [value for value in values for _ in range(n_answers)]
+    return code.decode(flat, known)
+
+
+class ColumnMarginals(Mapping[str, dict[Any, Any]]):
+    """The probability of every value of every column: ``marginals["smoker"]["yes"]``.
+
+    Cells of numbers and dates are keyed by text such as ``"[40, 60)"``, all else by the value
+    itself. As an array, it is the probability of every 0/1 variable to be 1.
+
+    Attributes
+    ----------
+    variables : ndarray of shape (n_vars,) or (n_rows, n_vars)
+        The probability of every 0/1 variable to be 1.
+
+    Examples
+    --------
+    >>> from strudel import Strudel, marginal_probabilities
+    >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
+    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> marginals = marginal_probabilities(model, {"x1": 60})
+    >>> round(marginals["x1"][60], 4)
+    1.0
+    """
+
+    def __init__(
+        self, code: TableCode, probabilities: dict[str, FloatArray], variables: FloatArray
+    ) -> None:
+        self.code, self.variables = code, variables
+        self._of = probabilities  # column -> (..., n_values)
+
+    def __getitem__(self, name: str) -> dict[Any, Any]:
+        column = self.code.column(name)
+        found = np.moveaxis(self._of[name], -1, 0)
+        chances = found.tolist() if found.ndim == 1 else list(found)
+        return dict(zip(column.keys, chances, strict=True))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        return np.array(self.variables, dtype=dtype)
+
+    def to_frame(self) -> Any:
+        """A frame of the kind that the model was learned from; pandas if that was an array.
+
+        With one row per column and value; or if several rows are given, one row for each of them
+        and one column per value, such as ``smoker=yes``.
+        """
+        import narwhals as nw
+
+        container: Any = "pandas" if self.code.container == "numpy" else self.code.container
+        if self.variables.ndim == 1:
+            content: dict[str, Any] = {"column": [], "value": [], "probability": []}
+            for column in self.code.columns:
+                content["column"] += [column.name] * column.n_values
+                content["value"] += column.labels
+                content["probability"] += self._of[column.name].tolist()
+        else:
+            content = {
+                f"{column.name}={label}": self._of[column.name][:, place].tolist()
+                for column in self.code.columns
+                for place, label in enumerate(column.labels)
+            }
+        return nw.from_dict(content, backend=container).to_native()
+
+    def __repr__(self) -> str:
+        if self.variables.ndim > 1:
+            return f"ColumnMarginals({len(self)} columns, {len(self.variables)} rows)"
+        lines = [f"  {column.name}: {self._line(column)}" for column in self.code.columns]
+        return "ColumnMarginals\n" + "\n".join(lines)
+
+    def _line(self, column: Column) -> str:
+        chances = zip(column.labels, self._of[column.name].tolist(), strict=True)
+        return "   ".join(f"{label} {chance:.3f}" for label, chance in chances)
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks, with a bar for each probability."""
+        if self.variables.ndim > 1:
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        rows = []
+        for column in self.code.columns:
+            for place, label in enumerate(column.labels):
+                chance = float(self._of[column.name][place])
+                name = html.escape(column.name) if place == 0 else ""
+                style = f"background:#4c78a8;height:0.8em;width:{100 * chance:.1f}px"
+                bar = f'<div style="{style}"></div>'
+                rows.append(
+                    f"<tr><th>{name}</th><td>{html.escape(label)}</td>"
+                    f"<td>{chance:.3f}</td><td>{bar}</td></tr>"
+                )
+        return f"<table>{''.join(rows)}</table>"
+
+
+def column_marginals(
+    model: Model, code: TableCode, evidence: FloatArray, variables: FloatArray, is_single: bool
+) -> ColumnMarginals:
+    """The probability of every value, given each row of evidence of positive probability.
+
+    `variables` are the probabilities of the 0/1 variables. A column of one variable has them; else
+    a value has the probability of its codeword. Where a model leaves impossible codes some
+    probability, it is shared among the possible ones in proportion.
+    """
+    found: dict[str, FloatArray] = {}
+    log_given = log_probabilities(model, evidence, "marginal_probabilities")
+    for column in code.columns:
+        if column.n_values <= 2 and column.stop - column.start == 1:
+            one = variables[:, column.start]
+            both = [one if word[0] else 1.0 - one for word in column.codewords]
+            found[column.name] = np.column_stack(both)
+        else:
+            found[column.name] = _of_codewords(model, column, evidence, log_given)
+    if is_single:
+        return ColumnMarginals(code, {name: p[0] for name, p in found.items()}, variables[0])
+    return ColumnMarginals(code, found, variables)
+
+
+def _of_codewords(
+    model: Model, column: Column, evidence: FloatArray, log_given: FloatArray
+) -> FloatArray:
+    """The probability of every codeword of a column, given each row."""
+    n_rows, n_values = len(evidence), column.n_values
+    chances = np.empty((n_rows, n_values))
+    block = max(1, BLOCK_CELLS // (n_values * evidence.shape[1]))
+    for start in range(0, n_rows, block):
+        part = slice(start, start + block)
+        known = evidence[part, column.start : column.stop]
+        rows = np.repeat(evidence[part], n_values, axis=0)
+        rows[:, column.start : column.stop] = np.tile(column.codewords, (len(known), 1))
+        log_p = log_probabilities(model, rows, "marginal_probabilities").reshape(-1, n_values)
+        against = (known[:, np.newaxis] == 1 - column.codewords[np.newaxis]).any(axis=2)
+        with np.errstate(invalid="ignore"):
+            shares = np.minimum(np.exp(log_p - log_given[part, np.newaxis]), 1.0)
+        chances[part] = np.where(against, 0.0, shares)
+    total = chances.sum(axis=1, keepdims=True)
+    return chances / np.where(total > 0.0, total, 1.0)

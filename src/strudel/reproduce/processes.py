@@ -1,0 +1,114 @@
+"""Processes of their own: they end when whoever started them ends, however that happens.
+
+In:  a function and its arguments.
+Out: its answer, or an error if it takes too long or breaks.
+
+Processes are started afresh (spawn), so they share nothing, and what they hold in memory goes with
+them. Keyboard interrupts are for the process that started them, which ends them; the learners would
+take one for a wish to stop early.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+ONE_THREAD = (
+    "NUMBA_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+
+def start_process(function: Callable[..., None], *arguments: Any) -> BaseProcess:
+    """Start a function in a process with one thread."""
+    process = multiprocessing.get_context("spawn").Process(
+        target=_live, args=(function, *arguments)
+    )
+    with _one_thread():
+        process.start()
+    return process
+
+
+def end_process(process: BaseProcess) -> None:
+    """End it, gently or not."""
+    process.terminate()
+    process.join(5.0)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
+def call_within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What the function answers in a process of its own.
+
+    Raises
+    ------
+    TimeoutError
+        It took longer.
+    RuntimeError
+        It raised something, or its process died.
+    """
+    here, there = multiprocessing.get_context("spawn").Pipe(duplex=False)
+    process = start_process(_answer, there, function, *arguments)
+    there.close()
+    try:
+        if not here.poll(seconds):
+            raise TimeoutError(f"took longer than {seconds:.0f} s")
+        answer, error = here.recv()
+    except EOFError:
+        process.join()
+        raise RuntimeError(f"its process died, exit code {process.exitcode}") from None
+    finally:
+        end_process(process)
+        here.close()
+    if error is not None:
+        raise RuntimeError(error)
+    return answer
+
+
+def _answer(pipe: Connection, function: Callable[..., Any], *arguments: Any) -> None:
+    try:
+        pipe.send((function(*arguments), None))
+    except Exception as error:
+        pipe.send((None, f"{type(error).__name__}: {error}"))
+
+
+def _live(function: Callable[..., None], *arguments: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open(os.devnull, "w") as nowhere:  # stdout belongs to the command; some packages chat
+        os.dup2(nowhere.fileno(), 1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    function(*arguments)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended, be it by kill -9."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """What a new process finds in its environment: it is one of several, and has one thread."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,139 @@
+"""From items and datasets to a report: the whole of `strudel reproduce`.
+
+In:  `Request`, what was asked for.
+Out: `Plan`: the tasks; `Plan.run` fills the store, `Plan.report` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from strudel.reproduce.facts import paper_datasets
+from strudel.reproduce.items import Item, find_items
+from strudel.reproduce.plan import EXPERIMENTS, NO_TABLE, Experiment, Task, settings_of
+from strudel.reproduce.report import Report, make_report
+from strudel.reproduce.results import Results
+from strudel.reproduce.runner import OnProgress, run_tasks, unfinished
+from strudel.reproduce.store import Store
+from strudel.reproduce.tables import QUICK, QUICK_OFFLINE, canonical, is_here, load_table
+
+REGRESSION_SETS = ("abalone", "delta-ailerons", "elevators", "insurance")
+QUICK_REGRESSION_SETS = ("delta-ailerons", "insurance")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done, and where its results go."""
+
+    items: list[Item]
+    tasks: list[Task]
+    store: Store
+    absent: list[str]  # what cannot be tried, in words
+
+    def unfinished(self) -> list[Task]:
+        """Tasks without a result."""
+        return unfinished(self.tasks, self.store)
+
+    def run(self, n_jobs: int, on_progress: OnProgress | None = None) -> None:
+        """Do what is left to do."""
+        run_tasks(self.tasks, self.store, n_jobs, on_progress)
+
+    def report(self) -> Report:
+        """What the results say, as far as there are any."""
+        return make_report(self.items, Results.of(self.tasks, self.store, self.absent))
+
+
+def make_plan(
+    items: Sequence[str],
+    out: Path,
+    *,
+    datasets: Sequence[str] = (),
+    seconds: float | None = None,
+    is_quick: bool = False,
+    can_download: bool = True,
+) -> Plan:
+    """Find out what to do.
+
+    Parameters
+    ----------
+    items : sequence of str
+        Names of items; all for none.
+    out : Path
+        Folder for results and report.
+    datasets : sequence of str
+        Tables by name; the twenty benchmarks, or four small tables, for none.
+    seconds : float, optional
+        Limit of the searches of every experiment on one dataset, instead of their own.
+    is_quick : bool
+        Fewer tables, steps and repeats.
+    can_download : bool
+        Whether to fetch benchmarks that are not on this machine.
+    """
+    chosen = find_items(items)
+    experiments = [
+        EXPERIMENTS[name]
+        for name in dict.fromkeys(name for item in chosen for name in item.experiments)
+    ]
+    absent: list[str] = []
+    needs_tables = any(experiment.on == "tables" for experiment in experiments)
+    named = list(dict.fromkeys(canonical(name) for name in datasets))
+    tables = _find_tables(named, is_quick, can_download, absent) if needs_tables else []
+    tasks = [
+        Task(experiment, name, settings_of(experiment, seconds, is_quick))
+        for experiment in experiments
+        for name in _names_for(experiment, tables, is_quick, absent)
+    ]
+    return Plan(chosen, tasks, Store(out / "results"), absent)
+
+
+def _names_for(
+    experiment: Experiment, tables: list[str], is_quick: bool, absent: list[str]
+) -> list[str]:
+    if experiment.on == "nothing":
+        return [NO_TABLE]
+    if experiment.on == "tables":
+        return tables
+    from strudel.reproduce.experiments.regression_sets import missing_files
+
+    found = []
+    for name in QUICK_REGRESSION_SETS if is_quick else REGRESSION_SETS:
+        missing = missing_files(name)
+        if missing:
+            absent.append(
+                f"{experiment.name} on {name}: STRUDEL_DATA must name a folder with "
+                f"{' and '.join(missing)}, the regression sets of Khosravi et al. (2019)."
+            )
+        else:
+            found.append(name)
+    return found
+
+
+def _find_tables(
+    named: list[str], is_quick: bool, can_download: bool, absent: list[str]
+) -> list[str]:
+    """The tables that can be loaded; a missing one is an error if it was asked for by name."""
+    if named:
+        for name in named:
+            if not is_here(name) and can_download:
+                load_table(name)
+        return named
+    found, is_offline = [], not can_download
+    for name in QUICK if is_quick else paper_datasets():
+        if not is_here(name) and not is_offline:
+            try:
+                load_table(name)
+            except ConnectionError:
+                is_offline = True  # the next one would wait in vain, too
+        if is_here(name):
+            found.append(name)
+    if is_quick:
+        return found if len(found) == len(QUICK) else list(QUICK_OFFLINE)
+    missing = [name for name in paper_datasets() if name not in found]
+    if missing:
+        absent.append(
+            f"{', '.join(missing)}: not on this machine and not to be downloaded. Set STRUDEL_DATA "
+            "to a folder that holds debd/."
+        )
+    return found

@@ -1,0 +1,38 @@
+"""Where our numbers differ from the paper's, and why; and which searches were cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from strudel.reproduce.facts import why_of
+
+FAR = 0.01  # share of the paper's likelihood beyond which a difference is to be explained
+
+
+def explain(item: str, pairs: Iterable[tuple[str, float, float]]) -> list[str]:
+    """A line for every dataset whose likelihood is more than 1 % from the paper's."""
+    whys = why_of(item)
+    lines = []
+    for dataset, ours, theirs in pairs:
+        share = (ours - theirs) / abs(theirs)
+        if abs(share) > FAR:
+            word = "better" if share > 0 else "worse"
+            why = whys.get(
+                dataset.split()[0], "better is not a fault" if share > 0 else "not explained"
+            )
+            lines.append(
+                f"**{dataset}** is {100 * abs(share):.1f} % {word} than the paper's ({ours:.3f} "
+                f"against {theirs:g}): {why}."
+            )
+    return lines
+
+
+def cut_runs(found: Iterable[tuple[str, str, dict[str, Any]]]) -> list[str]:
+    """A line about the searches that a limit of time or size has ended: dataset, search, run."""
+    cut = [
+        f"{search} on {dataset} ({run['stopped_because'].removeprefix('max_')})"
+        for dataset, search, run in found
+        if run["stopped_because"] in ("max_seconds", "max_edges")
+    ]
+    return [f"Ended by a limit before they were done: {', '.join(cut)}."] if cut else []

@@ -1,0 +1,103 @@
+"""figure:search-curves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from strudel._types import FloatArray
+from strudel.reproduce.content import Section
+from strudel.reproduce.pictures import BLUE, RED, draw_grid, draw_row
+from strudel.reproduce.results import Results
+
+SEARCHES = {"greedy": ("Strudel", BLUE), "learnpsdd": ("LearnPSDD, ours", RED)}
+N_SHOWN = 1000  # iterations of the mean curves
+
+
+def search_curves(results: Results) -> Section:
+    """Q3: likelihood and seconds per iteration, iteration by iteration."""
+    found = results.by_dataset("single")
+    title = "Q3: the searches, iteration by iteration"
+    text = [
+        "Test bits per dimension and seconds per iteration, Strudel in blue and our LearnPSDD in "
+        "red, until each stops. In the mean of the bits a search that has stopped stays where it "
+        "is; the mean of the seconds goes as far as half of the searches do.",
+    ]
+    if not found:
+        return Section("figure:search-curves", title, text)
+    return Section(
+        "figure:search-curves",
+        title,
+        text,
+        pictures=[
+            draw_row(
+                "search-curves",
+                "Means over all datasets",
+                [
+                    lambda ax: _draw_mean(ax, found, "bits", "mean test bits per dimension"),
+                    lambda ax: _draw_mean(ax, found, "pace", "mean seconds per iteration"),
+                ],
+            ),
+            draw_grid("search-curves-bits", "Test bits per dimension", found, _draw_bits),
+            draw_grid("search-curves-seconds", "Seconds per iteration", found, _draw_pace),
+        ],
+        numbers=[
+            {
+                "dataset": dataset,
+                "search": search,
+                "iteration": iteration,
+                "bits_per_dimension": result[search]["curve"]["bits"][place],
+                "seconds": result[search]["curve"]["seconds"][place],
+            }
+            for dataset, result in found.items()
+            for search in SEARCHES
+            for place, iteration in enumerate(result[search]["curve"]["iterations"])
+            if place % 4 == 0
+        ],
+    )
+
+
+def pace(curve: dict[str, Any]) -> tuple[FloatArray, FloatArray]:
+    """Iterations, and seconds per iteration around each."""
+    iterations, seconds = np.array(curve["iterations"], float), np.array(curve["seconds"])
+    if len(iterations) < 2:
+        return iterations[:0], seconds[:0]
+    middle = (iterations[1:] + iterations[:-1]) / 2
+    return middle, np.diff(seconds) / np.diff(iterations)
+
+
+def _draw_mean(ax: Any, found: dict[str, Any], column: str, label: str) -> None:
+    longest = max(
+        int(result[s]["curve"]["iterations"][-1]) for result in found.values() for s in SEARCHES
+    )
+    grid = np.arange(0, min(N_SHOWN, longest) + 1, 5)
+    for search, (name, colour) in SEARCHES.items():
+        curves = []
+        for result in found.values():
+            curve = result[search]["curve"]
+            x, y = (curve["iterations"], curve["bits"]) if column == "bits" else pace(curve)
+            if len(x):
+                # The pace of a search that has stopped is unknown; its likelihood stays.
+                curves.append(np.interp(grid, x, y, right=None if column == "bits" else np.nan))
+        if curves:
+            table = np.array(curves)
+            known = np.isfinite(table).mean(axis=0) >= 0.5
+            ax.plot(grid[known], np.nanmean(table[:, known], axis=0), color=colour, label=name)
+    if column == "pace":
+        ax.set_yscale("log")
+    ax.set(xlabel="iterations", ylabel=label)
+    ax.legend(frameon=False, fontsize=9)
+
+
+def _draw_bits(ax: Any, result: Any) -> None:
+    for search, (name, colour) in SEARCHES.items():
+        curve = result[search]["curve"]
+        ax.plot(curve["iterations"], curve["bits"], color=colour, label=name, linewidth=1.1)
+
+
+def _draw_pace(ax: Any, result: Any) -> None:
+    for search, (name, colour) in SEARCHES.items():
+        x, y = pace(result[search]["curve"])
+        ax.plot(x, y, color=colour, label=name, linewidth=1.1)
+    ax.set_yscale("log")

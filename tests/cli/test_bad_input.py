@@ -1,0 +1,187 @@
+"""Every command meets bad input with exit code 2 and one clear line, and leaves nothing behind."""
+
+import os
+
+import numpy as np
+import pytest
+
+from strudel.cli.main import main
+
+TABLES = {
+    "empty.csv": "",
+    "header.csv": "a,b\n",
+    "two.csv": "a,b\n0,2\n1,1\n",
+    "text.csv": "a,b\n0,x\n",
+    "ragged.csv": "a,b\n0,1\n1\n",
+    "twice.csv": "a,a\n0,1\n",
+    "nulls.csv": "a,b\0\n0,1\n",
+    "fake.npy": "not numpy",
+    "fake.npz": "not numpy",
+    "fake.parquet": "not parquet",
+    "fake.csv.gz": "\x1f\x8bnot gzip",
+    "table.xlsx": "not a table",
+}
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bad")
+    for name, text in TABLES.items():
+        (folder / name).write_text(text, encoding="latin-1")
+    (folder / "fake.strudel").write_text("not a model")
+    (folder / "empty.strudel").write_text("")
+    np.savez(folder / "other.strudel.npz", X=np.eye(2))
+    os.rename(folder / "other.strudel.npz", folder / "other.strudel")
+    return folder
+
+
+def is_refused(run, folder, *arguments):
+    before = sorted(folder.iterdir())
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, ""), (arguments, out, err)
+    assert err.startswith("strudel: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    assert sorted(folder.iterdir()) == before
+    return err
+
+
+@pytest.mark.parametrize("name", [*TABLES, "missing.csv", "no-such-dataset"])
+def test_bad_tables(run, bad, model, tmp_path, name):
+    path = bad / name if "." in name else name
+    out = tmp_path / "new.strudel"
+    is_refused(run, tmp_path, "fit", path, "-o", out)
+    is_refused(run, tmp_path, "score", model, path)
+    is_refused(run, tmp_path, "query", model, "marginal", "--given", path)
+    is_refused(run, tmp_path, "sample", model, "--given", path)
+    is_refused(run, tmp_path, "impute", model, path, "-o", tmp_path / "new.csv")
+    if name not in ("two.csv", "text.csv"):
+        is_refused(run, tmp_path, "fit", path, "-o", out, "--encode", "auto")
+
+
+@pytest.mark.parametrize("name", ["fake.strudel", "empty.strudel", "other.strudel", "no.strudel"])
+def test_bad_models(run, bad, table, tmp_path, name):
+    path = bad / name
+    is_refused(run, tmp_path, "score", path, table)
+    is_refused(run, tmp_path, "info", path)
+    is_refused(run, tmp_path, "query", path, "marginal")
+    is_refused(run, tmp_path, "sample", path)
+    is_refused(run, tmp_path, "predict", path, table)
+    is_refused(run, tmp_path, "impute", path, table)
+    is_refused(run, tmp_path, "convert", path, tmp_path / "new.psdd")
+    is_refused(run, tmp_path, "score", bad, table)
+
+
+def test_bad_places_to_write(run, model, table, tmp_path):
+    lost = tmp_path / "no" / "such" / "folder"
+    for command, ending in (
+        (("fit", table), ".strudel"),
+        (("score", model, table), ".csv"),
+        (("sample", model), ".csv"),
+        (("impute", model, table), ".csv"),
+    ):
+        is_refused(run, tmp_path, *command, "-o", lost / f"new{ending}")
+        is_refused(run, tmp_path, *command, "-o", tmp_path)
+        if table in command:
+            is_refused(run, tmp_path, *command, "-o", table)
+    is_refused(run, tmp_path, "convert", model, lost / "new.psdd")
+    is_refused(run, tmp_path, "convert", model, tmp_path / "new.unknown")
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write everywhere"
+)
+def test_a_read_only_folder(run, model, table, tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        is_refused(run, tmp_path, "fit", table, "-o", tmp_path / "new.strudel")
+        is_refused(run, tmp_path, "sample", model, "-o", tmp_path / "new.csv")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+BOGUS = [
+    ("bogus",),
+    ("fit",),
+    ("fit", "TABLE", "--bogus"),
+    ("fit", "TABLE", "extra"),
+    ("fit", "TABLE", "--patience", "x"),
+    ("fit", "TABLE", "--patience", "0"),
+    ("fit", "TABLE", "--max-splits", "-1"),
+    ("fit", "TABLE", "--max-seconds", "-1"),
+    ("fit", "TABLE", "--max-edges", "0"),
+    ("fit", "TABLE", "--search", "bogus"),
+    ("fit", "TABLE", "--preset", "bogus"),
+    ("fit", "TABLE", "--vtree", "bogus"),
+    ("fit", "TABLE", "--init", "bogus"),
+    ("fit", "TABLE", "--encode", "bogus"),
+    ("fit", "TABLE", "--edges", "coffee=1"),
+    ("fit", "TABLE", "--target", "bogus"),
+    ("fit", "TABLE", "--mixture", "0"),
+    ("fit", "TABLE", "--mixture", "x"),
+    ("fit", "TABLE", "--method", "boosting"),
+    ("fit", "TABLE", "--splits", "3"),
+    ("fit", "TABLE", "--beam-width", "3"),
+    ("fit", "TABLE", "--copies", "depth"),
+    ("fit", "TABLE", "--constraint", "bogus"),
+    ("fit", "TABLE", "--constraint", "coffee &"),
+    ("fit", "TABLE", "--constraint", "coffee & ~coffee"),
+    ("fit", "TABLE", "--constraint", "none.cnf"),
+    ("fit", "TABLE", "--pseudocount", "-1"),
+    ("fit", "TABLE", "--copy-depth", "-1"),
+    ("fit", "TABLE", "--validation-fraction", "2"),
+    ("fit", "TABLE", "--seed", "-1"),
+    ("fit", "TABLE", "--checkpoint-seconds", "-1"),
+    ("score", "MODEL"),
+    ("score", "MODEL", "TABLE", "--bogus"),
+    ("query", "MODEL", "bogus"),
+    ("query", "MODEL", "marginal", "--given", "bogus=1"),
+    ("query", "MODEL", "marginal", "--given", "coffee=2"),
+    ("query", "MODEL", "marginal", "--given", "coffee=1,coffee=0"),
+    ("query", "MODEL", "marginal", "--variables", "bogus"),
+    ("query", "MODEL", "marginal", "--top", "0"),
+    ("query", "MODEL", "map", "-k", "0"),
+    ("query", "MODEL", "marginal", "-k", "2"),
+    ("query", "MODEL", "mmap"),
+    ("query", "MODEL", "conditional"),
+    ("query", "MODEL", "information", "--a", "coffee"),
+    ("query", "MODEL", "probability"),
+    ("query", "MODEL", "probability", "coffee ="),
+    ("query", "MODEL", "probability", "none.cnf"),
+    ("sample", "MODEL", "-n", "-1"),
+    ("sample", "MODEL", "--seed", "-1"),
+    ("impute", "MODEL", "TABLE", "--strategy", "bogus"),
+    ("predict", "MODEL", "TABLE"),
+    ("info",),
+    ("convert", "MODEL"),
+    ("convert", "MODEL", "new.psdd", "--normalize"),
+    ("datasets", "--bogus"),
+]
+
+
+@pytest.mark.parametrize("arguments", BOGUS, ids=" ".join)
+def test_bogus_options(run, model, table, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    places = {"MODEL": model, "TABLE": table}
+    is_refused(run, tmp_path, *(places.get(word, word) for word in arguments))
+
+
+@pytest.mark.parametrize(
+    "rows", [[[0, 1]], [[1, 1], [1, 1], [1, 1]], [[0], [1], [1]]], ids=["one", "constant", "narrow"]
+)
+def test_small_tables_are_learned_all_the_same(run, make_table, tmp_path, rows):
+    path = make_table("small.csv", rows, "ab"[: len(rows[0])])
+    for options in ((), ("--mixture", 2), ("--encode", "auto")):
+        out = tmp_path / "small.strudel"
+        assert run("fit", path, "-o", out, *options, "-q")[::2] == (0, "")
+        assert run("score", out, path)[0] == 0
+
+
+def test_a_command_that_fails_late_leaves_no_half_file(model, tmp_path, monkeypatch, capsys):
+    def fail(*_):
+        raise OSError(28, "No space left on device", "rows.csv")
+
+    monkeypatch.setattr("pathlib.Path.replace", fail)
+    assert main(["sample", str(model), "-o", str(tmp_path / "rows.csv")]) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

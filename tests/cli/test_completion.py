@@ -1,0 +1,55 @@
+"""Facts about what a shell completes."""
+
+import os
+
+import pytest
+
+from strudel.cli.completion import complete_data, complete_model
+from strudel.cli.main import main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name in ("survey.csv", "survey.strudel", "notes.md", ".hidden.csv"):
+        (tmp_path / name).touch()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "rows.parquet").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_data_is_a_table_a_folder_or_a_dataset(folder):
+    assert complete_data("s") == ["sub/", "survey.csv"]
+    assert complete_data("sub/") == ["sub/rows.parquet"]
+    assert complete_data("nl") == ["nltcs"]
+    assert complete_data("no/such/folder/x") == []
+    assert ".hidden.csv" not in complete_data("")
+
+
+def test_a_model_is_a_file_of_ours(folder):
+    assert complete_model("") == ["sub/", "survey.strudel"]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("strudel fit nl", "nltcs"),
+        ("strudel score sur", "survey.strudel"),
+        ("strudel query m.strudel resp", "responsibilities"),
+        ("strudel fit nltcs --mix", "--mixture"),
+        ("strudel im", "impute"),
+    ],
+)
+def test_bash_is_told(folder, monkeypatch, capsys, words, offered):
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    monkeypatch.setenv("_STRUDEL_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert main([]) == 0
+    assert offered in capsys.readouterr().out.split()
+
+
+def test_the_script_can_be_shown(capsys, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    assert main(["--show-completion", "bash"]) == 0
+    assert "_STRUDEL_COMPLETE" in capsys.readouterr().out

@@ -1,0 +1,210 @@
+"""Facts about the commands on tables of text, numbers and dates."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from strudel import load, marginal_probabilities, probability
+from strudel.io.frames import column_of_text, read_frame
+
+HEAD = "age,smoker,town,since"
+
+
+def make_lines(n_rows=80, seed=0):
+    rng = np.random.default_rng(seed)
+    lines = []
+    for _ in range(n_rows):
+        age = int(rng.choice([20, 35, 50, 70]))
+        smoker = "yes" if rng.random() < (0.7 if age < 40 else 0.2) else "no"
+        town = rng.choice(["Rome", "Oslo", "Bath, UK"])
+        since = rng.choice(["2001-05-01", "2010-01-31"])
+        lines.append(f'{age},{smoker},"{town}",{since}')
+    return lines
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory):
+    path = tmp_path_factory.mktemp("encoded") / "survey.csv"
+    path.write_text("\n".join([HEAD, *make_lines()]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def encoded(survey):
+    from strudel.cli.main import main
+
+    path = survey.with_name("survey.strudel")
+    options = ["--encode", "auto", "--max-splits", "3", "-q"]
+    assert main(["fit", str(survey), "-o", str(path), *options]) == 0
+    return path
+
+
+def answers(run, *arguments):
+    code, out, err = run("query", *arguments, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)["answers"]
+
+
+def test_a_table_that_is_not_binary_says_how_to_learn_from_it(run, survey, tmp_path):
+    code, _, err = run("fit", survey, "-o", tmp_path / "a.strudel")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "--encode auto" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_questions_are_in_the_columns_of_the_table(run, encoded):
+    model = load(encoded)
+    [answer] = answers(run, encoded, "probability", "smoker = yes & age > 40", "--given", "age>30")
+    wanted = probability(model, "smoker = yes & age > 40", {"age": (30, None)})
+    assert answer["probability"] == pytest.approx(wanted)
+    assert answer["given"] == {"age": "35 or 50 or 70"}
+    [answer] = answers(run, encoded, "marginal", "--given", "town='Bath, UK', smoker=no")
+    wanted = marginal_probabilities(model, {"town": "Bath, UK", "smoker": "no"})
+    assert answer["probabilities"]["age"] == pytest.approx(
+        {str(value): p for value, p in wanted["age"].items()}
+    )
+    assert answer["given"] == {"town": "Bath, UK", "smoker": "no"}
+
+
+def test_states_are_in_the_columns_of_the_table(run, encoded):
+    [answer] = answers(run, encoded, "map", "-k", "3", "--given", "smoker=yes")
+    state = answer["states"][0]["state"]
+    assert set(state) == set(HEAD.split(","))
+    assert state["smoker"] == "yes"
+    [best] = answers(run, encoded, "mmap", "--variables", "smoker,age")
+    assert set(best["state"]) == {"smoker", "age"}
+    for what in (["marginal"], ["map", "-k", "3"], ["mmap", "--variables", "age"], ["entropy"]):
+        code, out, err = run("query", encoded, *what, "--given", "town=Rome")
+        assert (code, err) == (0, "")
+        assert out
+
+
+def test_info_lists_the_columns(run, encoded):
+    code, out, _ = run("info", encoded, "--json")
+    assert code == 0
+    columns = {column["name"]: column for column in json.loads(out)["columns"]}
+    assert columns["smoker"] == {"name": "smoker", "kind": "category", "values": ["no", "yes"]}
+    assert columns["age"]["values"] == ["20", "35", "50", "70"]
+    assert "Bath, UK" in run("info", encoded)[1]
+
+
+def test_a_row_with_gaps_is_scored_as_its_marginal(run, encoded, tmp_path):
+    path = tmp_path / "some.csv"
+    path.write_text("smoker,age,shoe\nyes,,40\nno,70,41\n")
+    code, out, err = run("score", encoded, path, "--json")
+    assert code == 0
+    assert "1 columns" in err
+    model = load(encoded)
+    wanted = [probability(model, event) for event in ("smoker = yes", "smoker = no & age = 70")]
+    assert json.loads(out)["log_likelihood"] == pytest.approx(np.log(wanted).mean())
+
+
+def test_samples_are_rows_of_the_table(run, encoded, tmp_path):
+    path = tmp_path / "some.csv"
+    path.write_text("age,town\n36,\n,Oslo\n")
+    code, out, _ = run("sample", encoded, "-n", 5, "--given", path)
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert [row["age"] for row in rows[:5]] == ["36"] * 5  # as it was given
+    assert {row["town"] for row in rows[5:]} == {"Oslo"}
+    assert {row["since"] for row in rows} <= {"2001-05-01", "2010-01-31"}
+    again = tmp_path / "again.csv"
+    again.write_text(out)
+    assert run("score", encoded, again)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("smoker=maybe", "no value 'maybe'"),
+        ("smokr=yes", "Did you mean 'smoker'"),
+        ("smoker=yes,smoker=no", "contradicts itself"),
+        ("smoker=yes | age>30", "leaves a choice"),
+        ("age>1000", "impossible"),
+        ("town<Rome", "without an order"),
+    ],
+)
+def test_conditions_that_make_no_sense_are_refused(run, encoded, given, words):
+    code, out, err = run("query", encoded, "marginal", "--given", given)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+def test_bounds_can_be_chosen(run, survey, tmp_path):
+    path = tmp_path / "a.strudel"
+    options = ("--encode", "auto", "--max-splits", 0, "-q")
+    assert run("fit", survey, "-o", path, *options, "--edges", "age=40,61") == (0, "", "")
+    assert load(path).circuit_.table_code.column("age").labels == ("<40", "[40, 61)", ">=61")
+    for wrong in ("age", "age=", "shoe=40"):
+        code, _, err = run("fit", survey, "-o", path, *options, "--edges", wrong)
+        assert (code, err.count("\n")) == (2, 1)
+    assert run("fit", survey, "-o", path, "--edges", "age=40")[0] == 2
+
+
+@pytest.mark.compiled
+def test_a_mixture_and_a_constraint_are_in_columns_too(run, survey, tmp_path):
+    path = tmp_path / "a.strudel"
+    options = ("--encode", "auto", "--mixture", 2, "--splits", 1, "-q")
+    assert run("fit", survey, "-o", path, *options, "--constraint", "age > 10")[0] == 0
+    [answer] = answers(run, path, "responsibilities", "--given", "town=Oslo")
+    assert sum(answer["responsibilities"]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype"),
+    [
+        (["1", "2", ""], "integer"),
+        (["1", "2.5", "NA"], "float"),
+        (["1e3", "-.5"], "float"),
+        (["true", "False"], "boolean"),
+        (["2020-01-31", "?"], "date"),
+        (["2020-01-31T10:00", "2020-01-31"], "datetime"),
+        (["007", "1"], "text"),
+        (["1", "x"], "text"),
+        (["inf", "1"], "text"),
+        (["", "nan"], "float"),
+        (["12345678901234567890", "1"], "float"),
+    ],
+)
+def test_types_of_columns(cells, dtype):
+    assert column_of_text("a", cells).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty"),
+        ("a,b\n", "names but no rows"),
+        ("a,b\n1\n", "line 2 has 1"),
+        ("a,a\n1,2\n", "more than once"),
+        (",a\n1,2\n", "row numbers"),
+        ('a,b\n"1,2\n', "not csv"),
+        ("a,b\n\xff,2\n".encode("latin-1"), "not text in UTF-8"),
+    ],
+)
+def test_tables_that_are_refused(run, tmp_path, text, words):
+    path, model = tmp_path / "a.csv", tmp_path / "a.strudel"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    code, _, err = run("fit", path, "--encode", "auto", "-o", model)
+    assert (code, err.count("\n")) == (2, 1)
+    assert words in err
+    assert not model.exists()
+
+
+def test_arrays_and_parquet_are_tables_too(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    pandas.DataFrame({"a": [1.5, None], "b": ["x", "y"]}).to_parquet(tmp_path / "a.parquet")
+    table, _ = read_frame(tmp_path / "a.parquet")
+    assert [(column.name, column.dtype) for column in table.columns] == [
+        ("a", "float"),
+        ("b", "text"),
+    ]
+    np.save(tmp_path / "a.npy", np.array([[1, 5], [2, 6]]))
+    table, _ = read_frame(tmp_path / "a.npy")
+    assert [column.dtype for column in table.columns] == ["integer", "integer"]

@@ -1,0 +1,117 @@
+"""Facts about `strudel fit --target`, `strudel predict` and `strudel impute`."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from strudel import load, marginal_probabilities, most_probable_state
+
+
+def make_lines(n_rows=60, seed=0):
+    rng = np.random.default_rng(seed)
+    lines = ["age,smoker,town"]
+    for _ in range(n_rows):
+        age = int(rng.choice([20, 35, 50, 70]))
+        smoker = "yes" if rng.random() < (0.9 if age < 40 else 0.1) else "no"
+        lines.append(f"{age},{smoker},{rng.choice(['Rome', 'Oslo'])}")
+    return lines
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory):
+    path = tmp_path_factory.mktemp("predict") / "survey.csv"
+    path.write_text("\n".join(make_lines()) + "\n")
+    return path
+
+
+def read_csv(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.compiled
+def test_a_classifier_predicts_its_column(run, survey, tmp_path):
+    path = tmp_path / "a.strudel"
+    options = ("--target", "smoker", "--mixture", 1, "--splits", 0)
+    code, out, _ = run("fit", survey, "-o", path, *options, "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert report["classes"] == ["no", "yes"]
+    model = load(path)
+
+    code, out, err = run("predict", path, survey)
+    rows = read_csv(out)
+    assert code == 0
+    right = [row["smoker"] for row in rows] == np.array(
+        [line.split(",")[1] for line in make_lines()[1:]]
+    )
+    assert np.mean(right) == pytest.approx(report["scores"]["train"]["accuracy"])
+    assert f"accuracy {np.mean(right):.4f}" in err
+
+    new, found = tmp_path / "new.csv", tmp_path / "found.csv"
+    new.write_text("town,age\nRome,20\nOslo,\n,70\n")
+    assert run("predict", path, new, "-o", found)[0] == 0
+    chances = [float(row["P(smoker=yes)"]) for row in read_csv(found.read_text())]
+    wanted = model.predict_proba(model_frame([[20, "Rome"], [None, "Oslo"], [70, None]]))
+    assert chances == pytest.approx(wanted[:, 1].tolist())
+    code, out, _ = run("predict", path, new, "--json")
+    assert code == 0
+    assert json.loads(out)["predictions"]["P(smoker=yes)"] == pytest.approx(chances)
+
+
+def model_frame(rows):
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame(rows, columns=["age", "town"])
+
+
+def test_what_a_classifier_cannot_do_is_said(run, survey, model, table, tmp_path):
+    path = tmp_path / "a.strudel"
+    for arguments, words in (
+        (("fit", survey, "--target", "smokr", "-o", path), "Did you mean 'smoker'"),
+        (("fit", survey, "--target", "smoker", "--patience", 3, "-o", path), "--patience"),
+        (("fit", survey, "--target", "smoker", "--valid", survey, "-o", path), "--valid"),
+        (("fit", survey, "--target", "smoker", "--mixture", "x", "-o", path), "--mixture"),
+        (("predict", model, table), "not a classifier"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert words in err
+    assert not path.exists()
+
+
+def test_gaps_of_a_binary_table_are_filled(run, model, tmp_path):
+    path, filled = tmp_path / "gaps.csv", tmp_path / "filled.csv"
+    path.write_text("coffee,tea,milk,sugar,cake\n1,,0,1,\n,0,,,1\n1,1,1,1,1\n")
+    rows = np.array([[1, np.nan, 0, 1, np.nan], [np.nan, 0, np.nan, np.nan, 1], [1] * 5])
+    circuit = load(model).circuit_
+    assert run("impute", model, path, "-o", filled)[0] == 0
+    found = np.loadtxt(filled, delimiter=",", skiprows=1)
+    assert np.array_equal(found, most_probable_state(circuit, rows)[0])
+    _, out, _ = run("impute", model, path, "--strategy", "mean")
+    found = np.loadtxt(io.StringIO(out), delimiter=",", skiprows=1)
+    assert found == pytest.approx(marginal_probabilities(circuit, rows))
+    code, out, _ = run("impute", model, path, "--strategy", "sample", "--json")
+    report = json.loads(out)
+    assert (code, report["n_filled"]) == (0, 5)
+    drawn = np.column_stack(list(report["columns"].values()))
+    assert np.array_equal(drawn[~np.isnan(rows)], rows[~np.isnan(rows)])
+    assert np.isin(drawn, (0, 1)).all()
+
+
+def test_gaps_of_a_table_are_filled_in_its_columns(run, survey, tmp_path):
+    path, gaps = tmp_path / "a.strudel", tmp_path / "gaps.csv"
+    assert run("fit", survey, "-o", path, "--encode", "auto", "--max-splits", 2, "-q")[0] == 0
+    gaps.write_text("age,smoker,town\n20,,Rome\n,no,\n")
+    for strategy in ("map", "mean", "sample"):
+        code, out, err = run("impute", path, gaps, "--strategy", strategy)
+        assert (code, err) == (0, "")
+        first, second = read_csv(out)
+        assert (first["age"], first["town"], second["smoker"]) == ("20", "Rome", "no")
+        assert first["smoker"] in ("yes", "no")
+        assert second["town"] in ("Rome", "Oslo")
+        if strategy == "mean":
+            assert 20 < float(second["age"]) < 70
+        else:
+            assert second["age"] in ("20", "35", "50", "70")

@@ -1,0 +1,500 @@
+"""Queries in the columns of a table, against enumeration of all combinations of values.
+
+The model gives probability zero to impossible codes, so its probabilities over the combinations of
+values add up to one, and every answer is a sum over some of them.
+"""
+
+import itertools
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from strudel import (
+    MovedBoundWarning,
+    Strudel,
+    StrudelMixture,
+    TableEncoder,
+    condition,
+    count_distribution,
+    load,
+    log_conditional,
+    log_likelihood,
+    log_marginal,
+    marginal_map,
+    marginal_probabilities,
+    marginalize,
+    most_probable_state,
+    multiply,
+    mutual_information,
+    probability,
+    sample,
+    sample_conditional,
+    save,
+    variables,
+)
+from strudel.circuits.circuit import Circuit
+
+AGES, SMOKER, COLOURS, SIZES = (20, 35, 50, 70), ("no", "yes"), ("blue", "dark red", "red"), "SML"
+DATES = (pd.Timestamp("2020-03-01"), pd.Timestamp("2021-03-01"))
+NAMES = ("age", "smoker", "colour", "size", "flag", "when")
+COMBOS = list(itertools.product(AGES, SMOKER, COLOURS, SIZES, (False, True), DATES))
+approx = pytest.approx
+
+
+def people(seed=0, n=300):
+    """A table with every kind of column."""
+    rng = np.random.default_rng(seed)
+    age = rng.choice(AGES, n)
+    smoker = np.where(rng.random(n) < 0.2 + 0.4 * (age < 40), "yes", "no")
+    return pd.DataFrame(
+        {
+            "age": age,
+            "smoker": smoker,
+            "colour": rng.choice(COLOURS, n, p=[0.2, 0.3, 0.5]),
+            "size": pd.Categorical(rng.choice(list(SIZES), n), list(SIZES), ordered=True),
+            "flag": rng.random(n) < 0.3 + 0.3 * (smoker == "yes"),
+            "when": pd.Series(DATES)[rng.integers(0, 2, n)].to_numpy(),
+        }
+    )
+
+
+def encoder():
+    return TableEncoder(edges={"age": [30, 40, 60], "when": ["2021-01-01"]})
+
+
+def respecting(circuit):
+    """The circuit given that every column has one of its codes."""
+    code, plain = circuit.table_code, circuit.with_table_code(None)
+    for column in code.columns:
+        names = column.variable_names
+        if column.name == "colour":
+            quoted = ", ".join(f"'{name}'" for name in names)
+            plain = condition(plain, f"exactly(1, {quoted})")
+        else:
+            for low, high in itertools.pairwise(names):
+                plain = condition(plain, f"'{high}' >> '{low}'")
+    return plain.with_table_code(code)
+
+
+@pytest.fixture(scope="module")
+def model():
+    fitted = Strudel(encoder=encoder(), max_splits=3, random_state=0).fit(people())
+    assert isinstance(fitted.circuit_, Circuit)
+    return respecting(fitted.circuit_)
+
+
+@pytest.fixture(scope="module")
+def joint(model):
+    """The probability of every combination, by its code bit by bit."""
+    rows = []
+    for age, smoker, colour, size, flag, when in COMBOS:
+        row = [age >= 30, age >= 40, age >= 60, smoker == "yes"]
+        row += [colour == own for own in COLOURS]
+        row += [size in "ML", size == "L", flag, when == DATES[1]]
+        rows.append(row)
+    p = np.exp(log_likelihood(model.with_table_code(None), np.array(rows, dtype=np.uint8)))
+    assert p.sum() == approx(1.0)
+    return p
+
+
+def mass(joint, holds):
+    """The probability of the combinations for which `holds` is true of a dict of values."""
+    truth = [bool(holds(dict(zip(NAMES, combo, strict=True)))) for combo in COMBOS]
+    return joint[truth].sum()
+
+
+EVIDENCE = [
+    ({"age": (30, 60)}, lambda r: 30 <= r["age"] < 60),
+    ({"age": (None, 40), "smoker": "yes"}, lambda r: r["age"] < 40 and r["smoker"] == "yes"),
+    ({"age": (60, None)}, lambda r: r["age"] >= 60),
+    ({"age": 37}, lambda r: r["age"] == 35),
+    ({"colour": ["red", "blue"]}, lambda r: r["colour"] in ("red", "blue")),
+    ({"colour": {"dark red"}}, lambda r: r["colour"] == "dark red"),
+    ({"size": ("M", None), "flag": True}, lambda r: r["size"] in "ML" and r["flag"]),
+    ({"size": ("S", "L")}, lambda r: r["size"] in "SM"),
+    ({"size": ["S", "M"]}, lambda r: r["size"] in "SM"),
+    ({"flag": 0, "when": ("2021-01-01", None)}, lambda r: not r["flag"] and r["when"].year == 2021),
+    ({"when": "2020-12-31", "smoker": None}, lambda r: r["when"].year == 2020),
+    ({"age>=40": 1, "smoker=yes": 0}, lambda r: r["age"] >= 40 and r["smoker"] == "no"),
+    ({}, lambda r: True),
+]
+
+
+@pytest.mark.parametrize(("given", "holds"), EVIDENCE)
+def test_evidence_by_column(model, joint, given, holds):
+    assert np.exp(log_marginal(model, given))[0] == approx(mass(joint, holds))
+    assert np.exp(log_conditional(model, {"flag": 1}, given))[0] == approx(
+        mass(joint, lambda r: holds(r) and r["flag"]) / mass(joint, holds)
+    )
+
+
+@pytest.mark.parametrize(("given", "holds"), EVIDENCE)
+def test_marginals_by_value(model, joint, given, holds):
+    found = marginal_probabilities(model, given)
+    total = mass(joint, holds)
+    assert list(found) == list(NAMES)
+    wanted = {
+        "age": dict(zip(AGES, ("<30", "[30, 40)", "[40, 60)", ">=60"), strict=True)),
+        "smoker": {own: own for own in SMOKER},
+        "colour": {own: own for own in COLOURS},
+        "size": {own: own for own in SIZES},
+        "flag": {False: False, True: True},
+    }
+    for name, key_of in wanted.items():
+        for value, key in key_of.items():
+            p = mass(joint, lambda r, v=value, n=name: holds(r) and r[n] == v) / total
+            assert found[name].get(value, found[name].get(key)) == approx(p, abs=1e-12)
+    bits = np.asarray(found)
+    assert bits.shape == (model.n_vars,)
+    assert bits[1] == approx(mass(joint, lambda r: holds(r) and r["age"] >= 40) / total)
+
+
+EVENTS = [
+    ("age >= 60", lambda x: x["age"] >= 60, lambda r: r["age"] >= 60),
+    (
+        "age < 40 & smoker = yes",
+        lambda x: (x["age"] < 40) & (x["smoker"] == "yes"),
+        lambda r: r["age"] < 40 and r["smoker"] == "yes",
+    ),
+    (
+        "colour = 'dark red'",
+        lambda x: x["colour"] == "dark red",
+        lambda r: r["colour"] == "dark red",
+    ),
+    (
+        "colour != red & flag",
+        lambda x: (x["colour"] != "red") & x["flag"],
+        lambda r: r["colour"] != "red" and r["flag"],
+    ),
+    (
+        "colour in [red, 'blue']",
+        lambda x: x["colour"].isin(["red", "blue"]),
+        lambda r: r["colour"] in ("red", "blue"),
+    ),
+    ("~(size <= M)", lambda x: ~(x["size"] <= "M"), lambda r: r["size"] == "L"),
+    ("size == M", lambda x: x["size"] == "M", lambda r: r["size"] == "M"),
+    ("when >= 2021-01-01", lambda x: x["when"] >= "2021-01-01", lambda r: r["when"].year == 2021),
+    (
+        "when < '2021-01-01' & flag = 0",
+        lambda x: (x["when"] < "2021-01-01") & ~x["flag"],
+        lambda r: r["when"].year == 2020 and not r["flag"],
+    ),
+    ("age > 35.5", lambda x: x["age"] > 35.5, lambda r: r["age"] > 36),
+    (
+        "'age>=40' & ~'smoker=yes'",
+        lambda x: x["age>=40"] & ~x["smoker=yes"],
+        lambda r: r["age"] >= 40 and r["smoker"] == "no",
+    ),
+    (
+        "30 <= age < 60 & flag",
+        lambda x: x["age"].between(30, 60) & x["flag"],
+        lambda r: 30 <= r["age"] < 60 and r["flag"],
+    ),
+    ("2021-01-01 > when", lambda x: x["when"] < "2021-01-01", lambda r: r["when"].year == 2020),
+    ("age >= -3", lambda x: x["age"] >= -3, lambda r: True),
+    ("age > 1e3", lambda x: x["age"] > 1000, lambda r: False),
+    ("age in (20, 35)", lambda x: x["age"].between(None, 40), lambda r: r["age"] < 40),
+]
+
+
+@pytest.mark.parametrize(("text", "event", "holds"), EVENTS, ids=[text for text, *_ in EVENTS])
+def test_events_as_text_and_as_expressions(monkeypatch, model, joint, text, event, holds):
+    monkeypatch.setattr("strudel.logic.compile_event.compile_with_pysdd", None)  # not needed
+    assert probability(model, text) == approx(mass(joint, holds), abs=1e-12)
+    assert probability(model, event(variables(model))) == approx(mass(joint, holds), abs=1e-12)
+    given = {"smoker": "no", "age": (30, None)}
+    both = mass(joint, lambda r: holds(r) and r["smoker"] == "no" and r["age"] >= 30)
+    wanted = both / mass(joint, lambda r: r["smoker"] == "no" and r["age"] >= 30)
+    assert probability(model, text, given) == approx(wanted, abs=1e-12)
+
+
+def test_values_with_gaps_and_alternatives_are_events(model, joint):
+    pytest.importorskip("pysdd", reason="needs PySDD: pip install 'strudel-pc[logic]'")
+    x = variables(model)
+    gap = mass(joint, lambda r: r["size"] in "SL")
+    assert probability(model, x["size"].isin(["S", "L"])) == approx(gap)
+    assert probability(model, "size != M") == approx(gap)
+    either = mass(joint, lambda r: r["age"] >= 60 or r["colour"] == "dark red")
+    assert probability(model, "age >= 60 | colour = 'dark red'") == approx(either)
+    held = mass(joint, lambda r: r["size"] in "SL" and r["smoker"] == "yes") / gap
+    assert probability(condition(model, "size in [S, L]"), "smoker = yes") == approx(held)
+    with pytest.raises(ValueError, match=r"has gaps \(S, L\).*condition\(model"):
+        log_marginal(model, {"size": ["S", "L"]})
+
+
+MAKERS = {"pandas": lambda t: t, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_frames_of_all_kinds_with_columns_in_any_order(model, joint, kind):
+    table = people(1, 5)
+    p = dict(zip(COMBOS, joint, strict=True))
+    wanted = np.log([p[tuple(row)] for row in table.itertuples(index=False)])
+    frame = MAKERS[kind](table[list(NAMES[::-1])])
+    assert log_likelihood(model, frame) == approx(wanted)
+    some = table[["smoker", "colour"]].astype(object)
+    some.loc[2, "smoker"] = None
+    found = np.exp(log_marginal(model, MAKERS[kind](some)))
+    for row in range(5):
+        known = some.loc[row].dropna().to_dict()
+        assert found[row] == approx(
+            mass(joint, lambda r, k=known: all(r[name] == value for name, value in k.items()))
+        )
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_answers_come_in_frames_of_the_kind_that_was_learned_from(model, kind):
+    model = model.with_table_code(model.table_code.with_container(kind))
+    drawn = sample(model, 20, rng=0)
+    assert type(drawn) is type(MAKERS[kind](people(0, 1)))
+    assert np.isfinite(log_likelihood(model, drawn)).all()
+    plain = sample(model.with_table_code(None), 20, rng=0)
+    assert np.array_equal(model.table_code.encode(drawn), plain)
+
+
+def test_completions_keep_what_is_given_and_fill_the_rest(model, joint):
+    table = people(2, 4)
+    table["age"] = [33, 22, 64, 90]  # not the medians of their cells
+    gaps = table.astype(object)
+    gaps.loc[0, "smoker"] = gaps.loc[1, "colour"] = gaps.loc[2, "age"] = None
+    filled, log_p = most_probable_state(model, gaps)
+    assert list(filled.columns) == list(NAMES)
+    assert filled["age"].tolist()[:2] == [33, 22]
+    assert filled["age"].dtype == np.int64
+    cell = {33: 35, 22: 20, 64: 70, 90: 70}
+    for row in range(4):
+        known = {n: cell.get(v, v) for n, v in gaps.loc[row].dropna().to_dict().items()}
+        best = max(
+            (p, combo)
+            for p, combo in zip(joint, COMBOS, strict=True)
+            if all(dict(zip(NAMES, combo, strict=True))[n] == v for n, v in known.items())
+        )
+        assert log_p[row] == approx(np.log(best[0]))
+        found = {name: filled[name].iloc[row] for name in NAMES}
+        found["age"] = cell.get(found["age"], found["age"])
+        assert found == dict(zip(NAMES, best[1], strict=True))
+    drawn = sample_conditional(model, gaps, n=3, rng=0)
+    assert drawn["age"].tolist()[:6] == [33] * 3 + [22] * 3
+    assert drawn["smoker"].tolist()[3:6] == [table.loc[1, "smoker"]] * 3
+    best, log_best = most_probable_state(model, {"age": (30, 40)}, k=2)
+    assert best["age"].tolist() == [35, 35]
+    assert log_best.shape == (2,)
+
+
+def test_samples_have_the_frequencies_of_the_model(model, joint):
+    drawn = sample_conditional(model, {"age": (30, 60)}, n=4000, rng=0)
+    assert set(drawn["age"]) == {35, 50}
+    total = mass(joint, lambda r: 30 <= r["age"] < 60)
+    yes = mass(joint, lambda r: 30 <= r["age"] < 60 and r["smoker"] == "yes") / total
+    assert (drawn["smoker"] == "yes").mean() == approx(yes, abs=0.03)
+
+
+def test_marginal_map_and_information_of_columns(model, joint):
+    def chance(age, size):
+        return mass(joint, lambda r: (r["age"], r["size"]) == (age, size) and r["smoker"] == "yes")
+
+    found = marginal_map(model, ["age", "size", "flag"], {"smoker": "yes"})
+    wanted = max(
+        (
+            mass(
+                joint, lambda r, c=c: (r["age"], r["size"], r["flag"], r["smoker"]) == (*c, "yes")
+            ),
+            c,
+        )
+        for c in itertools.product(AGES, SIZES, (False, True))
+    )
+    assert np.exp(found.log_probability) == approx(wanted[0])
+    assert tuple(found.state.values()) == wanted[1]
+    p = np.array([[chance(age, size) for size in SIZES] for age in AGES])
+    p /= p.sum()
+    information = (p * np.log(p / p.sum(0) / p.sum(1, keepdims=True))).sum()
+    assert mutual_information(model, "age", "size", {"smoker": "yes"}) == approx(information)
+    counts = count_distribution(model, ["flag", "smoker"])
+    assert counts[2] == approx(mass(joint, lambda r: r["flag"] and r["smoker"] == "yes"))
+
+
+def test_several_rows_of_marginals(model, joint):
+    found = marginal_probabilities(model, people(0, 3)[["smoker"]])
+    assert found["flag"][True].shape == (3,)
+    assert np.asarray(found).shape == (3, model.n_vars)
+    assert found.to_frame().shape == (3, 16)
+    dicts = [{"smoker": "yes"}, {"age": (30, 60), "flag": None}]
+    both = marginal_probabilities(model, dicts)
+    for row, given in enumerate(dicts):
+        assert both["flag"][True][row] == approx(marginal_probabilities(model, given)["flag"][True])
+    drawn = sample_conditional(model, dicts, n=2, rng=0)
+    assert drawn["smoker"].tolist()[:2] == ["yes", "yes"]
+    assert drawn["age"].between(30, 59).tolist()[2:] == [True, True]
+    single = marginal_probabilities(model)
+    frame = single.to_frame()
+    assert frame.columns.tolist() == ["column", "value", "probability"]
+    assert frame["probability"].sum() == approx(6)
+    assert "dark red" in repr(single)
+    assert "<td>dark red</td>" in single._repr_html_()
+    hostile = TableEncoder().fit([["<script>"], ["b"]]).code_
+    other = type(single)(hostile, {"x0": np.array([0.5, 0.5])}, np.array([0.5]))
+    assert "<script>" not in other._repr_html_()
+
+
+def test_bounds_between_edges_move_and_are_said(model, joint):
+    fine = Strudel(encoder=TableEncoder(n_bins=2), max_splits=0, random_state=0)
+    table = pd.DataFrame({"age": np.arange(100), "flag": np.arange(100) % 2})
+    fine.fit(table)  # cells <50 and >=50
+    cut = probability(fine, "age >= 50")
+    with pytest.warns(
+        MovedBoundWarning, match=r"age > 60 was taken as 50 <= age: .*\[61, \.\.\.\]"
+    ):
+        assert probability(fine, "age > 60") == cut
+    with pytest.warns(MovedBoundWarning, match=r"age < 30 was taken as age < 50"):
+        assert probability(fine, "age < 30") == approx(1 - cut)
+    with pytest.warns(MovedBoundWarning, match="any value"):
+        assert probability(fine, "age >= 10") == 1.0
+    with pytest.warns(MovedBoundWarning) as caught:
+        assert np.exp(log_marginal(fine, {"age": (60, 70)})) == approx(cut)  # within one cell
+    with pytest.warns(MovedBoundWarning) as again:
+        assert probability(fine, "60 <= age < 70") == approx(cut)
+    assert caught[0].filename == __file__
+    words = "age >= 60 and age < 70 was taken as 50 <= age: the model tells values of 'age' apart "
+    assert [str(one.message) for one in caught] == [str(one.message) for one in again]
+    assert str(caught[0].message).startswith(f"{words}only at 50. For an exact answer, learn with")
+    assert "TableEncoder(edges={'age': [60, 70, ...]})" in str(caught[0].message)
+    assert len(caught) == 1
+    with pytest.warns(MovedBoundWarning, match=r"taken as its cell, <50"):
+        assert str(variables(fine)["age"] == 7) == "~'age>=50'"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for exact in ("age >= 50", "age > 49", "age < 49.5", "age > 100", "age < 0", "age <= 99"):
+            probability(fine, exact)
+        log_marginal(fine, {"age": 7})  # an observation counts as its cell
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"aeg": 3}, "given names 'aeg', which is not a column. Did you mean 'age'?"),
+        ({"smoker": "yse"}, "Column 'smoker' has no value 'yse'. Did you mean 'yes'?"),
+        ({"age": "old"}, "Column 'age' holds numbers, but got 'old'"),
+        ({"age": (40, 30)}, "low < high"),
+        ({"age": (1, 2, 3)}, "Use a list for a set of values"),
+        ({"age": (500, None)}, "No value of column 'age' that was seen at fit is from 500"),
+        ({"when": "soon"}, "Expected a date such as '2020-01-31', but found 'soon'"),
+        ({"age": (30, 40), "age>=60": 1}, "given contradicts itself"),
+        ({"age>=40": 2}, "must be 0, 1 or NaN"),
+        ({99: 1}, "given names 99"),
+        ({"colour": []}, "No value of column 'colour'"),
+        (pd.DataFrame({"aeg": [3]}), "the column 'aeg', which the model does not know. Did you"),
+        (pd.DataFrame({"smoker": ["nope"]}), "Column 'smoker' holds 'nope' at row 0"),
+        ([[1, 2, 3]], "has 3 features"),
+    ],
+)
+def test_what_cannot_be_given_is_said(model, given, words):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        marginal_probabilities(model, given)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("age & flag", "'age' is a column, to be compared with a value, as in age >= 70"),
+        ("aeg > 3", "'aeg' is not a column. Did you mean 'age'"),
+        ("smoker = yse", "has no value 'yse'. Did you mean 'yes'"),
+        ("smoker > no", "values without an order"),
+        ("age >", "a value should be here"),
+        ("colour in red", "a list of values such as [a, b] should be here"),
+        ("colour in [red, blue", "a comma or ']' should be here"),
+        ("age > 3 4", "an operator such as & or | should be here"),
+        ("30 < flagg", "a column should be here"),
+        ("30 & flag", "a number stands only as in a=1"),
+        ("2020-01-31", "a number stands only"),
+        ("__import__('os')", "there is no __import__(...)"),
+        ("at_least(1.5, flag)", "this number must be whole"),
+    ],
+)
+def test_what_cannot_be_read_is_said(model, text, words):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        probability(model, text)
+    assert words in str(caught.value)
+
+
+def test_a_column_is_no_event_until_compared(model):
+    x = variables(model)
+    for use in (lambda: x["age"] & x["flag"], lambda: ~x["age"], lambda: bool(x["age"])):
+        with pytest.raises(TypeError, match="compare"):
+            use()
+    assert "number with '<30'" in repr(x["age"])
+    with pytest.raises(ValueError, match=r"no column 'aeg'\. Did you mean 'age'"):
+        x["aeg"]
+
+
+def test_a_mixture_answers_in_columns_and_all_survive_a_file(tmp_path):
+    table = MAKERS["polars"](people())
+    options = {"n_components": 2, "n_splits": 2, "max_iterations": 3, "random_state": 0}
+    mixture = StrudelMixture(encoder=encoder(), **options).fit(table, X_valid=table)
+    single = Strudel(encoder="auto", max_splits=1, random_state=0).fit(people())
+    for held in (mixture, mixture.mixture_, mixture.mixture_.to_circuit(), single, single.circuit_):
+        save(held, tmp_path / "model.strudel")
+        again = load(tmp_path / "model.strudel")
+        assert np.array_equal(log_likelihood(again, table), log_likelihood(held, table))
+        assert probability(again, "smoker = yes & flag") == probability(held, "smoker = yes & flag")
+    assert isinstance(mixture.sample(3, rng=0), pl.DataFrame)
+    assert mixture.mixture_.component(1).table_code is mixture.mixture_.table_code
+    save(mixture, tmp_path / "model.strudel")
+    again = load(tmp_path / "model.strudel")
+    assert again.encoder_.get_params() == mixture.encoder_.get_params()
+    assert again.score(table) == mixture.score(table)
+    assert again.n_features_in_ == 6
+
+
+def test_scores_take_missing_values_but_no_missing_columns():
+    model = Strudel(encoder=encoder(), max_splits=0, random_state=0).fit(people())
+    table = people(1, 4)
+    assert model.score_samples(table) == approx(log_likelihood(model, table))
+    gaps = table.astype(object)
+    gaps.loc[1, "age"] = None
+    assert model.score_samples(gaps) == approx(log_marginal(model, gaps))
+    rows = model.encoder_.transform(gaps)
+    assert model.score_samples(rows) == approx(log_marginal(model, gaps))
+    with pytest.raises(ValueError, match=r"'age' is missing at row 1\. log_marginal takes rows"):
+        log_likelihood(model, gaps)
+    with pytest.raises(ValueError, match="lacks 'age'"):
+        model.score_samples(table.drop(columns="age"))
+
+
+def test_models_made_from_others_keep_the_code(model):
+    code = model.table_code
+    made = [
+        model.with_parameters(model.edge_log_theta),
+        model.with_names(tuple(f"v{i}" for i in range(model.n_vars))),
+        condition(model, {"age": (30, 60)}),
+        condition(model, "age >= 40"),
+        multiply(model, model),
+    ]
+    assert all(other.table_code is code for other in made)
+    assert probability(made[1], "age >= 40") == probability(model, "age >= 40")
+    assert model.with_table_code(None).table_code is None
+    assert model.table_code is code
+    with pytest.raises(ValueError, match="The code has 1 variables, but the circuit has 11"):
+        model.with_table_code(TableEncoder().fit([[0], [1]]).code_)
+
+
+def test_a_marginal_has_the_columns_that_are_kept(model, joint):
+    some = marginalize(model, ["colour", "age"])
+    assert some.table_code.names == ("colour", "age")
+    holds = mass(joint, lambda r: r["age"] >= 40 and r["colour"] == "red")
+    assert probability(some, "age >= 40 & colour = red") == approx(holds)
+    assert marginalize(model, ["age>=40", "smoker"]).table_code is None
+
+
+def test_a_constraint_may_be_about_columns():
+    table = people()
+    table = table[(table["age"] < 40) | (table["smoker"] == "no")]
+    rule = "age >= 40 >> smoker = no"
+    model = Strudel(encoder=encoder(), constraint=rule, max_splits=1, random_state=0).fit(table)
+    assert probability(model, "age >= 40 & smoker = yes") == 0.0
+    with pytest.raises(ValueError, match="must satisfy the constraint"):
+        model.fit(people())

@@ -1,0 +1,275 @@
+"""The classifier: exact by enumeration, whatever is known, and at home in scikit-learn."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import oracle
+from sklearn_checks import positive
+from strudel import Strudel, StrudelClassifier, TableEncoder, load, log_marginal, save
+from strudel.data.bits import pack_columns
+from strudel.learning.class_mixtures import count_classes
+from strudel.models.class_rows import ClassRows, complete_rows
+from strudel.trees.class_tree import learn_class_tree
+
+pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
+
+# Nothing is left to be chosen, so a fit is one fit.
+PLAIN = {
+    "n_components": 2,
+    "method": "per_class",
+    "init": "tree",
+    "n_splits": 0,
+    "pseudocount": 3.0,
+    "class_pseudocount": 5.0,
+    "random_state": 0,
+}
+CELLS = "the cells of numbers are those of the rows, however often they count"
+
+
+@parametrize_with_checks(
+    [StrudelClassifier(**PLAIN)],
+    expected_failed_checks=lambda _: {
+        "check_sample_weight_equivalence_on_dense_data": CELLS,
+        "check_sample_weight_equivalence_on_sparse_data": CELLS,
+    },
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def rows_with_classes(n_rows=240, n_classes=2, seed=0, share_hidden=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, size=(n_rows, 5)).astype(float)
+    X[:, 4] = np.where(rng.random(n_rows) < 0.8, X[:, 0], X[:, 4])
+    y = (X[:, 0] != X[:, 3]).astype(int) + (X[:, 2].astype(int) if n_classes == 3 else 0)
+    X[rng.random(X.shape) < share_hidden] = np.nan
+    return X, np.array(["no", "yes", "very"])[y]
+
+
+def partly_known_rows():
+    """All rows of five values of which some are unknown, by pattern."""
+    rng = np.random.default_rng(1)
+    return np.where(rng.random((30, 5)) < 0.4, np.nan, rng.integers(0, 2, size=(30, 5)))
+
+
+def component_probability(mixture, c, row):
+    circuit = mixture.component(c)
+    return math.exp(mixture.log_weight[c]) * math.fsum(
+        oracle.probability(circuit, full) for full in oracle.completions(list(row))
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_given_partly_known_rows_follow_bayes_rule(n_classes):
+    X, y = rows_with_classes(n_classes=n_classes)
+    model = StrudelClassifier(**PLAIN).fit(X, y)
+    for row, found in zip(
+        partly_known_rows(), model.predict_proba(partly_known_rows()), strict=True
+    ):
+        joint = np.zeros(n_classes)
+        for c, owner in enumerate(model.component_class_):
+            joint[owner] += component_probability(model.mixture_, c, row)
+        assert found == pytest.approx(joint / joint.sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_joint_mixture_follows_bayes_rule(n_classes):
+    X, y = rows_with_classes(n_classes=n_classes)
+    model = StrudelClassifier(**PLAIN | {"method": "joint"}).fit(X, y)
+    words = [[0], [1]] if n_classes == 2 else [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    rows = partly_known_rows()[:6]
+    for row, found in zip(rows, model.predict_proba(rows), strict=True):
+        joint = [
+            math.fsum(
+                component_probability(model.mixture_, c, [*row, *map(float, word)])
+                for c in range(model.mixture_.n_components)
+            )
+            for word in words
+        ]
+        assert found == pytest.approx(np.array(joint) / sum(joint), rel=1e-9)
+
+
+def test_what_is_known_of_a_row_has_the_probability_of_the_mixture():
+    X, y = rows_with_classes()
+    model = StrudelClassifier(**PLAIN).fit(X, y)
+    rows = partly_known_rows()
+    assert model.score_samples(rows) == pytest.approx(log_marginal(model.mixture_, rows))
+
+
+def test_nothing_known_leaves_the_shares_of_the_classes():
+    X, y = rows_with_classes()
+    shares = StrudelClassifier(**PLAIN).fit(X, y).predict_proba([[np.nan] * 5])
+    assert shares[0] == pytest.approx([np.mean(y == "no"), np.mean(y == "yes")])
+
+
+@pytest.mark.parametrize("method", ["auto", "per_class", "joint"])
+def test_an_exclusive_or_is_learned_also_from_rows_with_unknown_values(method):
+    X, y = rows_with_classes(share_hidden=0.2)
+    complete, classes = rows_with_classes(seed=1)
+    model = StrudelClassifier(method=method, n_components=4, n_splits=0, random_state=0).fit(X, y)
+    assert model.score(complete, classes) > 0.95
+    again = StrudelClassifier(method=method, n_components=4, n_splits=0, random_state=0).fit(X, y)
+    assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
+
+
+def test_everything_is_chosen_on_rows_that_were_held_out():
+    X, y = rows_with_classes(n_rows=90, n_classes=3)
+    model = StrudelClassifier(random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    best = min(trial.log_loss for trial in model.trials_ if trial.n_folds == 3)
+    assert model.chosen_["log_loss"] == best
+    assert {trial.setting.method for trial in model.trials_} == {"per_class", "joint"}
+
+
+def test_weights_count_as_repetitions_and_zero_as_absence():
+    X, y = rows_with_classes(n_rows=60)
+    weight = np.random.default_rng(2).integers(0, 3, size=60)
+    weighted = StrudelClassifier(**PLAIN).fit(X, y, sample_weight=weight)
+    repeated = StrudelClassifier(**PLAIN).fit(X.repeat(weight, axis=0), y.repeat(weight))
+    assert weighted.predict_proba(X) == pytest.approx(repeated.predict_proba(X))
+
+
+def test_one_class_is_certain_and_a_rare_one_is_kept():
+    X, y = rows_with_classes(n_rows=40)
+    assert StrudelClassifier().fit(X, ["yes"] * 40).predict_proba(X).tolist() == [[1.0]] * 40
+    y = np.where(np.arange(40) == 7, "rare", y)
+    model = StrudelClassifier(n_components=1, n_splits=0, random_state=0).fit(X, y)
+    assert model.classes_.tolist() == ["no", "rare", "yes"]
+    assert model.score(X[:5], ["never seen"] * 5) == 0.0
+
+
+def test_one_column_is_enough():
+    X = np.array([[0], [0], [1], [1]] * 10)
+    model = StrudelClassifier(random_state=0).fit(X, X[:, 0])
+    assert model.predict([[0], [1]]).tolist() == [0, 1]
+
+
+def mixed_frame(n_rows=120):
+    rng = np.random.default_rng(0)
+    age = rng.normal(50, 12, n_rows).round(1)
+    town = np.where(age > 50, "north", rng.choice(["south", "east"], n_rows))
+    X = pd.DataFrame({"age": age, "town": town, "old": age > 60, "noise": rng.random(n_rows)})
+    return X, np.where(age > 50, "late", "early")
+
+
+@pytest.mark.parametrize("method", ["per_class", "joint"])
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_are_encoded_and_files_keep_everything(kind, method, tmp_path):
+    X, y = mixed_frame()
+    X.loc[:9, "town"] = None
+    table = X if kind == "pandas" else pl.from_pandas(X)
+    model = StrudelClassifier(**PLAIN | {"method": method}).fit(table, y)
+    assert model.score(table, y) > 0.9
+    assert model.feature_names_in_.tolist() == ["age", "town", "old", "noise"]
+    save(model, tmp_path / "m.strudel")
+    back = load(tmp_path / "m.strudel")
+    assert np.array_equal(back.predict_proba(table), model.predict_proba(table))
+    assert back.classes_.tolist() == ["early", "late"]
+    assert back.get_params() == model.get_params()
+    assert back.chosen_["method"] == method
+
+
+def test_a_file_of_0_and_1_keeps_everything(tmp_path):
+    X, y = rows_with_classes(n_classes=3)
+    for method in ("per_class", "joint"):
+        model = StrudelClassifier(**PLAIN | {"method": method}).fit(
+            pd.DataFrame(X).add_prefix("v"), y
+        )
+        save(model, tmp_path / "m.strudel")
+        back = load(tmp_path / "m.strudel")
+        rows = pd.DataFrame(partly_known_rows()).add_prefix("v")
+        assert np.array_equal(back.predict_proba(rows), model.predict_proba(rows))
+
+
+def test_pipelines_searches_and_copies():
+    X, y = rows_with_classes(n_rows=90)
+    pipe = make_pipeline(FunctionTransformer(positive), StrudelClassifier(**PLAIN))
+    assert pipe.fit(X, y).score(X, y) > 0.8
+    search = GridSearchCV(StrudelClassifier(**PLAIN), {"n_components": [1, 2]}, cv=2).fit(X, y)
+    assert search.best_score_ > 0.8
+    copy = clone(StrudelClassifier(encoder=TableEncoder(n_bins=4)))
+    assert copy.encoder.n_bins == 4
+
+
+def test_options_and_tables_that_make_no_sense_are_refused():
+    X, y = rows_with_classes(n_rows=20)
+    with pytest.raises(ValueError, match="method must be one of auto, per_class, joint"):
+        StrudelClassifier(method="both").fit(X, y)
+    with pytest.raises(ValueError, match="pseudocount must be a positive number or 'auto'"):
+        StrudelClassifier(pseudocount=0).fit(X, y)
+    with pytest.raises(ValueError, match="n_folds must be a whole number of at least 2, but is 1"):
+        StrudelClassifier(n_folds=1).fit(X, y)
+    with pytest.raises(ValueError, match="y must hold one class per row"):
+        StrudelClassifier().fit(X, y[:-1])
+    with pytest.raises(ValueError, match="must hold only 0, 1 or NaN"):
+        StrudelClassifier(encoder=None).fit(X + 0.5, y)
+    with pytest.raises(ValueError, match="encoder must be 'auto', a TableEncoder or None"):
+        StrudelClassifier(encoder="none").fit(X, y)
+
+
+def test_the_class_tree_has_the_largest_information_given_the_class():
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 2, size=(200, 4))
+    y = rng.integers(0, 2, size=200)
+    X[:, 1] = np.where(rng.random(200) < 0.7, X[:, 0] ^ y, X[:, 1])
+    X[:, 3] = np.where(rng.random(200) < 0.6, X[:, 2], y)
+    tree = learn_class_tree([pack_columns(X[y == c]) for c in (0, 1)])
+
+    def information(i, j):
+        total = 0.0
+        for c in (0, 1):
+            own = X[y == c]
+            cells = np.full((2, 2), 0.5)
+            np.add.at(cells, (own[:, i], own[:, j]), 1.0)
+            p = cells / cells.sum()
+            total += len(own) * (p * np.log(p / np.outer(p.sum(1), p.sum(0)))).sum()
+        return total
+
+    pairs = list(itertools.combinations(range(4), 2))
+    trees = [e for e in itertools.combinations(pairs, 3) if _connects(e)]
+    best = max(trees, key=lambda e: sum(information(*pair) for pair in e))
+    parent = tree.var_parent
+    assert {tuple(sorted((v, int(p)))) for v, p in enumerate(parent) if p >= 0} == set(best)
+
+
+def _connects(edges):
+    reached = {0}
+    for _ in range(4):
+        reached |= {v for edge in edges if reached & set(edge) for v in edge}
+    return len(reached) == 4
+
+
+def test_parameters_are_drawn_from_component_to_class_to_all_rows():
+    X = np.array([[0], [0], [0], [1]], dtype=np.uint8)
+    circuit = Strudel(max_splits=0, random_state=0, validation_fraction=None).fit(X).circuit_
+    counts = count_classes(circuit, [pack_columns(X[:2]), pack_columns(X[2:])], 1, rng=0)
+    mixture = counts.mixture(class_strength=4.0, strength=2.0)
+    everywhere = (1 + 0.5) / (4 + 1)  # of one
+    first = (0 + 4 * everywhere) / (2 + 4)
+    first = (0 + 2 * first) / (2 + 2)
+    assert np.exp(log_marginal(mixture.component(0), [[1]]))[0] == pytest.approx(first)
+    second = (1 + 4 * everywhere) / (2 + 4)
+    second = (1 + 2 * second) / (2 + 2)
+    assert np.exp(log_marginal(mixture.component(1), [[1]]))[0] == pytest.approx(second)
+    assert mixture.weights == pytest.approx([0.5, 0.5])
+
+
+def test_completions_keep_what_is_known_and_how_columns_hang_together():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.integers(0, 2, size=(400, 1)), 2, axis=1).astype(float)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    rows = ClassRows(X, np.zeros(400, dtype=np.int32), np.ones(400))
+    complete = complete_rows(rows, np.random.default_rng(1)).X
+    known = ~np.isnan(X)
+    assert np.array_equal(complete[known], X[known])
+    assert np.mean(complete[:, 0] == complete[:, 1]) > 0.9

@@ -1,0 +1,195 @@
+"""The imputer: what it fills in by enumeration, what it leaves alone, and scikit-learn's rules."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import oracle
+from strudel import Strudel, StrudelImputer, StrudelMixture, figure_1_circuit, load, sample, save
+
+pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
+
+SMALL = StrudelMixture(
+    2, n_splits=0, pseudocount=1.0, max_iterations=5, validation_fraction=None, random_state=0
+)
+
+
+@parametrize_with_checks([StrudelImputer(SMALL, random_state=0)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def partly_known(n_rows=25, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 2, size=(n_rows, 4)).astype(float)
+    rows[rng.random(rows.shape) < 0.5] = np.nan
+    return rows
+
+
+def fitted(strategy):
+    """An imputer by the paper's circuit, which excludes some rows."""
+    circuit = figure_1_circuit()
+    imputer = StrudelImputer(circuit, strategy=strategy, random_state=0)
+    return imputer.fit(sample(circuit, 10, rng=0)), circuit
+
+
+def chances(circuit, row):
+    """The probability of every completion, given what is known."""
+    rows = oracle.completions(list(row))
+    p = np.array([oracle.probability(circuit, full) for full in rows])
+    return np.array(rows), p / p.sum()
+
+
+def test_map_fills_the_most_probable_completion():
+    imputer, circuit = fitted("map")
+    rows = partly_known()
+    for row, found in zip(rows, imputer.transform(rows), strict=True):
+        states, _ = chances(circuit, row)
+        assert oracle.probability(circuit, tuple(map(int, found))) == pytest.approx(
+            max(oracle.probability(circuit, tuple(state)) for state in states)
+        )
+
+
+def test_mean_fills_the_conditional_probability():
+    imputer, circuit = fitted("mean")
+    rows = partly_known()
+    for row, found in zip(rows, imputer.transform(rows), strict=True):
+        states, p = chances(circuit, row)
+        assert found == pytest.approx(p @ states)
+
+
+def test_sample_draws_completions_as_often_as_they_are_probable():
+    imputer, circuit = fitted("sample")
+    row = np.array([np.nan, 1.0, np.nan, np.nan])
+    states, p = chances(circuit, row)
+    drawn = imputer.transform(np.tile(row, (4000, 1)))
+    for state, share in zip(states, p, strict=True):
+        found = np.mean((drawn == state).all(axis=1))
+        assert abs(found - share) <= 4 * math.sqrt(share * (1 - share) / 4000)
+
+
+def test_known_values_stay_and_complete_rows_are_returned():
+    rows = partly_known()
+    for strategy in ("map", "mean", "sample"):
+        imputer, _ = fitted(strategy)
+        filled = imputer.transform(rows)
+        assert np.array_equal(filled[~np.isnan(rows)], rows[~np.isnan(rows)])
+        assert not np.isnan(filled).any()
+        assert np.array_equal(imputer.transform(filled > 0.5), filled > 0.5)
+        assert np.array_equal(imputer.transform(rows), filled)  # the same seed, the same draws
+
+
+def test_several_imputations_differ_only_where_nothing_is_known():
+    imputer, _ = fitted("map")
+    rows = partly_known()
+    tables = imputer.impute(rows, 4)
+    assert len(tables) == 4
+    spread = np.ptp(tables, axis=0)
+    assert np.all(spread[~np.isnan(rows)] == 0)
+    assert spread.max() == 1
+    with pytest.raises(ValueError, match="n_imputations must be a whole number of at least 1"):
+        imputer.impute(rows, 0)
+
+
+def mixed_frame(n_rows=150):
+    rng = np.random.default_rng(0)
+    age = rng.normal(50, 12, n_rows).round(1)
+    frame = pd.DataFrame(
+        {
+            "age": age,
+            "children": rng.integers(0, 4, n_rows),
+            "town": np.where(age > 50, "north", rng.choice(["south", "east"], n_rows)),
+            "old": age > 60,
+            "born": pd.Timestamp("2020-01-01") - pd.to_timedelta((age * 365).round(), unit="D"),
+        }
+    )
+    return frame, frame.astype({"children": "Int64", "old": "boolean"}).mask(
+        rng.random(frame.shape) < 0.2
+    )
+
+
+@pytest.mark.parametrize("strategy", ["map", "mean", "sample"])
+def test_frames_come_back_in_their_own_columns(strategy, tmp_path):
+    _, frame = mixed_frame()
+    frame.index = frame.index + 7
+    imputer = StrudelImputer(SMALL, strategy=strategy, random_state=0).fit(frame)
+    filled = imputer.transform(frame)
+    assert list(filled.columns) == list(frame.columns)
+    assert filled.index.equals(frame.index)
+    assert not filled.isna().any(axis=None)
+    for name in frame:
+        known = frame[name].notna()
+        assert (filled[name][known] == frame[name][known]).all()
+    assert filled["age"].between(frame["age"].min(), frame["age"].max()).all()
+    assert set(filled["town"]) <= {"north", "south", "east"}
+    save(imputer, tmp_path / "m.strudel")
+    assert load(tmp_path / "m.strudel").transform(frame).equals(filled)
+    if strategy != "sample":
+        also = StrudelImputer(SMALL, strategy=strategy, random_state=0).fit_transform(
+            pl.from_pandas(frame)
+        )
+        assert also["age"].to_list() == pytest.approx(filled["age"].tolist())
+
+
+def test_the_mean_of_a_number_weighs_its_cells():
+    X = np.array([[0.0, 10.0], [0.0, 10.0], [0.0, 20.0], [1.0, 30.0]] * 25)
+    imputer = StrudelImputer(Strudel(max_splits=0, random_state=0), strategy="mean").fit(X)
+    found = imputer.transform([[0.0, np.nan]])[0, 1]
+    assert found == pytest.approx((2 * 10 + 20) / 3, abs=0.5)
+
+
+def test_known_structure_is_used_better_than_the_most_frequent_value():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.integers(0, 2, size=(300, 2)), 3, axis=1).astype(float)
+    hidden = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    filled = StrudelImputer(SMALL, random_state=0).fit_transform(hidden)
+    right = (filled == X)[np.isnan(hidden)].mean()
+    assert right > 0.9
+
+
+def test_pipelines_searches_copies_and_pandas_output():
+    X, y = partly_known(60), np.arange(60) % 2
+    pipe = make_pipeline(StrudelImputer(SMALL, random_state=0), LogisticRegression())
+    search = GridSearchCV(pipe, {"strudelimputer__strategy": ["map", "mean"]}, cv=2).fit(X, y)
+    assert search.best_params_["strudelimputer__strategy"] in ("map", "mean")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    imputer = clone(StrudelImputer(SMALL)).set_output(transform="pandas").fit(frame)
+    assert imputer.get_feature_names_out().tolist() == list("abcd")
+    assert imputer.transform(frame).columns.tolist() == list("abcd")
+
+
+def test_one_column_and_fitted_estimators():
+    X = np.array([[0.0], [1.0], [1.0], [1.0]] * 10)
+    assert StrudelImputer(SMALL).fit(X).transform([[np.nan]]).tolist() == [[1.0]]
+    model = Strudel(max_splits=0, random_state=0).fit(X.repeat(2, axis=1))
+    imputer = StrudelImputer(model).fit(X.repeat(2, axis=1))
+    assert imputer.model_ is model.circuit_
+    with pytest.raises(
+        ValueError, match=r"X has 1 columns of 0 and 1, but the model .* 2 variables"
+    ):
+        StrudelImputer(model).fit(X)
+    with pytest.raises(ValueError, match="strategy must be one of map, mean, sample"):
+        StrudelImputer(strategy="median").fit(X)
+
+
+def test_clusters_are_the_most_responsible_components():
+    rng = np.random.default_rng(0)
+    X = np.where(np.arange(100)[:, np.newaxis] < 50, 0, 1) ^ (rng.random((100, 6)) < 0.05)
+    model = StrudelMixture(2, n_splits=0, random_state=0)
+    clusters = model.fit_predict(X)
+    assert len(set(clusters[:50])) == len(set(clusters[50:])) == 1
+    assert clusters[0] != clusters[99]
+    assert np.array_equal(model.predict_proba(X), model.responsibilities(X))
+    assert np.array_equal(model.predict(X), clusters)
+    partly = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    assert np.mean(model.predict(partly) == clusters) > 0.95
+    usual, odd = model.score_samples([[0] * 6, [0, 1, 0, 1, 0, 1]])
+    assert odd < usual

@@ -1,0 +1,139 @@
+"""Estimators that know the codes of their columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import oracle
+from strudel import Strudel, StrudelMixture, TableEncoder, load, log_likelihood, save
+from strudel.models import presets
+
+pd = pytest.importorskip("pandas")
+
+
+def frame(n_rows=300, seed=0):
+    """Three colours, sizes in four cells, and a flag; all depend on one another."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.integers(0, 3, size=n_rows)
+    colour = np.where(rng.random(n_rows) < 0.2, rng.integers(0, 3, size=n_rows), hidden)
+    return pd.DataFrame(
+        {
+            "colour": np.array(["red", "green", "blue"])[colour],
+            "size": hidden * 2.0 + rng.normal(size=n_rows),
+            "flag": (hidden > 1) ^ (rng.random(n_rows) < 0.1),
+        }
+    )
+
+
+def assert_codes_only(model, code):
+    """Exactly the bits that are codes of all columns have a chance, and sum to one."""
+    rows = oracle.all_rows(code.n_vars)
+    bare = model.with_names(None)
+    p = np.exp(log_likelihood(bare, rows))
+    is_code = [
+        all(
+            list(row[column.start : column.stop]) in column.codewords.tolist()
+            for column in code.columns
+        )
+        for row in rows
+    ]
+    assert p.sum() == pytest.approx(1.0)
+    assert (p > 0).tolist() == is_code
+
+
+def encoder(code="thermometer"):
+    return TableEncoder(n_bins=4, code=code)
+
+
+@pytest.mark.parametrize("code", ["thermometer", "one_hot"])
+def test_bits_that_are_no_code_are_impossible(code):
+    table = frame()
+    model = Strudel(encoder=encoder(code), max_splits=10, random_state=0).fit(table)
+    code_ = model.encoder_.code_
+    assert model.circuit_.n_vars > 3
+    assert_codes_only(model.circuit_, code_)
+    free = clone(model).set_params(respect_one_hot=False).fit(table)
+    rows = oracle.all_rows(code_.n_vars)
+    assert (log_likelihood(free.circuit_.with_names(None), rows) > -np.inf).all()
+    assert model.score(table) > free.score(table)
+
+
+def test_samples_have_values_that_exist():
+    model = Strudel(encoder=encoder("one_hot"), max_splits=10, random_state=0).fit(frame())
+    drawn = model.sample(200, rng=0)
+    assert set(drawn["colour"]) == {"red", "green", "blue"}
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_components": 3, "n_splits": 4},
+        {"n_components": 3, "n_splits": 0, "method": "bagged_em", "n_bags": 2},
+        {"n_components": 3, "n_splits": 0, "method": "boosting"},
+        {"n_components": 2, "n_splits": 2, "structure": "per_component"},
+    ],
+    ids=["em", "bagged", "boosting", "own"],
+)
+def test_mixtures_know_the_codes(options):
+    table = frame()
+    model = StrudelMixture(encoder=encoder(), random_state=0, **options).fit(table)
+    assert_codes_only(model.mixture_, model.encoder_.code_)
+
+
+def test_a_constraint_comes_on_top():
+    table = frame()
+    table = table[~((table["colour"] == "red") & table["flag"])]
+    model = Strudel(
+        encoder=encoder(), constraint='~(colour == "red" & flag)', max_splits=5, random_state=0
+    ).fit(table)
+    code = model.encoder_.code_
+    rows = np.array(oracle.all_rows(code.n_vars))
+    p = np.exp(log_likelihood(model.circuit_.with_names(None), rows))
+    assert p.sum() == pytest.approx(1.0)
+    n_allowed = 3 * 4 * 2 - 4  # colours, cells, flags; less red flags of every size
+    assert (p > 0).sum() == n_allowed
+
+
+def test_a_second_fit_goes_on_from_the_first():
+    table = frame()
+    model = Strudel(encoder=encoder(), max_splits=3, warm_start=True, random_state=0).fit(table)
+    model.fit(table)
+    assert_codes_only(model.circuit_, model.encoder_.code_)
+
+
+@pytest.mark.compiled
+def test_sampled_rows_are_possible(monkeypatch):
+    # Else the second search would refuse them. A small mixture is enough, and quick.
+    small = StrudelMixture(3, n_splits=0, random_state=0)
+    monkeypatch.setattr(presets, "StrudelMixture", lambda *args, **options: small)
+    model = Strudel(encoder=encoder("one_hot"), max_splits=5, random_state=0)
+    search, _ = model._options()
+    rows = model._learning_rows(frame(150), None, None, search)
+    assert rows.search.columns is not None
+    circuit, _ = presets.learn_with_sampled_rows(rows, rows.search, 200)
+    assert_codes_only(circuit, model.encoder_.code_)
+
+
+def test_files_keep_what_is_impossible(tmp_path):
+    model = Strudel(encoder=encoder(), max_splits=3, random_state=0).fit(frame())
+    save(model, tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    assert again.respect_one_hot is True
+    assert_codes_only(again.circuit_, model.encoder_.code_)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("make", [Strudel, StrudelMixture])
+def test_unknown_values_are_completed_by_codes(make):
+    table = frame(200)
+    is_hidden = np.random.default_rng(1).random(table.shape) < 0.25
+    is_hidden[is_hidden.all(axis=1)] = False
+    table = table.astype({"flag": object}).mask(is_hidden)
+    options = {"max_splits": 5} if make is Strudel else {"n_components": 2, "n_splits": 0}
+    model = make(encoder=encoder("one_hot"), random_state=0, **options).fit(table)
+    learned = model.circuit_ if make is Strudel else model.mixture_
+    assert_codes_only(learned, model.encoder_.code_)
+    assert np.isfinite(model.score(table))

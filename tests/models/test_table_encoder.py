@@ -1,0 +1,285 @@
+"""The encoder: scikit-learn's own checks, kinds of columns, edges, and what it refuses."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from strudel import EmptyColumnWarning, Strudel, TableEncoder
+
+BY_NAME = {
+    "check_dataframe_column_names_consistency": "columns are found by name, in any order",
+}
+
+
+@parametrize_with_checks(
+    [TableEncoder(n_bins=4), TableEncoder(n_bins=3, edges="supervised", code="one_hot")],
+    expected_failed_checks=lambda _: BY_NAME,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.compiled
+@parametrize_with_checks(
+    [Strudel(encoder=TableEncoder(n_bins=3), max_splits=1, random_state=0)],
+    expected_failed_checks=lambda _: {
+        "check_estimators_nan_inf": "infinite numbers belong to the last cell"
+    },
+)
+def test_scikit_learn_checks_of_a_model_with_an_encoder(estimator, check):
+    check(estimator)
+
+
+def people():
+    return pd.DataFrame(
+        {
+            "age": [20, 40, None, 60],
+            "smoker": ["no", "yes", None, "no"],
+            "colour": ["red", "green", "blue", "red"],
+            "size": pd.Categorical(["S", "L", None, "M"], ["S", "M", "L"], ordered=True),
+            "flag": [0, 1, 1, 0],
+            "when": pd.to_datetime(["2020-01-01", "2020-06-01", None, "2021-01-01"]),
+        }
+    )
+
+
+def test_kinds_and_names_come_from_the_types():
+    code = TableEncoder().fit(people()).code_
+    kinds = {column.name: column.kind for column in code.columns}
+    assert list(kinds.values()) == ["number", "category", "category", "ordinal", "boolean", "date"]
+    assert code.variable_names == (
+        *("age>=40", "age>=60", "smoker=yes", "colour=blue", "colour=green", "colour=red"),
+        *("size>=M", "size>=L", "flag", "when>=2020-06-01", "when>=2021-01-01"),
+    )
+    row = [1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 0]
+    assert code.encode(people())[1].tolist() == row
+    assert np.isnan(code.encode(people())[2]).tolist() == [True] * 3 + [False] * 3 + [True] * 2 + [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_one_hot_cells_and_other_kinds():
+    encoder = TableEncoder(
+        code="one_hot", kinds={"age": "category", "colour": ["red", "blue", "green"]}
+    )
+    code = encoder.fit(people()).code_
+    assert code.variable_names[:3] == ("age=20.0", "age=40.0", "age=60.0")
+    assert code.column("colour").kind == "ordinal"
+    assert code.column("colour").labels == ("red", "blue", "green")
+    assert code.column("size").variable_names == ("size=S", "size=M", "size=L")
+    assert code.column("when").variable_names[0] == "when=2020-01-01"
+
+
+def test_supervised_edges_tell_the_classes_apart():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=500), "noise": rng.normal(size=500)})
+    y = np.where(X["a"] > 1.0, "high", "low")
+    code = TableEncoder(edges="supervised", n_bins=3).fit(X, y).code_
+    assert code.column("a").edges == pytest.approx((1.0,), abs=0.05)
+    smooth = TableEncoder(edges="supervised", n_bins=3).fit(X, 3.0 * (X["a"] > 1.0)).code_
+    assert min(abs(edge - 1.0) for edge in smooth.column("a").edges) < 0.05
+    mixed = TableEncoder(edges={"a": "supervised"}).fit(X, y).code_
+    assert len(mixed.column("noise").edges) == 7
+    with pytest.raises(ValueError, match="needs y"):
+        TableEncoder(edges="supervised").fit(X)
+    with pytest.raises(ValueError, match="X has 500 rows, but y has 3"):
+        TableEncoder(edges="supervised").fit(X, [0, 1, 0])
+    model = Strudel(encoder=TableEncoder(edges={"a": "supervised"}), max_splits=0).fit(X, y)
+    assert model.circuit_.table_code.column("a").edges == code.column("a").edges
+
+
+def test_columns_with_one_value_or_none():
+    table = pd.DataFrame(
+        {"one": ["a", "a"], "same": [3.5, 3.5], "none": [None, None], "ok": [0, 1]}
+    )
+    with pytest.warns(EmptyColumnWarning, match="Nothing is known of 'none'"):
+        encoder = TableEncoder().fit(table)
+    rows = encoder.transform(table)
+    assert rows[:, :2].tolist() == [[1, 1], [1, 1]]
+    assert np.isnan(rows[:, 2]).all()
+    back = encoder.inverse_transform([[1, 1, 1, 0], [np.nan] * 4])
+    assert back["one"].tolist()[0] == "a"
+    assert back["same"].tolist()[0] == 3.5
+    assert back["none"].isna().all()
+
+
+def test_types_come_back():
+    zone = pd.Series(pd.to_datetime(["2020-01-01", "2020-06-01", None, "2021-01-01"]))
+    table = people().assign(zone=zone.dt.tz_localize("Europe/Berlin"), n=[1, 2, 3, 4])
+    encoder = TableEncoder().fit(table)
+    back = encoder.inverse_transform(encoder.transform(table))
+    pd.testing.assert_frame_equal(back, table, check_dtype=False, check_index_type=False)
+    kept = ["age", "smoker", "size", "flag", "when", "zone", "n"]
+    assert [str(back[name].dtype) for name in kept] == [
+        *("float64", "str", "category", "int64", "datetime64[us]"),
+        *("datetime64[us, Europe/Berlin]", "int64"),
+    ]
+    dates = pl.DataFrame({"d": [datetime.date(2020, 1, 1), datetime.date(2020, 1, 9), None]})
+    again = TableEncoder().fit(dates)
+    assert again.inverse_transform(again.transform(dates)).equals(dates)
+    gaps = encoder.inverse_transform(np.full((1, encoder.code_.n_vars), np.nan))
+    assert gaps.isna().all(axis=None)
+    assert str(gaps["n"].dtype) == "Int64"
+
+
+def test_arrays_without_names_and_objects():
+    X = np.array([[1.5, np.nan], [2.5, 1.0], [3.5, 0.0]])
+    encoder = TableEncoder().fit(X)
+    assert encoder.get_feature_names_out().tolist() == ["x0>=2.5", "x0>=3.5", "x1"]
+    assert np.array_equal(encoder.inverse_transform(encoder.transform(X)), X, equal_nan=True)
+    mixed = np.array([["a", 1, None], ["b", 2, True], [None, 3, False]], dtype=object)
+    again = TableEncoder().fit(mixed)
+    assert again.inverse_transform(again.transform(mixed)).tolist() == mixed.tolist()
+    dates = np.array([["2020-01-01"], ["NaT"], ["2021-01-01"]], dtype="datetime64[D]")
+    assert TableEncoder().fit(dates).code_.variable_names == ("x0>=2021-01-01",)
+
+
+def test_output_frames_and_pipelines():
+    table = people().drop(columns="when").dropna()
+    encoder = TableEncoder().set_output(transform="polars").fit(table)
+    assert isinstance(encoder.transform(table), pl.DataFrame)
+    pipeline = make_pipeline(TableEncoder(), Strudel(max_splits=0, random_state=0)).fit(table)
+    assert pipeline.score(table) < 0
+    assert clone(encoder).get_params() == encoder.get_params()
+
+
+def test_unseen_categories_can_be_missing():
+    encoder = TableEncoder(unknown="missing").fit(people())
+    strange = people().assign(smoker="perhaps")
+    assert np.isnan(encoder.transform(strange)[:, 2]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda t: t.rename(columns={"age": "aeg"}),
+            "lacks 'age' and also has 'aeg'. Is 'aeg' 'age'?",
+        ),
+        (lambda t: t.drop(columns="age"), "lacks 'age'. Rename columns, drop them, or add them"),
+        (lambda t: t.assign(extra=1), "also has 'extra'"),
+        (
+            lambda t: t.assign(smoker="yse"),
+            "Column 'smoker' holds 'yse' at row 0, a value that was",
+        ),
+        (lambda t: t.assign(smoker="yse"), "Did you mean 'yes'? Put it right"),
+        (lambda t: t.assign(age="old"), "Column 'age' must hold numbers, as when the encoder"),
+        (lambda t: t.assign(when=3), "Column 'when' must hold dates"),
+        (lambda t: t.assign(age=[[1]] * 4), "column 'age' holds [1] at row 0"),
+        (lambda t: t.to_numpy()[:, :3], "X has 3 features, but TableEncoder is expecting 6"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(change, words):
+    encoder = TableEncoder().fit(people())
+    with pytest.raises((ValueError, TypeError)) as caught:
+        encoder.transform(change(people()))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"kinds": {"aeg": "number"}},
+            "kinds names 'aeg', which is not a column. Did you mean 'age'",
+        ),
+        ({"kinds": {"age": "text"}}, "The kind of column 'age' must be"),
+        ({"kinds": {"age": "boolean"}}, "cannot be boolean: it holds 20.0"),
+        ({"kinds": {"smoker": "number"}}, "cannot be of kind 'number': it holds 'no'"),
+        ({"kinds": {"smoker": "ordinal"}}, "Give the values in their order, as in kinds={'smoker'"),
+        ({"kinds": {"smoker": ["no", "maybe"]}}, "holds 'yes', which is not one of its values"),
+        ({"kinds": {"smoker": ["no", "no", "yes"]}}, "must be distinct"),
+        ({"edges": {"age": ["a"]}}, "must be finite numbers or dates"),
+        ({"edges": {"age": "best"}}, "edges['age'] must be 'quantile'"),
+        ({"edges": {"when": ["soon"]}}, "Expected a date"),
+        ({"edges": "best"}, "edges must be 'quantile', 'uniform', 'supervised', but is 'best'"),
+        ({"code": "gray"}, "code must be 'thermometer', 'one_hot'"),
+        ({"unknown": "drop"}, "unknown must be 'error', 'missing'"),
+        ({"n_bins": 1}, "n_bins must be a whole number from 2"),
+        (
+            {"max_categories": 2},
+            "Column 'colour' has 3 categories (such as 'blue', 'green', 'red')",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, words):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        TableEncoder(**options).fit(people())
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (pl.DataFrame({"a": [[1], [2]]}), "is of type List"),
+        (pl.DataFrame({"a": [1]}).lazy(), "lazy"),
+        (pd.DataFrame({"a": [b"x", b"y"]}), "of type bytes"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "name each column once"),
+        ([1, 2, 3], "Reshape your data"),
+        (None, "must be an array"),
+        (pd.DataFrame({"a": []}), "at least one row"),
+    ],
+)
+def test_what_is_no_table_is_refused(table, words):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        TableEncoder().fit(table)
+    assert words in str(caught.value)
+
+
+def test_text_that_looks_like_something_else_is_said():
+    days = pd.date_range("2020-01-01", periods=40).strftime("%Y-%m-%d")
+    with pytest.raises(ValueError, match="look like dates: make them dates first"):
+        TableEncoder().fit(pd.DataFrame({"day": days}))
+    with pytest.raises(ValueError, match="look like numbers: make them numbers first"):
+        TableEncoder().fit(pd.DataFrame({"n": [f"{n}.5" for n in range(40)]}))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"a": pd.Categorical([None, None]), "b": [0, 1]}),
+        pd.DataFrame({"a": pd.to_datetime([None, None]), "b": [0, 1]}),
+        pl.DataFrame({"a": pl.Series([None, None], dtype=pl.String), "b": [0, 1]}),
+        pl.DataFrame({"a": pl.Series([None, None], dtype=pl.Enum(["x"])), "b": [0, 1]}),
+        pl.DataFrame({"a": pl.Series([None, None], dtype=pl.Date), "b": [0, 1]}),
+        pl.DataFrame({"a": pl.Series([None, None], dtype=pl.Null), "b": [0, 1]}),
+    ],
+)
+def test_empty_columns_of_all_types(table):
+    with pytest.warns(EmptyColumnWarning):
+        encoder = TableEncoder().fit(table)
+    rows = encoder.transform(table)
+    assert np.isnan(rows[:, :-1]).all()
+    back = encoder.inverse_transform(rows)
+    assert np.array_equal(encoder.transform(back), rows, equal_nan=True)
+    assert len(encoder.inverse_transform(rows[:0])) == 0
+
+
+def test_an_estimator_says_how_to_learn_from_a_table():
+    with pytest.raises(ValueError, match=r"encoder=TableEncoder\(\)"):
+        Strudel().fit(people())
+    with pytest.raises(TypeError, match="encoder must be None, 'auto' or a TableEncoder"):
+        Strudel(encoder="yes").fit(people())
+
+
+def test_a_second_fit_forgets_or_continues():
+    table = pd.DataFrame({"a": ["x", "y", "z"] * 20, "b": [0, 1, 1] * 20})
+    model = Strudel(encoder="auto", max_splits=1, random_state=0, warm_start=True).fit(table)
+    code = model.circuit_.table_code
+    model.fit(table.assign(a=["x", "y"] * 30), X_valid=table)
+    assert model.circuit_.table_code.to_dict() == code.to_dict()
+    assert model.n_features_in_ == 2
+    with pytest.raises(ValueError, match="not seen at fit"):
+        model.fit(table.assign(a="w"))
+    model.set_params(encoder=None, warm_start=False).fit(np.eye(3))
+    assert not hasattr(model, "encoder_")
+    assert model.n_features_in_ == 3
+    assert model.circuit_.table_code is None

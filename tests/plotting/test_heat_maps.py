@@ -1,0 +1,88 @@
+"""Facts about the colours of `plotting/heat_maps.py`."""
+
+import itertools
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import oracle
+from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.mixture import Mixture
+from strudel.plotting.heat_maps import plot_components, plot_dependencies
+
+
+@pytest.fixture
+def ax():
+    return Figure(figsize=(7, 5)).add_subplot()
+
+
+def joint():
+    """All rows and their probabilities."""
+    rows = np.array(list(itertools.product([0, 1], repeat=4)))
+    return rows, np.exp([oracle.log_marginal(figure_1_circuit(), row) for row in rows])
+
+
+def test_colours_are_correlations_in_the_order_of_the_vtree(ax):
+    assert plot_dependencies(figure_1_circuit(), ax=ax) is ax
+    rows, p = joint()
+    mean = p @ rows
+    covariance = (rows - mean).T @ np.diag(p) @ (rows - mean)
+    expected = covariance / np.sqrt(np.outer(covariance.diagonal(), covariance.diagonal()))
+    order = figure_1_circuit().vtree.order
+    drawn = np.ma.filled(ax.images[0].get_array(), np.nan)
+    off = ~np.eye(4, dtype=bool)
+    assert drawn[off] == pytest.approx(expected[np.ix_(order, order)][off])
+    assert np.isnan(drawn.diagonal()).all()
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == [f"X{var + 1}" for var in order]
+
+
+def test_what_is_known_goes_with_nothing(ax):
+    plot_dependencies(figure_1_circuit(), {"X3": 1}, ax=ax)
+    place = figure_1_circuit().vtree.order.tolist().index(2)
+    drawn = np.ma.filled(ax.images[0].get_array(), 0.0)
+    assert np.all(drawn[place] == 0.0)
+    with pytest.raises(ValueError, match="one row"):
+        plot_dependencies(figure_1_circuit(), [[1, 0, 1, 0], [0, 0, 0, 0]], ax=ax)
+
+
+def even(circuit):
+    """Log-parameters that make all variables independent and even."""
+    width = np.diff(circuit.node_edges)[circuit.edge_parent]
+    return -np.log(width)
+
+
+def two_components(weights):
+    circuit = figure_1_circuit()
+    log_theta = [circuit.edge_log_theta, even(circuit)] * (len(weights) // 2)
+    return Mixture(circuit, np.column_stack(log_theta), np.log(weights))
+
+
+def test_bands_are_as_high_as_weights_and_coloured_by_marginals(ax):
+    plot_components(two_components([0.3, 0.7]), ax=ax)
+    (mesh,) = [artist for artist in ax.collections if artist.get_gid() == "components"]
+    rows, p = joint()
+    order = figure_1_circuit().vtree.order
+    assert np.allclose(mesh.get_array(), [np.full(4, 0.5), (p @ rows)[order]])
+    heights = np.diff(mesh.get_coordinates()[:, 0, 1])
+    assert np.allclose(heights, [0.7, 0.3])
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1: 70 %", "0: 30 %"]
+
+
+def test_light_components_share_a_band(ax):
+    weights = np.arange(1.0, 121.0) / np.arange(1.0, 121.0).sum()
+    plot_components(two_components(weights), ax=ax)
+    (mesh,) = [artist for artist in ax.collections if artist.get_gid() == "components"]
+    rows, p = joint()
+    order = figure_1_circuit().vtree.order
+    share = weights[:20:2].sum() / weights[:20].sum()  # of the paper's circuit among the lightest
+    expected = share * (p @ rows)[order] + (1 - share) * 0.5
+    assert mesh.get_array().shape == (101, 4)
+    assert np.allclose(mesh.get_array()[-1], expected)
+    assert np.diff(mesh.get_coordinates()[:, 0, 1])[-1] == pytest.approx(weights[:20].sum())
+
+
+def test_a_single_circuit_is_refused(ax):
+    with pytest.raises(TypeError, match="plot_marginals"):
+        plot_components(figure_1_circuit(), ax=ax)

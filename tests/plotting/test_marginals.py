@@ -1,0 +1,153 @@
+"""Facts about the bars of `plotting/marginals.py`."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import oracle
+from strudel.circuits.compile import compile_factorized
+from strudel.circuits.examples import figure_1_circuit
+from strudel.models.density import Strudel
+from strudel.plotting.drawing import plot_circuit
+from strudel.plotting.heat_maps import plot_dependencies
+from strudel.plotting.marginals import plot_marginals
+from strudel.trees.vtree import balanced_vtree
+
+
+@pytest.fixture
+def ax():
+    return Figure(figsize=(7, 5)).add_subplot()
+
+
+def bars(ax):
+    """The width of every bar by its label."""
+    widths = [bar.get_width() for bar in ax.patches if bar.get_gid() == "bar"]
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    return dict(zip(labels, widths, strict=True))
+
+
+def before(ax):
+    found = [artist for artist in ax.collections if artist.get_gid() == "without evidence"]
+    return [segment[0][0] for artist in found for segment in artist.get_segments()]
+
+
+def marginal(row):
+    return np.exp(oracle.log_marginal(figure_1_circuit(), row))
+
+
+def test_bars_are_marginals_in_the_order_of_the_variables(ax):
+    assert plot_marginals(figure_1_circuit(), ax=ax) is ax
+    one = np.full((4, 4), np.nan)
+    np.fill_diagonal(one, 1.0)
+    expected = {f"X{var + 1}": marginal(one[var]) for var in range(4)}
+    assert list(bars(ax)) == list(expected)
+    assert bars(ax) == pytest.approx(expected)
+    assert before(ax) == []
+
+
+def test_what_is_given_comes_first_and_the_others_show_where_they_were(ax):
+    plot_marginals(figure_1_circuit(), {"X3": 1, "X1": 0}, ax=ax)
+    drawn = bars(ax)
+    assert list(drawn) == ["X1 = 0", "X3 = 1", "X2", "X4"]
+    known = marginal([0, np.nan, 1, np.nan])
+    assert drawn["X1 = 0"] == 0.0
+    assert drawn["X3 = 1"] == 1.0
+    assert drawn["X2"] == pytest.approx(marginal([0, 1, 1, np.nan]) / known)
+    assert drawn["X4"] == pytest.approx(marginal([0, np.nan, 1, 1]) / known)
+    nothing = np.full(4, np.nan)
+    for place, var in enumerate([0, 2, 1, 3]):
+        row = nothing.copy()
+        row[var] = 1.0
+        assert before(ax)[place] == pytest.approx(marginal(row))
+
+
+def test_of_many_variables_those_that_change_most_are_shown(ax):
+    plot_marginals(figure_1_circuit(), {"X3": 1}, ax=ax, top=2)
+    # X4 moves from 0.4 to 0.2, X1 from 0.52 to 0.4, X2 from 0.74 to 0.9.
+    assert list(bars(ax)) == ["X3 = 1", "X4"]
+    assert "2 of 4 variables, those that change most" in ax.get_xlabel()
+
+
+def test_without_evidence_the_most_probable_are_shown(ax):
+    plot_marginals(figure_1_circuit(), ax=ax, top=2)
+    assert list(bars(ax)) == ["X2", "X3"]
+
+
+def test_of_a_thousand_variables_as_many_are_shown_as_can_be_read(ax):
+    plot_marginals(compile_factorized(balanced_vtree(1000)), {"x7": 1}, ax=ax)
+    assert 15 < len(bars(ax)) < 40
+    assert next(iter(bars(ax))) == "x7 = 1"
+
+
+def test_many_given_values_leave_half_of_the_room(ax):
+    plot_marginals(compile_factorized(balanced_vtree(30)), [1] * 20 + [np.nan] * 10, ax=ax, top=10)
+    assert [label.endswith("= 1") for label in bars(ax)] == [True] * 5 + [False] * 5
+
+
+def test_several_rows_are_refused(ax):
+    with pytest.raises(ValueError, match="given must be one row of values, but holds 2"):
+        plot_marginals(figure_1_circuit(), [[1, 0, 1, 0], [0, 0, 0, 0]], ax=ax)
+    with pytest.raises(ValueError, match="top must be at least 1"):
+        plot_marginals(figure_1_circuit(), ax=ax, top=0)
+
+
+COLOURS, AGES = ("red", "green", "blue"), (20, 40, 60)
+
+
+@pytest.fixture(scope="module")
+def table_model():
+    """A model of a table with three colours, three ages, and two answers that follow the colour."""
+    rows = [
+        {"colour": colour, "age": age, "answer": "yes" if colour == "red" else "no"}
+        for colour, weight in zip(COLOURS, (3, 2, 1), strict=True)
+        for age in AGES
+        for _ in range(10 * weight)
+    ]
+    return Strudel(encoder="auto", random_state=0, max_splits=20).fit(pd.DataFrame(rows))
+
+
+def test_a_model_of_a_table_has_a_bar_for_every_value(table_model, ax):
+    plot_marginals(table_model, ax=ax)
+    drawn = bars(ax)
+    assert [label.split(":")[0] for label in drawn] == ["colour"] * 3 + ["age"] * 3 + ["answer"]
+    assert sum(list(drawn.values())[:3]) == pytest.approx(1.0)
+    assert sum(list(drawn.values())[3:6]) == pytest.approx(1.0)
+    expected = table_model.marginal_probabilities()
+    assert drawn["colour: red"] == pytest.approx(expected["colour"]["red"])
+    assert drawn["answer: yes"] == pytest.approx(expected["answer"]["yes"])
+
+
+def test_what_is_given_of_a_table_is_one_bar_or_those_possible(table_model, ax):
+    plot_marginals(table_model, {"colour": "red", "age": (30, None)}, ax=ax)
+    drawn = bars(ax)
+    assert [label.split(":")[0] for label in drawn] == ["colour", "age", "age", "answer"]
+    assert drawn["colour: red"] == 1.0
+    assert drawn["answer: yes"] > 0.9
+    assert "given the values in orange" in ax.get_xlabel()
+
+
+def test_rows_of_variables_are_evidence_of_a_table_too(table_model, ax):
+    row = np.full(table_model.circuit_.n_vars, np.nan)
+    row[:3] = [0, 0, 1]  # blue, green, red
+    plot_marginals(table_model, row, ax=ax)
+    assert bars(ax)["colour: red"] == 1.0
+
+
+def test_a_row_of_a_table_has_active_edges(table_model, ax):
+    row = {"colour": "red", "age": 40, "answer": "yes"}
+    plot_circuit(table_model, row=row, ax=ax, detail="map")
+    lost = -float(table_model.log_likelihood(pd.DataFrame([row]))[0])
+    assert ax.get_legend().get_texts()[-1].get_text().endswith(f"{lost:.3g} in all")
+
+
+def test_a_table_with_one_variable_per_column_knows_rows_of_variables(ax):
+    frame = pd.DataFrame({"a": ["n", "y", "y", "n"] * 9, "b": [False, True, True, True] * 9})
+    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(frame)
+    with warnings.catch_warnings(record=True) as caught:
+        plot_marginals(model, {"a": "y"}, ax=ax)
+    assert list(bars(ax)) == ["a: y", "b: True"]
+    assert not caught
+    plot_dependencies(model, {"a": "y"}, ax=Figure().add_subplot())

@@ -1,0 +1,58 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from strudel.reproduce.processes import call_within
+
+ORPHAN = """
+import time
+from strudel.reproduce.processes import start_process
+if __name__ == "__main__":
+    process = start_process(time.sleep, 60)
+    print(process.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_an_answer_comes_back():
+    assert call_within(60.0, os.getenv, "NUMBA_NUM_THREADS") == "1"
+
+
+def test_an_error_comes_back_as_words():
+    with pytest.raises(RuntimeError, match="FileNotFoundError"):
+        call_within(60.0, os.listdir, "/no/such/folder")
+
+
+def test_what_takes_too_long_is_ended():
+    started = time.perf_counter()
+    with pytest.raises(TimeoutError, match="longer than"):
+        call_within(0.2, time.sleep, 60)
+    assert time.perf_counter() - started < 30
+
+
+def test_a_process_that_dies_is_noticed():
+    with pytest.raises(RuntimeError, match="exit code 7"):
+        call_within(60.0, os._exit, 7)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is for POSIX")
+def test_processes_end_when_their_parent_is_killed(tmp_path):
+    script = tmp_path / "orphan.py"
+    script.write_text(ORPHAN)
+    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    os.kill(child, 0)  # it lives
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    for _ in range(300):
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail("the child outlived its parent")

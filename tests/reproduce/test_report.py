@@ -1,0 +1,124 @@
+"""All experiments on two small tables, and the report of them."""
+
+import base64
+import csv
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from strudel.reproduce.plan import EXPERIMENTS
+from strudel.reproduce.report import write_markdown, write_report
+from strudel.reproduce.run import make_plan
+from strudel.reproduce.store import Outcome
+
+pytestmark = pytest.mark.compiled
+
+TABLES = ("generated-10", "generated-20")
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    """All items, computed in this process."""
+    out = tmp_path_factory.mktemp("reproduction")
+    plan = make_plan([], out, datasets=TABLES, seconds=0.4, is_quick=True, can_download=False)
+    for task in plan.tasks:
+        name = task.experiment.name
+        if name == "expectations":  # needs files; it is tried elsewhere
+            continue
+        result = task.experiment.module.run(task.dataset, task.settings)
+        plan.store.write(Outcome(name, task.dataset, task.settings.as_dict(), result))
+    return plan
+
+
+@pytest.fixture(scope="module")
+def report(plan):
+    return plan.report()
+
+
+def test_every_experiment_gave_a_result(plan):
+    done = {(one.experiment.name, one.dataset) for one in plan.tasks} - {
+        (one.experiment.name, one.dataset) for one in plan.unfinished()
+    }
+    wanted = [name for name, one in EXPERIMENTS.items() if one.on == "tables"]
+    assert done >= {(name, table) for name in wanted for table in TABLES}
+
+
+class Page(HTMLParser):
+    """Collects what a page shows and where it would look for more."""
+
+    def __init__(self):
+        super().__init__()
+        self.sources, self.text, self.rows = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if "src" in attributes:
+            self.sources.append(attributes["src"])
+        if tag == "tr":
+            self.rows.append(0)
+        if tag in ("td", "th"):
+            self.rows[-1] += 1
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_page_holds_everything(plan, report, tmp_path):
+    path = write_report(report, tmp_path)
+    page = Page()
+    page.feed(path.read_text(encoding="utf-8"))
+    pictures = [picture for section in report.sections for picture in section.pictures]
+    assert len(page.sources) == len(pictures) >= 9
+    for source, picture in zip(page.sources, pictures, strict=True):
+        kind, _, content = source.partition(",")
+        assert kind == "data:image/png;base64"
+        assert base64.b64decode(content) == picture.png
+        assert picture.png.startswith(b"\x89PNG")
+    text = " ".join(page.text)
+    for item in plan.items:
+        assert item.name in text
+    assert "numpy" in text
+    assert "http" not in path.read_text(encoding="utf-8").replace("https://", "http")[:2000]
+
+
+def test_markdown_tables_are_rectangles_and_links_lead_somewhere(report, tmp_path):
+    page, folder = tmp_path / "reproduction.md", tmp_path / "reproduction"
+    write_markdown(report, page, folder)
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"(?:^\|.*\|$\n?)+", text, flags=re.M):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
+        assert len(widths) == 1, block
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 15
+    assert all((tmp_path / link).is_file() for link in links)
+
+
+def test_the_csv_files_hold_the_numbers(plan, report, tmp_path):
+    write_markdown(report, tmp_path / "page.md", tmp_path / "page")
+    with (tmp_path / "page" / "table-single-models.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert [(row["dataset"], row["search"]) for row in rows] == [
+        (table, search) for table in TABLES for search in ("strudel", "learnpsdd")
+    ]
+    stored = plan.store.read("single", TABLES[0], plan.tasks[-1].settings).result["greedy"]
+    assert float(rows[0]["test"]) == pytest.approx(stored["test"], rel=1e-5)
+
+
+def test_curves_end_where_the_searches_ended(plan):
+    for table in TABLES:
+        result = plan.store.read("single", table, plan.tasks[-1].settings).result
+        for search in ("greedy", "learnpsdd"):
+            one = result[search]
+            best = one["curve"]["iterations"].index(0)
+            assert one["curve"]["iterations"][-1] == one["iterations"]
+            assert best == 0
+
+
+def test_the_report_says_what_is_missing(plan, monkeypatch, tmp_path):
+    monkeypatch.delenv("STRUDEL_DATA", raising=False)
+    report = make_plan(["figure:expectations"], tmp_path, is_quick=True).report()
+    assert "expectation/insurance.npz" in " ".join(report.missing)
+    assert report.sections[0].tables == []
+    page = write_report(report, tmp_path)
+    assert "No results" in page.read_text(encoding="utf-8")

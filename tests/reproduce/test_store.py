@@ -1,0 +1,70 @@
+import json
+
+import numpy as np
+import pytest
+
+from strudel.reproduce.settings import Settings
+from strudel.reproduce.store import Outcome, Store, write_whole
+
+SETTINGS = Settings(seconds=3.0)
+
+
+def outcome(result, **changes):
+    return Outcome("growth", "nltcs", SETTINGS.as_dict(), result, **changes)
+
+
+def test_an_outcome_comes_back(tmp_path):
+    store = Store(tmp_path)
+    written = outcome({"bits": np.array([1.5, np.nan]), "n": np.int64(3)}, seconds=2.0)
+    store.write(written)
+    read = store.read("growth", "nltcs", SETTINGS)
+    assert read.result == {"bits": [1.5, None], "n": 3}
+    assert read.seconds == 2.0
+
+
+def test_other_settings_are_other_results(tmp_path):
+    store = Store(tmp_path)
+    store.write(outcome({}))
+    assert store.read("growth", "nltcs", SETTINGS) is not None
+    assert store.read("growth", "nltcs", Settings(seconds=4.0)) is None
+    assert store.read("growth", "nltcs", Settings(seconds=3.0, is_quick=True)) is None
+    assert store.read("growth", "dna", SETTINGS) is None
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"format": 1}', '{"format": 99}'])
+def test_what_cannot_be_read_is_computed_again(tmp_path, damage):
+    store = Store(tmp_path)
+    store.write(outcome({}))
+    store.path("growth", "nltcs").write_text(damage)
+    assert store.read("growth", "nltcs", SETTINGS) is None
+
+
+def test_a_cut_json_is_computed_again(tmp_path):
+    store = Store(tmp_path)
+    store.write(outcome({"bits": list(range(100))}))
+    path = store.path("growth", "nltcs")
+    whole = path.read_text()
+    json.loads(whole)
+    for length in (1, len(whole) // 2, len(whole) - 3):
+        path.write_text(whole[:length])
+        assert store.read("growth", "nltcs", SETTINGS) is None
+
+
+def test_half_written_files_are_removed(tmp_path):
+    store = Store(tmp_path)
+    store.write(outcome({}))
+    left = tmp_path / "growth" / ".nltcs.json.0123abcd.tmp"
+    left.write_text("{")
+    store.remove_unfinished()
+    assert not left.exists()
+    assert store.read("growth", "nltcs", SETTINGS) is not None
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "report.md"
+    write_whole(path, "old")
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_whole(path, "new")
+    assert [one.name for one in tmp_path.iterdir()] == ["report.md"]
+    assert path.read_text() == "old"

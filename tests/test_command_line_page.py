@@ -1,0 +1,91 @@
+"""The page about the command line lists every command and option as `--help` does.
+
+Run this file to write the list anew.
+"""
+
+import re
+from enum import EnumType
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+import typer
+
+from strudel.cli.main import app
+
+PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
+MARK = "<!-- The rest is written by: python tests/test_command_line_page.py -->\n"
+
+
+def commands():
+    return typer.main.get_command(app).commands
+
+
+def one_line(text):
+    return " ".join((text or "").replace("|", "\\|").split())
+
+
+def choices_of(command, parameter):
+    """The values of an option that has few."""
+    callbacks = {one.callback.__name__: one.callback for one in app.registered_commands}
+    hint = get_type_hints(callbacks[command])[parameter.name]
+    kinds = [kind for kind in (hint, *get_args(hint)) if isinstance(kind, EnumType)]
+    return [choice.value for choice in kinds[0]] if kinds else []
+
+
+def option_row(command, parameter):
+    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    help_text = one_line(parameter.help)
+    choices = choices_of(command, parameter)
+    if choices:
+        values = ", ".join(f"`{choice}`" for choice in choices)
+        help_text = f"{help_text} One of {values}."
+    default = getattr(parameter.default, "value", parameter.default)
+    is_shown = default is not None and default is not False and not callable(default)
+    return f"| {names} | {help_text}{f' Default: {default}.' if is_shown else ''} |"
+
+
+def reference():
+    lines = []
+    for name, command in commands().items():
+        arguments = [p for p in command.params if p.param_type_name == "argument"]
+        options = [p for p in command.params if p.param_type_name == "option"]
+        usage = " ".join(p.metavar or p.name.upper() for p in arguments)
+        lines += ["", f"### strudel {name}", "", f"`strudel {name} {usage}`".replace(" `", "`"), ""]
+        parts = (command.help or "").replace("\f", "").split("\n\n")
+        for part in parts:
+            is_list = part.lstrip().startswith("\b")
+            text = part.lstrip("\b\n") if is_list else one_line(part)
+            lines += ["```text", text.strip("\n"), "```", ""] if is_list else [text, ""]
+        epilog = one_line(command.epilog).removeprefix("Example:").strip()
+        lines += ["```console", f"$ {epilog}", "```", ""]
+        rows = [f"| `{p.metavar}` | {one_line(p.help)} |" for p in arguments]
+        rows += [option_row(name, parameter) for parameter in options if parameter.name != "help"]
+        lines += ["| | |", "| --- | --- |", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_lists_what_the_commands_have():
+    text = PAGE.read_text(encoding="utf-8")
+    assert MARK in text
+    assert text.partition(MARK)[2] == reference(), f"write it anew: python {Path(__file__).name}"
+
+
+@pytest.mark.parametrize("name", list(commands()))
+def test_help_has_an_example_of_the_command(name, capsys):
+    from strudel.cli.main import main
+
+    assert main([name, "--help"]) == 0
+    assert re.search(rf"Example:\s+strudel .*{name}", " ".join(capsys.readouterr().out.split()))
+
+
+def test_examples_of_the_page_are_commands():
+    text = PAGE.read_text(encoding="utf-8")
+    used = set(re.findall(r"\$ strudel (\w+)", text))
+    assert used <= set(commands())
+    assert used == set(commands())
+
+
+if __name__ == "__main__":
+    head, mark, _ = PAGE.read_text(encoding="utf-8").partition(MARK)
+    PAGE.write_text(head + mark + reference(), encoding="utf-8")
