@@ -2,7 +2,7 @@
 
 The baskets are made here, from five occasions on which people shop. The model sees only which
 products lie together, and is asked for the most probable further product, for the probability of
-rules, and for how many sweets a basket holds.
+rules, and for how many sweets a basket holds. Rules need PySDD: pip install 'strudel-pc[logic]'.
 """
 
 from pathlib import Path

@@ -139,6 +139,7 @@ def test_weights_count_rows():
 
 
 def test_a_constraint_holds_for_what_is_unknown():
+    pytest.importorskip("pysdd")
     X = chains(0)
     X[:, 5] = X[:, 0] | X[:, 1]
     rule = "x5 == (x0 | x1)"
