@@ -94,11 +94,12 @@ def share_flows(
     return choices, [bags_of_states(choices, bits) for bits in tables]
 
 
-def count_states(bits: BitMatrix, circuit: Circuit) -> FloatArray:
-    """How many rows make each choice, of `(n_edges + n_vtree_nodes,)`."""
+def count_states(bits: BitMatrix, circuit: Circuit, by_weight: bool = False) -> FloatArray:
+    """How many rows, or what weight of rows, make each choice, `(n_edges + n_vtree_nodes,)`."""
     count = np.zeros(circuit.n_edges + circuit.vtree.n_nodes)
-    for _, states in _state_blocks(circuit, bits):
-        count += np.bincount(states.ravel(), minlength=len(count))
+    for weight, states in _state_blocks(circuit, bits):
+        each = np.broadcast_to(weight, states.shape).ravel() if by_weight else None
+        count += np.bincount(states.ravel(), weights=each, minlength=len(count))
     return count
 
 

@@ -87,9 +87,10 @@ def fit_spread_mixture(
     """
     engine = train.engine
     is_smoothed = options.pseudocount == "auto" or options.pseudocount > 1e-9
-    counted = engine.total(count_states, train.parts, circuit)
+    # By weight: how many distinct rows there are depends on the parts.
+    counted = engine.total(count_states, train.parts, circuit, True)
     if valid is not None:
-        counted = counted + engine.total(count_states, valid.parts, circuit)
+        counted = counted + engine.total(count_states, valid.parts, circuit, True)
     choices = choices_of(circuit, counted, has_defaults=is_smoothed)
     train_parts = engine.place(flow_part, train.parts, choices)
     valid_parts = [] if valid is None else engine.place(flow_part, valid.parts, choices)
