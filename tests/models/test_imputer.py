@@ -13,7 +13,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
-from strudel import Strudel, StrudelImputer, StrudelMixture, figure_1_circuit, load, sample, save
+from strudel import (
+    Strudel,
+    StrudelImputer,
+    StrudelMixture,
+    TableEncoder,
+    figure_1_circuit,
+    load,
+    sample,
+    save,
+)
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
 
@@ -178,6 +187,54 @@ def test_one_column_and_fitted_estimators():
         StrudelImputer(model).fit(X)
     with pytest.raises(ValueError, match="strategy must be one of map, mean, sample"):
         StrudelImputer(strategy="median").fit(X)
+
+
+def test_a_fitted_model_keeps_its_own_encoder():
+    complete, frame = mixed_frame()
+    complete["place"] = frame["place"] = [f"p{i % 40}" for i in range(len(frame))]
+    own = TableEncoder(max_categories=100)  # by default so many categories are refused
+    model = Strudel(encoder=own, max_splits=0, random_state=0).fit(complete)
+    imputer = StrudelImputer(model).fit(frame[complete["age"] > 55])  # has other quantiles
+    assert imputer.encoder_.code_ is model.encoder_.code_
+    assert imputer.model_ is model.circuit_
+    shuffled = frame[frame.columns[::-1]]
+    filled = StrudelImputer(model).fit_transform(shuffled)
+    assert list(filled) == list(shuffled)
+    assert filled[frame.columns].equals(imputer.transform(frame))
+    with pytest.raises(ValueError, match=r"X must have the 6 columns .* lacks 'age'"):
+        StrudelImputer(model).fit(frame.drop(columns="age"))
+    with pytest.raises(ValueError, match=r"is fitted and has its own encoder: leave encoder='auto"):
+        StrudelImputer(model, encoder=own).fit(frame)
+
+
+def test_a_fitted_model_of_variables_takes_only_the_encoder_that_made_them():
+    complete, frame = mixed_frame()
+    encoder = TableEncoder(n_bins=3).fit(complete)
+    model = Strudel(max_splits=0, random_state=0).fit(encoder.transform(complete))
+    assert StrudelImputer(model, encoder=encoder).fit(frame[:20]).encoder_.code_ is encoder.code_
+    with pytest.raises(ValueError, match="is fitted, so its encoder must be too"):
+        StrudelImputer(model, encoder=TableEncoder(n_bins=3)).fit(frame)
+    with pytest.raises(ValueError, match="must hold only 0, 1 or NaN"):
+        StrudelImputer(model).fit(complete[["age", "children"]])
+    with pytest.raises(ValueError, match=r"makes 1 variables, but the model .* has"):
+        StrudelImputer(model, encoder=TableEncoder().fit(complete[["old"]])).fit(frame[["old"]])
+    named = pd.DataFrame({"a": [0, 1, 1], "b": [1, 0, 1]})
+    model = Strudel(max_splits=0, random_state=0).fit(named)
+    with pytest.raises(ValueError, match="column 0 is 'b' and not 'a'"):
+        StrudelImputer(model).fit(named[["b", "a"]])
+
+
+def test_the_encoder_of_an_estimator_that_is_not_fitted_is_used():
+    complete, _ = mixed_frame()
+    small = Strudel(encoder=TableEncoder(n_bins=3), max_splits=0, random_state=0)
+    imputer = StrudelImputer(small).fit(complete)
+    assert imputer.encoder_.n_bins == 3
+    assert imputer.encoder_.code_.column("age").n_values == 3
+    assert imputer.model_.n_vars == imputer.encoder_.code_.n_vars
+    assert StrudelImputer(small, encoder=TableEncoder(n_bins=4)).fit(complete).encoder_.n_bins == 4
+    rows = np.array([[0.0, 1.0], [1.0, 0.0]] * 10)
+    auto = StrudelImputer(small.set_params(encoder="auto"), strategy="mean").fit(rows)
+    assert 0.0 < auto.transform([[np.nan, 0.0]])[0, 0] < 1.0  # 0 and 1 stay as they are
 
 
 def test_clusters_are_the_most_responsible_components():
