@@ -199,6 +199,23 @@ def test_a_file_of_0_and_1_keeps_everything(tmp_path):
         assert np.array_equal(back.predict_proba(rows), model.predict_proba(rows))
 
 
+@pytest.mark.parametrize(
+    "y",
+    [
+        [0.0, 1.0, np.nan],
+        ["a", "b", None],
+        ["a", "b", np.nan],
+        pd.Series(["a", "b", pd.NA], dtype="string"),
+        pd.Series([0, 1, None], dtype="Int64"),
+        pd.Series(["a", "b", None], dtype=object),
+        pl.Series(["a", "b", None]),
+    ],
+)
+def test_a_class_that_is_unknown_is_refused_with_its_row(y):
+    with pytest.raises(ValueError, match=r"the class is unknown at row 2\. .* drop the others"):
+        StrudelClassifier().fit(np.eye(3), y)
+
+
 def test_values_that_were_not_seen_are_missing_with_a_word():
     X, y = mixed_frame()
     model = StrudelClassifier(**PLAIN).fit(X, y)
