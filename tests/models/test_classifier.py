@@ -15,7 +15,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
 from sklearn_checks import positive
-from strudel import Strudel, StrudelClassifier, TableEncoder, load, log_marginal, save
+from strudel import (
+    Strudel,
+    StrudelClassifier,
+    TableEncoder,
+    UnseenValueWarning,
+    load,
+    log_marginal,
+    save,
+)
 from strudel.data.bits import pack_columns
 from strudel.learning.class_mixtures import count_classes
 from strudel.models.class_rows import ClassRows, complete_rows
@@ -189,6 +197,36 @@ def test_a_file_of_0_and_1_keeps_everything(tmp_path):
         back = load(tmp_path / "m.strudel")
         rows = pd.DataFrame(partly_known_rows()).add_prefix("v")
         assert np.array_equal(back.predict_proba(rows), model.predict_proba(rows))
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [0.0, 1.0, np.nan],
+        ["a", "b", None],
+        ["a", "b", np.nan],
+        pd.Series(["a", "b", pd.NA], dtype="string"),
+        pd.Series([0, 1, None], dtype="Int64"),
+        pd.Series(["a", "b", None], dtype=object),
+        pl.Series(["a", "b", None]),
+    ],
+)
+def test_a_class_that_is_unknown_is_refused_with_its_row(y):
+    with pytest.raises(ValueError, match=r"the class is unknown at row 2\. .* drop the others"):
+        StrudelClassifier().fit(np.eye(3), y)
+
+
+def test_values_that_were_not_seen_are_missing_with_a_word():
+    X, y = mixed_frame()
+    model = StrudelClassifier(**PLAIN).fit(X, y)
+    rows = X[:3].assign(town=["west", "north", "west"])
+    with pytest.warns(
+        UnseenValueWarning, match=r"missing: 'west' of column 'town' \(row 0\)\. Put"
+    ):
+        found = model.predict_proba(rows)
+    assert np.array_equal(found, model.predict_proba(rows.assign(town=[None, "north", None])))
+    model = StrudelClassifier(**PLAIN, encoder=TableEncoder(unknown="missing")).fit(X, y)
+    model.predict(rows)  # warnings are errors in tests
 
 
 def test_pipelines_searches_and_copies():

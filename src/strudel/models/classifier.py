@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
+from strudel.data.table_columns import is_missing
 from strudel.data.validation import check_sample_weight
 from strudel.models.class_code import class_codewords, class_names, with_class
 from strudel.models.class_rows import ClassRows, complete_rows, fold_of_rows
@@ -336,6 +337,14 @@ def as_labels(y: Any, name: str) -> AnyArray:
             f"This {name} estimator requires y to be passed, but the target y is None."
         )
     labels = column_or_1d(y, warn=True)
+    # In a list, NaN beside text: NumPy would make it a text of its own.
+    cells = y if isinstance(y, list | tuple) else labels.tolist()
+    row = next((row for row, label in enumerate(cells) if is_missing(label)), None)
+    if row is not None:  # "contains NaN" are scikit-learn's words
+        raise ValueError(
+            f"Input y contains NaN or None: the class is unknown at row {row}. A classifier learns "
+            "from rows whose class is known: drop the others, as with X[y.notna()] in pandas."
+        )
     if np.asarray(labels).dtype.kind == "f":
         assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
