@@ -208,3 +208,36 @@ def test_arrays_and_parquet_are_tables_too(tmp_path):
     np.save(tmp_path / "a.npy", np.array([[1, 5], [2, 6]]))
     table, _ = read_frame(tmp_path / "a.npy")
     assert [column.dtype for column in table.columns] == ["integer", "integer"]
+
+
+def test_a_column_with_many_values_can_be_dropped_or_allowed(run, tmp_path):
+    path, model = tmp_path / "names.csv", tmp_path / "a.strudel"
+    lines = [f"{line},p{place}" for place, line in enumerate(make_lines(40))]
+    path.write_text("\n".join([f"{HEAD},name", *lines]) + "\n")
+    options = ("-o", model, "--encode", "auto", "--max-splits", 0, "-q")
+    code, _, err = run("fit", path, *options)
+    assert code == 2
+    assert "--drop 'name'" in err
+    assert "--max-categories" in err
+    assert "TableEncoder" not in err
+    assert run("fit", path, *options, "--drop", "name, since") == (0, "", "")
+    assert load(model).feature_names_in_.tolist() == ["age", "smoker", "town"]
+    assert run("fit", path, *options, "--max-categories", 40) == (0, "", "")
+    assert len(load(model).feature_names_in_) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--drop", "age"), "--drop goes with --encode auto or --target"),
+        (("--max-categories", 40), "--max-categories goes with --encode auto"),
+        (("--encode", "auto", "--drop", "agee"), "has no column 'agee'. Did you mean 'age'?"),
+        (("--encode", "auto", "--drop", ","), "at least one column"),
+        (("--encode", "auto", "--drop", HEAD), "--drop leaves no column"),
+        (("--target", "age", "--drop", "age"), "which is to be predicted"),
+    ],
+)
+def test_columns_that_cannot_be_dropped_are_refused(run, survey, tmp_path, options, words):
+    code, _, err = run("fit", survey, "-o", tmp_path / "a.strudel", *options)
+    assert code == 2
+    assert words in err

@@ -46,6 +46,30 @@ def cells_of(column: RawColumn) -> list[Any]:
     return column.objects()
 
 
+def read_drop(text: str | None) -> list[str]:
+    """The columns that --drop names."""
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    if text is not None and not names:
+        raise InputError("--drop must name at least one column, as in --drop name,address.")
+    return names
+
+
+def drop_columns(table: RawTable, source: str, dropped: list[str]) -> RawTable:
+    """The table without some of its columns."""
+    names = [column.name for column in table.columns]
+    for name in dropped:
+        if name not in names:
+            from strudel.data.coded_column import did_you_mean
+
+            raise InputError(
+                f"--drop: {source} has no column {name!r}. {did_you_mean(name, names)}"
+            )
+    rest = tuple(column for column in table.columns if column.name not in dropped)
+    if not rest:
+        raise InputError(f"--drop leaves no column of {source}.")
+    return replace(table, columns=rest)
+
+
 def split_target(table: RawTable, source: str, target: str) -> tuple[RawTable, list[Any]]:
     """The table without a column, and the values of that column."""
     names = [column.name for column in table.columns]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from strudel.cli.console import InputError, note
+from strudel.cli.frames import drop_columns
 
 if TYPE_CHECKING:
     from strudel.data.table_columns import RawTable
@@ -49,14 +50,14 @@ def read_rows(source: str, part: str = "test") -> Table:
     return read_table(source, dataset_split=part)
 
 
-def read_frame_table(source: str, part: str) -> Table:
-    """A table of any types, its `X` a `RawTable`."""
+def read_frame_table(source: str, part: str, dropped: list[str]) -> Table:
+    """A table of any types without some columns, its `X` a `RawTable`."""
     from strudel.io.tables import Table
 
     if _is_dataset(source):
         raise InputError(f"{source} is 0/1 already: leave out --encode.")
     raw, label = read_frame_rows(source, part)
-    return Table(cast(Any, raw), None, label)
+    return Table(cast(Any, drop_columns(raw, label, dropped)), None, label)
 
 
 def count_rows(table: Table) -> int:
