@@ -241,3 +241,39 @@ def test_columns_that_cannot_be_dropped_are_refused(run, survey, tmp_path, optio
     code, _, err = run("fit", survey, "-o", tmp_path / "a.strudel", *options)
     assert code == 2
     assert words in err
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
+def test_tables_are_written_as_their_ending_says(run, encoded, survey, model, unseen, ending):
+    gaps, path = survey.with_name("gaps.csv"), survey.with_name(f"out{ending}")
+    gaps.write_text(f"{HEAD}\n35,,Rome,2001-05-01\n,no,,\n")
+    assert run("impute", encoded, gaps, "-o", path)[0] == 0
+    columns = {column.name: column for column in read_frame(path)[0].columns}
+    assert list(columns) == HEAD.split(",")
+    assert columns["age"].objects()[0] == 35
+    assert columns["since"].dtype == "date"
+    for arguments in (("sample", encoded, "-n", 3), ("sample", model, "-n", 3)):
+        _, printed, _ = run(*arguments)
+        assert run(*arguments, "-o", path)[0] == 0
+        read = {column.name: column.objects() for column in read_frame(path)[0].columns}
+        printed = list(csv.DictReader(io.StringIO(printed)))
+        assert list(read) == list(printed[0])
+        assert len(next(iter(read.values()))) == 3
+    assert run("score", model, unseen, "-o", path)[0] == 0
+    values = read_frame(path)[0].columns[1]
+    assert (values.name, values.dtype, len(values.values)) == ("log_likelihood", "float", 40)
+
+
+def test_other_endings_are_refused_before_the_work(run, encoded, survey, tmp_path, monkeypatch):
+    for arguments in (("sample", encoded), ("impute", encoded, survey), ("score", encoded, survey)):
+        code, _, err = run(*arguments, "-o", tmp_path / "a.xlsx")
+        assert code == 2
+        assert "a table is a .csv, .tsv or .parquet file, but -o says" in err
+    code, _, err = run("fit", survey, "--encode", "auto", "-o", tmp_path / "a.txt")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "a model is a .strudel file, but -o says" in err
+    monkeypatch.setattr("strudel.cli.outputs.find_spec", lambda name: None)
+    code, _, err = run("sample", encoded, "-o", tmp_path / "a.parquet")
+    assert code == 2
+    assert "needs pyarrow or polars" in err
+    assert not list(tmp_path.iterdir())

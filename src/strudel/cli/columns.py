@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,9 +94,9 @@ def in_words(code: TableCode, row: AnyArray) -> dict[str, str]:
     return words
 
 
-def write_columns(columns: dict[str, list[Any]], file: Any) -> None:
+def write_columns(columns: Mapping[str, Sequence[Any]], file: Any, separator: str = ",") -> None:
     """Columns as csv, with nothing where a value is missing."""
-    writer = csv.writer(file, lineterminator="\n")
+    writer = csv.writer(file, delimiter=separator, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*(map(_cell, cells) for cells in columns.values()), strict=True))
 

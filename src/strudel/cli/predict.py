@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from strudel.cli.console import InputError, JsonOption, note, print_json
 from strudel.cli.fit_classifier import scores_of
 from strudel.cli.frames import split_target, to_frame
 from strudel.cli.models import ModelArgument, read_file
-from strudel.cli.outputs import check_output, write_text
+from strudel.cli.outputs import check_table_output, write_table
 from strudel.cli.sources import read_frame_rows
 
 if TYPE_CHECKING:
@@ -35,7 +34,8 @@ def predict(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a csv file instead of stdout.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write a csv, tsv or parquet file instead of stdout."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,7 +48,7 @@ def predict(
     from strudel.models.classifier import StrudelClassifier
 
     if output is not None:
-        check_output(output, "the predictions", {str(model), data}, ".csv")
+        check_table_output(output, "the predictions", {str(model), data})
     held = read_file(model)
     if not isinstance(held, StrudelClassifier):
         raise InputError(
@@ -68,13 +68,10 @@ def predict(
     report: dict[str, Any] = {"target": target, "n_rows": len(best), "output": output}
     if truth is not None and None not in truth:
         report |= scores_of(held.classes_, chances, truth)
-    if output is not None or not as_json:
-        file = io.StringIO()
-        write_columns(columns, file)
-        if output is None:
-            sys.stdout.write(file.getvalue())
-        else:
-            write_text(output, [file.getvalue()])
+    if output is not None:
+        write_table(output, columns)
+    elif not as_json:
+        write_columns(columns, sys.stdout)
     if as_json:
         print_json(report | ({} if output is not None else {"predictions": columns}))
         return
