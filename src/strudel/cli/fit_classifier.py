@@ -18,7 +18,7 @@ from strudel.cli.console import (
     show_table,
     warnings_as_notes,
 )
-from strudel.cli.frames import drop_columns, split_target, to_frame
+from strudel.cli.frames import drop_columns, rows_with_target, split_target, to_frame
 from strudel.cli.sources import read_frame_rows
 
 if TYPE_CHECKING:
@@ -72,13 +72,6 @@ def fit_classifier(
 
     parts = {"train": data} | ({} if test is None else {"test": test})
     tables = {part: _read(source, part, target, dropped) for part, source in parts.items()}
-    for part, (_, y) in tables.items():
-        gaps = [row for row, value in enumerate(y) if value is None]
-        if gaps:
-            raise InputError(
-                f"column {target!r} of {parts[part]} is unknown in row {gaps[0]}. A classifier "
-                "learns from rows whose class is known: drop the others."
-            )
     started = time.perf_counter()
     if max_categories is not None:
         from strudel.models.table_encoder import TableEncoder
@@ -111,11 +104,12 @@ def fit_classifier(
 
 
 def _read(source: str, part: str, target: str, dropped: list[str]) -> tuple[RawTable, list[Any]]:
-    """The columns to predict from, and the target."""
+    """The columns to predict from, and the target, of the rows where that is known."""
     if target in dropped:
         raise InputError(f"--drop names {target!r}, which is to be predicted.")
     table, label = read_frame_rows(source, part)
-    return split_target(drop_columns(table, label, dropped), label, target)
+    rest, y = split_target(drop_columns(table, label, dropped), label, target)
+    return rows_with_target(rest, y, label, target)
 
 
 def _score(model: StrudelClassifier, table: Any, y: list[Any]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from strudel.cli.console import InputError
+from strudel.cli.console import InputError, note
 
 if TYPE_CHECKING:
     from strudel.data.table_columns import RawColumn, RawTable
@@ -68,6 +68,25 @@ def drop_columns(table: RawTable, source: str, dropped: list[str]) -> RawTable:
     if not rest:
         raise InputError(f"--drop leaves no column of {source}.")
     return replace(table, columns=rest)
+
+
+def rows_with_target(
+    table: RawTable, y: list[Any], source: str, target: str
+) -> tuple[RawTable, list[Any]]:
+    """The rows whose target is known; a note says how many are left out."""
+    is_known = np.array([value is not None for value in y])
+    n_known, n_rows = int(is_known.sum()), len(y)
+    if n_known == n_rows:
+        return table, y
+    if n_known == 0:
+        raise InputError(f"column {target!r} of {source} is unknown in all {n_rows:,} rows.")
+    note(
+        f"note: {target!r} is unknown in {n_rows - n_known:,} of the {n_rows:,} rows of {source}, "
+        "which were left out"
+    )
+    columns = tuple(replace(column, values=column.values[is_known]) for column in table.columns)
+    known = [value for value in y if value is not None]
+    return replace(table, columns=columns, n_rows=n_known), known
 
 
 def split_target(table: RawTable, source: str, target: str) -> tuple[RawTable, list[Any]]:

@@ -42,7 +42,8 @@ def predict(
     """Predict the class of every row, with a model of `strudel fit --target`.
 
     The csv has the predicted class and the probability of each. Unknown values are summed out
-    exactly. If DATA has the column that is predicted, you are told how often the model is right.
+    exactly. If DATA has the column that is predicted, you are told how often the model is right
+    where it is known.
     """
     from strudel.io.model_file import read_provenance
     from strudel.models.classifier import StrudelClassifier
@@ -66,8 +67,10 @@ def predict(
     for place, value in enumerate(held.classes_.tolist()):
         columns[f"P({target}={value})"] = chances[:, place].tolist()
     report: dict[str, Any] = {"target": target, "n_rows": len(best), "output": output}
-    if truth is not None and None not in truth:
-        report |= scores_of(held.classes_, chances, truth)
+    known = [row for row, value in enumerate(truth or ()) if value is not None]
+    if truth is not None and known:
+        right = [truth[row] for row in known]
+        report |= scores_of(held.classes_, chances[known], right) | {"n_scored": len(known)}
     if output is not None:
         write_table(output, columns)
     elif not as_json:
@@ -76,7 +79,8 @@ def predict(
         print_json(report | ({} if output is not None else {"predictions": columns}))
         return
     if "accuracy" in report:
-        note(f"accuracy {report['accuracy']:.4f}, log-loss {report['log_loss']:.4f}")
+        some = "" if len(known) == len(best) else f" of the {len(known):,} rows with {target!r}"
+        note(f"accuracy {report['accuracy']:.4f}, log-loss {report['log_loss']:.4f}{some}")
     if output is not None:
         note(f"wrote {len(best):,} predictions to {output}")
 
