@@ -166,7 +166,7 @@ def test_a_mixture_and_a_constraint_are_in_columns_too(run, survey, tmp_path):
         (["2020-01-31T10:00", "2020-01-31"], "datetime"),
         (["007", "1"], "text"),
         (["1", "x"], "text"),
-        (["inf", "1"], "text"),
+        (["inf", "1"], "float"),
         (["", "nan"], "float"),
         (["12345678901234567890", "1"], "float"),
     ],
@@ -277,3 +277,20 @@ def test_other_endings_are_refused_before_the_work(run, encoded, survey, tmp_pat
     assert code == 2
     assert "needs pyarrow or polars" in err
     assert not list(tmp_path.iterdir())
+
+
+def test_infinite_numbers_belong_to_the_end_cells(run, tmp_path):
+    assert column_of_text("a", ["1", "inf", "-Infinity"]).values.tolist() == [1, np.inf, -np.inf]
+    assert column_of_text("a", ["1", "1e400"]).dtype == "float"
+    assert column_of_text("a", ["inf", "Inf"]).dtype == "text"
+    path, model = tmp_path / "a.csv", tmp_path / "a.strudel"
+    path.write_text("pay\n" + "10\n20\n30\n" * 10 + "inf\n-inf\n")
+    options = ("--encode", "auto", "--max-splits", 0, "-q", "-o", model)
+    code, out, err = run("fit", path, *options)
+    assert (code, out) == (0, "")
+    assert err == (
+        f"note: column 'pay' of {path} is infinite in 2 of 32 rows, which count to its first or "
+        "last cell\n"
+    )
+    assert load(model).circuit_.table_code.columns[0].labels == ("10", "20", "30")
+    assert run("impute", model, path)[1].splitlines()[-2:] == ["inf", "-inf"]

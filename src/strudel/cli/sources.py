@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from strudel.cli.console import InputError, note
 from strudel.cli.frames import drop_columns
 
@@ -69,7 +71,15 @@ def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
     """The rows of a table of any types, and what to call it."""
     from strudel.io.frames import read_frame
 
-    return read_frame(source, dataset_split=part)
+    table, label = read_frame(source, dataset_split=part)
+    for column in table.columns:
+        n_infinite = int(np.isinf(column.values).sum()) if column.dtype == "float" else 0
+        if n_infinite:
+            note(
+                f"note: column {column.name!r} of {label} is infinite in {n_infinite:,} of "
+                f"{table.n_rows:,} rows, which count to its first or last cell"
+            )
+    return table, label
 
 
 def _is_dataset(source: str) -> bool:
