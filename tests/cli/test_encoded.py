@@ -166,7 +166,7 @@ def test_a_mixture_and_a_constraint_are_in_columns_too(run, survey, tmp_path):
         (["2020-01-31T10:00", "2020-01-31"], "datetime"),
         (["007", "1"], "text"),
         (["1", "x"], "text"),
-        (["inf", "1"], "text"),
+        (["inf", "1"], "float"),
         (["", "nan"], "float"),
         (["12345678901234567890", "1"], "float"),
     ],
@@ -208,3 +208,89 @@ def test_arrays_and_parquet_are_tables_too(tmp_path):
     np.save(tmp_path / "a.npy", np.array([[1, 5], [2, 6]]))
     table, _ = read_frame(tmp_path / "a.npy")
     assert [column.dtype for column in table.columns] == ["integer", "integer"]
+
+
+def test_a_column_with_many_values_can_be_dropped_or_allowed(run, tmp_path):
+    path, model = tmp_path / "names.csv", tmp_path / "a.strudel"
+    lines = [f"{line},p{place}" for place, line in enumerate(make_lines(40))]
+    path.write_text("\n".join([f"{HEAD},name", *lines]) + "\n")
+    options = ("-o", model, "--encode", "auto", "--max-splits", 0, "-q")
+    code, _, err = run("fit", path, *options)
+    assert code == 2
+    assert "--drop 'name'" in err
+    assert "--max-categories" in err
+    assert "TableEncoder" not in err
+    assert run("fit", path, *options, "--drop", "name, since") == (0, "", "")
+    assert load(model).feature_names_in_.tolist() == ["age", "smoker", "town"]
+    assert run("fit", path, *options, "--max-categories", 40) == (0, "", "")
+    assert len(load(model).feature_names_in_) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--drop", "age"), "--drop goes with --encode auto or --target"),
+        (("--max-categories", 40), "--max-categories goes with --encode auto"),
+        (("--encode", "auto", "--drop", "agee"), "has no column 'agee'. Did you mean 'age'?"),
+        (("--encode", "auto", "--drop", ","), "at least one column"),
+        (("--encode", "auto", "--drop", HEAD), "--drop leaves no column"),
+        (("--target", "age", "--drop", "age"), "which is to be predicted"),
+    ],
+)
+def test_columns_that_cannot_be_dropped_are_refused(run, survey, tmp_path, options, words):
+    code, _, err = run("fit", survey, "-o", tmp_path / "a.strudel", *options)
+    assert code == 2
+    assert words in err
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
+def test_tables_are_written_as_their_ending_says(run, encoded, survey, model, unseen, ending):
+    gaps, path = survey.with_name("gaps.csv"), survey.with_name(f"out{ending}")
+    gaps.write_text(f"{HEAD}\n35,,Rome,2001-05-01\n,no,,\n")
+    assert run("impute", encoded, gaps, "-o", path)[0] == 0
+    columns = {column.name: column for column in read_frame(path)[0].columns}
+    assert list(columns) == HEAD.split(",")
+    assert columns["age"].objects()[0] == 35
+    assert columns["since"].dtype == "date"
+    for arguments in (("sample", encoded, "-n", 3), ("sample", model, "-n", 3)):
+        _, printed, _ = run(*arguments)
+        assert run(*arguments, "-o", path)[0] == 0
+        read = {column.name: column.objects() for column in read_frame(path)[0].columns}
+        printed = list(csv.DictReader(io.StringIO(printed)))
+        assert list(read) == list(printed[0])
+        assert len(next(iter(read.values()))) == 3
+    assert run("score", model, unseen, "-o", path)[0] == 0
+    values = read_frame(path)[0].columns[1]
+    assert (values.name, values.dtype, len(values.values)) == ("log_likelihood", "float", 40)
+
+
+def test_other_endings_are_refused_before_the_work(run, encoded, survey, tmp_path, monkeypatch):
+    for arguments in (("sample", encoded), ("impute", encoded, survey), ("score", encoded, survey)):
+        code, _, err = run(*arguments, "-o", tmp_path / "a.xlsx")
+        assert code == 2
+        assert "a table is a .csv, .tsv or .parquet file, but -o says" in err
+    code, _, err = run("fit", survey, "--encode", "auto", "-o", tmp_path / "a.txt")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "a model is a .strudel file, but -o says" in err
+    monkeypatch.setattr("strudel.cli.outputs.find_spec", lambda name: None)
+    code, _, err = run("sample", encoded, "-o", tmp_path / "a.parquet")
+    assert code == 2
+    assert "needs pyarrow or polars" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_infinite_numbers_belong_to_the_end_cells(run, tmp_path):
+    assert column_of_text("a", ["1", "inf", "-Infinity"]).values.tolist() == [1, np.inf, -np.inf]
+    assert column_of_text("a", ["1", "1e400"]).dtype == "float"
+    assert column_of_text("a", ["inf", "Inf"]).dtype == "text"
+    path, model = tmp_path / "a.csv", tmp_path / "a.strudel"
+    path.write_text("pay\n" + "10\n20\n30\n" * 10 + "inf\n-inf\n")
+    options = ("--encode", "auto", "--max-splits", 0, "-q", "-o", model)
+    code, out, err = run("fit", path, *options)
+    assert (code, out) == (0, "")
+    assert err == (
+        f"note: column 'pay' of {path} is infinite in 2 of 32 rows, which count to its first or "
+        "last cell\n"
+    )
+    assert load(model).circuit_.table_code.columns[0].labels == ("10", "20", "30")
+    assert run("impute", model, path)[1].splitlines()[-2:] == ["inf", "-inf"]

@@ -115,3 +115,22 @@ def test_gaps_of_a_table_are_filled_in_its_columns(run, survey, tmp_path):
             assert 20 < float(second["age"]) < 70
         else:
             assert second["age"] in ("20", "35", "50", "70")
+
+
+@pytest.mark.compiled
+def test_rows_without_the_target_are_left_out(run, survey, tmp_path):
+    path, gaps, known = tmp_path / "a.strudel", tmp_path / "gaps.csv", tmp_path / "known.csv"
+    lines = make_lines(20)
+    known.write_text("\n".join(lines) + "\n")
+    gaps.write_text("\n".join([*lines, "35,,Rome", "20,?,Oslo"]) + "\n")
+    options = ("--target", "smoker", "--mixture", 1, "--splits", 0, "-o", path)
+    code, out, err = run("fit", gaps, *options, "--json")
+    assert (code, json.loads(out)["n_rows"]) == (0, {"train": 20})
+    assert "note: 'smoker' is unknown in 2 of the 22 rows of" in err
+    code, _, wanted = run("predict", path, known)
+    code, _, err = run("predict", path, gaps)
+    assert (code, err) == (0, f"{wanted.rstrip()} of the 20 rows with 'smoker'\n")
+    gaps.write_text("age,smoker,town\n35,,Rome\n")
+    code, _, err = run("fit", gaps, *options)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "is unknown in all 1 rows" in err

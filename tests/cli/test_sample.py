@@ -104,7 +104,7 @@ def test_inputs_are_never_overwritten(run, model, unseen):
 def test_a_failed_write_leaves_the_old_file(run, model, tmp_path, monkeypatch):
     import strudel.cli.sample as command
 
-    def fail(names, rows):
+    def fail(names, rows, separator):
         yield "half"
         raise OSError("disk full")
 

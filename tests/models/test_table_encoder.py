@@ -243,6 +243,26 @@ def test_text_that_looks_like_something_else_is_said():
 
 
 @pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (
+            [f"{n},485" if n else "7" for n in range(40)],
+            "commas between thousands, such as '1,485'",
+        ),
+        ([f"{n},5" for n in range(40)], "a decimal comma, such as '0,5'"),
+        ([f"{n % 28 + 1:02}/{n // 28 + 1:02}/2000" for n in range(40)], "dates in another form"),
+        ([f"{n}.5" for n in range(40)] + ["some"], "numbers, such as '0.5': leave the cells"),
+        ([f"p{n}" for n in range(40)], "Drop it"),
+    ],
+)
+def test_numbers_and_dates_in_other_forms_are_recognised(texts, words):
+    with pytest.raises(ValueError, match=r"TableEncoder\(max_categories=") as caught:
+        TableEncoder().fit(pd.DataFrame({"a": texts}))
+    assert words in str(caught.value)
+    assert ("look like" in str(caught.value)) == (words != "Drop it")
+
+
+@pytest.mark.parametrize(
     "table",
     [
         pd.DataFrame({"a": pd.Categorical([None, None]), "b": [0, 1]}),

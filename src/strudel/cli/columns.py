@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,9 +94,9 @@ def in_words(code: TableCode, row: AnyArray) -> dict[str, str]:
     return words
 
 
-def write_columns(columns: dict[str, list[Any]], file: Any) -> None:
+def write_columns(columns: Mapping[str, Sequence[Any]], file: Any, separator: str = ",") -> None:
     """Columns as csv, with nothing where a value is missing."""
-    writer = csv.writer(file, lineterminator="\n")
+    writer = csv.writer(file, delimiter=separator, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*(map(_cell, cells) for cells in columns.values()), strict=True))
 
@@ -158,11 +158,13 @@ def column_variables(code: TableCode, names: Iterable[str]) -> list[str]:
     return found
 
 
-def read_encoder(is_encoded: bool, edges: list[str]) -> dict[str, Any]:
+def read_encoder(is_encoded: bool, edges: list[str], max_categories: int | None) -> dict[str, Any]:
     """The option `encoder` of an estimator, with the bounds that were given."""
-    if edges and not is_encoded:
-        raise InputError("--edges goes with --encode auto.")
-    if not edges:
+    given = {"--edges": bool(edges), "--max-categories": max_categories is not None}
+    used = [option for option, is_given in given.items() if is_given]
+    if used and not is_encoded:
+        raise InputError(f"{used[0]} goes with --encode auto.")
+    if not used:
         return {"encoder": "auto"} if is_encoded else {}
     from strudel.models.table_encoder import TableEncoder
 
@@ -173,7 +175,9 @@ def read_encoder(is_encoded: bool, edges: list[str]) -> dict[str, Any]:
         if not sign or not cells or name.strip() in bounds:
             raise InputError(f"--edges must be like age=18,65, once per column, but is {text!r}.")
         bounds[name.strip()] = [_bound(cell) for cell in cells]
-    return {"encoder": TableEncoder(edges=bounds)}
+    options: dict[str, Any] = {"edges": bounds} if bounds else {}
+    options |= {} if max_categories is None else {"max_categories": max_categories}
+    return {"encoder": TableEncoder(**options)}
 
 
 def _bound(text: str) -> Any:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from strudel.cli.advice import in_options
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -133,7 +135,7 @@ def warnings_as_notes() -> Iterator[list[str]]:
         warnings.simplefilter("always")
         yield messages
     for message in dict.fromkeys(str(warning.message) for warning in caught):
-        messages.append(message)
+        messages.append(in_options(message))
 
 
 def bits_per_dimension(mean_log_likelihood: float, n_vars: int) -> float:

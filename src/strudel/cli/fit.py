@@ -30,6 +30,7 @@ from strudel.cli.console import (
 from strudel.cli.evidence import number_variables, read_constraint
 from strudel.cli.fit_classifier import check_options, fit_classifier
 from strudel.cli.fit_mixture import Method, Structure, read_size, read_wishes
+from strudel.cli.frames import read_drop
 from strudel.cli.outputs import check_is_model_file, check_output
 from strudel.cli.resume import ResumeOption, SecondsOption, open_checkpoint
 from strudel.cli.sources import (
@@ -158,6 +159,22 @@ def fit(
         typer.Option(
             metavar="COLUMN=A,B",
             help="Encode a column of numbers or dates by these bounds; may be repeated.",
+        ),
+    ] = None,
+    drop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Leave out columns such as identifiers and free text, as in name,address; goes "
+            "with --encode or --target.",
+        ),
+    ] = None,
+    max_categories: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            help="The most values that a column of text may have (default 32); goes with --encode "
+            "or --target.",
         ),
     ] = None,
     target: Annotated[
@@ -303,8 +320,20 @@ def fit(
             "n_splits": read_size(splits or "auto", "--splits", 0),
             "random_state": seed,
         }
-        fit_classifier(data, target, test, path, sizes, as_json=as_json, quiet=quiet)
+        fit_classifier(
+            data,
+            target,
+            test,
+            path,
+            sizes,
+            dropped=read_drop(drop),
+            max_categories=max_categories,
+            as_json=as_json,
+            quiet=quiet,
+        )
         return
+    if drop is not None and encode is None:
+        raise InputError("--drop goes with --encode auto or --target.")
     wishes = read_wishes(mixture, method, structure, splits, runs, bags, max_splits)
     options = wishes | {
         "edge_score": edge_score.value,
@@ -320,7 +349,7 @@ def fit(
     learnpsdd = {"copies": copies, "copy_levels": copy_levels, "operation_score": operation_score}
     options |= read_search(search, preset, smoothing, beam, learnpsdd, mixture is not None)
     options |= {} if init is None else {"init": init.value}
-    options |= read_encoder(encode is not None, edges or [])
+    options |= read_encoder(encode is not None, edges or [], max_categories)
     options |= {} if vtree is None else {"vtree": _read_vtree(vtree)}
     formula = None if constraint is None else read_constraint(constraint)
     options |= {} if patience is None else {"patience": patience}
@@ -330,7 +359,7 @@ def fit(
     check_is_model_file(path)
     checkpoint = open_checkpoint(path, resume, checkpoint_seconds)
     started = time.perf_counter()
-    parts = _read_all(data, valid, test, encode is not None)
+    parts = _read_all(data, valid, test, encode is not None, read_drop(drop))
     if formula is not None:
         train = parts["train"]
         options["constraint"] = number_variables(formula, train) if encode is None else formula
@@ -421,12 +450,14 @@ def _read_vtree(text: str) -> Any:
     return vtree
 
 
-def _read_all(data: str, valid: str | None, test: str | None, is_encoded: bool) -> dict[str, Table]:
+def _read_all(
+    data: str, valid: str | None, test: str | None, is_encoded: bool, dropped: list[str]
+) -> dict[str, Table]:
     """The tables to learn from, to stop by and to score; all equally wide."""
     if is_encoded:
         sources = {"train": data, "valid": valid, "test": test}
         return {
-            part: read_frame_table(source, part)
+            part: read_frame_table(source, part, dropped)
             for part, source in sources.items()
             if source is not None
         }

@@ -18,14 +18,26 @@ from strudel.cli.console import (
     show_table,
     warnings_as_notes,
 )
-from strudel.cli.frames import split_target, to_frame
+from strudel.cli.frames import drop_columns, rows_with_target, split_target, to_frame
 from strudel.cli.sources import read_frame_rows
 
 if TYPE_CHECKING:
+    from strudel.data.table_columns import RawTable
     from strudel.models.classifier import StrudelClassifier
 
 # What a classifier listens to; everything else it finds by cross-validation.
-OPTIONS = ("data", "output", "test", "target", "encode", "mixture", "splits", "seed")
+OPTIONS = (
+    "data",
+    "output",
+    "test",
+    "target",
+    "encode",
+    "drop",
+    "max_categories",
+    "mixture",
+    "splits",
+    "seed",
+)
 SPEECH = ("as_json", "quiet")
 
 
@@ -49,6 +61,8 @@ def fit_classifier(
     path: Path,
     options: dict[str, Any],
     *,
+    dropped: list[str],
+    max_categories: int | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -57,15 +71,12 @@ def fit_classifier(
     from strudel.models.classifier import StrudelClassifier
 
     parts = {"train": data} | ({} if test is None else {"test": test})
-    tables = {part: split_target(*read_frame_rows(parts[part], part), target) for part in parts}
-    for part, (_, y) in tables.items():
-        gaps = [row for row, value in enumerate(y) if value is None]
-        if gaps:
-            raise InputError(
-                f"column {target!r} of {parts[part]} is unknown in row {gaps[0]}. A classifier "
-                "learns from rows whose class is known: drop the others."
-            )
+    tables = {part: _read(source, part, target, dropped) for part, source in parts.items()}
     started = time.perf_counter()
+    if max_categories is not None:
+        from strudel.models.table_encoder import TableEncoder
+
+        options |= {"encoder": TableEncoder(max_categories=max_categories, unknown="missing")}
     model = StrudelClassifier(**options)
     with warnings_as_notes() as messages:
         model.fit(to_frame(tables["train"][0]), np.array(tables["train"][1]))
@@ -90,6 +101,15 @@ def fit_classifier(
         print_json(report)
     elif not quiet:
         _show(report)
+
+
+def _read(source: str, part: str, target: str, dropped: list[str]) -> tuple[RawTable, list[Any]]:
+    """The columns to predict from, and the target, of the rows where that is known."""
+    if target in dropped:
+        raise InputError(f"--drop names {target!r}, which is to be predicted.")
+    table, label = read_frame_rows(source, part)
+    rest, y = split_target(drop_columns(table, label, dropped), label, target)
+    return rows_with_target(rest, y, label, target)
 
 
 def _score(model: StrudelClassifier, table: Any, y: list[Any]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from strudel.cli.console import InputError
+from strudel.cli.console import InputError, note
 
 if TYPE_CHECKING:
     from strudel.data.table_columns import RawColumn, RawTable
@@ -44,6 +44,49 @@ def cells_of(column: RawColumn) -> list[Any]:
     if column.dtype in ("date", "datetime"):
         return [as_date(cell, column) for cell in column.objects()]
     return column.objects()
+
+
+def read_drop(text: str | None) -> list[str]:
+    """The columns that --drop names."""
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    if text is not None and not names:
+        raise InputError("--drop must name at least one column, as in --drop name,address.")
+    return names
+
+
+def drop_columns(table: RawTable, source: str, dropped: list[str]) -> RawTable:
+    """The table without some of its columns."""
+    names = [column.name for column in table.columns]
+    for name in dropped:
+        if name not in names:
+            from strudel.data.coded_column import did_you_mean
+
+            raise InputError(
+                f"--drop: {source} has no column {name!r}. {did_you_mean(name, names)}"
+            )
+    rest = tuple(column for column in table.columns if column.name not in dropped)
+    if not rest:
+        raise InputError(f"--drop leaves no column of {source}.")
+    return replace(table, columns=rest)
+
+
+def rows_with_target(
+    table: RawTable, y: list[Any], source: str, target: str
+) -> tuple[RawTable, list[Any]]:
+    """The rows whose target is known; a note says how many are left out."""
+    is_known = np.array([value is not None for value in y])
+    n_known, n_rows = int(is_known.sum()), len(y)
+    if n_known == n_rows:
+        return table, y
+    if n_known == 0:
+        raise InputError(f"column {target!r} of {source} is unknown in all {n_rows:,} rows.")
+    note(
+        f"note: {target!r} is unknown in {n_rows - n_known:,} of the {n_rows:,} rows of {source}, "
+        "which were left out"
+    )
+    columns = tuple(replace(column, values=column.values[is_known]) for column in table.columns)
+    known = [value for value in y if value is not None]
+    return replace(table, columns=columns, n_rows=n_known), known
 
 
 def split_target(table: RawTable, source: str, target: str) -> tuple[RawTable, list[Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +15,7 @@ from strudel.cli.completion import complete_data
 from strudel.cli.console import JsonOption, note, print_json
 from strudel.cli.evidence import variable_names
 from strudel.cli.models import ModelArgument, read_model
-from strudel.cli.outputs import check_output, write_text
+from strudel.cli.outputs import check_table_output, write_table
 from strudel.cli.sources import match_columns, read_frame_rows, read_rows
 
 if TYPE_CHECKING:
@@ -44,7 +43,8 @@ def impute(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a csv file instead of stdout.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write a csv, tsv or parquet file instead of stdout."),
     ] = None,
     strategy: Annotated[
         Strategy,
@@ -61,7 +61,7 @@ def impute(
     columns get their most probable value.
     """
     if output is not None:
-        check_output(output, "the rows", {str(model), data}, ".csv")
+        check_table_output(output, "the rows", {str(model), data})
     held = read_model(model)
     code, plain = held.table_code, held.with_table_code(None)
     columns: dict[str, list[Any]] = {}
@@ -90,12 +90,10 @@ def impute(
         print_json(report | ({} if output is not None else {"columns": columns}))
     if output is None and as_json:
         return
-    file = io.StringIO()
-    write_columns(columns, file)
     if output is None:
-        sys.stdout.write(file.getvalue())
+        write_columns(columns, sys.stdout)
         return
-    write_text(output, [file.getvalue()])
+    write_table(output, columns)
     if not as_json:
         note(f"filled {n_gaps:,} gaps of {len(rows):,} rows and wrote them to {output}")
 

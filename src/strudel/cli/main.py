@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from strudel.cli.advice import in_options
 from strudel.cli.console import InputError, note
 from strudel.cli.convert import convert
 from strudel.cli.datasets import datasets
@@ -116,7 +117,7 @@ def _explain(error: Exception) -> int:
         note(f"strudel: {error.filename}: {error.strerror}")
         return 2
     if isinstance(error, InputError | StrudelError | ValueError | OSError):
-        note(f"strudel: {error}")
+        note(f"strudel: {in_options(str(error))}")
         return 2
     note(
         f"strudel: unexpected {type(error).__name__}: {error} "

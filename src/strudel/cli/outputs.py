@@ -6,12 +6,18 @@ Out: the file, written beside its place and moved there when complete.
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import IO, Any
 
+from strudel.cli.columns import write_columns
 from strudel.cli.console import InputError
+
+TABLES = (".csv", ".tsv", ".parquet")
 
 
 def check_output(path: Path, what: str, inputs: Iterable[str | None], ending: str) -> Path:
@@ -33,7 +39,7 @@ def check_output(path: Path, what: str, inputs: Iterable[str | None], ending: st
 
 
 def check_is_model_file(path: Path) -> None:
-    """Refuse the ending of another program's format: a model file would lie under its name."""
+    """Refuse another ending, under which a model file would lie."""
     from strudel.io.formats import FORMATS
 
     if path.suffix in FORMATS:
@@ -41,6 +47,28 @@ def check_is_model_file(path: Path) -> None:
             f"a model is written to a .strudel file, not to {str(path)!r}. `strudel convert` then "
             f"makes a {path.suffix} file of it."
         )
+    if path.suffix != ".strudel" and not _is_device(path):
+        raise InputError(f"a model is a .strudel file, but -o says {str(path)!r}.")
+
+
+def check_table_output(path: Path, what: str, inputs: Iterable[str | None]) -> Path:
+    """The path, if a table can be written there."""
+    if path.suffix not in TABLES and not path.is_dir() and not _is_device(path):
+        raise InputError(
+            f"a table is a {', '.join(TABLES[:-1])} or {TABLES[-1]} file, "
+            f"but -o says {str(path)!r}."
+        )
+    if path.suffix == ".parquet" and not (find_spec("pyarrow") or find_spec("polars")):
+        raise InputError(
+            f"{str(path)!r} needs pyarrow or polars: pip install 'strudel-pc[frames]', or give -o "
+            "a .csv file."
+        )
+    return check_output(path, what, inputs, path.suffix)
+
+
+def _is_device(path: Path) -> bool:
+    """Whether this is a device or a pipe, which has no ending."""
+    return path.exists() and not path.is_file()
 
 
 def _is_same_file(source: Path, path: Path) -> bool:
@@ -50,17 +78,64 @@ def _is_same_file(source: Path, path: Path) -> bool:
     )
 
 
+def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Columns as parquet, tsv or csv, by the ending of the path."""
+    if path.suffix == ".parquet":
+        content = _parquet(columns)
+        _write(path, "b", lambda file: file.write(content))
+        return
+    text = io.StringIO()
+    write_columns(columns, text, separator(path))
+    write_text(path, [text.getvalue()])
+
+
+def separator(path: Path) -> str:
+    """What stands between the cells of a text file."""
+    return "\t" if path.suffix == ".tsv" else ","
+
+
+def _parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """A parquet file, through whichever of pyarrow and polars is installed."""
+    cells = {name: _of_one_type(values) for name, values in columns.items()}
+    file = io.BytesIO()
+    if find_spec("pyarrow"):
+        import pyarrow
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table(cells), file)
+    else:
+        import polars
+
+        polars.DataFrame(cells).write_parquet(file)
+    return file.getvalue()
+
+
+def _of_one_type(values: Sequence[Any]) -> list[Any]:
+    """Numbers as floats where some are, other mixed values as text: a column has one type."""
+    types = {type(value) for value in values if value is not None}
+    if len(types) < 2 and not (types == {int} and any(abs(v or 0) >= 2**63 for v in values)):
+        return list(values)
+    make: Callable[[Any], Any] = float if types <= {int, float} else str
+    return [None if value is None else make(value) for value in values]
+
+
 def write_text(path: Path, pieces: Iterable[str]) -> None:
+    """Write text, complete or not at all."""
+    _write(path, "", lambda file: file.writelines(pieces))
+
+
+def _write(path: Path, mode: str, fill: Callable[[IO[Any]], Any]) -> None:
     """Write beside the path and move there when complete, so that no half file is left."""
     final = Path(os.path.realpath(path))
-    if final.exists() and not final.is_file():  # a device or a pipe: nothing to move
-        with final.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(pieces)
+    text: dict[str, Any] = {} if mode else {"encoding": "utf-8", "newline": ""}
+    if _is_device(final):  # nothing to move
+        with final.open(f"w{mode}", **text) as file:
+            fill(file)
         return
     unfinished = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with unfinished.open("x", encoding="utf-8", newline="") as file:
-            file.writelines(pieces)
+        with unfinished.open(f"x{mode}", **text) as file:
+            fill(file)
         unfinished.replace(final)
     except BaseException:
         unfinished.unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from strudel.cli.console import InputError, JsonOption, note, print_json
 from strudel.cli.fit_classifier import scores_of
 from strudel.cli.frames import split_target, to_frame
 from strudel.cli.models import ModelArgument, read_file
-from strudel.cli.outputs import check_output, write_text
+from strudel.cli.outputs import check_table_output, write_table
 from strudel.cli.sources import read_frame_rows
 
 if TYPE_CHECKING:
@@ -35,20 +34,22 @@ def predict(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a csv file instead of stdout.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write a csv, tsv or parquet file instead of stdout."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict the class of every row, with a model of `strudel fit --target`.
 
     The csv has the predicted class and the probability of each. Unknown values are summed out
-    exactly. If DATA has the column that is predicted, you are told how often the model is right.
+    exactly. If DATA has the column that is predicted, you are told how often the model is right
+    where it is known.
     """
     from strudel.io.model_file import read_provenance
     from strudel.models.classifier import StrudelClassifier
 
     if output is not None:
-        check_output(output, "the predictions", {str(model), data}, ".csv")
+        check_table_output(output, "the predictions", {str(model), data})
     held = read_file(model)
     if not isinstance(held, StrudelClassifier):
         raise InputError(
@@ -66,20 +67,20 @@ def predict(
     for place, value in enumerate(held.classes_.tolist()):
         columns[f"P({target}={value})"] = chances[:, place].tolist()
     report: dict[str, Any] = {"target": target, "n_rows": len(best), "output": output}
-    if truth is not None and None not in truth:
-        report |= scores_of(held.classes_, chances, truth)
-    if output is not None or not as_json:
-        file = io.StringIO()
-        write_columns(columns, file)
-        if output is None:
-            sys.stdout.write(file.getvalue())
-        else:
-            write_text(output, [file.getvalue()])
+    known = [row for row, value in enumerate(truth or ()) if value is not None]
+    if truth is not None and known:
+        right = [truth[row] for row in known]
+        report |= scores_of(held.classes_, chances[known], right) | {"n_scored": len(known)}
+    if output is not None:
+        write_table(output, columns)
+    elif not as_json:
+        write_columns(columns, sys.stdout)
     if as_json:
         print_json(report | ({} if output is not None else {"predictions": columns}))
         return
     if "accuracy" in report:
-        note(f"accuracy {report['accuracy']:.4f}, log-loss {report['log_loss']:.4f}")
+        some = "" if len(known) == len(best) else f" of the {len(known):,} rows with {target!r}"
+        note(f"accuracy {report['accuracy']:.4f}, log-loss {report['log_loss']:.4f}{some}")
     if output is not None:
         note(f"wrote {len(best):,} predictions to {output}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +17,7 @@ from strudel.cli.console import (
     show_facts,
 )
 from strudel.cli.models import ModelArgument, read_model
-from strudel.cli.outputs import check_output, write_text
+from strudel.cli.outputs import check_table_output, write_table
 from strudel.cli.sources import match_columns, read_frame_rows, read_rows
 
 if TYPE_CHECKING:
@@ -39,7 +38,11 @@ def score(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Also write one log-likelihood per row, as csv."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Also write one log-likelihood per row, as a csv, tsv or parquet file.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,7 +55,7 @@ def score(
     from strudel.io.tables import Table
 
     if output is not None:
-        check_output(output, "the values", {str(model), data}, ".csv")
+        check_table_output(output, "the values", {str(model), data})
     held = read_model(model)
     code, held = held.table_code, held.with_table_code(None)
     if code is None:
@@ -62,7 +65,8 @@ def score(
         table = Table(encode_table(code, raw, source), None, source)
     values = log_probabilities(held, table)
     if output is not None:
-        write_text(output, _lines(values))
+        # All digits: a float is written so that reading gives the same.
+        write_table(output, {"row": list(range(len(values))), "log_likelihood": values.tolist()})
     report = _report(held, table, values)
     if as_json:
         print_json(report | {"model": model, "data": data, "output": output})
@@ -125,10 +129,3 @@ def _report(model: Model, table: Table, values: FloatArray) -> dict[str, Any]:
         "n_impossible": int(np.isneginf(values).sum()),
         "n_incomplete": int(_is_incomplete(table).sum()),
     }
-
-
-def _lines(values: FloatArray) -> Iterator[str]:
-    """One line per row: its number and its log-likelihood, with all digits."""
-    yield "row,log_likelihood\n"
-    for row, value in enumerate(values.tolist()):
-        yield f"{row},{value!r}\n"

@@ -10,7 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from strudel.cli.console import InputError, note
+from strudel.cli.frames import drop_columns
 
 if TYPE_CHECKING:
     from strudel.data.table_columns import RawTable
@@ -49,14 +52,14 @@ def read_rows(source: str, part: str = "test") -> Table:
     return read_table(source, dataset_split=part)
 
 
-def read_frame_table(source: str, part: str) -> Table:
-    """A table of any types, its `X` a `RawTable`."""
+def read_frame_table(source: str, part: str, dropped: list[str]) -> Table:
+    """A table of any types without some columns, its `X` a `RawTable`."""
     from strudel.io.tables import Table
 
     if _is_dataset(source):
         raise InputError(f"{source} is 0/1 already: leave out --encode.")
     raw, label = read_frame_rows(source, part)
-    return Table(cast(Any, raw), None, label)
+    return Table(cast(Any, drop_columns(raw, label, dropped)), None, label)
 
 
 def count_rows(table: Table) -> int:
@@ -68,7 +71,15 @@ def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
     """The rows of a table of any types, and what to call it."""
     from strudel.io.frames import read_frame
 
-    return read_frame(source, dataset_split=part)
+    table, label = read_frame(source, dataset_split=part)
+    for column in table.columns:
+        n_infinite = int(np.isinf(column.values).sum()) if column.dtype == "float" else 0
+        if n_infinite:
+            note(
+                f"note: column {column.name!r} of {label} is infinite in {n_infinite:,} of "
+                f"{table.n_rows:,} rows, which count to its first or last cell"
+            )
+    return table, label
 
 
 def _is_dataset(source: str) -> bool:

@@ -6,6 +6,7 @@ Out: a `Column`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,30 @@ from strudel.data.table_edges import (
     shortest_number,
     supervised_edges,
     uniform_edges,
+)
+
+_PLAIN = re.compile(r"[+-]?\d+")
+_FORMS = (  # how people write numbers and dates, and what to do; thousands before decimals
+    (
+        re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?"),
+        "numbers with commas between thousands",
+        "write them without commas, as 1485 for 1,485",
+    ),
+    (
+        re.compile(r"[+-]?\d+,\d+"),
+        "numbers with a decimal comma",
+        "write them with a point, as 1.5 for 1,5",
+    ),
+    (
+        re.compile(r"\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4}( .*)?|\d{4}[/.]\d{1,2}[/.]\d{1,2}( .*)?"),
+        "dates in another form",
+        "write them year first, as 2000-01-31",
+    ),
+    (
+        re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"),
+        "numbers",
+        "leave the cells that are none empty",
+    ),
 )
 
 
@@ -129,7 +154,8 @@ def _learn_values(
         raise ValueError(
             f"Column {raw.name!r} has {len(values)} categories (such as {quote(values, 3)}), more "
             f"than max_categories={options.max_categories}. {_looks_like(values)}Drop it if it is "
-            "an identifier or free text, unite rare categories, or raise max_categories."
+            "an identifier or free text, unite rare categories, or allow more with "
+            "TableEncoder(max_categories=...)."
         )
     labels = tuple(map(str, values))
     if len(set(labels)) < len(labels):
@@ -168,6 +194,11 @@ def _looks_like(values: list[Any]) -> str:
         except (ValueError, TypeError):
             continue
         return f"Its values look like {kind}: make them {kind} first, as with {how} in pandas. "
+    for form, what, advice in _FORMS:
+        fits = [value for value in values if isinstance(value, str) and form.fullmatch(value)]
+        n_plain = sum(bool(_PLAIN.fullmatch(str(value))) for value in values)
+        if fits and 2 * (len(fits) + n_plain) > len(values):
+            return f"Most of its values look like {what}, such as {fits[0]!r}: {advice}. "
     return ""
 
 

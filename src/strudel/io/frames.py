@@ -4,8 +4,8 @@ In:  what `read_table` takes.
 Out: `RawTable`, which a `TableEncoder` turns into 0/1 variables.
 
 The types of csv columns are found here and not by a frame library, so that a model does not depend
-on which ones are installed: numbers, true and false, ISO dates, else text. A number with a leading
-zero is text, as codes of places and articles are.
+on which ones are installed: numbers (inf too), true and false, ISO dates, else text. A number with
+a leading zero is text, as codes of places and articles are.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from strudel.io.tables import (
 )
 
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _EPOCH = datetime.datetime(1970, 1, 1)
 CONTAINER = "pandas"  # what a model that was learned from a file answers with
 
@@ -123,7 +124,7 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> RawTable
     except csv.Error as error:
         raise FileFormatError(f"{label} is not csv: {one_line(error)}.") from None
     first = lines[0][1]
-    has_names = not all(_NUMBER.fullmatch(cell.strip()) or _is_gap(cell) for cell in first)
+    has_names = not all(_is_number(cell.strip()) or _is_gap(cell) for cell in first)
     body = lines[1:] if has_names else lines
     if not body:
         raise FileFormatError(f"{label} holds names but no rows.")
@@ -181,6 +182,8 @@ def column_of_text(name: str, cells: Sequence[str]) -> RawColumn:
             value = {cell: read(text) for cell, text in known.items()}
         except ValueError:
             continue
+        if all(map(math.isinf, value.values())):  # a word like others
+            continue
         return RawColumn(name, dtype, np.array([value.get(cell, np.nan) for cell in cells]))
     if not known:
         return RawColumn(name, "float", np.full(len(cells), np.nan))
@@ -197,13 +200,17 @@ def _boolean(text: str) -> float:
 
 def _integer(text: str) -> float:
     number = _number(text)
-    if not number.is_integer() or "." in text or abs(number) >= 2.0**53:
+    if math.isinf(number) or not number.is_integer() or "." in text or abs(number) >= 2.0**53:
         raise ValueError
     return number
 
 
+def _is_number(text: str) -> bool:
+    return bool(_NUMBER.fullmatch(text) or _INFINITE.fullmatch(text))
+
+
 def _number(text: str) -> float:
-    if not _NUMBER.fullmatch(text) or math.isinf(float(text)):
+    if not _is_number(text):
         raise ValueError
     return float(text)
 

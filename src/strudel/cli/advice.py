@@ -1,0 +1,30 @@
+"""Advice of the library, which speaks Python, in the options of the command line.
+
+In:  the message of an error or a warning.
+Out: the same with options instead of arguments.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CATEGORIES = re.compile(r"(Column '(.*)' has \d+ categories.*)Drop it if", re.DOTALL)
+_EDGES = re.compile(r"TableEncoder\(edges=\{'(.*?)': \[(.*?)\]\}\)")
+
+
+def in_options(message: str) -> str:
+    """The message in the words of `strudel fit`.
+
+    Examples
+    --------
+    >>> in_options("Learn with TableEncoder(edges={'age': [60, ...]}).")
+    'Learn with --edges age=60,....'
+    """
+    message = _CATEGORIES.sub(r"\1Drop it (--drop '\2') if", message)
+    message = message.replace("TableEncoder(max_categories=...)", "--max-categories")
+    return _EDGES.sub(lambda found: f"--edges {found[1]}={_plain(found[2])}", message)
+
+
+def _plain(values: str) -> str:
+    """Values between commas, without the quotes of dates."""
+    return values.replace("'", "").replace(" ", "")
