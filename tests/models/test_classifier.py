@@ -22,6 +22,7 @@ from strudel import (
     UnseenValueWarning,
     load,
     log_marginal,
+    marginal_probabilities,
     save,
 )
 from strudel.data.bits import pack_columns
@@ -197,6 +198,29 @@ def test_a_file_of_0_and_1_keeps_everything(tmp_path):
         back = load(tmp_path / "m.strudel")
         rows = pd.DataFrame(partly_known_rows()).add_prefix("v")
         assert np.array_equal(back.predict_proba(rows), model.predict_proba(rows))
+
+
+@pytest.mark.parametrize("method", ["per_class", "joint"])
+def test_the_class_keeps_its_name(method, tmp_path):
+    X, y = mixed_frame()
+    model = StrudelClassifier(**PLAIN | {"method": method}).fit(X, pd.Series(y, name="phase"))
+    save(model, tmp_path / "m.strudel")
+    assert model.target_name_ == load(tmp_path / "m.strudel").target_name_ == "phase"
+    assert StrudelClassifier(**PLAIN).fit(X, y).target_name_ == "class"
+    if method == "joint":
+        marginals = marginal_probabilities(model.mixture_, {"age": 70})
+        assert marginals["phase"]["late"] > 0.9
+        assert model.mixture_.feature_names[-1] == "phase=late"
+
+
+def test_a_class_of_0_and_1_is_a_variable_of_its_own_name():
+    X, y = rows_with_classes(n_rows=60)
+    frame = pd.DataFrame(X).add_prefix("v").assign(is_yes=(y == "yes").astype(int))
+    model = StrudelClassifier(**PLAIN | {"method": "joint"})
+    model.fit(frame.drop(columns="is_yes"), frame["is_yes"])
+    assert model.mixture_.feature_names == tuple(frame)
+    model.fit(frame.drop(columns="v0"), frame["is_yes"])  # a name that an input has
+    assert model.mixture_.feature_names[-2:] == ("is_yes", "is_yes_")
 
 
 @pytest.mark.parametrize(

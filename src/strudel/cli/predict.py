@@ -11,7 +11,7 @@ import typer
 
 from strudel.cli.columns import write_columns
 from strudel.cli.completion import complete_data
-from strudel.cli.console import InputError, JsonOption, note, print_json
+from strudel.cli.console import InputError, JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.fit_classifier import scores_of
 from strudel.cli.frames import split_target, to_frame
 from strudel.cli.models import ModelArgument, read_file
@@ -45,7 +45,6 @@ def predict(
     exactly. If DATA has the column that is predicted, you are told how often the model is right
     where it is known.
     """
-    from strudel.io.model_file import read_provenance
     from strudel.models.classifier import StrudelClassifier
 
     if output is not None:
@@ -56,12 +55,15 @@ def predict(
             f"{str(model)!r} holds a {type(held).__name__}, not a classifier: learn one with "
             "strudel fit DATA --target COLUMN."
         )
-    target = str(read_provenance(model).get("target", "class"))
+    target = held.target_name_
     table, source = read_frame_rows(data)
     truth: list[Any] | None = None
     if target in [column.name for column in table.columns] and len(table.columns) > 1:
         table, truth = split_target(table, source, target)
-    chances = held.predict_proba(to_frame(_columns_of(held, table, source)))
+    with warnings_as_notes() as messages:
+        chances = held.predict_proba(to_frame(columns_of(held, table, source)))
+    for message in messages:
+        note(f"note: {message}")
     best = [held.classes_.tolist()[place] for place in chances.argmax(axis=1)]
     columns: dict[str, list[Any]] = {target: best}
     for place, value in enumerate(held.classes_.tolist()):
@@ -85,7 +87,7 @@ def predict(
         note(f"wrote {len(best):,} predictions to {output}")
 
 
-def _columns_of(model: StrudelClassifier, table: RawTable, source: str) -> RawTable:
+def columns_of(model: StrudelClassifier, table: RawTable, source: str) -> RawTable:
     """The columns that the model knows, in its order."""
     names = getattr(model, "feature_names_in_", None)
     if names is None or not table.has_names:

@@ -380,6 +380,7 @@ def _estimator_state(model: Any) -> State:
         arrays |= density
     if hasattr(model, "component_class_"):
         meta |= {"version": 4, "classes": _plain_classes(model.classes_)}
+        meta["target_name"] = model.target_name_
         if model.component_class_ is not None:
             arrays["classifier.component_class"] = model.component_class_.astype("<i4")
     if holds == "model":
@@ -481,6 +482,9 @@ def _restore_classifier(model: Any, archive: Archive) -> None:
     n_classes = len(model.classes_)
     if model.classes_.ndim != 1 or n_classes == 0:
         raise FileFormatError("the classes are not plain values")
+    told = archive.meta.get("provenance", {}).get("target", "class")  # all that older files know
+    name = archive.meta.get("target_name", told)
+    model.target_name_ = expect(name, str, "the name of the class")
     model.component_class_ = None
     model.trials_ = []
     if "classifier.component_class" not in archive:
