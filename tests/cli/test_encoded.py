@@ -294,3 +294,13 @@ def test_infinite_numbers_belong_to_the_end_cells(run, tmp_path):
     )
     assert load(model).circuit_.table_code.columns[0].labels == ("10", "20", "30")
     assert run("impute", model, path)[1].splitlines()[-2:] == ["inf", "-inf"]
+
+
+def test_advice_speaks_of_options(run, survey, tmp_path):
+    path = tmp_path / "a.strudel"
+    options = ("--encode", "auto", "--edges", "age=40", "--max-splits", 0, "-q")
+    assert run("fit", survey, "-o", path, *options)[0] == 0
+    _, _, err = run("query", path, "probability", "age >= 60")
+    assert "learn with --edges age=60,..." in err
+    _, _, err = run("query", path, "probability", "age = 50")
+    assert "--edges age=..." in err
