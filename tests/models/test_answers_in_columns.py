@@ -525,3 +525,26 @@ def test_a_constraint_may_be_about_columns():
     assert probability(model, "age >= 40 & smoker = yes") == 0.0
     with pytest.raises(ValueError, match="must satisfy the constraint"):
         model.fit(people())
+
+
+@pytest.mark.parametrize("step", [2**63, 10**25])
+def test_whole_numbers_that_frames_cannot_hold_are_floats(step):
+    whole = [step * (1 + k % 3) if step > 2**64 else step + 2048 * (k % 3) for k in range(30)]
+    flag = np.arange(30) % 2
+    frame = pd.DataFrame({"z": pd.Series(whole), "flag": flag})
+    other = pl.DataFrame({"z": pl.Series(whole, dtype=pl.Int128), "flag": flag})
+    for table in (frame, other, frame.to_numpy()):
+        model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(table)
+        drawn = np.asarray(model.sample(2, rng=0))
+        assert np.isin(drawn[:, 0].astype(float), np.array(whole, dtype=float)).all()
+
+
+def test_a_number_given_stays_as_it_is_in_a_column_of_whole_numbers():
+    table = pd.DataFrame({"age": np.arange(20), "flag": np.arange(20) % 2})
+    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(table)
+    for age in (3.5, 10**25):
+        assert sample_conditional(model, {"age": age}, 2, rng=0)["age"].tolist() == [float(age)] * 2
+    with pytest.raises(ValueError, match="beyond 1e308"):
+        log_marginal(model, {"age": 10**400})
+    with pytest.raises(ValueError, match="beyond 1e308"):
+        TableEncoder().fit([[10**400], [1]])

@@ -198,10 +198,16 @@ def _column_of_objects(values: AnyArray, name: str) -> RawColumn:
         return RawColumn(name, "float", np.full(len(values), np.nan))
     if all(issubclass(kind, bool | np.bool_) for kind in types):
         return RawColumn(name, "boolean", values.astype(np.float64))
-    if all(issubclass(kind, int | np.integer) for kind in types):
-        return RawColumn(name, "integer", values.astype(np.float64))
     if all(issubclass(kind, int | float | np.integer | np.floating) for kind in types):
-        return RawColumn(name, "float", values.astype(np.float64))
+        is_whole = all(issubclass(kind, int | np.integer) for kind in types)
+        try:
+            floats = values.astype(np.float64)
+        except OverflowError:
+            raise ValueError(
+                f"Column {name!r} holds a whole number beyond 1e308, the largest that can be read. "
+                "Turn the column into text, or take logarithms."
+            ) from None
+        return RawColumn(name, "integer" if is_whole else "float", floats)
     if all(issubclass(kind, datetime.date | np.datetime64) for kind in types):
         is_date = not any(issubclass(kind, datetime.datetime | np.datetime64) for kind in types)
         return RawColumn(name, "date" if is_date else "datetime", _microseconds(values))
