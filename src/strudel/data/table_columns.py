@@ -104,7 +104,9 @@ def _as_frame(X: Any, name: str) -> Any:
         frame = nw.from_native(X, pass_through=True, allow_series=True)
     except nw.exceptions.DuplicateError as error:
         repeated = " ".join(str(error).split("\n")[1:]).strip("- ")
-        raise ValueError(f"{name} must name each column once, but has {repeated}.") from None
+        raise ValueError(
+            f"{name} must name each column once, but has {repeated}. Rename one."
+        ) from None
     if isinstance(frame, nw.LazyFrame):
         raise ValueError(f"{name} must be a frame in memory, but is lazy. Call its collect().")
     return frame if isinstance(frame, nw.DataFrame) else None
