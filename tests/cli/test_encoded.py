@@ -304,6 +304,11 @@ def test_advice_speaks_of_options(run, survey, tmp_path):
     assert "learn with --edges age=60,..." in err
     _, _, err = run("query", path, "probability", "age = 50")
     assert "--edges age=..." in err
+    code, _, err = run("sample", path, "--given", "age=50")
+    assert (code, err.count("\n")) == (0, 1)
+    assert err.startswith("note: age == 50 was taken as its cell")
+    _, _, err = run("sample", path, "--given", "smoker<yes")
+    assert err.endswith("so it has no <. Use =, != or in [a, b].\n")
 
 
 @pytest.mark.parametrize(

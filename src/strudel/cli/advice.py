@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 _CATEGORIES = re.compile(r"(Column '(.*)' has \d+ categories.*)Drop it if", re.DOTALL)
+_ORDINAL = re.compile(r" Use ==, != or isin, or make it an ordinal: TableEncoder\(.*?\) with .*?\.")
 _EDGES = re.compile(r"TableEncoder\(edges=\{'(.*?)': \[(.*?)\]\}\)")
 
 _WORDS = {
@@ -28,6 +29,7 @@ def in_options(message: str) -> str:
     'Learn with --edges age=60,....'
     """
     message = _CATEGORIES.sub(r"\1Drop it (--drop '\2') if", message)
+    message = _ORDINAL.sub(" Use =, != or in [a, b].", message)
     for words, option in _WORDS.items():
         message = message.replace(words, option)
     return _EDGES.sub(lambda found: f"--edges {found[1]}={_plain(found[2])}", message)
