@@ -181,10 +181,10 @@ def test_types_of_columns(cells, dtype):
         ("", "empty"),
         ("a,b\n", "names but no rows"),
         ("a,b\n1\n", "line 2 has 1"),
-        ("a,a\n1,2\n", "more than once"),
+        ("a,a\n1,2\n", "more than once. Rename one."),
         (",a\n1,2\n", "row numbers"),
         ('a,b\n"1,2\n', "not csv"),
-        ("a,b\n\xff,2\n".encode("latin-1"), "not text in UTF-8"),
+        ("a,b\n\xff,2\n".encode("latin-1"), "Save it again as UTF-8"),
     ],
 )
 def test_tables_that_are_refused(run, tmp_path, text, words):
@@ -294,3 +294,41 @@ def test_infinite_numbers_belong_to_the_end_cells(run, tmp_path):
     )
     assert load(model).circuit_.table_code.columns[0].labels == ("10", "20", "30")
     assert run("impute", model, path)[1].splitlines()[-2:] == ["inf", "-inf"]
+
+
+def test_advice_speaks_of_options(run, survey, tmp_path):
+    path = tmp_path / "a.strudel"
+    options = ("--encode", "auto", "--edges", "age=40", "--max-splits", 0, "-q")
+    assert run("fit", survey, "-o", path, *options)[0] == 0
+    _, _, err = run("query", path, "probability", "age >= 60")
+    assert "learn with --edges age=60,..." in err
+    _, _, err = run("query", path, "probability", "age = 50")
+    assert "--edges age=..." in err
+    code, _, err = run("sample", path, "--given", "age=50")
+    assert (code, err.count("\n")) == (0, 1)
+    assert err.startswith("note: age == 50 was taken as its cell")
+    _, _, err = run("sample", path, "--given", "smoker<yes")
+    assert err.endswith("so it has no <. Use =, != or in [a, b].\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("age>40, age<30", "--given contradicts itself at 'age<30'"),
+        ("smoker=no, town in [Rome, Bath UK]", "--given cannot be read at character 32, 'UK]'"),
+        ("smoker=no, town in [Rome, Bath UK]", "needs quotes, as in town='Bad Ems'."),
+        ("town=Bath UK", "needs quotes, as in town='Bad Ems'."),
+        ("smokr=no", "'smokr' is not a column. Did you mean 'smoker'?\n"),
+    ],
+)
+def test_conditions_that_cannot_be_read_say_where_and_why(run, encoded, given, words):
+    code, _, err = run("query", encoded, "marginal", "--given", given)
+    assert (code, err.count("\n")) == (2, 1)
+    assert words in err
+
+
+def test_one_column_that_the_model_lacks_is_one(run, encoded, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("age,hat\n35,red\n")
+    _, _, err = run("score", encoded, path)
+    assert err == f"note: 1 column of {path} is not in the model and was left out\n"

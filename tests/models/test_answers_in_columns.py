@@ -43,6 +43,8 @@ DATES = (pd.Timestamp("2020-03-01"), pd.Timestamp("2021-03-01"))
 NAMES = ("age", "smoker", "colour", "size", "flag", "when")
 COMBOS = list(itertools.product(AGES, SMOKER, COLOURS, SIZES, (False, True), DATES))
 approx = pytest.approx
+# Evidence such as {"age": 37} counts as its cell, and one test says that this is said.
+pytestmark = pytest.mark.filterwarnings("ignore:.* was taken as its cell")
 
 
 def people(seed=0, n=300):
@@ -381,7 +383,32 @@ def test_bounds_between_edges_move_and_are_said(model, joint):
         warnings.simplefilter("error")
         for exact in ("age >= 50", "age > 49", "age < 49.5", "age > 100", "age < 0", "age <= 99"):
             probability(fine, exact)
-        log_marginal(fine, {"age": 7})  # an observation counts as its cell
+
+
+def test_a_strict_bound_at_an_edge_says_which_bound_is_exact():
+    table = pd.DataFrame({"age": np.arange(100) / 1.0, "flag": np.arange(100) % 2})
+    encoder = TableEncoder(edges={"age": [60]})
+    model = Strudel(encoder=encoder, max_splits=0, random_state=0).fit(table)
+    for asked, exact in (("age > 60", "age >= 60"), ("age <= 60", "age < 60")):
+        with pytest.warns(MovedBoundWarning) as caught:
+            assert probability(model, asked) == probability(model, exact)
+        assert f"For an exact answer, ask for {exact}, which an edge" in str(caught[0].message)
+        assert "TableEncoder" not in str(caught[0].message)
+    with pytest.warns(MovedBoundWarning, match=r"\[50, ...\]}\) and ask for age >= 50, which"):
+        probability(model, "age > 50")
+
+
+@pytest.mark.parametrize("age", [7, 1000])
+def test_a_single_number_given_is_said_to_be_taken_as_its_cell(age):
+    table = pd.DataFrame({"age": np.arange(100), "flag": np.arange(100) % 2})
+    encoder = TableEncoder(edges={"age": [50]})
+    model = Strudel(encoder=encoder, max_splits=0, random_state=0).fit(table)
+    with pytest.warns(MovedBoundWarning) as caught:
+        log_marginal(model, {"age": age})
+    with pytest.warns(MovedBoundWarning) as asked:
+        probability(model, f"age = {age}")
+    assert [str(one.message) for one in caught] == [str(one.message) for one in asked]
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(
@@ -510,3 +537,26 @@ def test_a_constraint_may_be_about_columns():
     assert probability(model, "age >= 40 & smoker = yes") == 0.0
     with pytest.raises(ValueError, match="must satisfy the constraint"):
         model.fit(people())
+
+
+@pytest.mark.parametrize("step", [2**63, 10**25])
+def test_whole_numbers_that_frames_cannot_hold_are_floats(step):
+    whole = [step * (1 + k % 3) if step > 2**64 else step + 2048 * (k % 3) for k in range(30)]
+    flag = np.arange(30) % 2
+    frame = pd.DataFrame({"z": pd.Series(whole), "flag": flag})
+    other = pl.DataFrame({"z": pl.Series(whole, dtype=pl.Int128), "flag": flag})
+    for table in (frame, other, frame.to_numpy()):
+        model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(table)
+        drawn = np.asarray(model.sample(2, rng=0))
+        assert np.isin(drawn[:, 0].astype(float), np.array(whole, dtype=float)).all()
+
+
+def test_a_number_given_stays_as_it_is_in_a_column_of_whole_numbers():
+    table = pd.DataFrame({"age": np.arange(20), "flag": np.arange(20) % 2})
+    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(table)
+    for age in (3.5, 10**25):
+        assert sample_conditional(model, {"age": age}, 2, rng=0)["age"].tolist() == [float(age)] * 2
+    with pytest.raises(ValueError, match="beyond 1e308"):
+        log_marginal(model, {"age": 10**400})
+    with pytest.raises(ValueError, match="beyond 1e308"):
+        TableEncoder().fit([[10**400], [1]])

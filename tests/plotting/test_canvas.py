@@ -1,6 +1,9 @@
 """Facts about colours and room for text."""
 
+import io
+
 import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib import style
@@ -37,6 +40,31 @@ def test_text_can_be_read_on_any_style(plot, name):
         behind = brightness(palette_of(ax).background)
         written = [*ax.texts, *(ax.get_xticklabels() + ax.get_yticklabels() if ax.axison else [])]
         assert all(abs(brightness(text.get_color()) - behind) > 0.3 for text in written)
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+def test_new_axes_have_room_for_their_text(plot):
+    plt.close("all")
+    try:
+        figure = plot(None).figure
+        figure.set_size_inches(5, 4)
+        figure.savefig(io.BytesIO())
+        left, bottom, right, top = figure.get_tightbbox().extents
+        assert min(left, bottom) >= 0.0
+        assert right <= 5.0
+        assert top <= 4.0
+        plt.tight_layout()  # as many do by habit
+    finally:
+        plt.close("all")
+
+
+def test_the_layout_of_axes_that_were_there_stays():
+    _, ax = plt.subplots()
+    try:
+        assert plot_marginals(figure_1_circuit()) is ax
+        assert ax.figure.get_layout_engine() is None
+    finally:
+        plt.close("all")
 
 
 def test_axes_made_under_another_style_keep_their_background():

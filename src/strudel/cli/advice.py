@@ -9,7 +9,15 @@ from __future__ import annotations
 import re
 
 _CATEGORIES = re.compile(r"(Column '(.*)' has \d+ categories.*)Drop it if", re.DOTALL)
+_ORDINAL = re.compile(r" Use ==, != or isin, or make it an ordinal: TableEncoder\(.*?\) with .*?\.")
 _EDGES = re.compile(r"TableEncoder\(edges=\{'(.*?)': \[(.*?)\]\}\)")
+
+_WORDS = {
+    "TableEncoder(max_categories=...)": "--max-categories",
+    "remove it, or give another path, to start anew": "--no-resume starts anew",
+    ", fit on rows that have it, or take such values as missing with "
+    "TableEncoder(unknown='missing').": ", leave the cell empty, or fit on rows that have it.",
+}
 
 
 def in_options(message: str) -> str:
@@ -21,7 +29,9 @@ def in_options(message: str) -> str:
     'Learn with --edges age=60,....'
     """
     message = _CATEGORIES.sub(r"\1Drop it (--drop '\2') if", message)
-    message = message.replace("TableEncoder(max_categories=...)", "--max-categories")
+    message = _ORDINAL.sub(" Use =, != or in [a, b].", message)
+    for words, option in _WORDS.items():
+        message = message.replace(words, option)
     return _EDGES.sub(lambda found: f"--edges {found[1]}={_plain(found[2])}", message)
 
 

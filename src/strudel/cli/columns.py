@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from strudel.cli.console import InputError, note
+from strudel.cli.console import InputError, left_out, note
 
 if TYPE_CHECKING:
     from strudel._types import AnyArray, FloatArray
@@ -37,23 +37,37 @@ def encode_table(code: TableCode, table: RawTable, source: str) -> FloatArray:
             f"{', ...' if len(code.names) > 5 else ''}."
         )
     if others:
-        note(f"note: {len(others)} columns of {source} are not in the model and were left out")
+        note(left_out(len(others), source, "the model"))
     return code.encode_columns([found.get(name) for name in code.names], source)
 
 
 def read_conditions(code: TableCode, text: str, option: str) -> FloatArray:
     """One row from ``sex=f, age >= 30``."""
     from strudel.data.coded_rows import CodedNames
+    from strudel.errors import EventSyntaxError
     from strudel.logic.event_forms import as_event
 
     names = CodedNames(code)
     place = {name: var for var, name in enumerate(names)}
     row = np.full((1, code.n_vars), np.nan)
-    for piece in filter(str.strip, _PIECE.findall(text)):
-        for name, bit in _literals(as_event(piece.strip(), code.n_vars, names), piece, option):
+    for found in _PIECE.finditer(text):
+        piece = found.group()
+        if not piece.strip():
+            continue
+        try:
+            event = as_event(piece, code.n_vars, names)
+        except EventSyntaxError as error:
+            here, at = f"The event cannot be read at character {error.position + 1}", found.start()
+            there = f"{option} cannot be read at character {at + error.position + 1}"
+            raise InputError(str(error).replace(here, there, 1)) from None
+        for name, bit in _literals(event, piece, option):
             if row[0, place[name]] == 1 - bit:
                 raise InputError(f"{option} contradicts itself at {piece.strip()!r}.")
             row[0, place[name]] = bit
+        for column in code.columns:  # as kids > 3 does with kids < 2
+            bits = row[0, column.start : column.stop]
+            if (bits == 1.0 - column.codewords).any(axis=1).all():
+                raise InputError(f"{option} contradicts itself at {piece.strip()!r}.")
     return row
 
 

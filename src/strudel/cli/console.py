@@ -98,6 +98,13 @@ def note(line: str) -> None:
     print(one_line(line), file=sys.stderr)
 
 
+def left_out(n_columns: int, source: str, owner: str) -> str:
+    """What to say of columns that nobody asked for."""
+    if n_columns == 1:
+        return f"note: 1 column of {source} is not in {owner} and was left out"
+    return f"note: {n_columns} columns of {source} are not in {owner} and were left out"
+
+
 def one_line(text: str) -> str:
     """The text without line breaks."""
     return " ".join(text.split())

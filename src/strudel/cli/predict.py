@@ -11,7 +11,14 @@ import typer
 
 from strudel.cli.columns import write_columns
 from strudel.cli.completion import complete_data
-from strudel.cli.console import InputError, JsonOption, note, print_json, warnings_as_notes
+from strudel.cli.console import (
+    InputError,
+    JsonOption,
+    left_out,
+    note,
+    print_json,
+    warnings_as_notes,
+)
 from strudel.cli.fit_classifier import scores_of
 from strudel.cli.frames import split_target, to_frame
 from strudel.cli.models import ModelArgument, read_file
@@ -100,5 +107,5 @@ def columns_of(model: StrudelClassifier, table: RawTable, source: str) -> RawTab
             f"{missing[0]!r}. Add it, with nothing in it where it is unknown."
         )
     if len(found) > len(names):
-        note(f"note: {len(found) - len(names)} columns of {source} are not in the model")
+        note(left_out(len(found) - len(names), source, "the model"))
     return replace(table, columns=tuple(found[name] for name in names))

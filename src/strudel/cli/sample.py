@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from strudel.cli.columns import decoded_columns, known_cells, write_columns
-from strudel.cli.console import JsonOption, note, print_json
+from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.evidence import GivenOption, is_condition, read_given, variable_names
 from strudel.cli.models import ModelArgument, read_model
 from strudel.cli.outputs import check_table_output, separator, write_table, write_text
@@ -47,7 +47,10 @@ def sample(
 
     held = read_model(model)
     names = variable_names(held)
-    known = read_given(held, given)
+    with warnings_as_notes() as messages:  # such as a number that counts as its cell
+        known = read_given(held, given)
+    for message in messages:
+        note(f"note: {message}")
     if output is not None:
         check_table_output(output, "the rows", {str(model), given})
     plain = held.with_table_code(None)

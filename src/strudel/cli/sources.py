@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from strudel.cli.console import InputError, note
+from strudel.cli.console import InputError, left_out, note
 from strudel.cli.frames import drop_columns
 
 if TYPE_CHECKING:
@@ -103,10 +103,7 @@ def match_columns(
                 f"among them {missing[0]!r}."
             )
         if len(given) > n_vars:
-            note(
-                f"note: {len(given) - n_vars} columns of {table.source} are not in {owner} "
-                "and were left out"
-            )
+            note(left_out(len(given) - n_vars, table.source, owner))
         columns = [place[name] for name in feature_names]
         table = replace(table, X=table.X[:, columns], feature_names=feature_names)
     if table.X.shape[1] != n_vars:

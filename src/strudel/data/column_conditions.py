@@ -61,7 +61,9 @@ def compare(column: Column, operator: str, value: Any) -> AnyArray:
     if not is_exact:
         is_next = is_strict and column.dtype == "integer" and bound.is_integer()
         said = f"{column.name} {operator} {_text(column)(bound)}"
-        _warn_moved(column, said, first, last, [bound + 1 if is_next else bound])
+        # Codes say x >= edge: between whole numbers that is x > edge - 1, elsewhere never x > edge.
+        wide = {">": ">=", "<=": "<"}[operator] if is_strict and not is_next else None
+        _warn_moved(column, said, first, last, [bound + 1 if is_next else bound], wide)
     return _cells(column, first, last)
 
 
@@ -76,7 +78,7 @@ def matches(column: Column, value: Any) -> AnyArray:
     if isinstance(value, list | tuple | Set | np.ndarray | range):
         return is_in(column, value)
     if column.kind in ("number", "date"):
-        return _cell_of(column, value, warn=False)
+        return _cell_of(column, value, warn=True)
     return _equals(column, value)
 
 
@@ -173,18 +175,31 @@ def _text(column: Column) -> Callable[[float], str]:
     return date_text if column.kind == "date" else number_text
 
 
-def _warn_moved(column: Column, said: str, first: int, last: int, wanted: list[float]) -> None:
-    """Say which interval was used instead of the one that was said."""
+def _warn_moved(
+    column: Column,
+    said: str,
+    first: int,
+    last: int,
+    wanted: list[float],
+    operator: str | None = None,
+) -> None:
+    """Say which interval was used instead of the one that was said, and which would be exact.
+
+    With an operator, that alone is exact at the edge that is wanted.
+    """
     text = _text(column)
     used = "no value" if first == last else column.name
     used = f"{text(column.edges[first - 1])} <= {used}" if 0 < first < last else used
     used = f"{used} < {text(column.edges[last - 1])}" if first < last < column.n_values else used
     used = "any value" if (first, last) == (0, column.n_values) else used
     edges = ", ".join(repr(text(e)) if column.kind == "date" else text(e) for e in wanted)
+    advice = f"learn with TableEncoder(edges={{{column.name!r}: [{edges}, ...]}})"
+    if operator is not None:
+        ask = f"ask for {column.name} {operator} {text(wanted[0])}, which an edge there tells"
+        advice = ask if wanted[0] in column.edges else f"{advice} and {ask}"
     warnings.warn(
         f"{said} was taken as {used}: the model tells values of {column.name!r} apart only at "
-        f"{', '.join(map(text, column.edges)) or 'no edge'}. For an exact answer, learn with "
-        f"TableEncoder(edges={{{column.name!r}: [{edges}, ...]}}).",
+        f"{', '.join(map(text, column.edges)) or 'no edge'}. For an exact answer, {advice}.",
         MovedBoundWarning,
         stacklevel=_stack_level(),
     )
@@ -228,7 +243,10 @@ def _number(column: Column, value: Any) -> float:
     is_number = isinstance(value, int | float | np.number | np.bool_) and not is_missing(value)
     if not is_number:
         raise ValueError(f"Column {column.name!r} holds numbers, but got {value!r}.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"A value of column {column.name!r} is beyond 1e308.") from None
 
 
 def _equals(column: Column, value: Any) -> AnyArray:

@@ -98,7 +98,9 @@ def _values_of_frame(X: Any, name: str) -> tuple[AnyArray, tuple[str, ...] | Non
         columns = [_values_of_column(column) for column in frame.iter_columns()]
     except nw.exceptions.DuplicateError as error:
         repeated = " ".join(str(error).split("\n")[1:]).strip("- ")
-        raise ValueError(f"{name} must name each column once, but has {repeated}.") from None
+        raise ValueError(
+            f"{name} must name each column once, but has {repeated}. Rename one."
+        ) from None
     values = np.stack(columns, axis=1) if columns else np.empty(frame.shape)
     return values, names if all(isinstance(column, str) for column in names) else None
 

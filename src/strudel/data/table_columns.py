@@ -104,7 +104,9 @@ def _as_frame(X: Any, name: str) -> Any:
         frame = nw.from_native(X, pass_through=True, allow_series=True)
     except nw.exceptions.DuplicateError as error:
         repeated = " ".join(str(error).split("\n")[1:]).strip("- ")
-        raise ValueError(f"{name} must name each column once, but has {repeated}.") from None
+        raise ValueError(
+            f"{name} must name each column once, but has {repeated}. Rename one."
+        ) from None
     if isinstance(frame, nw.LazyFrame):
         raise ValueError(f"{name} must be a frame in memory, but is lazy. Call its collect().")
     return frame if isinstance(frame, nw.DataFrame) else None
@@ -198,10 +200,16 @@ def _column_of_objects(values: AnyArray, name: str) -> RawColumn:
         return RawColumn(name, "float", np.full(len(values), np.nan))
     if all(issubclass(kind, bool | np.bool_) for kind in types):
         return RawColumn(name, "boolean", values.astype(np.float64))
-    if all(issubclass(kind, int | np.integer) for kind in types):
-        return RawColumn(name, "integer", values.astype(np.float64))
     if all(issubclass(kind, int | float | np.integer | np.floating) for kind in types):
-        return RawColumn(name, "float", values.astype(np.float64))
+        is_whole = all(issubclass(kind, int | np.integer) for kind in types)
+        try:
+            floats = values.astype(np.float64)
+        except OverflowError:
+            raise ValueError(
+                f"Column {name!r} holds a whole number beyond 1e308, the largest that can be read. "
+                "Turn the column into text, or take logarithms."
+            ) from None
+        return RawColumn(name, "integer" if is_whole else "float", floats)
     if all(issubclass(kind, datetime.date | np.datetime64) for kind in types):
         is_date = not any(issubclass(kind, datetime.datetime | np.datetime64) for kind in types)
         return RawColumn(name, "date" if is_date else "datetime", _microseconds(values))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from strudel.data.table_columns import RawColumn
 from strudel.errors import MissingDependencyError
 
+_INT64 = 2**63  # the first whole number that is too large for frames
 _EPOCH = datetime.datetime(1970, 1, 1)  # in UTC, without saying so, as NumPy has it
 
 
@@ -22,12 +24,24 @@ def make_frame(columns: Mapping[str, tuple[Sequence[Any], Any]], container: str)
     """A frame of `container`, from values and a `Column` for each name; dates are stamps."""
     maker = {"numpy": _numpy, "polars": _polars, "pyarrow": _pyarrow}.get(container, _pandas)
     try:
-        return maker(columns)
+        return maker({name: _of_its_type(*column) for name, column in columns.items()})
     except ImportError as error:
         raise MissingDependencyError(
             f"The model was learned from a {container} frame and answers in one, "
             f"but {error.name or container} is not installed: pip install {container}."
         ) from None
+
+
+def _of_its_type(values: Sequence[Any], column: Any) -> tuple[Sequence[Any], Any]:
+    """Whole numbers as floats if frames cannot hold one, or if one that was given is not whole."""
+    if column.dtype != "integer":
+        return values, column
+    known = {value for value in values if value is not None}
+    if all(isinstance(value, int) and -_INT64 <= value < _INT64 for value in known):
+        return values, column
+    floats = [None if value is None else float(value) for value in values]
+    own = tuple(None if value is None else float(value) for value in column.values)
+    return floats, replace(column, dtype="float", values=own)
 
 
 def as_date(stamp: float | None, column: RawColumn | Any) -> Any:

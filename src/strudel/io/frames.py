@@ -26,6 +26,7 @@ import numpy as np
 from strudel.data.table_columns import RawColumn, RawTable, read_columns
 from strudel.errors import FileFormatError
 from strudel.io.tables import (
+    SAVE_AGAIN,
     UNKNOWN,
     column_names,
     kind_of,
@@ -112,9 +113,11 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> RawTable
     try:
         text = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{label} is not text in UTF-8: {error.reason}.") from None
+        raise FileFormatError(
+            f"{label} is not text in UTF-8: {error.reason}. {SAVE_AGAIN}"
+        ) from None
     if "\0" in text:
-        raise FileFormatError(f"{label} is not text in UTF-8.")
+        raise FileFormatError(f"{label} is not text in UTF-8. {SAVE_AGAIN}")
     if not text.strip():
         raise FileFormatError(f"{label} is empty.")
     separator = separator or _separator(text)

@@ -37,6 +37,7 @@ from strudel.errors import FileFormatError, MissingDependencyError
 
 _KINDS = (".csv", ".tsv", ".txt", ".data", ".parquet", ".npy", ".npz")
 UNKNOWN = frozenset(("", "?", "na", "n/a", "nan", "<na>", "null", "none"))
+SAVE_AGAIN = "Save it again as UTF-8, which editors and spreadsheets offer."
 _ONE_LETTER = np.full(256, 3, dtype=np.uint8)  # what a cell of one byte means; 3 is nothing
 _ONE_LETTER[list(b"01? ")] = (0, 1, 2, 2)
 
@@ -214,7 +215,7 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> Table:
     if b"\r" in raw:
         raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\0" in raw:
-        raise FileFormatError(f"{label} is not text in UTF-8.")
+        raise FileFormatError(f"{label} is not text in UTF-8. {SAVE_AGAIN}")
     if not raw.strip():
         raise FileFormatError(f"{label} is empty.")
     first, _, rest = raw.partition(b"\n")
@@ -222,7 +223,8 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> Table:
     try:
         cells = next(csv.reader([first.decode("utf-8")], delimiter=separator))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise FileFormatError(f"{label} is not csv in UTF-8: {one_line(error)}") from error
+        advice = f". {SAVE_AGAIN}" if isinstance(error, UnicodeDecodeError) else ""
+        raise FileFormatError(f"{label} is not csv in UTF-8: {one_line(error)}{advice}") from error
     has_names = _is_header(cells)
     body = rest if has_names else raw
     if not body.strip():
@@ -278,7 +280,7 @@ def column_names(cells: list[str], n_vars: int, label: str) -> tuple[str, ...]:
         )
     if len(set(names)) != n_vars:
         twice = next(name for name in names if names.count(name) > 1)
-        raise FileFormatError(f"{label} names the column {twice!r} more than once.")
+        raise FileFormatError(f"{label} names the column {twice!r} more than once. Rename one.")
     return names
 
 

@@ -85,6 +85,7 @@ CALLS = (*COUNTS, "less_than")
 CLOSE = {"(": ")", "[": "]"}
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}  # the same from the other side
 COMPARISONS = ("=", "==", "!=", "<", "<=", ">", ">=")
+QUOTES = "Text with spaces or signs needs quotes, as in town='Bad Ems'"
 MAX_DIGITS = 18
 
 
@@ -163,7 +164,9 @@ class _Reader:
     def _fail(self, message: str, at: int) -> NoReturn:
         near = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
         raise EventSyntaxError(
-            f"The event cannot be read at character {at + 1}, {near}: {message}.", position=at
+            f"The event cannot be read at character {at + 1}, {near}: {message.rstrip('.')}"
+            f"{'' if message.endswith('?') else '.'}",
+            position=at,
         )
 
     def read(self) -> Event:
@@ -247,13 +250,13 @@ class _Reader:
     def _fail_unknown(self, name: str, at: int) -> NoReturn:
         assert self.names is not None
         if self.code is None:
-            self._fail(f"{name!r} is not a variable. {hint(name, self.names)[:-1]}", at)
+            self._fail(f"{name!r} is not a variable. {hint(name, self.names)}", at)
         if name in self.code.names:
             column = self.code.column(name)
             sign = "=" if column.kind == "category" else ">="
             some = f"{quoted(name)} {sign} {column.values[-1]!r}"
             self._fail(f"{name!r} is a column, to be compared with a value, as in {some}", at)
-        self._fail(f"{name!r} is not a column. {did_you_mean(name, self.code.names)[:-1]}", at)
+        self._fail(f"{name!r} is not a column. {did_you_mean(name, self.code.names)}", at)
 
     def _is_comparison(self, name: str) -> bool:
         """Whether a comparison of a column with a value starts here, and not an operator."""
@@ -304,7 +307,8 @@ class _Reader:
                 return term.between(*value)
             return term.compare("==" if sign.text == "=" else sign.text, value)
         except ValueError as error:
-            self._fail(str(error).rstrip(".?"), sign.at)
+            is_cut = self.token.kind in ("name", "number") and isinstance(value, str)
+            self._fail(f"{error}{f' {QUOTES}' if is_cut else ''}", sign.at)
 
     def _list(self) -> list[Any]:
         """Values in brackets."""
@@ -317,7 +321,7 @@ class _Reader:
             values.append(self._value())
         closing = self._advance()
         if closing.kind != "symbol" or closing.text != CLOSE[opening.text]:
-            self._fail(f"a comma or '{CLOSE[opening.text]}' should be here", closing.at)
+            self._fail(f"a comma or '{CLOSE[opening.text]}' should be here. {QUOTES}", closing.at)
         return values
 
     def _value(self) -> Any:

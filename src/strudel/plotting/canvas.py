@@ -91,11 +91,14 @@ def _blend(below: Colour, above: Colour, share: float) -> Colour:
 
 
 def axes_or_current(ax: Axes | None) -> Axes:
-    """The axes given, or pyplot's current ones."""
+    """The axes given, or pyplot's current ones; if these are new, with room for their text."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
 
+    figure = plt.gcf()
+    if not figure.axes and figure.get_layout_engine() is None:
+        figure.set_layout_engine("tight")  # lets users call tight_layout, too
     return plt.gca()
 
 
