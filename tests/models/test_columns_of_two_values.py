@@ -105,3 +105,12 @@ def test_passes_in_logs(mixture):
     rows = mixture.encoder_.transform(PARTLY)
     expected = evaluate_log(circuit.with_table_code(None), rows)
     np.testing.assert_array_equal(evaluate_log(circuit, rows), expected)
+
+
+def test_events_as_predictors_speak_in_columns(mixture):
+    found = expected_prediction(mixture, "a == 9 and c == 11", {"b": 18})
+    assert found == pytest.approx(mixture.probability("a == 9 and c == 11", given={"b": 18}))
+    same = same_decision_probability(mixture, "a == 9", {"b": 18})
+    assert same == same_decision_probability(mixture, 0, {"b": 18})
+    drawn = expected_prediction(mixture, "a == 9", [[9, 18, 11], [5, 18, 11]])
+    np.testing.assert_array_equal(drawn, [1.0, 0.0])
