@@ -77,3 +77,10 @@ def test_a_given_value_that_is_not_whole_in_any_container(container):
         "numpy": lambda: decoded[:, 0].tolist(),
     }[container]()
     assert found == [33.5, 50.0]
+
+
+def test_an_order_as_an_array():
+    column = np.array([3, 1, 2])
+    code = TableEncoder(kinds={"size": np.unique(column)}).fit(sizes(*column)).code_
+    assert code.columns[0].values == (1, 2, 3)
+    assert type(code.columns[0].values[0]) is int
