@@ -303,3 +303,15 @@ def test_a_second_fit_forgets_or_continues():
     assert not hasattr(model, "encoder_")
     assert model.n_features_in_ == 3
     assert model.circuit_.table_code is None
+
+
+def test_a_variable_is_not_called_as_another_column():
+    table = pd.DataFrame(
+        {"a": ["u", "v", "u"], "a=v": [0, 1, 1], "n>=2": [5, 6, 7], "n": [1, 2, 2]}
+    )
+    code = TableEncoder().fit(table).code_
+    assert code.variable_names == ("a=v (2)", "a=v", "n>=2>=6", "n>=2>=7", "n>=2 (2)")
+    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(table)
+    columns = model.marginal_probabilities(given={"a=v": 1})
+    assert columns["a=v"][1] == 1.0
+    assert columns["a"]["v"] < 1.0

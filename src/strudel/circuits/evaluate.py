@@ -30,7 +30,8 @@ def evaluate_log(circuit: Circuit, evidence: Any) -> FloatArray:
     circuit : Circuit
         Smooth and decomposable.
     evidence : array-like of shape (n_rows, n_vars)
-        0, 1, or NaN where the value is unknown.
+        0, 1, or NaN where the value is unknown: the variables, also where a circuit knows the
+        columns of a table.
 
     Returns
     -------
@@ -46,9 +47,8 @@ def evaluate_log(circuit: Circuit, evidence: Any) -> FloatArray:
     if not (circuit.is_smooth and circuit.is_decomposable):
         check_smooth(circuit, "evaluate_log")
         check_decomposable(circuit, "evaluate_log")
-    rows = check_evidence(
-        evidence, n_vars=circuit.n_vars, feature_names=circuit.feature_names, name="evidence"
-    )
+    names = None if circuit.feature_names is None else tuple(circuit.feature_names)
+    rows = check_evidence(evidence, n_vars=circuit.n_vars, feature_names=names, name="evidence")
     log_probability = np.empty(len(rows))
     _evaluate_log(
         rows,

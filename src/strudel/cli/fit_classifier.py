@@ -20,6 +20,7 @@ from strudel.cli.console import (
 )
 from strudel.cli.frames import drop_columns, rows_with_target, split_target, to_frame
 from strudel.cli.sources import read_frame_rows
+from strudel.data.coded_column import label_texts
 
 if TYPE_CHECKING:
     from strudel.data.table_columns import RawTable
@@ -119,7 +120,11 @@ def _score(model: StrudelClassifier, table: Any, y: list[Any]) -> dict[str, floa
 def scores_of(classes: Any, chances: Any, y: list[Any]) -> dict[str, float]:
     """How often the most probable class is right, and the mean log-loss in nats."""
     place = {value: number for number, value in enumerate(classes.tolist())}
-    right = np.array([place.get(value, -1) for value in y])
+    named = {str(value): number for value, number in place.items()}
+    for value in set(y) - place.keys():  # "1" may have been read as a number
+        numbers = [named[text] for text in label_texts(value) if text in named]
+        place[value] = numbers[0] if numbers else -1
+    right = np.array([place[value] for value in y])
     known = right >= 0
     with np.errstate(divide="ignore"):
         loss = -np.log(chances[np.flatnonzero(known), right[known]])

@@ -83,6 +83,10 @@ class Column:
         place_of = {value: place for place, value in enumerate(self.values)}
         place_of[None] = NONE
         cells = raw.objects()
+        for cell in set(cells) - place_of.keys():
+            place = self.place_of(cell)  # "1" may have been read as a number
+            if place is not None:
+                place_of[cell] = place
         found = np.array([place_of.get(cell, NONE - 1) for cell in cells], dtype=np.int64)
         strange = found == NONE - 1
         if strange.any():
@@ -91,6 +95,20 @@ class Column:
                 self.raise_unseen(cells[row], f" at row {row}")
             found[strange] = NONE
         return found
+
+    def place_of(self, value: Any) -> int | None:
+        """Which of its values this is: the value itself, or what it is called; None if none is."""
+        names, texts = list(self.labels), label_texts(value)
+        if self.kind == "boolean":
+            names = ["0", "1"]
+            texts = [{"false": "0", "true": "1"}.get(text.casefold(), text) for text in texts]
+        is_plain = isinstance(value, str | int | float | np.generic)
+        ways = (
+            [type(own) is type(value) and own == value for own in self.values],
+            [is_plain and own == value for own in self.values],
+            [is_plain and name in texts for name in names],
+        )
+        return next((found.index(True) for found in ways if any(found)), None)
 
     def _cells_of_numbers(self, raw: RawColumn) -> AnyArray:
         expected = "dates" if self.kind == "date" else "numbers"
@@ -126,9 +144,11 @@ class Column:
         if self.kind == "date":
             return as_stamp(value)
         if self.kind != "number":
-            return next((own for own in self.values if own == value), value)
-        is_whole = self.dtype == "integer" and float(value).is_integer()
-        return int(value) if is_whole else float(value)
+            place = self.place_of(value)
+            return value if place is None else self.values[place]
+        number = float(value)
+        is_whole = self.dtype == "integer" and number.is_integer() and abs(number) < 2.0**63
+        return int(number) if is_whole else number
 
     def literals(self, holds: Iterable[bool]) -> tuple[tuple[int, int], ...] | None:
         """The variables and bits that say that `holds` is true of the value; None if none do.
@@ -184,6 +204,18 @@ def _keys(bits: FloatArray) -> AnyArray:
     if bits.shape[1] > 33:  # more digits than a float holds
         return np.arange(len(bits))
     return np.where(np.isnan(bits), 2.0, bits) @ 3.0 ** np.arange(bits.shape[1])
+
+
+def label_texts(value: Any) -> list[str]:
+    """What a value may be called: a number that is whole, also without its point.
+
+    Examples
+    --------
+    >>> label_texts(1.0), label_texts("yes")
+    (['1.0', '1'], ['yes'])
+    """
+    is_whole = isinstance(value, float) and value.is_integer()
+    return [str(value), str(int(value))] if is_whole else [str(value)]
 
 
 def has_one_value_per_cell(

@@ -251,19 +251,9 @@ def _number(column: Column, value: Any) -> float:
 
 def _equals(column: Column, value: Any) -> AnyArray:
     """Which of a column's values this is: the value itself, or what it is called."""
-    names = list(column.labels)
-    text = str(value)
-    if column.kind == "boolean":
-        names, text = ["0", "1"], {"false": "0", "true": "1"}.get(text.casefold(), text)
-    is_plain = isinstance(value, str | int | float | np.generic)
-    ways = (
-        [type(own) is type(value) and own == value for own in column.values],
-        [is_plain and own == value for own in column.values],
-        [is_plain and name == text for name in names],
-    )
-    for found in ways:
-        if any(found):
-            return np.array(found)
+    place = column.place_of(value)
+    if place is not None:
+        return np.arange(column.n_values) == place
     raise ValueError(
         f"Column {column.name!r} has no value {value!r}. {did_you_mean(value, column.labels)}"
     )

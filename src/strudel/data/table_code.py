@@ -152,7 +152,7 @@ class TableCode:
             values = column.decoded(table[:, column.start : column.stop])
             for row, value in enumerate((known or {}).get(column.name, ())):
                 values[row] = values[row] if value is None else column.own_value(value)
-            decoded[column.name] = values, column
+            decoded[column.name] = _with_own_type(values, column)
         return make_frame(decoded, self.container)
 
     def with_container(self, container: str) -> TableCode:
@@ -181,6 +181,17 @@ class TableCode:
 
     def __repr__(self) -> str:
         return f"TableCode(n_columns={len(self.columns)}, n_vars={self.n_vars})"
+
+
+def _with_own_type(values: list[Any], column: Column) -> tuple[list[Any], Column]:
+    """A column of integers as one of floats where a given value is not whole."""
+    if column.kind != "number" or column.dtype != "integer":
+        return values, column
+    if not any(isinstance(value, float) for value in values):
+        return values, column
+    means = tuple(None if value is None else float(value) for value in column.values)
+    cells = [None if value is None else float(value) for value in values]
+    return cells, replace(column, values=means, dtype="float")
 
 
 def _misspelt(extra: Sequence[str], missing: Sequence[str]) -> str:

@@ -226,6 +226,7 @@ def _values_in_order(
         order = [value for value in raw.categories if not is_missing(value)]
     if order is None:
         return sorted(counts, key=lambda value: (isinstance(value, str), value))
+    order = [value.item() if isinstance(value, np.generic) else value for value in order]
     if len(set(order)) < len(order):
         raise ValueError(f"The values of column {raw.name!r} must be distinct, but are {order!r}.")
     strange = next((value for value in counts if value not in set(order)), None)

@@ -21,7 +21,7 @@ from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.mixture_search import Choice
 from strudel.learning.options import MixtureOptions
 from strudel.models.base import LearningRows
-from strudel.queries.likelihood import log_likelihood
+from strudel.queries.likelihood import rows_log_likelihood
 
 
 @dataclass(eq=False)
@@ -82,7 +82,7 @@ def chosen_for(
     """What became of a mixture; the history's likelihood is from before smoothing is chosen."""
     valid = math.nan
     if rows.valid is not None:
-        log_p = log_likelihood(mixture, rows.valid.unpack())
+        log_p = rows_log_likelihood(mixture, rows.valid.unpack())
         counts = rows.valid.weights > 0.0
         valid = float(np.average(log_p[counts], weights=rows.valid.weights[counts]))
     return {

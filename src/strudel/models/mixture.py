@@ -46,7 +46,7 @@ from strudel.models.learned_mixture import (
     settle,
     single_circuit,
 )
-from strudel.queries.mixture_likelihood import responsibilities
+from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
 
 METHODS = ("em", "bagged_em", "boosting")
 STRUCTURES = ("shared", "per_component")
@@ -573,7 +573,7 @@ class StrudelMixture(DensityEstimator):
         ndarray of shape (n_rows, n_components)
         """
         check_is_fitted(self)
-        return self.responsibilities(rows_like(self, X))
+        return rows_responsibilities(self._fitted(), rows_like(self, X))
 
     def predict(self, X: Any) -> IntArray:
         """The cluster of each row: the component that is most responsible for it.

@@ -222,17 +222,20 @@ def _by_column(given: dict[str, Any], names: list[str], what: str) -> dict[str, 
 
 
 def _with_distinct_names(columns: list[Column]) -> list[Column]:
-    """The columns with a number after variable names that another column has too."""
+    """The columns with a number after variable names that another column has or is called by."""
+    called = {column.name for column in columns}
     seen: set[str] = set()
     result = []
     for column in columns:
+        taken = seen | called - {column.name}
         names = []
         for name in column.variable_names:
             number, distinct = 1, name
-            while distinct in seen:
+            while distinct in taken:
                 number += 1
                 distinct = f"{name} ({number})"
-            seen.add(distinct)
+            taken.add(distinct)
             names.append(distinct)
+        seen.update(names)
         result.append(replace(column, variable_names=tuple(names)))
     return result

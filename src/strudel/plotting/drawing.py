@@ -100,9 +100,10 @@ def _circuit_to_draw(model: Circuit | Mixture, row: np.ndarray | None) -> tuple[
         return model.component(0), True
     if row is None:
         return model.structure, False
-    from strudel.queries.mixture_likelihood import responsibilities
+    from strudel.queries.mixture_likelihood import rows_responsibilities
 
-    return model.component(int(responsibilities(model, row[None, :])[0].argmax())), True
+    shares = rows_responsibilities(model, row[np.newaxis].astype(np.float64))
+    return model.component(int(shares[0].argmax())), True
 
 
 def _is_readable(ax: Axes, layout: CircuitLayout) -> bool:

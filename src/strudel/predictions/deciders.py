@@ -18,7 +18,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_in_normal_form
 from strudel.predictions.agreement_search import OPEN
 from strudel.predictions.decision import Decision
-from strudel.predictions.expectations import expected_outputs
+from strudel.predictions.expected import expected_outputs
 from strudel.predictions.forms import LeafForm, LinearForm
 from strudel.predictions.posterior_bounds import PosteriorBounds
 from strudel.predictions.ranges import Ranges

@@ -168,6 +168,24 @@ def prediction_variance(
     return _shaped(task, np.maximum(moments.central[:, 0], 0.0))
 
 
+def expected_outputs(model: Model, form: Form, rows: FloatArray) -> FloatArray:
+    """The expectation of what a form adds up, given rows that are checked and possible.
+
+    Decisions and explanations ask for it: one row of outputs each, also where there is one only.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> form = LinearForm(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([1.0]))
+    >>> expected_outputs(figure_1_circuit(), form, np.array([[np.nan, 1.0, 1.0, 0.0]])).round(4)
+    array([[1.8]])
+    """
+    codes, place = distinct_rows(encode(rows))
+    task = _Task(model, form, codes, place, False, False, "expected_prediction")
+    moments, _ = _exact(task, 1, MAX_STATES, MAX_PAIRS)
+    return moments.raw(1)[place]
+
+
 def _check_limits(max_states: int, max_pairs: int) -> None:
     for name, limit in (("max_states", max_states), ("max_pairs", max_pairs)):
         if not limit >= 1:

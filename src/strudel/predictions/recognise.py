@@ -57,7 +57,7 @@ def predictor_of(predictor: Any, n_vars: int, feature_names: Sequence[str] | Non
         _check_variables(predictor, n_vars, names)
         return predictor
     if is_formula(predictor) or isinstance(predictor, Mapping):
-        return EventForm(as_event(predictor, n_vars, names), n_vars, names)
+        return EventForm(as_event(predictor, n_vars, feature_names), n_vars, names)
     if is_estimator(predictor):
         return form_of_estimator(predictor, n_vars, names)
     if hasattr(predictor, "fit"):

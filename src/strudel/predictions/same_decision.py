@@ -20,7 +20,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
-from strudel.predictions.expectations import expected_outputs
+from strudel.predictions.expected import expected_outputs
 from strudel.predictions.forms import LinearForm
 from strudel.predictions.ranges import mentioned_variables
 from strudel.predictions.split_posteriors import split_posteriors

@@ -20,7 +20,7 @@ import numpy as np
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.containers import quote
 from strudel.predictions.decision import form_of
-from strudel.predictions.expectations import expected_outputs
+from strudel.predictions.expected import expected_outputs
 from strudel.predictions.forms import Form
 from strudel.queries.arguments import given_rows
 from strudel.queries.marginal import raise_if_impossible

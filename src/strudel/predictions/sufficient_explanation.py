@@ -25,7 +25,7 @@ from strudel.circuits.layout import variable_names
 from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
-from strudel.predictions.expectations import expected_outputs
+from strudel.predictions.expected import expected_outputs
 from strudel.predictions.forms import LinearForm
 from strudel.predictions.ranges import mentioned_variables
 from strudel.queries.arguments import check_limits, given_rows

@@ -73,6 +73,11 @@ def responsibilities(model: Model, X: Any) -> FloatArray:
     """
     model = model_of(model)
     rows = check_evidence(X, n_vars=model.n_vars, feature_names=model.feature_names)
+    return rows_responsibilities(model, rows)
+
+
+def rows_responsibilities(model: Model, rows: FloatArray) -> FloatArray:
+    """The same of rows that are checked: 0, 1 and NaN, one column per variable."""
     if not isinstance(model, Mixture):
         model = Mixture(model, np.array(model.edge_log_theta)[:, np.newaxis], np.zeros(1))
     weight = np.empty((len(rows), model.n_components))

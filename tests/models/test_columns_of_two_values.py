@@ -1,0 +1,116 @@
+"""Columns with two values are one variable each: rows must not be taken for columns a second time.
+
+A table of such columns has as many columns as variables, and what holds 5 and 9 takes a 1 for a 5.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from strudel import (
+    StrudelMixture,
+    classifier_agreement,
+    expected_prediction,
+    expected_same_decision_probability,
+    prediction_variance,
+    responsibilities,
+    same_decision_probability,
+    shap_values,
+    sufficient_explanation,
+)
+from strudel.circuits.evaluate import evaluate_log
+from strudel.plotting.active import checked_row
+from strudel.plotting.drawing import _circuit_to_draw
+
+
+def table(n=200):
+    rng = np.random.default_rng(0)
+    a = rng.choice([5, 9], n)
+    b = np.where(rng.random(n) < 0.9, 2 * a, 28 - 2 * a)
+    c = np.where(rng.random(n) < 0.8, a + 2, 16 - a)
+    return pd.DataFrame({"a": a, "b": b, "c": c})
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    return StrudelMixture(2, n_splits=1, encoder="auto", random_state=0).fit(table())
+
+
+@pytest.fixture(scope="module")
+def predictors(mixture):
+    rows = mixture.encoder_.transform(table())
+    line = LinearRegression().fit(rows, rows @ [1.0, 2.0, 3.0])
+    return line, LogisticRegression().fit(rows, rows.sum(axis=1) > 1)
+
+
+PARTLY = pd.DataFrame(
+    {"a": [5, 9, None, 9], "b": [None, 18, 10, None], "c": [7, 11, 7, None]}, dtype=float
+)
+ANSWERS = {
+    "responsibilities": lambda m, line, log, X: responsibilities(m, X),
+    "expected_prediction": lambda m, line, log, X: expected_prediction(m, line, X),
+    "prediction_variance": lambda m, line, log, X: prediction_variance(m, line, X),
+    "probability": lambda m, line, log, X: expected_prediction(m, log, X, output="probability"),
+    "samples": lambda m, line, log, X: (
+        expected_prediction(m, log, X, output="probability", max_states=1, n_samples=5, rng=0).value
+    ),
+    "shap_values": lambda m, line, log, X: shap_values(m, line, X).values,
+    "shap_values_sampled": lambda m, line, log, X: shap_values(m, line, X, max_exact=0).values,
+    "same_decision": lambda m, line, log, X: same_decision_probability(m, log, X),
+    "some_hidden": lambda m, line, log, X: same_decision_probability(m, log, X, hidden=[1]),
+    "expected_same_decision": lambda m, line, log, X: expected_same_decision_probability(
+        m, log, X, observe=[1], hidden=[2]
+    ),
+    "classifier_agreement": lambda m, line, log, X: classifier_agreement(m, log, 0, X),
+    "explanations": lambda m, line, log, X: _explanations(m, log, X),
+}
+
+
+def _explanations(model, predictor, X):
+    rows = [X.iloc[[row]] if hasattr(X, "iloc") else X[[row]] for row in range(len(X))]
+    found = [sufficient_explanation(model, predictor, row) for row in rows]
+    return [(len(one.features), one.decision, one.probability, one.expected) for one in found]
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("kind", ["mixture", "circuit"])
+def test_answers_are_those_of_the_same_model_without_its_code(mixture, predictors, name, kind):
+    model = mixture.mixture_ if kind == "mixture" else mixture.mixture_.component(0)
+    rows = mixture.encoder_.transform(PARTLY)
+    assert rows.shape == PARTLY.shape
+    found = ANSWERS[name](model, *predictors, PARTLY)
+    expected = ANSWERS[name](model.with_table_code(None), *predictors, rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_clusters(mixture):
+    shares = responsibilities(mixture, PARTLY)
+    np.testing.assert_array_equal(mixture.predict_proba(PARTLY), shares)
+    np.testing.assert_array_equal(mixture.predict(PARTLY), shares.argmax(axis=1))
+    assert len(set(mixture.predict(PARTLY))) == 2
+
+
+def test_the_component_that_is_drawn(mixture):
+    for values in ({"a": 5, "b": 10, "c": 7}, {"a": 9, "b": 18, "c": 11}):
+        drawn, _ = _circuit_to_draw(mixture.mixture_, checked_row(mixture.mixture_, values))
+        best = int(responsibilities(mixture, values)[0].argmax())
+        own = mixture.mixture_.component(best)
+        np.testing.assert_array_equal(drawn.edge_log_theta, own.edge_log_theta)
+
+
+def test_passes_in_logs(mixture):
+    """These serve where other passes are not exact."""
+    circuit = mixture.mixture_.component(0)
+    rows = mixture.encoder_.transform(PARTLY)
+    expected = evaluate_log(circuit.with_table_code(None), rows)
+    np.testing.assert_array_equal(evaluate_log(circuit, rows), expected)
+
+
+def test_events_as_predictors_speak_in_columns(mixture):
+    found = expected_prediction(mixture, "a == 9 and c == 11", {"b": 18})
+    assert found == pytest.approx(mixture.probability("a == 9 and c == 11", given={"b": 18}))
+    same = same_decision_probability(mixture, "a == 9", {"b": 18})
+    assert same == same_decision_probability(mixture, 0, {"b": 18})
+    drawn = expected_prediction(mixture, "a == 9", [[9, 18, 11], [5, 18, 11]])
+    np.testing.assert_array_equal(drawn, [1.0, 0.0])
