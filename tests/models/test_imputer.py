@@ -148,6 +148,30 @@ def test_frames_come_back_in_their_own_columns(strategy, tmp_path):
         assert also["age"].to_list() == pytest.approx(filled["age"].tolist())
 
 
+@pytest.mark.parametrize(
+    "names", [[5, 3, 1], pd.MultiIndex.from_tuples([("a", 0), ("a", 1), ("b", 0)])]
+)
+def test_columns_without_text_as_names_are_filled_in_their_places(names):
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(30, 3)).round(2)
+    for values in (numbers, (numbers > 0).astype(float)):
+        frame = pd.DataFrame(values, columns=names, index=np.arange(30)[::-1])
+        frame = frame.mask(rng.random(frame.shape) < 0.2)
+        filled = StrudelImputer(SMALL, strategy="sample").fit_transform(frame)
+        assert filled.columns.equals(frame.columns)
+        assert filled.index.equals(frame.index)
+        assert not filled.isna().any(axis=None)
+        known = frame.notna().to_numpy()
+        assert np.array_equal(filled.to_numpy()[known], frame.to_numpy()[known])
+
+
+def test_names_of_several_types_are_refused_before_anything_is_learned():
+    frame = pd.DataFrame(np.zeros((4, 2)), columns=["a", 1])
+    imputer = StrudelImputer("never fitted")
+    with pytest.raises(TypeError, match=r"convert them all to strings, by using X\.columns"):
+        imputer.fit(frame)
+
+
 def test_the_mean_of_a_number_weighs_its_cells():
     X = np.array([[0.0, 10.0], [0.0, 10.0], [0.0, 20.0], [1.0, 30.0]] * 25)
     imputer = StrudelImputer(Strudel(max_splits=0, random_state=0), strategy="mean").fit(X)
