@@ -13,7 +13,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
-from strudel import Strudel, StrudelImputer, StrudelMixture, figure_1_circuit, load, sample, save
+from strudel import (
+    Strudel,
+    StrudelImputer,
+    StrudelMixture,
+    TableEncoder,
+    figure_1_circuit,
+    load,
+    sample,
+    save,
+)
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
 
@@ -139,6 +148,30 @@ def test_frames_come_back_in_their_own_columns(strategy, tmp_path):
         assert also["age"].to_list() == pytest.approx(filled["age"].tolist())
 
 
+@pytest.mark.parametrize(
+    "names", [[5, 3, 1], pd.MultiIndex.from_tuples([("a", 0), ("a", 1), ("b", 0)])]
+)
+def test_columns_without_text_as_names_are_filled_in_their_places(names):
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(30, 3)).round(2)
+    for values in (numbers, (numbers > 0).astype(float)):
+        frame = pd.DataFrame(values, columns=names, index=np.arange(30)[::-1])
+        frame = frame.mask(rng.random(frame.shape) < 0.2)
+        filled = StrudelImputer(SMALL, strategy="sample").fit_transform(frame)
+        assert filled.columns.equals(frame.columns)
+        assert filled.index.equals(frame.index)
+        assert not filled.isna().any(axis=None)
+        known = frame.notna().to_numpy()
+        assert np.array_equal(filled.to_numpy()[known], frame.to_numpy()[known])
+
+
+def test_names_of_several_types_are_refused_before_anything_is_learned():
+    frame = pd.DataFrame(np.zeros((4, 2)), columns=["a", 1])
+    imputer = StrudelImputer("never fitted")
+    with pytest.raises(TypeError, match=r"convert them all to strings, by using X\.columns"):
+        imputer.fit(frame)
+
+
 def test_the_mean_of_a_number_weighs_its_cells():
     X = np.array([[0.0, 10.0], [0.0, 10.0], [0.0, 20.0], [1.0, 30.0]] * 25)
     imputer = StrudelImputer(Strudel(max_splits=0, random_state=0), strategy="mean").fit(X)
@@ -178,6 +211,54 @@ def test_one_column_and_fitted_estimators():
         StrudelImputer(model).fit(X)
     with pytest.raises(ValueError, match="strategy must be one of map, mean, sample"):
         StrudelImputer(strategy="median").fit(X)
+
+
+def test_a_fitted_model_keeps_its_own_encoder():
+    complete, frame = mixed_frame()
+    complete["place"] = frame["place"] = [f"p{i % 40}" for i in range(len(frame))]
+    own = TableEncoder(max_categories=100)  # by default so many categories are refused
+    model = Strudel(encoder=own, max_splits=0, random_state=0).fit(complete)
+    imputer = StrudelImputer(model).fit(frame[complete["age"] > 55])  # has other quantiles
+    assert imputer.encoder_.code_ is model.encoder_.code_
+    assert imputer.model_ is model.circuit_
+    shuffled = frame[frame.columns[::-1]]
+    filled = StrudelImputer(model).fit_transform(shuffled)
+    assert list(filled) == list(shuffled)
+    assert filled[frame.columns].equals(imputer.transform(frame))
+    with pytest.raises(ValueError, match=r"X must have the 6 columns .* lacks 'age'"):
+        StrudelImputer(model).fit(frame.drop(columns="age"))
+    with pytest.raises(ValueError, match=r"is fitted and has its own encoder: leave encoder='auto"):
+        StrudelImputer(model, encoder=own).fit(frame)
+
+
+def test_a_fitted_model_of_variables_takes_only_the_encoder_that_made_them():
+    complete, frame = mixed_frame()
+    encoder = TableEncoder(n_bins=3).fit(complete)
+    model = Strudel(max_splits=0, random_state=0).fit(encoder.transform(complete))
+    assert StrudelImputer(model, encoder=encoder).fit(frame[:20]).encoder_.code_ is encoder.code_
+    with pytest.raises(ValueError, match="is fitted, so its encoder must be too"):
+        StrudelImputer(model, encoder=TableEncoder(n_bins=3)).fit(frame)
+    with pytest.raises(ValueError, match="must hold only 0, 1 or NaN"):
+        StrudelImputer(model).fit(complete[["age", "children"]])
+    with pytest.raises(ValueError, match=r"makes 1 variables, but the model .* has"):
+        StrudelImputer(model, encoder=TableEncoder().fit(complete[["old"]])).fit(frame[["old"]])
+    named = pd.DataFrame({"a": [0, 1, 1], "b": [1, 0, 1]})
+    model = Strudel(max_splits=0, random_state=0).fit(named)
+    with pytest.raises(ValueError, match="column 0 is 'b' and not 'a'"):
+        StrudelImputer(model).fit(named[["b", "a"]])
+
+
+def test_the_encoder_of_an_estimator_that_is_not_fitted_is_used():
+    complete, _ = mixed_frame()
+    small = Strudel(encoder=TableEncoder(n_bins=3), max_splits=0, random_state=0)
+    imputer = StrudelImputer(small).fit(complete)
+    assert imputer.encoder_.n_bins == 3
+    assert imputer.encoder_.code_.column("age").n_values == 3
+    assert imputer.model_.n_vars == imputer.encoder_.code_.n_vars
+    assert StrudelImputer(small, encoder=TableEncoder(n_bins=4)).fit(complete).encoder_.n_bins == 4
+    rows = np.array([[0.0, 1.0], [1.0, 0.0]] * 10)
+    auto = StrudelImputer(small.set_params(encoder="auto"), strategy="mean").fit(rows)
+    assert 0.0 < auto.transform([[np.nan, 0.0]])[0, 0] < 1.0  # 0 and 1 stay as they are
 
 
 def test_clusters_are_the_most_responsible_components():

@@ -36,12 +36,14 @@ def fill_variables(X: Any, rows: FloatArray, filled: FloatArray) -> Any:
     import narwhals as nw
 
     unknown: AnyArray = np.asarray(np.isnan(rows).any(axis=0))
-    series = [
-        nw.new_series(name, values[:, v], nw.Float64, backend=frame.implementation)
-        for v, name in enumerate(frame.columns)
-        if unknown[v]
-    ]
-    return frame.with_columns(*series).to_native() if series else X
+    return _put(
+        X,
+        frame,
+        {
+            v: nw.new_series(f"x{v}", values[:, v], nw.Float64, backend=frame.implementation)
+            for v in np.flatnonzero(unknown).tolist()
+        },
+    )
 
 
 def fill_columns(X: Any, code: TableCode, filled: FloatArray, *, uses_means: bool) -> Any:
@@ -126,4 +128,20 @@ def _with_columns(X: Any, code: TableCode, changed: dict[str, tuple[list[Any], C
     import narwhals as nw
 
     made = nw.from_native(make_frame(changed, frame.implementation.value), eager_only=True)
-    return frame.with_columns(*(made[name] for name in changed)).to_native()
+    names = list(frame.columns)
+    has_names = all(isinstance(name, str) for name in names)  # else columns are known by place
+    place = {name: v for v, name in enumerate(names if has_names else code.names)}
+    return _put(X, frame, {place[name]: made[name] for name in changed})
+
+
+def _put(X: Any, frame: Any, series: dict[int, Any]) -> Any:
+    """The frame with other columns at some places; names, index and order stay."""
+    names = list(frame.columns)
+    if not series:
+        return X
+    if all(isinstance(name, str) for name in names):
+        return frame.with_columns(*(own.alias(names[v]) for v, own in series.items())).to_native()
+    filled = X.copy()  # only pandas has other names, which narwhals does not find again
+    for v, own in series.items():
+        filled.isetitem(v, own.to_native().set_axis(filled.index))
+    return filled

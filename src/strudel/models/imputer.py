@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
 from strudel._numba import use_threads
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.table_code import TableCode
-from strudel.models.encoding import keep_encoder
+from strudel.data.validation import check_evidence
+from strudel.models.encoding import fitted_encoder, keep_encoder
 from strudel.models.filled_table import fill_columns, fill_variables
-from strudel.models.input_table import as_table, keep_features, rows_like
+from strudel.models.input_table import as_table, dense, keep_features, rows_like
 from strudel.models.mixture import StrudelMixture
+from strudel.models.table_encoder import TableEncoder
 from strudel.queries.model import Model, model_of
 from strudel.queries.moments import marginal_probabilities
 from strudel.queries.most_probable import most_probable_state
@@ -45,8 +47,9 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         each (of a table of 0 and 1 the probability of 1, of numbers and dates their mean, of
         other columns the most probable value); or values drawn from their joint distribution.
     encoder : "auto", TableEncoder or None, default="auto"
-        How columns become 0 and 1. "auto" takes a table of 0 and 1 as it is, and a `TableEncoder`
-        for any other.
+        How columns become 0 and 1. "auto" is the encoder of the estimator if it has one; else a
+        table of 0 and 1 is taken as it is, and any other gets a `TableEncoder`. A fitted estimator
+        keeps the encoder that it was fitted with.
     random_state : int, RandomState or None
         For the fit, and for the values that are drawn.
     n_jobs : int or None
@@ -106,32 +109,64 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             Itself.
         """
         self._check_strategy()
-        table = as_table(X, self.encoder)
-        encoder = table.fitted(0)
-        rows = table.rows(encoder)
+        _get_feature_names(X)  # refuses names of several types, before anything is learned
         if is_fitted_model(self.estimator):
-            model = model_of(self.estimator)
-            if model.n_vars != rows.shape[1]:
-                raise ValueError(
-                    f"X has {rows.shape[1]} columns of 0 and 1, but the model that was given has "
-                    f"{model.n_vars} variables."
-                )
+            encoder, rows, model = self._use(X)
         else:
-            model = self._learn(rows, sample_weight)
+            encoder, rows, model = self._learn(X, sample_weight)
         keep_features(self, X, rows.shape[1])
         keep_encoder(self, encoder)
-        self.model_: Model = model
-        if encoder is not None:
-            self.model_ = model.with_table_code(encoder.code_)
+        code = None if encoder is None else encoder.code_
+        self.model_: Model = model if model.table_code is code else model.with_table_code(code)
         return self
 
-    def _learn(self, rows: FloatArray, sample_weight: Any) -> Model:
-        """Fit a density model to the rows."""
+    def _use(self, X: Any) -> tuple[TableEncoder | None, FloatArray, Model]:
+        """The model that was given, with the encoder that it was learned with."""
+        model = model_of(self.estimator)
+        code = model.table_code if self.encoder is not None else None
+        if code is None and isinstance(self.encoder, TableEncoder):
+            code = getattr(self.encoder, "code_", None)
+            if code is None:
+                raise ValueError(
+                    "The model that was given is fitted, so its encoder must be too: give the "
+                    "TableEncoder that made its variables, or fit the model with encoder='auto'."
+                )
+        elif isinstance(self.encoder, TableEncoder):
+            raise ValueError(
+                "The model that was given is fitted and has its own encoder: leave encoder='auto', "
+                "or give the model not fitted."
+            )
+        if code is None:
+            return None, _rows_of_variables(X, model), model
+        if code.n_vars != model.n_vars:
+            raise ValueError(
+                f"The encoder makes {code.n_vars} variables, but the model that was given has "
+                f"{model.n_vars}: give the encoder that made its variables."
+            )
+        encoder = fitted_encoder(getattr(self.estimator, "encoder_", self.encoder), code)
+        names = _get_feature_names(X)
+        if names is not None:
+            encoder.feature_names_in_ = names
+        return encoder, code.encode(dense(X)), model
+
+    def _learn(self, X: Any, sample_weight: Any) -> tuple[TableEncoder | None, FloatArray, Model]:
+        """Fit a density model to the rows, under its own encoder if it has one."""
+        own = getattr(self.estimator, "encoder", None)
+        is_own = isinstance(own, TableEncoder) and _is_auto(self.encoder)
+        table = as_table(X, own if is_own else self.encoder)
+        encoder = table.fitted(0)
+        rows = table.rows(encoder)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        estimator = self.estimator
-        if estimator is None:
+        if self.estimator is None:
             estimator = self._default(rows).set_params(random_state=seed, n_jobs=self.n_jobs)
-        return model_of(clone(estimator).fit(rows, sample_weight=sample_weight))
+        else:
+            estimator = clone(self.estimator)
+        if own is None:
+            return encoder, rows, model_of(estimator.fit(rows, sample_weight=sample_weight))
+        # With an encoder of its own, the model also learns which variables are of one column.
+        estimator.set_params(encoder=None if encoder is None else clone(encoder))
+        learn_from = rows if encoder is None else table.X
+        return encoder, rows, model_of(estimator.fit(learn_from, sample_weight=sample_weight))
 
     def _default(self, rows: FloatArray) -> StrudelMixture:
         """The best mixture that is still quick for what is asked of it."""
@@ -226,6 +261,30 @@ def is_fitted_model(model: Any) -> bool:
         isinstance(held, Circuit | Mixture)
         for held in (model, getattr(model, "circuit_", None), getattr(model, "mixture_", None))
     )
+
+
+def _is_auto(encoder: Any) -> bool:
+    return isinstance(encoder, str) and encoder == "auto"
+
+
+def _rows_of_variables(X: Any, model: Model) -> FloatArray:
+    """Rows of 0, 1 and NaN, whose columns are the variables of a fitted model."""
+    rows = check_evidence(dense(X))
+    if model.n_vars != rows.shape[1]:
+        raise ValueError(
+            f"X has {rows.shape[1]} columns of 0 and 1, but the model that was given has "
+            f"{model.n_vars} variables."
+        )
+    names = _get_feature_names(X)
+    own = model.feature_names
+    if names is not None and own is not None and list(names) != list(own):
+        place = next(i for i in range(len(own)) if names[i] != own[i])
+        raise ValueError(
+            "X must have the columns that the model was learned from, in their order, but column "
+            f"{place} is {names[place]!r} and not {own[place]!r}. Select them by name: "
+            "X[list(model.feature_names_in_)]."
+        )
+    return rows
 
 
 def _table(
