@@ -28,6 +28,7 @@ from strudel.circuits.mixture import average
 from strudel.learning import shared_flows
 from strudel.learning.em import MixtureData, train_runs
 from strudel.learning.em_steps import Ensemble, weighted_sums
+from strudel.learning.journal import Journal
 
 FLOAT32 = 1e-6  # relative error of sums of logs in float32
 
@@ -422,3 +423,10 @@ def test_names_are_kept():
     circuit = figure_1_circuit().with_names(tuple("abcd"))
     mixture = fit_mixture(circuit, sample(circuit, 20, rng=0), 2, rng=0)
     assert mixture.feature_names == tuple("abcd")
+
+
+def test_a_journal_that_nobody_saves_keeps_nothing():
+    journal = Journal()
+    fit_mixture(figure_1_circuit(), sample(figure_1_circuit(), 50, rng=0), 2, journal=journal)
+    assert journal.sections
+    assert not any(section.arrays for section in journal.sections)

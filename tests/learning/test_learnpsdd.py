@@ -16,6 +16,7 @@ from strudel.circuits.flows import compute_flows
 from strudel.data.bits import pack_columns
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import ALIVE, N_EDGES, N_NODES
+from strudel.learning.journal import JournalError
 from strudel.learning.learnpsdd import LearnPsdd
 from strudel.learning.learnpsdd_splits import split_gains
 from strudel.learning.operations import Operation, apply
@@ -416,3 +417,14 @@ def test_it_reaches_what_the_paper_reports_of_learnpsdd(name, paper, data_folder
 def test_wrong_options_say_what_is_expected(wrong, message):
     with pytest.raises(ValueError, match=message):
         SearchOptions(**({"search": "learnpsdd"} | wrong))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["changed_below", "edge_time"])
+def test_recorded_scores_from_the_future_are_refused(name):
+    growing = growing_circuit(clusters(0), 0)
+    scores = LearnPsdd(growing, options()).scores()
+    LearnPsdd(growing, options(), scores)
+    scores[name][:] = 50  # nothing would ever be fresh
+    with pytest.raises(JournalError, match="damaged"):
+        LearnPsdd(growing, options(), scores)

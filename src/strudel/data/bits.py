@@ -85,11 +85,11 @@ def _pack(table: ByteArray) -> WordArray:
     return packed.view("<u8").astype(np.uint64, copy=False)
 
 
-def exact_weights(sample_weight: ArrayLike) -> FloatArray:
+def exact_weights(sample_weight: ArrayLike, total: float | None = None) -> FloatArray:
     """Round weights to multiples of a power of two, so that all their sums are exact in `float64`.
 
     The change is below 5e-16 of the total for each row; whole numbers do not change while their
-    total is below 2**51.
+    total is below 2**51. `total` is that of all rows, where these are only a part of them.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def exact_weights(sample_weight: ArrayLike) -> FloatArray:
     True
     """
     weight = np.asarray(sample_weight, dtype=np.float64)
-    total = float(weight.sum())
+    total = float(weight.sum()) if total is None else total
     if total <= 0.0:
         return weight.copy()
     _, exponent = np.frexp(total)
@@ -124,6 +124,17 @@ def merge_equal_rows(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:
         _pack(np.ascontiguousarray(bits.unpack()[np.sort(first)].T)), len(first), weight
     )
     return merged, place
+
+
+MERGE_BELOW = 0.5  # merge equal rows when that at least halves them
+
+
+def merge_if_it_pays(bits: BitMatrix) -> BitMatrix:
+    """Merge equal rows where many are: most rows of a narrow table are copies of one another."""
+    if bits.n_rows < 2:
+        return bits
+    merged, _ = merge_equal_rows(bits)
+    return merged if merged.n_rows <= MERGE_BELOW * bits.n_rows else bits
 
 
 @kernel

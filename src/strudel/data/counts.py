@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._numba import parallel_kernel, popcount, prange
-from strudel._types import CountArray, WordArray
-from strudel.data.bits import BitMatrix
+from strudel._types import CountArray, FloatArray, WordArray
+from strudel.data.bits import BitMatrix, pack_rows
+
+MOST_PLANES = 24  # binary digits of weights that are counted one by one
 
 
 def pair_counts(bits: BitMatrix) -> CountArray:
@@ -27,13 +29,44 @@ def pair_counts(bits: BitMatrix) -> CountArray:
     if bits.row_weight is None:
         _pair_counts(bits.words, counts)
         return counts
-    # Weighted counts are a matrix product; every partial sum is exact, in whatever order.
+    planes, unit = _bit_planes(bits.row_weight)
+    if len(planes) <= MOST_PLANES:
+        for plane in planes:
+            part = np.zeros_like(counts)
+            _pair_counts(bits.words & plane, part)
+            counts += unit * part
+            unit *= 2.0
+        return counts
+    # Otherwise they are a matrix product; every partial sum is exact, in whatever order.
     table = bits.unpack()
     block = max(1, 2**22 // max(1, bits.n_vars))
     for start in range(0, bits.n_rows, block):
-        part = table[start : start + block].astype(np.float64)
-        counts += part.T @ (part * bits.row_weight[start : start + block, None])
+        chunk = table[start : start + block].astype(np.float64)
+        counts += chunk.T @ (chunk * bits.row_weight[start : start + block, None])
     return counts
+
+
+def _bit_planes(weight: FloatArray) -> tuple[WordArray, float]:
+    """Packed binary digits of the weights, the lowest first, and what the lowest one is worth.
+
+    Weights are whole multiples of a power of two (`exact_weights`), so there are finitely many; for
+    rows that were merged, as many as their largest number has digits.
+    """
+    positive = weight[weight > 0.0]
+    if len(positive) == 0:
+        return np.zeros((0, -(-len(weight) // 64)), dtype=np.uint64), 1.0
+    digits = (np.frexp(positive)[0] * 2.0**53).astype(np.int64)  # the mantissa as a whole number
+    exponent = np.frexp(positive)[1] - 53
+    n_zeros = np.log2((digits & -digits).astype(np.float64)).astype(np.int64)
+    lowest = int((exponent + n_zeros).min())
+    n_planes = int(np.frexp(weight.max())[1]) - lowest
+    if n_planes > MOST_PLANES:
+        return np.zeros((n_planes, 0), dtype=np.uint64), 1.0
+    whole = np.ldexp(weight, -lowest).astype(np.uint64)
+    digit = np.arange(n_planes, dtype=np.uint64)[:, None]
+    return pack_rows(((whole >> digit) & np.uint64(1)).astype(np.uint8)), float(
+        np.ldexp(1.0, lowest)
+    )
 
 
 @parallel_kernel

@@ -535,9 +535,12 @@ def _inputs_of(fitted: Any, archive: Archive) -> tuple[TableCode | None, int]:
     if "classes" not in archive.meta or "classifier.component_class" in archive:
         return code, n_vars
     n_classes = len(expect(archive.meta["classes"], list, "the classes"))
-    n_bits = class_codewords(n_classes).shape[1]
+    codewords = class_codewords(n_classes)
+    n_bits = codewords.shape[1]
     if n_bits >= n_vars or (code is not None and len(code.columns) < 2):
         raise FileFormatError("the model has no variables besides the class")
+    if code is not None and not np.array_equal(code.columns[-1].codewords, codewords):
+        raise FileFormatError("the last column of the model is not the class")
     return None if code is None else replace(code, columns=code.columns[:-1]), n_vars - n_bits
 
 

@@ -73,7 +73,9 @@ class BestFirst:
         used = {"node": int(g.size[N_NODES]), "edge": int(g.size[N_EDGES])}
         restore_arrays(self, scores, {name: used[name[:4]] for name in SCORES})
         counts = take(scores, "scored", np.int64, (2,))
-        if not np.all((counts >= 0) & (counts <= list(used.values()))):
+        latest = max(int(self.node_time.max(initial=0)), int(self.edge_time.max(initial=0)))
+        is_within = np.all((counts >= 0) & (counts <= list(used.values())))
+        if latest > self.growing.n_splits or not is_within:
             raise JournalError("the scores of a search are damaged")
         self._n_nodes, self._n_edges = counts.tolist()
         self._level = float(take(scores, "level", np.float64, (1,))[0])

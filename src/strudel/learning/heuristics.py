@@ -198,10 +198,15 @@ class VariablePicker:
             )
         else:
             score_real(g.train_words, self.weight, rows, places, self.alpha, self.pair, scores)
-        # Sums in another order differ in the last digits, so equal means equal up to rounding.
-        slack = 1e-12 * (1.0 + len(places)) * (1.0 + np.log1p(self.growing.train_total))
-        tied = places[scores >= scores.max() - slack]
-        return int(tied[np.argmin(g.place_var[tied])])
+        return best_place(g, places, scores, self.growing.train_total)
+
+
+def best_place(g: Growth, places: IntArray, scores: FloatArray, total: float) -> int:
+    """The place with the largest score; of several, that of the lowest variable."""
+    # Sums in another order differ in the last digits, so equal means equal up to rounding.
+    slack = 1e-12 * (1.0 + len(places)) * (1.0 + np.log1p(total))
+    tied = places[scores >= scores.max() - slack]
+    return int(tied[np.argmin(g.place_var[tied])])
 
 
 def _whole_scale(weight: FloatArray) -> float:

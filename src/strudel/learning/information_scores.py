@@ -48,7 +48,7 @@ def score_whole(
     single = np.zeros(m, dtype=np.int64)
     n_row_words = (n_rows + 63) // 64
     if is_unit:
-        _gather_columns(words, rows, places, columns)
+        gather_columns(words, rows, places, columns)
         for i in range(m):
             for w in range(n_row_words):
                 single[i] += popcount(columns[i, w])
@@ -116,7 +116,7 @@ def score_whole(
 
 
 @kernel
-def _gather_columns(words: WordArray, rows: IntArray, places: IntArray, columns: WordArray) -> None:
+def gather_columns(words: WordArray, rows: IntArray, places: IntArray, columns: WordArray) -> None:
     """Turn the listed rows into packed columns, one per place, by 64 x 64 transposition."""
     square = np.empty(64, dtype=np.uint64)
     m = len(places)

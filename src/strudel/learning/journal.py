@@ -132,7 +132,8 @@ class Journal:
 
     def end(self, section: Section, stopped_because: str) -> None:
         """Close a section that this process has done to its end."""
-        section.update(self.now())
+        if self._save is not None:  # else nobody will ask
+            section.update(self.now())
         section.stopped_because = stopped_because
         section.state = None
 

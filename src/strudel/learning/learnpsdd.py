@@ -81,7 +81,13 @@ class LearnPsdd:
         restore_arrays(self, scores, self._used())
         counts = take(scores, "scored", np.int64, (2,))
         n_edges = int(self.growing.growth.size[N_EDGES])
-        if not np.all((counts >= 0) & (counts <= [self.time, n_edges])):
+        times = ("changed", "changed_below", "node_time", "edge_time")
+        latest = max(int(getattr(self, name).max(initial=0)) for name in times)
+        # A score from the future would count as stale for ever.
+        is_damaged = latest > self.time or not np.all(
+            (counts >= 0) & (counts <= [self.time, n_edges])
+        )
+        if is_damaged:
             raise JournalError("the scores of a search are damaged")
         self.all_scored, self._n_edges = counts.tolist()
         self.level = float(take(scores, "level", np.float64, (1,))[0])

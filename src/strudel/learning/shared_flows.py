@@ -86,22 +86,31 @@ def share_flows(
     count = np.zeros(circuit.n_edges + circuit.vtree.n_nodes)
     for t, bits in enumerate(tables):
         try:
-            for _, states in _state_blocks(circuit, bits):
-                count += np.bincount(states.ravel(), minlength=len(count))
+            count += count_states(bits, circuit)
         except ImpossibleRowError as error:
             error.table = t
             raise
-    choices = _choices(circuit, count, has_defaults)
+    choices = choices_of(circuit, count, has_defaults)
+    return choices, [bags_of_states(choices, bits) for bits in tables]
+
+
+def count_states(bits: BitMatrix, circuit: Circuit, by_weight: bool = False) -> FloatArray:
+    """How many rows, or what weight of rows, make each choice, `(n_edges + n_vtree_nodes,)`."""
+    count = np.zeros(circuit.n_edges + circuit.vtree.n_nodes)
+    for weight, states in _state_blocks(circuit, bits):
+        each = np.broadcast_to(weight, states.shape).ravel() if by_weight else None
+        count += np.bincount(states.ravel(), weights=each, minlength=len(count))
+    return count
+
+
+def bags_of_states(choices: Choices, bits: BitMatrix) -> list[Bag]:
+    """The bags of one table."""
     is_listed = np.ones(choices.n_states, dtype=np.bool_)
     is_listed[choices.default[choices.default != NONE]] = False
-    bags = [
-        [
-            _bag(choices.state_of[states], is_listed, weight)
-            for weight, states in _state_blocks(circuit, bits)
-        ]
-        for bits in tables
+    return [
+        _bag(choices.state_of[states], is_listed, weight)
+        for weight, states in _state_blocks(choices.circuit, bits)
     ]
-    return choices, bags
 
 
 def _state_blocks(circuit: Circuit, bits: BitMatrix) -> Iterator[tuple[FloatArray, IntArray]]:
@@ -122,7 +131,8 @@ def _state_blocks(circuit: Circuit, bits: BitMatrix) -> Iterator[tuple[FloatArra
         yield bits.weights[start:stop], np.where(has_choice[active], active, none)
 
 
-def _choices(circuit: Circuit, count: FloatArray, has_defaults: bool) -> Choices:
+def choices_of(circuit: Circuit, count: FloatArray, has_defaults: bool) -> Choices:
+    """The states that occur, and the default of every place."""
     n_edges = circuit.n_edges
     edge = np.flatnonzero(count[:n_edges]).astype(np.int32)
     edge_vtree = circuit.node_vtree[circuit.edge_parent[edge]]

@@ -31,6 +31,42 @@ from strudel.learning.growth import (
 @kernel
 def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
     """Split `edge` at `place`; returns the rows moved, or NONE (nothing done) for lack of room."""
+    ones, n_found, first_copy = open_split(g, edge, place)
+    if ones == NONE:
+        return NONE
+    moved = _move_rows(
+        g,
+        edge,
+        ones,
+        place,
+        g.train_active,
+        g.train_words,
+        g.train_weight,
+        g.train_rows,
+        g.edge["train"],
+    )
+    _move_rows(
+        g,
+        edge,
+        ones,
+        place,
+        g.valid_active,
+        g.valid_words,
+        g.valid_weight,
+        g.valid_rows,
+        g.edge["valid"],
+    )
+    close_split(g, ones, n_found, first_copy, pseudocount)
+    return moved
+
+
+@kernel
+def open_split(g: Growth, edge: int, place: int) -> tuple[int, int, int]:
+    """Change the circuit, but move no rows yet.
+
+    Returns the new edge for value 1, behind which comes the one for 0, how many nodes were copied,
+    listed in `node_found`, and the first of their copies; all NONE for lack of room.
+    """
     g.size[STAMP] += 1
     stamp = g.size[STAMP]
     top = g.edge["parent"][edge]
@@ -41,7 +77,7 @@ def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
         or g.size[N_EDGES] + 2 * n_copied_edges + 2 > len(g.edge)
         or g.size[N_HEAP] + 3 * n_copied_edges + 2 + g.node["width"][top] > len(g.heap)
     ):
-        return NONE
+        return NONE, NONE, NONE
     g.size[N_SPLITS] += 1
 
     first_copy = g.size[N_NODES]
@@ -59,40 +95,17 @@ def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
         g.edge["prior"][ones] = g.edge["prior"][edge] * g.node["chance"][child]
         g.edge["prior"][zeros] = g.edge["prior"][edge] * (1.0 - g.node["chance"][child])
     _replace(g, edge, ones, zeros)
+    return ones, n_found, first_copy
 
-    moved = _move_rows(
-        g,
-        edge,
-        ones,
-        zeros,
-        place,
-        stamp,
-        g.train_active,
-        g.train_words,
-        g.train_weight,
-        g.train_rows,
-        g.edge["train"],
-    )
-    _move_rows(
-        g,
-        edge,
-        ones,
-        zeros,
-        place,
-        stamp,
-        g.valid_active,
-        g.valid_words,
-        g.valid_weight,
-        g.valid_rows,
-        g.edge["valid"],
-    )
 
-    refresh(g, top, pseudocount)
+@kernel
+def close_split(g: Growth, ones: int, n_found: int, first_copy: int, pseudocount: float) -> None:
+    """Bring the likelihoods of everything that a split touched up to date with the counts."""
+    refresh(g, g.edge["parent"][ones], pseudocount)
     for i in range(n_found):
         refresh(g, g.node_found[i], pseudocount)
     for n in range(first_copy, g.size[N_NODES]):
         refresh(g, n, pseudocount)
-    return moved
 
 
 @kernel
@@ -239,9 +252,7 @@ def _move_rows(
     g: Growth,
     edge: int,
     ones: int,
-    zeros: int,
     place: int,
-    stamp: int,
     active: IntArray,
     words: WordArray,
     weight: FloatArray,
@@ -249,6 +260,7 @@ def _move_rows(
     count: CountArray,
 ) -> int:
     """Move the rows of `edge` to the copies for their own value, down to the variable's leaf."""
+    stamp, zeros = g.size[STAMP], ones + 1
     v = g.node["vtree"][g.edge["parent"][edge]]
     n_moved = rows_through(active[v], edge, rows)
     word, shift = place // 64, np.uint64(place % 64)

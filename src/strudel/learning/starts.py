@@ -10,13 +10,15 @@ similar rows, or by chance.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from strudel._types import FloatArray
+from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix
 from strudel.learning.options import Start
 
@@ -33,31 +35,59 @@ def responsibilities(
     if start == "random":
         seed = int(rng.integers(2**63))
         return lambda rows: _random_shares(rows, n_components, seed)
-    from sklearn.cluster import MiniBatchKMeans  # late: the rest of learning does not need it
-
     table = bits.unpack()
     chosen = np.arange(bits.n_rows)
     if bits.n_rows > CLUSTERED_ROWS:
         chosen = np.sort(rng.choice(bits.n_rows, CLUSTERED_ROWS, replace=False))
-    sample = table[chosen].astype(np.float32)
-    clusters = MiniBatchKMeans(
+    clusters = find_clusters(table[chosen], bits.weights[chosen], n_components, start, rng)
+    label = clusters.label(table)
+    return lambda rows: (label[rows, np.newaxis] == np.arange(n_components)).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Clusters of similar rows."""
+
+    k_means: Any
+
+    def label(self, table: AnyArray) -> IntArray:
+        """The nearest centre of every row."""
+        with _one_thread():
+            labels = [
+                self.k_means.predict(table[first : first + CLUSTERED_ROWS].astype(np.float32))
+                for first in range(0, len(table), CLUSTERED_ROWS)
+            ]
+        return np.concatenate(labels) if labels else np.zeros(0, dtype=np.int32)
+
+
+def find_clusters(
+    sample: AnyArray,
+    weight: FloatArray,
+    n_components: int,
+    start: Start,
+    rng: np.random.Generator,
+) -> Clusters:
+    """Clusters of some rows, by k-means."""
+    from sklearn.cluster import MiniBatchKMeans  # late: the rest of learning needs neither
+
+    k_means = MiniBatchKMeans(
         min(n_components, len(sample)),
         init="random" if start == "k-means" else "k-means++",
         max_iter=5,
         n_init=1,
         random_state=int(rng.integers(2**31)),
     )
-    # One thread: the work is small, and pools of several libraries would wait for one another.
+    with _one_thread():
+        k_means.fit(sample.astype(np.float32), sample_weight=weight)
+    return Clusters(k_means)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread: the work is small, and pools of several libraries would wait for one another."""
     with _thread_pools().limit(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fewer distinct rows than clusters: some stay empty
-        clusters.fit(sample, sample_weight=bits.weights[chosen])
-        label = np.concatenate(
-            [
-                clusters.predict(table[first : first + CLUSTERED_ROWS].astype(np.float32))
-                for first in range(0, bits.n_rows, CLUSTERED_ROWS)
-            ]
-        )
-    return lambda rows: (label[rows, np.newaxis] == np.arange(n_components)).astype(np.float64)
+        yield
 
 
 @cache

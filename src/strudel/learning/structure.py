@@ -20,7 +20,7 @@ from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.compile_columns import compile_column_tree
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
-from strudel.data.bits import BitMatrix, merge_equal_rows
+from strudel.data.bits import BitMatrix, merge_if_it_pays
 from strudel.data.column_codes import ColumnCode, column_values, complete_columns
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
@@ -38,8 +38,6 @@ from strudel.trees.column_tree import learn_column_tree
 from strudel.trees.fitting_tree import learn_tree_for_vtree
 from strudel.trees.vtree import Vtree, vtree_from_chow_liu
 from strudel.trees.vtree_learning import VtreeMethod, learn_vtree
-
-MERGE_BELOW = 0.5  # merge equal rows when that at least halves them
 
 # What vtree="auto" tries, and what search="auto" tries: search, vtree and first circuit. The latter
 # begins with those that are tried on many variables, too, where every start takes its time.
@@ -175,7 +173,7 @@ def grow(
     if start is not None:
         check_start(start, train_bits, valid_bits)
     check_codes(search, train_bits, valid_bits)
-    train_bits, valid_bits = _merged(train_bits), _merged(valid_bits)
+    train_bits, valid_bits = merge_if_it_pays(train_bits), merge_if_it_pays(valid_bits)
 
     searches = entrants(search, train_bits.n_vars, has_start=start is not None)
 
@@ -323,14 +321,6 @@ def impossible_rows(circuit: Circuit, bits: BitMatrix) -> AnyArray:
     """The rows that no parameters of a deterministic circuit make possible."""
     no_choice = circuit.with_parameters(np.zeros(circuit.n_edges))
     return np.flatnonzero(flow_log_likelihood(no_choice, bits) == -np.inf)
-
-
-def _merged(bits: BitMatrix) -> BitMatrix:
-    """Merge equal rows where that pays: most rows of a narrow table are copies of one another."""
-    if bits.n_rows < 2:
-        return bits
-    merged, _ = merge_equal_rows(bits)
-    return merged if merged.n_rows <= MERGE_BELOW * bits.n_rows else bits
 
 
 def _empty_like(bits: BitMatrix) -> BitMatrix:

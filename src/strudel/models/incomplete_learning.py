@@ -6,7 +6,6 @@ Out: what the learner gives, for the best round.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -34,12 +33,13 @@ def learn_incomplete_circuit(
 ) -> tuple[Circuit, History]:
     """The best circuit of all rounds, and the history of the search that found it."""
     assert rows.incomplete is not None
-    incomplete, started = rows.incomplete.rows, time.perf_counter()
+    incomplete, now = rows.incomplete.rows, rows.journal.now
+    started = now()
 
     def learn_once(train: BitMatrix, valid: BitMatrix | None) -> Learned:
         limits = search
         if search.max_seconds is not None:  # at least half of it: rows have to be completed first
-            left = search.max_seconds - (time.perf_counter() - started)
+            left = search.max_seconds - (now() - started)
             limits = replace(search, max_seconds=max(left, 0.5 * search.max_seconds))
         circuit, history = learn(rows._replace(train=train, valid=valid), limits)
         is_late = search.max_seconds is not None and history.stopped_because in CUT

@@ -11,12 +11,14 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from strudel._numba import use_threads
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.data.lazy import is_lazy
 from strudel.learning.bagging import fit_bagged_mixture
 from strudel.learning.boosting import fit_boosted_mixture
 from strudel.learning.em import fit_mixture
@@ -96,6 +98,8 @@ class StrudelMixture(DensityEstimator):
         on the seed alone.
     edge_score, variable_score, init, vtree, copy_depth, max_splits, max_edges
         Options of the structure search, as in `Strudel`.
+    structure_rows : int, optional
+        With Dask's tables, the rows on which numbers are chosen that are "auto", 50,000 by default.
     encoder : TableEncoder or "auto", optional
         Turns a table with text, numbers, dates into 0/1 variables; "auto" is ``TableEncoder()``.
         `fit` and all queries then take the table's own columns, and answer in them.
@@ -161,6 +165,7 @@ class StrudelMixture(DensityEstimator):
         copy_depth: int = 1,
         max_splits: int | None = None,
         max_edges: int | None = None,
+        structure_rows: int | None = None,
         constraint: Any = None,
         encoder: Any = None,
         respect_one_hot: bool = True,
@@ -190,6 +195,7 @@ class StrudelMixture(DensityEstimator):
         self.copy_depth = copy_depth
         self.max_splits = max_splits
         self.max_edges = max_edges
+        self.structure_rows = structure_rows
         self.constraint = constraint
         self.encoder = encoder
         self.respect_one_hot = respect_one_hot
@@ -253,10 +259,12 @@ class StrudelMixture(DensityEstimator):
                 )
             if options.pseudocount == "auto":
                 options = replace(options, pseudocount=1.0)
+        tell = on_progress or (_print if self.verbose else _ignore)
+        if is_lazy(X):
+            return self._fit_spread(X, X_valid, sample_weight, search, options, tell)
         rows = self._learning_rows(X, X_valid, sample_weight, search, checkpoint=checkpoint, y=y)
         search = rows.search
         clock = Clock(rows.journal.now(), self.max_seconds, rows.journal.now)
-        tell = on_progress or (_print if self.verbose else _ignore)
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
             learn = self._learn_own if self.structure == "per_component" else self._learn
@@ -276,6 +284,48 @@ class StrudelMixture(DensityEstimator):
                 InterruptedWarning,
                 stacklevel=3,
             )
+        return self
+
+    def _fit_spread(
+        self,
+        X: Any,
+        X_valid: Any,
+        sample_weight: Any,
+        search: SearchOptions,
+        options: MixtureOptions,
+        tell: OnProgress,
+    ) -> StrudelMixture:
+        """`fit` on a Dask array or frame; what is "auto" is chosen on a sample of its rows."""
+        from strudel.models.spread_fit import CHOSEN_ON, fit_spread_components, spread_rows
+
+        if self.method != "em" or self.structure != "shared":
+            raise ValueError("Rows in parts need method='em' and structure='shared'.")
+        learning = spread_rows(self, X, X_valid, sample_weight)
+        n_splits, n_components, n_runs = self.n_splits, self.n_components, options.n_runs
+        trials: list[Trial] = []
+        with use_threads(self.n_jobs):
+            if "auto" in (n_splits, n_components):
+                sample = learning.sample(self.structure_rows or CHOSEN_ON)
+                small = clone(self).set_params(random_state=learning.seed)
+                small._fit(sample, on_progress=tell)
+                n_splits, n_components = (small.chosen_[k] for k in ("n_splits", "n_components"))
+                n_runs, trials = small.chosen_["n_runs"], small.trials_
+            options = replace(options, n_components=int(n_components), n_runs=n_runs)
+            mixture, history, n_done = fit_spread_components(
+                learning,
+                search,
+                options,
+                int(n_splits),
+                lambda latest: tell(_last_step(latest, learning)),
+            )
+        self.mixture_ = mixture.with_names(self._feature_names())
+        self.history_, self.trials_ = history, trials
+        self.chosen_ = {
+            "n_splits": n_done,
+            "n_components": options.n_components,
+            "n_runs": n_runs,
+            "valid": float(history.valid[history.best]),
+        }
         return self
 
     def _learn(
@@ -548,7 +598,7 @@ class StrudelMixture(DensityEstimator):
         return self.fit(X, X_valid=X_valid, sample_weight=sample_weight).predict(X)
 
 
-def _last_step(history: MixtureHistory, rows: LearningRows, step: str = "") -> str:
+def _last_step(history: MixtureHistory, rows: Any, step: str = "") -> str:
     """The last step in words."""
     valid = "" if rows.valid is None else f", valid {history.valid[-1]:.4f}"
     step = step or "iteration"

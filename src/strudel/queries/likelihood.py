@@ -10,6 +10,7 @@ from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_decomposable, check_smooth
 from strudel.data.bits import pack_columns
+from strudel.data.lazy import by_block
 from strudel.data.validation import check_binary
 from strudel.errors import CircuitPropertyError
 from strudel.queries.mixture_likelihood import MixtureFlows
@@ -19,6 +20,7 @@ from strudel.queries.probabilities import log_probabilities
 BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
 
 
+@by_block("X", is_complete=True)
 def log_likelihood(model: Model, X: ArrayLike) -> FloatArray:
     """Log-likelihood of fully observed rows.
 

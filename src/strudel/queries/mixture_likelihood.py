@@ -21,6 +21,7 @@ from strudel.circuits.flows import BLOCK_WORDS, flow_block, raise_if_ambiguous
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_in_normal_form
 from strudel.data.bits import pack_columns
+from strudel.data.lazy import by_block
 from strudel.data.validation import check_evidence
 from strudel.errors import CircuitPropertyError
 from strudel.queries.components import (
@@ -38,6 +39,7 @@ BLOCK_ROWS = 64 * BLOCK_WORDS  # rows whose flows are found together
 FAR = -50.0  # nats; what is so much less probable than the best does not count
 
 
+@by_block("X")
 def responsibilities(model: Model, X: Any) -> FloatArray:
     """Probability of every component given each row.
 

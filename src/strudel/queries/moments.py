@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.data.lazy import by_block
 from strudel.queries.arguments import given_rows
 from strudel.queries.columns import column_marginals
 from strudel.queries.marginal import raise_if_impossible
@@ -20,6 +21,7 @@ from strudel.queries.probabilities import literal_probabilities
 BLOCK_CELLS = 2**22  # cells of the evidence rows behind the pairs made at a time
 
 
+@by_block("given")
 def marginal_probabilities(model: Model, given: Any = None) -> Any:
     """Probability of every variable to be 1, given what is known.
 

@@ -103,8 +103,17 @@ def learn_chow_liu_tree(
         parent = spanning_tree(cases.mutual_information(alpha), root)
         return ChowLiuTree(parent, cases.conditional_tables(parent, alpha))
     bits = as_bits(X, sample_weight)
-    counts = pair_counts(bits)
-    total = bits.total_weight
+    return chow_liu_tree_from_counts(pair_counts(bits), bits.total_weight, alpha=alpha, root=root)
+
+
+def chow_liu_tree_from_counts(
+    counts: CountArray,
+    total: float,
+    *,
+    alpha: float = 1.0,
+    root: Literal["centre", "hub"] | int = "centre",
+) -> ChowLiuTree:
+    """The same from pair counts and the weight of all rows."""
     parent = spanning_tree(pairwise_mutual_information(counts, total, alpha), root)
     return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))
 

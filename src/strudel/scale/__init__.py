@@ -1,0 +1,5 @@
+"""Scale: tables in many parts, on one machine or on a Dask cluster.
+
+In:  Dask arrays and frames. Out: the same circuits and mixtures that one table in memory gives.
+Read `engines`, `tables`, `partition`, `growing`, `structure`, `mixture`, in this order.
+"""

@@ -1,0 +1,140 @@
+"""Algorithm 2 on rows in parts: the same search, split for split, as on one table in memory.
+
+In:  packed parts of the training and validation rows, on an engine.
+Out: the best circuit with its parameters, and the `History` of the search.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from strudel._types import CountArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.circuits.flows import compute_flows
+from strudel.data.bits import BitMatrix
+from strudel.data.counts import pair_counts
+from strudel.learning.heuristics import VariablePicker, pick_edge
+from strudel.learning.history import History
+from strudel.learning.operations import Operation
+from strudel.learning.options import SearchOptions
+from strudel.learning.parameters import log_parameters
+from strudel.learning.run import Run
+from strudel.scale.growing import SpreadCircuit, pick_place
+from strudel.scale.tables import SpreadRows
+from strudel.trees.chow_liu import chow_liu_tree_from_counts
+from strudel.trees.vtree import vtree_from_chow_liu
+
+
+def learn_spread_structure(
+    train: SpreadRows,
+    valid: SpreadRows | None,
+    *,
+    search: SearchOptions,
+    rng: np.random.Generator | int | None = None,
+    on_split: Callable[[History], None] | None = None,
+    start: Circuit | None = None,
+) -> tuple[Circuit, History]:
+    """Learn a circuit from rows in parts, as `learn_structure` does from rows in memory."""
+    run = grow_spread(train, valid, search=search, rng=rng, on_split=on_split, start=start)
+    best = run.growing.snapshot(run.history.best)
+    return fit_spread_parameters(best, train, search.pseudocount), run.history
+
+
+def grow_spread(
+    train: SpreadRows,
+    valid: SpreadRows | None,
+    *,
+    search: SearchOptions,
+    rng: np.random.Generator | int | None = None,
+    on_split: Callable[[History], None] | None = None,
+    start: Circuit | None = None,
+) -> SpreadRun:
+    """The search itself."""
+    _check(search, has_valid=valid is not None)
+    started = time.perf_counter()
+    first = start or first_spread_circuit(train, search)
+    asks_pairs = search.variable_score == "mutual_information"
+
+    def make() -> SpreadCircuit:
+        return SpreadCircuit(
+            first,
+            train.engine,
+            train.parts,
+            [] if valid is None else valid.parts,
+            (train.total_weight, 0.0 if valid is None else valid.total_weight),
+            pseudocount=search.pseudocount,
+            asks_pairs=asks_pairs,
+        )
+
+    run = SpreadRun(make, search, np.random.default_rng(rng), started)
+    run.continue_until(search, on_split)
+    return run
+
+
+class SpreadRun(Run):
+    """A greedy search that asks the parts for what it needs to know."""
+
+    def _chooser(self) -> Callable[[], Operation | None]:
+        growing, search, rng = self.growing, self.search, self.rng
+        assert isinstance(growing, SpreadCircuit)
+        at_random = VariablePicker(growing, "random")
+
+        def next_split() -> Operation | None:
+            edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
+            if edge is None:
+                return None
+            if search.variable_score == "random":
+                return Operation(edge, at_random.pick(edge, rng))
+            return Operation(edge, pick_place(growing, edge, search.alpha))
+
+        return next_split
+
+
+def first_spread_circuit(train: SpreadRows, search: SearchOptions) -> Circuit:
+    """The Chow-Liu tree of all rows, compiled; or independent variables on its vtree."""
+    counts = train.engine.total(pair_counts, train.parts)
+    tree = chow_liu_tree_from_counts(counts, train.total_weight, alpha=search.alpha)
+    vtree = vtree_from_chow_liu(tree)
+    is_independent = search.init == "independent"
+    return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)
+
+
+def fit_spread_parameters(circuit: Circuit, rows: SpreadRows, pseudocount: float) -> Circuit:
+    """Parameters in closed form from all rows."""
+    count = rows.engine.total(edge_counts, rows.parts, circuit)
+    return circuit.with_parameters(log_parameters(circuit, count, pseudocount))
+
+
+def edge_counts(rows: BitMatrix, circuit: Circuit) -> CountArray:
+    """Weight of the rows of one part through every edge."""
+    return compute_flows(circuit, rows).edge_count
+
+
+def _check(search: SearchOptions, *, has_valid: bool) -> None:
+    """Refuse what needs all rows in one place."""
+    wrong = [
+        f"{name}={getattr(search, name)!r}"
+        for name, allowed in (
+            ("search", ("greedy",)),
+            ("variable_score", ("mutual_information", "random")),
+            ("smoothing", ("uniform",)),
+            ("vtree", (None, "chow_liu")),
+            ("copy_depth", (0, 1)),
+        )
+        if getattr(search, name) not in allowed
+    ]
+    if wrong:
+        raise ValueError(
+            f"Rows in parts are searched greedily, without {', '.join(wrong)}. Give structure_rows "
+            "to search a sample of the rows in memory; the parameters will still see all of them."
+        )
+    limits = (search.max_splits, search.max_edges, search.max_seconds)
+    if not has_valid and all(limit is None for limit in limits):
+        raise ValueError(
+            "Without validation rows the search would never stop: give some, or one of "
+            "max_splits, max_edges and max_seconds."
+        )

@@ -1,0 +1,170 @@
+"""Rows in parts give what rows in one table give, whatever the parts."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strudel import Strudel, StrudelMixture
+from strudel.data.bits import pack_columns
+from strudel.data.counts import pair_counts
+from strudel.scale.tables import take_rows, uniform_numbers
+from tables_in_parts import TRAIN, VALID, assert_same_search, in_parts
+
+da = pytest.importorskip("dask.array")
+
+
+CUTS = st.sets(st.integers(1, len(TRAIN) - 1), max_size=5)
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    return Strudel(random_state=0).fit(TRAIN, X_valid=VALID)
+
+
+@pytest.mark.compiled
+@settings(max_examples=10, deadline=None)
+@given(cuts=CUTS, n_valid=st.integers(1, len(VALID) - 1))
+def test_any_parts_give_the_circuit_of_one_table(in_memory, cuts, n_valid):
+    model = Strudel(random_state=0).fit(in_parts(TRAIN, cuts), X_valid=in_parts(VALID, {n_valid}))
+    assert_same_search(in_memory, model)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"edge_score": "random"},
+        {"variable_score": "random"},
+        {"init": "independent"},
+        {"tie_rule": "depth_first"},
+        {"pseudocount": 0.1, "max_edges": 60},
+    ],
+    ids=str,
+)
+def test_every_greedy_search_is_the_same_in_parts(options):
+    options |= {"random_state": 0, "max_splits": 25}
+    one = Strudel(**options).fit(TRAIN, X_valid=VALID)
+    rng_of_parts = Strudel(**options).fit(in_parts(TRAIN, {100}), X_valid=VALID)
+    if "random" in options.values():  # other random numbers: the same for other parts
+        one = Strudel(**options).fit(in_parts(TRAIN, {30, 77}), X_valid=in_parts(VALID, {9}))
+    assert_same_search(one, rng_of_parts)
+
+
+@pytest.mark.compiled
+def test_weights_are_summed_exactly():
+    weight = np.random.default_rng(2).random(len(TRAIN))
+    weight[:10] = 0.0
+    options = {"random_state": 0, "max_splits": 20}
+    one = Strudel(**options).fit(TRAIN, X_valid=VALID, sample_weight=weight)
+    model = Strudel(**options).fit(
+        in_parts(TRAIN, {100, 130}),
+        X_valid=VALID,
+        sample_weight=da.from_array(weight, chunks=((100, 30, 170),)),
+    )
+    assert_same_search(one, model)
+
+
+@pytest.mark.compiled
+@settings(max_examples=6, deadline=None)
+@given(cuts=CUTS)
+def test_any_parts_give_the_same_mixture(cuts):
+    options = {"n_components": 3, "n_splits": 4, "n_runs": 2, "random_state": 0}
+    for start in ("k-means", "random"):
+        models = [
+            StrudelMixture(**options, start=start, max_iterations=8).fit(
+                in_parts(TRAIN, parts), X_valid=VALID
+            )
+            for parts in ((), cuts)
+        ]
+        one, other = (model.mixture_ for model in models)
+        assert np.array_equal(one.edge_log_theta, other.edge_log_theta)
+        assert np.array_equal(one.log_weight, other.log_weight)
+        assert np.array_equal(models[0].history_.valid, models[1].history_.valid)
+
+
+@pytest.mark.compiled
+def test_a_mixture_in_parts_is_as_good_as_one_in_memory():
+    options = {"n_components": 4, "n_splits": 0, "random_state": 0}
+    here = StrudelMixture(**options).fit(TRAIN, X_valid=VALID)
+    parts = StrudelMixture(**options).fit(in_parts(TRAIN, {100}), X_valid=VALID)
+    assert parts.score(VALID) == pytest.approx(here.score(VALID), abs=0.1)
+    assert parts.chosen_["valid"] == pytest.approx(parts.score(VALID), abs=0.05)
+
+
+@pytest.mark.compiled
+def test_what_is_auto_is_chosen_on_a_sample():
+    model = StrudelMixture("auto", n_runs=1, max_components=10, random_state=0)
+    model.set_params(structure_rows=200).fit(in_parts(TRAIN, {100}), X_valid=VALID)
+    assert model.trials_
+    assert model.chosen_["n_components"] <= 10
+
+
+@pytest.mark.compiled
+def test_held_out_rows_do_not_depend_on_the_parts():
+    one, other = (
+        Strudel(random_state=3, validation_fraction=0.3, max_splits=10).fit(in_parts(TRAIN, cuts))
+        for cuts in ({150}, {7, 200, 299})
+    )
+    assert_same_search(one, other)
+
+
+@pytest.mark.compiled
+def test_the_structure_may_come_from_some_rows_and_the_parameters_from_all():
+    for X in (TRAIN, in_parts(TRAIN, {100})):
+        model = Strudel(structure_rows=100, random_state=0, max_splits=5).fit(X, X_valid=VALID)
+        counts = np.exp(model.circuit_.edge_log_theta)
+        refitted = Strudel(random_state=0).fit(TRAIN, X_valid=VALID)  # any model, for its classes
+        assert len(counts) == model.circuit_.n_edges
+        assert model.score(TRAIN) > refitted.score(TRAIN) - 0.5
+
+
+def test_random_numbers_belong_to_rows():
+    whole = uniform_numbers(5, 0, 50)
+    parts = [uniform_numbers(5, first, 10) for first in range(0, 50, 10)]
+    assert np.array_equal(whole, np.concatenate(parts))
+    assert np.array_equal(whole[3:20], uniform_numbers(5, 3, 17))
+
+
+def test_rows_are_taken_once():
+    bits = pack_columns(TRAIN)
+    low, high = take_rows(bits, 0.0, 0.3, 1, 0), take_rows(bits, 0.3, 1.0, 1, 0)
+    assert low.n_rows + high.n_rows == len(TRAIN)
+    assert low.n_rows == pytest.approx(0.3 * len(TRAIN), rel=0.3)
+
+
+@pytest.mark.compiled
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(["whole", "real", "halves", "none"]))
+def test_weighted_pair_counts_by_binary_digits(seed, kind):
+    rng = np.random.default_rng(seed)
+    weight = {
+        "whole": rng.integers(0, 1000, 70).astype(float),
+        "real": rng.random(70),
+        "halves": rng.integers(0, 5, 70) / 2,
+        "none": np.zeros(70),
+    }[kind]
+    X = rng.integers(0, 2, (70, 5))
+    bits = pack_columns(X, weight)
+    assert np.array_equal(pair_counts(bits), (X * bits.weights[:, None]).T @ X)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"search": "best_first"}, "structure_rows"),
+        ({"copy_depth": 4}, "structure_rows"),
+        ({"constraint": "x0"}, "one place"),
+    ],
+    ids=str,
+)
+def test_what_needs_all_rows_in_one_place_says_so(change, words):
+    with pytest.raises(ValueError, match=words):
+        Strudel(random_state=0, **change).fit(in_parts(TRAIN, {100}), X_valid=VALID)
+
+
+def test_a_bad_cell_is_found_in_its_block():
+    X = TRAIN.copy()
+    X[210, 3] = 2
+    with pytest.raises(ValueError, match=r"In block 1 of X: .* column 3 holds 2 at row 110"):
+        Strudel().fit(in_parts(X, {100}))

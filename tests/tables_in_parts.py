@@ -1,0 +1,31 @@
+"""Small tables, whole and in parts, and models that must not tell the difference."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def two_causes(n_rows, seed=0):
+    """Six columns, of which three and three have a common cause."""
+    rng = np.random.default_rng(seed)
+    cause = rng.integers(0, 2, size=(n_rows, 2))
+    return (cause[:, [0, 0, 0, 1, 1, 1]] ^ (rng.random((n_rows, 6)) < 0.15)).astype(np.uint8)
+
+
+TRAIN, VALID = two_causes(300), two_causes(80, seed=1)
+
+
+def in_parts(X, cuts):
+    """A Dask array with blocks of rows that end at `cuts`, and two blocks of columns."""
+    import dask.array as da
+
+    sizes = np.diff([0, *sorted(cuts), len(X)])
+    return da.from_array(X, chunks=(tuple(map(int, sizes)), (2, 4)))
+
+
+def assert_same_search(one, other):
+    for column in ("n_splits", "train", "valid", "n_edges"):
+        assert np.array_equal(getattr(one.history_, column), getattr(other.history_, column))
+    assert one.history_.best == other.history_.best
+    for name in ("node_vtree", "node_edges", "edge_left", "edge_right", "edge_log_theta"):
+        assert np.array_equal(getattr(one.circuit_, name), getattr(other.circuit_, name)), name
