@@ -151,6 +151,7 @@ _MODULE_OF = {
     "FileFormatError": "errors",
     "MissingDependencyError": "errors",
     "MovedBoundWarning": "errors",
+    "UnseenValueWarning": "errors",
 }
 
 __all__ = ["__version__", *_MODULE_OF]
@@ -213,6 +214,7 @@ if TYPE_CHECKING:
     from strudel.errors import MissingDependencyError as MissingDependencyError
     from strudel.errors import MovedBoundWarning as MovedBoundWarning
     from strudel.errors import NothingKnownWarning as NothingKnownWarning
+    from strudel.errors import UnseenValueWarning as UnseenValueWarning
     from strudel.io.checkpoint_file import Checkpoint as Checkpoint
     from strudel.io.event_files import read_cnf as read_cnf
     from strudel.io.event_files import read_sdd as read_sdd

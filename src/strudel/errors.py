@@ -38,5 +38,9 @@ class EmptyColumnWarning(UserWarning):
     """All values of a column are missing."""
 
 
+class UnseenValueWarning(UserWarning):
+    """Values of a category that were not seen at fit were taken as missing."""
+
+
 class NothingKnownWarning(UserWarning):
     """Nothing is known of a column or of rows to learn from."""

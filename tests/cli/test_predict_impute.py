@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from strudel import load, marginal_probabilities, most_probable_state
+from strudel import StrudelClassifier, load, marginal_probabilities, most_probable_state, save
 
 
 def make_lines(n_rows=60, seed=0):
@@ -40,6 +40,7 @@ def test_a_classifier_predicts_its_column(run, survey, tmp_path):
     report = json.loads(out)
     assert report["classes"] == ["no", "yes"]
     model = load(path)
+    assert model.target_name_ == "smoker"
 
     code, out, err = run("predict", path, survey)
     rows = read_csv(out)
@@ -115,3 +116,32 @@ def test_gaps_of_a_table_are_filled_in_its_columns(run, survey, tmp_path):
             assert 20 < float(second["age"]) < 70
         else:
             assert second["age"] in ("20", "35", "50", "70")
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("method", ["per_class", "joint"])
+def test_a_classifier_fills_gaps_of_its_target_too(run, tmp_path, method):
+    pandas = pytest.importorskip("pandas")
+    rows = [line.split(",") for line in make_lines()]
+    table = pandas.DataFrame(rows[1:], columns=rows[0]).astype({"age": int})
+    options = {"method": method, "n_components": 1, "n_splits": 0, "random_state": 0}
+    options |= {"pseudocount": 3.0, "class_pseudocount": 5.0}
+    path, gaps = tmp_path / "a.strudel", tmp_path / "gaps.csv"
+    binary = table.assign(young=table["age"] < 40, rome=table["town"] == "Rome")
+    for inputs, text in (
+        (table[["age", "town"]], "age,smoker,town\n20,,Rome\n,no,\n70,yes,Oslo\n"),
+        (binary[["young", "rome"]] * 1, "young,smoker,rome\n1,,1\n,no,\n0,yes,0\n"),
+    ):
+        save(StrudelClassifier(**options).fit(inputs, table["smoker"]), path)
+        gaps.write_text(text)
+        for strategy in ("map", "mean", "sample"):
+            code, out, _ = run("impute", path, gaps, "--strategy", strategy)
+            found = read_csv(out)
+            assert code == 0
+            assert list(found[0]) == [*inputs, "smoker"]
+            assert [row["smoker"] for row in found][1:] == ["no", "yes"]
+            assert strategy == "sample" or found[0]["smoker"] == "yes"
+            last = [value.removesuffix(".0") for value in found[2].values()]
+            assert last[:2] == text.split()[-1].split(",")[::2]
+            first = float(found[1][inputs.columns[0]])  # who does not smoke is old
+            assert strategy != "mean" or (first > 45 if "age" in inputs else first < 0.4)

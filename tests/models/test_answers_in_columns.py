@@ -285,6 +285,18 @@ def test_completions_keep_what_is_given_and_fill_the_rest(model, joint):
     assert log_best.shape == (2,)
 
 
+def test_pandas_answers_keep_the_index_and_names_that_are_not_text():
+    rows = pd.DataFrame([["a", 1], ["b", 2], ["b", 3]] * 10)
+    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(rows)
+    given = pd.DataFrame([["a", None], [None, 3]], index=["first", "second"])
+    state, _ = model.most_probable_state(given)
+    assert state.index.tolist() == ["first", "second"]
+    assert state.columns.equals(rows.columns)
+    assert state.loc["second", 1] == 3
+    drawn = model.sample_conditional(given, 3, rng=0)
+    assert drawn.index.tolist() == ["first"] * 3 + ["second"] * 3
+
+
 def test_samples_have_the_frequencies_of_the_model(model, joint):
     drawn = sample_conditional(model, {"age": (30, 60)}, n=4000, rng=0)
     assert set(drawn["age"]) == {35, 50}

@@ -15,7 +15,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
 from sklearn_checks import positive
-from strudel import Strudel, StrudelClassifier, TableEncoder, load, log_marginal, save
+from strudel import (
+    Strudel,
+    StrudelClassifier,
+    TableEncoder,
+    UnseenValueWarning,
+    load,
+    log_marginal,
+    marginal_probabilities,
+    save,
+)
 from strudel.data.bits import pack_columns
 from strudel.learning.class_mixtures import count_classes
 from strudel.models.class_rows import ClassRows, complete_rows
@@ -189,6 +198,59 @@ def test_a_file_of_0_and_1_keeps_everything(tmp_path):
         back = load(tmp_path / "m.strudel")
         rows = pd.DataFrame(partly_known_rows()).add_prefix("v")
         assert np.array_equal(back.predict_proba(rows), model.predict_proba(rows))
+
+
+@pytest.mark.parametrize("method", ["per_class", "joint"])
+def test_the_class_keeps_its_name(method, tmp_path):
+    X, y = mixed_frame()
+    model = StrudelClassifier(**PLAIN | {"method": method}).fit(X, pd.Series(y, name="phase"))
+    save(model, tmp_path / "m.strudel")
+    assert model.target_name_ == load(tmp_path / "m.strudel").target_name_ == "phase"
+    assert StrudelClassifier(**PLAIN).fit(X, y).target_name_ == "class"
+    if method == "joint":
+        marginals = marginal_probabilities(model.mixture_, {"age": 70})
+        assert marginals["phase"]["late"] > 0.9
+        assert model.mixture_.feature_names[-1] == "phase=late"
+
+
+def test_a_class_of_0_and_1_is_a_variable_of_its_own_name():
+    X, y = rows_with_classes(n_rows=60)
+    frame = pd.DataFrame(X).add_prefix("v").assign(is_yes=(y == "yes").astype(int))
+    model = StrudelClassifier(**PLAIN | {"method": "joint"})
+    model.fit(frame.drop(columns="is_yes"), frame["is_yes"])
+    assert model.mixture_.feature_names == tuple(frame)
+    model.fit(frame.drop(columns="v0"), frame["is_yes"])  # a name that an input has
+    assert model.mixture_.feature_names[-2:] == ("is_yes", "is_yes_")
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [0.0, 1.0, np.nan],
+        ["a", "b", None],
+        ["a", "b", np.nan],
+        pd.Series(["a", "b", pd.NA], dtype="string"),
+        pd.Series([0, 1, None], dtype="Int64"),
+        pd.Series(["a", "b", None], dtype=object),
+        pl.Series(["a", "b", None]),
+    ],
+)
+def test_a_class_that_is_unknown_is_refused_with_its_row(y):
+    with pytest.raises(ValueError, match=r"the class is unknown at row 2\. .* drop the others"):
+        StrudelClassifier().fit(np.eye(3), y)
+
+
+def test_values_that_were_not_seen_are_missing_with_a_word():
+    X, y = mixed_frame()
+    model = StrudelClassifier(**PLAIN).fit(X, y)
+    rows = X[:3].assign(town=["west", "north", "west"])
+    with pytest.warns(
+        UnseenValueWarning, match=r"missing: 'west' of column 'town' \(row 0\)\. Put"
+    ):
+        found = model.predict_proba(rows)
+    assert np.array_equal(found, model.predict_proba(rows.assign(town=[None, "north", None])))
+    model = StrudelClassifier(**PLAIN, encoder=TableEncoder(unknown="missing")).fit(X, y)
+    model.predict(rows)  # warnings are errors in tests
 
 
 def test_pipelines_searches_and_copies():

@@ -198,7 +198,8 @@ def test_known_cells_stay_to_the_last_bit(kind, strategy):
     }
     make = {"pandas": lambda x: x, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}[kind]
     train, frame = make(pd.DataFrame(seen)), make(pd.DataFrame(known))
-    filled = StrudelImputer(TREE, strategy=strategy, random_state=0).fit(train).transform(frame)
+    own = TableEncoder(unknown="missing")
+    filled = StrudelImputer(TREE, strategy=strategy, encoder=own).fit(train).transform(frame)
     assert type(filled) is type(frame)
     for name in known:
         before, after = frame[name], filled[name]
@@ -330,6 +331,22 @@ def test_the_encoder_of_an_estimator_that_is_not_fitted_is_used():
     rows = np.array([[0.0, 1.0], [1.0, 0.0]] * 10)
     auto = StrudelImputer(small.set_params(encoder="auto"), strategy="mean").fit(rows)
     assert 0.0 < auto.transform([[np.nan, 0.0]])[0, 0] < 1.0  # 0 and 1 stay as they are
+
+
+def test_a_file_keeps_what_the_imputer_learns_with(tmp_path):
+    complete, frame = mixed_frame(60)
+    path = tmp_path / "m.strudel"
+    small = Strudel(encoder=TableEncoder(n_bins=3), max_splits=0, random_state=4)
+    imputer = StrudelImputer(small, random_state=0).fit(complete)
+    save(imputer, path)
+    back = load(path)
+    assert back.estimator.get_params()["encoder__n_bins"] == 3
+    assert back.estimator.max_splits == 0
+    assert clone(back).fit(complete).transform(frame).equals(imputer.transform(frame))
+    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(complete)
+    save(StrudelImputer(model).fit(frame), path)
+    again = clone(load(path)).fit(frame[:10])  # has no rows to learn the model from
+    assert again.transform(frame).equals(StrudelImputer(model).fit(frame).transform(frame))
 
 
 def test_clusters_are_the_most_responsible_components():

@@ -68,7 +68,7 @@ def fit_classifier(
     started = time.perf_counter()
     model = StrudelClassifier(**options)
     with warnings_as_notes() as messages:
-        model.fit(to_frame(tables["train"][0]), np.array(tables["train"][1]))
+        model._fit(to_frame(tables["train"][0]), np.array(tables["train"][1]), None, target)
         scores = {part: _score(model, *tables[part]) for part in tables}
     seconds = time.perf_counter() - started
     facts = {"source": Path(data).name, "target": target, "accuracy": scores["train"]["accuracy"]}

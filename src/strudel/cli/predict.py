@@ -12,7 +12,7 @@ import typer
 
 from strudel.cli.columns import write_columns
 from strudel.cli.completion import complete_data
-from strudel.cli.console import InputError, JsonOption, note, print_json
+from strudel.cli.console import InputError, JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.fit_classifier import scores_of
 from strudel.cli.frames import split_target, to_frame
 from strudel.cli.models import ModelArgument, read_file
@@ -44,7 +44,6 @@ def predict(
     The csv has the predicted class and the probability of each. Unknown values are summed out
     exactly. If DATA has the column that is predicted, you are told how often the model is right.
     """
-    from strudel.io.model_file import read_provenance
     from strudel.models.classifier import StrudelClassifier
 
     if output is not None:
@@ -55,12 +54,15 @@ def predict(
             f"{str(model)!r} holds a {type(held).__name__}, not a classifier: learn one with "
             "strudel fit DATA --target COLUMN."
         )
-    target = str(read_provenance(model).get("target", "class"))
+    target = held.target_name_
     table, source = read_frame_rows(data)
     truth: list[Any] | None = None
     if target in [column.name for column in table.columns] and len(table.columns) > 1:
         table, truth = split_target(table, source, target)
-    chances = held.predict_proba(to_frame(_columns_of(held, table, source)))
+    with warnings_as_notes() as messages:
+        chances = held.predict_proba(to_frame(columns_of(held, table, source)))
+    for message in messages:
+        note(f"note: {message}")
     best = [held.classes_.tolist()[place] for place in chances.argmax(axis=1)]
     columns: dict[str, list[Any]] = {target: best}
     for place, value in enumerate(held.classes_.tolist()):
@@ -84,7 +86,7 @@ def predict(
         note(f"wrote {len(best):,} predictions to {output}")
 
 
-def _columns_of(model: StrudelClassifier, table: RawTable, source: str) -> RawTable:
+def columns_of(model: StrudelClassifier, table: RawTable, source: str) -> RawTable:
     """The columns that the model knows, in its order."""
     names = getattr(model, "feature_names_in_", None)
     if names is None or not table.has_names:

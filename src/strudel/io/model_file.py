@@ -353,11 +353,12 @@ def _estimator_state(model: Any) -> State:
     holds = ESTIMATORS[type(model).__name__].holds
     check_is_fitted(model, f"{holds}_")
     meta, arrays = WRITERS[holds](getattr(model, f"{holds}_"))
-    options = model.get_params(deep=False)
-    if isinstance(options.get("constraint"), Event):
-        options["constraint"] = _event_text(options["constraint"]) or options["constraint"]
-    plain = {name: as_json(value) for name, value in options.items()}
-    params = {name: None if text is None else json.loads(text) for name, text in plain.items()}
+    params, not_saved = _plain_options(model)
+    if "estimator" in not_saved:
+        learner = _learner_state(model.estimator)
+        if learner is not None:
+            meta["learner"] = learner
+            not_saved.remove("estimator")
     meta |= {
         "class": type(model).__name__,
         "params": params,
@@ -366,15 +367,12 @@ def _estimator_state(model: Any) -> State:
         "data": getattr(model, "data_", None),
         "provenance": {"options": params, "data": getattr(model, "data_", None)},
     }
-    not_saved = [name for name, text in plain.items() if text is None]
     if not_saved:
         meta["provenance"]["options_not_saved"] = not_saved
     if hasattr(model, "feature_names_in_"):
         meta["feature_names_in"] = [str(name) for name in model.feature_names_in_]
     if hasattr(model, "encoder_"):
-        encoder = {name: as_json(value) for name, value in model.encoder_.get_params().items()}
-        kept = {name: json.loads(text) for name, text in encoder.items() if text is not None}
-        meta["encoder"] = kept
+        meta["encoder"] = _encoder_options(model.encoder_)
     if hasattr(model, "chosen_"):
         meta["chosen"] = model.chosen_
     if holds == "predictor":
@@ -382,6 +380,7 @@ def _estimator_state(model: Any) -> State:
         arrays |= density
     if hasattr(model, "component_class_"):
         meta |= {"version": 4, "classes": _plain_classes(model.classes_)}
+        meta["target_name"] = model.target_name_
         if model.component_class_ is not None:
             arrays["classifier.component_class"] = model.component_class_.astype("<i4")
     if holds == "model":
@@ -390,6 +389,66 @@ def _estimator_state(model: Any) -> State:
         meta["history"], columns = _history_state(model.history_)
         arrays |= columns
     return meta, arrays
+
+
+def _plain_options(model: Any) -> tuple[dict[str, Any], list[str]]:
+    """The options of an estimator, and the names of those that are no plain values."""
+    options = model.get_params(deep=False)
+    if isinstance(options.get("constraint"), Event):
+        options["constraint"] = _event_text(options["constraint"]) or options["constraint"]
+    plain = {name: as_json(value) for name, value in options.items()}
+    params = {name: None if text is None else json.loads(text) for name, text in plain.items()}
+    return params, [name for name, text in plain.items() if text is None]
+
+
+def _encoder_options(encoder: Any) -> dict[str, Any]:
+    options = {name: as_json(value) for name, value in encoder.get_params().items()}
+    return {name: json.loads(text) for name, text in options.items() if text is not None}
+
+
+def _learner_state(estimator: Any) -> dict[str, Any] | None:
+    """What an imputer learns with: a class and its options, or a model that is used as it is."""
+    from strudel.models.imputer import is_fitted_model
+
+    if is_fitted_model(estimator):
+        return {"is_fitted": True}  # it is the imputer's model
+    place = ESTIMATORS.get(type(estimator).__name__)
+    if place is None or place.module != type(estimator).__module__:
+        return None
+    params, _ = _plain_options(estimator)
+    state = {"class": type(estimator).__name__, "params": params}
+    if hasattr(getattr(estimator, "encoder", None), "get_params"):
+        state["encoder"] = _encoder_options(estimator.encoder)
+    return state
+
+
+def _learner_from(state: Any, model: Any, encoder: Any) -> Any:
+    """What an imputer learned with; `encoder` is its own option."""
+    from strudel.models.table_encoder import TableEncoder
+
+    state = expect(state, dict, "what the imputer learned with")
+    if state.get("is_fitted") is True:
+        return model if encoder == "auto" else model.with_table_code(None)
+    estimator_class = _estimator_class(state.get("class"))
+    params = _known_options(estimator_class, state.get("params"))
+    if "encoder" in state:
+        params["encoder"] = TableEncoder(**_known_options(TableEncoder, state["encoder"]))
+    return estimator_class(**params)
+
+
+def _estimator_class(name: Any) -> Any:
+    class_name = expect(name, str, "the class of the estimator")
+    if class_name not in ESTIMATORS:
+        raise FileFormatError(f"it holds an estimator of the unknown class {class_name!r}")
+    return getattr(import_module(ESTIMATORS[class_name].module), class_name)
+
+
+def _known_options(estimator_class: Any, params: Any) -> dict[str, Any]:
+    known: dict[str, Any] = expect(params, dict, "the options")
+    unknown = sorted(set(known) - set(estimator_class().get_params(deep=False)))
+    if unknown:
+        raise FileFormatError(f"it holds options that this version does not know: {unknown}")
+    return known
 
 
 def _fitted_predictor_state(model: Any) -> State:
@@ -423,6 +482,9 @@ def _restore_classifier(model: Any, archive: Archive) -> None:
     n_classes = len(model.classes_)
     if model.classes_.ndim != 1 or n_classes == 0:
         raise FileFormatError("the classes are not plain values")
+    told = archive.meta.get("provenance", {}).get("target", "class")  # all that older files know
+    name = archive.meta.get("target_name", told)
+    model.target_name_ = expect(name, str, "the name of the class")
     model.component_class_ = None
     model.trials_ = []
     if "classifier.component_class" not in archive:
@@ -481,19 +543,16 @@ def _event_text(event: Event) -> str | None:
 
 def _estimator_from_state(archive: Archive) -> Any:
     meta = archive.meta
-    class_name = expect(meta.get("class"), str, "the class of the estimator")
-    if class_name not in ESTIMATORS:
-        raise FileFormatError(f"it holds an estimator of the unknown class {class_name!r}")
+    estimator_class = _estimator_class(meta.get("class"))
+    class_name = estimator_class.__name__
     place = ESTIMATORS[class_name]
-    estimator_class = getattr(import_module(place.module), class_name)
-    params = expect(meta.get("params"), dict, "the options")
-    unknown = sorted(set(params) - set(estimator_class().get_params(deep=False)))
-    if unknown:
-        raise FileFormatError(f"it holds options that this version does not know: {unknown}")
+    params = _known_options(estimator_class, meta.get("params"))
     fitted = READERS[place.holds](archive)
     provenance = expect(meta.get("provenance", {}), dict, "the provenance")
     if "vtree" in provenance.get("options_not_saved", ()):  # one that was given is in the model
         params["vtree"] = fitted.vtree
+    if "learner" in meta:
+        params["estimator"] = _learner_from(meta["learner"], fitted, params.get("encoder"))
     code, n_vars = _inputs_of(fitted, archive)
     encoder = None if code is None else _encoder_from(meta.get("encoder"), code)
     if encoder is not None and params.get("encoder") is None:

@@ -28,21 +28,40 @@ def class_codewords(n_classes: int) -> ByteArray:
     return words[:, 1:] if n_classes == 2 else words
 
 
-def class_names(classes: Sequence[Any], taken: Sequence[str]) -> list[str]:
+def target_name(y: Any) -> str:
+    """What the target is called: as its series or its only column, else "class".
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> target_name(pd.Series([0, 1], name="smoker")), target_name([0, 1])
+    ('smoker', 'class')
+    """
+    columns = list(getattr(y, "columns", ()))
+    name = columns[0] if len(columns) == 1 else getattr(y, "name", None)
+    return name if isinstance(name, str) and name else "class"
+
+
+def class_names(classes: Sequence[Any], taken: Sequence[str], name: str = "class") -> list[str]:
     """Names of these variables that no other variable has.
+
+    Classes 0 and 1 are a variable like those of a table of 0 and 1, which has the target's name.
 
     Examples
     --------
     >>> class_names(["no", "yes"], ["age"])
     ['class=yes']
+    >>> class_names([0, 1], ["age"], "smoker")
+    ['smoker']
     """
-    name = "class"
-    while any(other.startswith(f"{name}=") for other in taken):
+    while any(other == name or other.startswith(f"{name}=") for other in taken):
         name += "_"
+    if list(classes) == [0, 1]:
+        return [name]
     return [f"{name}={value}" for value in (classes[1:] if len(classes) == 2 else classes)]
 
 
-def with_class(code: TableCode, classes: Sequence[Any]) -> TableCode:
+def with_class(code: TableCode, classes: Sequence[Any], name: str = "class") -> TableCode:
     """The code with the class as the last column.
 
     Examples
@@ -53,8 +72,7 @@ def with_class(code: TableCode, classes: Sequence[Any]) -> TableCode:
     ('x0>=2', 'x0>=3', 'class=yes')
     """
     words = class_codewords(len(classes))
-    names = class_names(classes, code.variable_names)
-    name = "class"
+    names = class_names(classes, code.variable_names, name)
     while name in code.names:
         name += "_"
     column = Column(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
-from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.mixture import Mixture
@@ -78,6 +78,27 @@ class ClassModel:
             return class_logs(self.mixture, self.component_class, rows)
         assert self.codewords is not None
         return class_logs_of_joint(self.mixture, self.codewords, rows)
+
+    def filled(
+        self, rows: FloatArray, label: IntArray, fill: Callable[[Mixture, FloatArray], FloatArray]
+    ) -> FloatArray:
+        """Rows filled by `fill(mixture, rows)`, given their class; NONE if that is not known."""
+        filled = rows.copy()
+        for k in np.unique(label):
+            own = label == k
+            mixture, given = self.mixture.with_table_code(None), rows[own]
+            if self.component_class is None:
+                assert self.codewords is not None
+                word = self.codewords[k] if k != NONE else np.full(self.codewords.shape[1], np.nan)
+                given = np.hstack([given, np.tile(np.asarray(word, np.float64), (len(given), 1))])
+            elif k != NONE:
+                part = self.component_class == k
+                weight = mixture.log_weight[part]
+                mixture = Mixture(
+                    mixture.structure, mixture.edge_log_theta[:, part], weight - logsumexp(weight)
+                )
+            filled[own] = fill(mixture, given)[:, : rows.shape[1]]
+        return filled
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,14 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import _get_feature_names, check_is_fitted, column_or_1d
 
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
+from strudel.data.table_columns import is_missing
 from strudel.data.validation import check_sample_weight
-from strudel.models.class_code import class_codewords, class_names, with_class
+from strudel.models.class_code import class_codewords, class_names, target_name, with_class
 from strudel.models.class_rows import ClassRows, complete_rows, fold_of_rows
 from strudel.models.class_search import (
     ClassModel,
@@ -77,6 +78,8 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     classes_ : ndarray
         The classes, sorted.
+    target_name_ : str
+        What the class is called: the name of `y` if it has one, else "class".
     mixture_ : Mixture
         The mixture of all classes; its weights hold their shares. Of a joint mixture, the last
         variables are the class.
@@ -143,7 +146,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Numbers, NaN where a value is unknown; or a pandas, polars or pyarrow frame, also with
             categories, booleans and dates.
         y : array-like of shape (n_rows,)
-            The classes: numbers or text.
+            The classes: numbers or text, all known. The name of a series is kept.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
 
@@ -152,7 +155,12 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         StrudelClassifier
             Itself.
         """
+        return self._fit(X, y, sample_weight, target_name(y))
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, name: str) -> StrudelClassifier:
+        """`fit` with a name for the class."""
         self._check_options()
+        _get_feature_names(X)  # refuses names of several types, before anything is learned
         labels = as_labels(y, type(self).__name__)
         table = as_table(X, self.encoder, BINS)
         if len(labels) != table.n_rows:
@@ -185,6 +193,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         keep_features(self, X, rows.X.shape[1])
         keep_encoder(self, encoder)
         self.classes_: AnyArray = classes
+        self.target_name_: str = name
         self.mixture_: Mixture = self._named(model)
         self.component_class_ = model.component_class
         self.chosen_: dict[str, Any] = chosen.describe()
@@ -239,21 +248,26 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return model.mixture
         classes = self.classes_.tolist()
         if encoder is not None:
-            code = encoder.code_ if model.codewords is None else with_class(encoder.code_, classes)
+            code = encoder.code_
+            if model.codewords is not None:
+                code = with_class(code, classes, self.target_name_)
             return model.mixture.with_table_code(code)
         if model.codewords is not None:
-            names = [*names, *class_names(classes, names)]
+            names = [*names, *class_names(classes, names, self.target_name_)]
         return model.mixture.with_names(tuple(names))
 
     def _joint_logs(self, X: Any) -> FloatArray:
         """Log-probability of what is known of each row together with each class."""
         check_is_fitted(self, "mixture_")
         rows = rows_like(self, X)
-        codewords = None
-        if self.component_class_ is None:
-            codewords = class_codewords(len(self.classes_))
         with use_threads(self.n_jobs):
-            return ClassModel(self.mixture_, self.component_class_, codewords).joint_logs(rows)
+            return self._class_model().joint_logs(rows)
+
+    def _class_model(self) -> ClassModel:
+        """The mixture, which knows how it holds the classes."""
+        is_joint = self.component_class_ is None
+        codewords = class_codewords(len(self.classes_)) if is_joint else None
+        return ClassModel(self.mixture_, self.component_class_, codewords)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of `predict_proba`."""
@@ -336,6 +350,14 @@ def as_labels(y: Any, name: str) -> AnyArray:
             f"This {name} estimator requires y to be passed, but the target y is None."
         )
     labels = column_or_1d(y, warn=True)
+    # In a list, NaN beside text: NumPy would make it a text of its own.
+    cells = y if isinstance(y, list | tuple) else labels.tolist()
+    row = next((row for row, label in enumerate(cells) if is_missing(label)), None)
+    if row is not None:  # "contains NaN" are scikit-learn's words
+        raise ValueError(
+            f"Input y contains NaN or None: the class is unknown at row {row}. A classifier learns "
+            "from rows whose class is known: drop the others, as with X[y.notna()] in pandas."
+        )
     if np.asarray(labels).dtype.kind == "f":
         assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)

@@ -17,8 +17,10 @@ from sklearn.utils.validation import _check_feature_names
 
 from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import read_values
+from strudel.data.table_code import TableCode
+from strudel.data.table_columns import RawColumn, read_columns
 from strudel.data.validation import check_evidence
-from strudel.errors import EmptyColumnWarning
+from strudel.errors import EmptyColumnWarning, UnseenValueWarning
 from strudel.models.table_encoder import TableEncoder
 from strudel.queries.arguments import is_single_row
 
@@ -134,10 +136,33 @@ def rows_like(estimator: Any, X: Any) -> FloatArray:
     _check_feature_names(estimator, X, reset=False)
     X = dense(X)
     if encoder is not None:
-        return encoder.code_.encode(X)
+        columns = encoder.code_.match(read_columns(X))
+        rows = encoder.code_.encode_columns(columns)
+        if not isinstance(estimator.encoder, TableEncoder):  # whose user has said what to do
+            _warn_of_unseen(encoder.code_, columns, rows)
+        return rows
     if is_single_row(X):
         raise ValueError(
             "X must have rows and columns, but is a single row. Reshape your data: "
             "X.reshape(1, -1) if it is one row, X.reshape(-1, 1) if it is one column."
         )
     return check_evidence(X, n_vars=estimator.n_features_in_)
+
+
+def _warn_of_unseen(code: TableCode, columns: list[RawColumn], rows: FloatArray) -> None:
+    """Say which values have no code and are taken as missing."""
+    unseen = []
+    for column, raw in zip(code.columns, columns, strict=True):
+        is_unseen = np.isnan(rows[:, column.start]) & ~raw.is_missing()
+        if is_unseen.any():
+            row = int(np.argmax(is_unseen))
+            unseen.append(f"{raw.objects()[row]!r} of column {column.name!r} (row {row})")
+    if unseen:
+        warnings.warn(
+            f"Values that were not seen at fit are taken as missing: {', '.join(unseen[:5])}"
+            f"{', ...' if len(unseen) > 5 else ''}. Put them right if they are misspelt; "
+            "encoder=TableEncoder(unknown='missing') accepts them without a word, "
+            "unknown='error' refuses them.",
+            UnseenValueWarning,
+            stacklevel=4,
+        )

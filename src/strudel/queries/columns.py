@@ -27,6 +27,7 @@ def as_table(model: Model, rows: AnyArray, given: Any = None) -> Any:
     """Rows `(n_rows, ..., n_vars)` as one frame; as they are if the model has no code.
 
     What is given stays as it was given; all else is decoded, numbers as the median of their cell.
+    A pandas frame keeps its index, and names of columns that are not text.
     """
     code = model.table_code
     if code is None:
@@ -36,7 +37,13 @@ def as_table(model: Model, rows: AnyArray, given: Any = None) -> Any:
     for name, values in known_values(given, code).items():
         n_answers = len(flat) // len(values)  # to each row that is given
         known[name] = [value for value in values for _ in range(n_answers)]
-    return code.decode(flat, known)
+    table = code.decode(flat, known)
+    if code.container == "pandas" and hasattr(given, "index") and hasattr(given, "columns"):
+        table.index = given.index.repeat(len(table) // max(len(given), 1))
+        is_named = any(isinstance(name, str) for name in given.columns)
+        if not is_named and len(given.columns) == len(table.columns):
+            table.columns = given.columns
+    return table
 
 
 class ColumnMarginals(Mapping[str, dict[Any, Any]]):
