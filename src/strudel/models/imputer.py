@@ -20,6 +20,7 @@ from strudel.data.coded_column import Column
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning
 from strudel.models.encoding import fitted_encoder, keep_encoder
+from strudel.models.filled_cells import as_frame
 from strudel.models.filled_table import (
     ValuesOf,
     fill_columns,
@@ -231,6 +232,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         strategy = strategy or self._check_strategy()
         X = dense(X)
         rows = rows_like(self, X)
+        X = _in_order(X, getattr(self, "feature_names_in_", None))
         code = self.encoder_.code_ if hasattr(self, "encoder_") else None
         model = self.model_.with_table_code(None)  # in variables, not columns
         with use_threads(self.n_jobs):
@@ -306,6 +308,14 @@ def _rows_of_variables(X: Any, model: Model) -> FloatArray:
             "X[list(model.feature_names_in_)]."
         )
     return rows
+
+
+def _in_order(X: Any, names: AnyArray | None) -> Any:
+    """A frame with its columns in the order of fit, which `get_feature_names_out` tells."""
+    own = _get_feature_names(X)
+    if names is None or own is None or list(own) == list(names):
+        return X
+    return as_frame(X).select(list(names)).to_native()
 
 
 def _values_of(filled: FloatArray) -> ValuesOf:
