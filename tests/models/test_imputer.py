@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -20,6 +21,7 @@ from strudel import (
     TableEncoder,
     figure_1_circuit,
     load,
+    marginal_probabilities,
     sample,
     save,
 )
@@ -170,6 +172,76 @@ def test_names_of_several_types_are_refused_before_anything_is_learned():
     imputer = StrudelImputer("never fitted")
     with pytest.raises(TypeError, match=r"convert them all to strings, by using X\.columns"):
         imputer.fit(frame)
+
+
+TREE = Strudel(max_splits=0, random_state=0)
+STAMPS = np.array([1_234_567_890_123_456_789, 10**18 + 1, 10**18 + 7], dtype="M8[ns]")
+
+
+@pytest.mark.parametrize("strategy", ["map", "mean"])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_known_cells_stay_to_the_last_bit(kind, strategy):
+    known = {
+        "fraction": [None, 33.5, 2.25, None],  # in a column that was whole at fit
+        "large": pd.array([None, 2**60 + 1, 3, None], dtype="Int64"),
+        "small": pd.array([None, 7, 3, None], dtype="Int8"),
+        "time": np.append(np.append(np.datetime64("NaT"), STAMPS[:2]), np.datetime64("NaT")),
+        "category": pd.Categorical([None, "new", "u", None]),
+    }
+    whole = [10, 20, 30, 300] * 5
+    seen = {
+        "fraction": whole,
+        "large": whole,
+        "small": whole,
+        "time": STAMPS[[0, 1, 2, 0] * 5],
+        "category": pd.Categorical(["u", "v", "u", "w"] * 5),
+    }
+    make = {"pandas": lambda x: x, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}[kind]
+    train, frame = make(pd.DataFrame(seen)), make(pd.DataFrame(known))
+    own = TableEncoder(unknown="missing")
+    filled = StrudelImputer(TREE, strategy=strategy, encoder=own).fit(train).transform(frame)
+    assert type(filled) is type(frame)
+    for name in known:
+        before, after = frame[name], filled[name]
+        if kind == "pandas":
+            assert after.notna().all()
+            assert [after[i] for i in (1, 2)] == [before[i] for i in (1, 2)]
+        elif kind == "polars":
+            assert after.null_count() == 0
+            assert (after[1:3] == before[1:3].cast(after.dtype)).all()
+        else:
+            assert after.null_count == 0
+            assert after[1:3].to_pylist() == before[1:3].to_pylist()
+        if name in ("large", "time"):
+            assert getattr(after, "dtype", None) == getattr(before, "dtype", None)
+
+
+def test_arrays_of_objects_get_dates_as_dates():
+    days = [pd.Timestamp(2020, 1, day).to_pydatetime() for day in (1, 2, 3)]
+    rows = np.array([[day, i] for i, day in enumerate(days)] * 10, dtype=object)
+    filled = StrudelImputer(TREE).fit(rows).transform(np.array([[None, 2], [days[0], None]]))
+    assert filled.tolist() == [[days[2], 2], [days[0], 0]]
+
+
+@pytest.mark.parametrize("respects", [True, False])
+def test_values_are_drawn_and_averaged_as_the_model_says(respects):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 5, 200)
+    other = np.where(rng.random(200) < 0.5, kind, rng.integers(0, 5, 200))
+    frame = pd.DataFrame({"kind": np.array(list("abcde"))[kind], "number": other * 10.0})
+    small = clone(SMALL).set_params(respect_one_hot=respects)
+    imputer = StrudelImputer(small, strategy="mean", random_state=0).fit(frame)
+    gaps = pd.DataFrame({"kind": ["a", None], "number": [np.nan, 30.0]})
+    chances = marginal_probabilities(imputer.model_, gaps)
+    mean = sum(value * p[0] for value, p in chances["number"].items())
+    found = imputer.transform(gaps)
+    assert found["number"][0] == pytest.approx(mean)
+    assert found["kind"][1] == max(chances["kind"], key=lambda value: chances["kind"][value][1])
+    if respects:  # no bits that are no code
+        many = pd.DataFrame({"kind": [None] * 4000, "number": [30.0] * 4000})
+        drawn = imputer.set_params(strategy="sample").transform(many)["kind"]
+        for value, p in chances["kind"].items():
+            assert abs((drawn == value).mean() - p[1]) <= 4 * math.sqrt(p[1] * (1 - p[1]) / 4000)
 
 
 def test_the_mean_of_a_number_weighs_its_cells():

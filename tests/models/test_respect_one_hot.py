@@ -113,6 +113,7 @@ def test_sampled_rows_are_possible(monkeypatch):
     search, _ = model._options()
     rows = model._learning_rows(frame(150), None, None, search)
     assert rows.search.columns is not None
+    rows.keep()
     circuit, _ = presets.learn_with_sampled_rows(rows, rows.search, 200)
     assert_codes_only(circuit, model.encoder_.code_)
 

@@ -170,6 +170,8 @@ def _floats(series: Any) -> FloatArray:
     """Numbers as floats with NaN where one is missing."""
     import narwhals as nw
 
+    if series.implementation.is_pyarrow():  # refuses whole numbers beyond 2**53 unless told not to
+        return np.array(series.to_native().cast("float64", safe=False), dtype=np.float64)
     return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
 
 

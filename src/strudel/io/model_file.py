@@ -612,10 +612,7 @@ def _encoder_from(params: Any, code: TableCode) -> Any:
     unknown = sorted(set(options) - set(TableEncoder().get_params()))
     if unknown:
         raise FileFormatError(f"its encoder has options that this version does not know: {unknown}")
-    encoder = fitted_encoder(TableEncoder(**options), code)
-    if code.container != "numpy":
-        encoder.feature_names_in_ = np.array(code.names, dtype=object)
-    return encoder
+    return fitted_encoder(TableEncoder(**options), code)
 
 
 def _history_state(history: Any) -> State:

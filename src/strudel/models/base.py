@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
 
 from strudel._numba import use_threads
 from strudel._types import ByteArray, FloatArray
@@ -31,6 +32,7 @@ from strudel.models.constraint import check_satisfied, constraint_circuit, restr
 from strudel.models.continued import open_journal
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
 from strudel.models.incomplete import Incomplete, as_codes, has_unknown
+from strudel.models.input_table import n_rows_of, take_rows
 from strudel.models.notebook import NotebookSummary
 from strudel.predictions.classifier_agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
@@ -191,6 +193,7 @@ class LearningRows(NamedTuple):
     search: SearchOptions  # which knows the codes of the columns, if they are to be respected
     incomplete: Incomplete | None  # the rows themselves, if values are unknown
     journal: Journal  # what was done so far, perhaps by an earlier process
+    keep: Callable[[], None]  # makes their columns the estimator's, once it has learned
 
 
 class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -225,7 +228,10 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             raise ValueError(
                 f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
             )
-        # All is checked before anything is kept: a refused table leaves a fitted model alone.
+        # Nothing is kept before all is learned: what is refused leaves a fitted model alone.
+        _get_feature_names(X)  # refuses names of several types
+        if self.encoder is not None and sample_weight is not None:
+            X, y, sample_weight = _rows_that_count(X, y, sample_weight)
         encoder = encoder_for(self, X, y, start)
         if encoder is not None:
             X = encoder.code_.encode(X)
@@ -244,6 +250,8 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         if X_valid is not None:
             valid, _ = as_codes(*check_partial(X_valid, n_vars=table.shape[1], name="X_valid"))
             _check_same_features(X, X_valid)
+            if start is not None and encoder is None:
+                _check_features(self, X_valid, valid, reset=False)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(table))
         random_state = check_random_state(self.random_state)
         train = table
@@ -274,14 +282,16 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             for name, rows in tables.items():
                 check_satisfied(allowed, rows, names, name)
             start = restrict(start, allowed)
-        if is_new:
-            _check_features(self, X, table, reset=True)
-        if X_valid is not None and (encoder is None or is_new):
-            _check_features(self, X_valid, valid, reset=False)
-        keep_encoder(self, encoder)
-        self.data_ = _describe(table)
         journal = open_journal(checkpoint, self, train_bits, valid_bits, start)
-        return LearningRows(train_bits, valid_bits, rng, start, search, incomplete, journal)
+        data = _describe(table)
+
+        def keep() -> None:
+            if is_new:
+                _check_features(self, X, table, reset=True)
+            keep_encoder(self, encoder)
+            self.data_ = data
+
+        return LearningRows(train_bits, valid_bits, rng, start, search, incomplete, journal, keep)
 
     def _end(self, checkpoint: Any) -> Self:
         """Itself, fitted: there is nothing left to continue."""
@@ -353,6 +363,15 @@ def _check_same_features(X: Any, X_valid: Any) -> None:
         probe = BaseEstimator()
         validate_data(probe, X, reset=True, skip_check_array=True)
         validate_data(probe, X_valid, reset=False, skip_check_array=True)
+
+
+def _rows_that_count(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, FloatArray]:
+    """A table without its rows of weight zero: an encoder is not to see them either."""
+    weight = check_sample_weight(sample_weight, n_rows_of(X))
+    if np.all(weight > 0.0):
+        return X, y, weight
+    rows = np.flatnonzero(weight > 0.0)
+    return take_rows(X, rows), None if y is None else np.asarray(y)[rows], weight[rows]
 
 
 def _pack_rows_that_count(X: ByteArray, weight: FloatArray | None) -> BitMatrix:

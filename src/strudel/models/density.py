@@ -307,6 +307,7 @@ class Strudel(DensityEstimator):
                     circuit = fit_parameters(circuit, rows.train, pseudocount=search.pseudocount)
         if last is not None and rows.valid is not None and search.smoothing == "hierarchical":
             circuit = _better(last, circuit, rows.valid)
+        rows.keep()
         self.circuit_: Circuit = circuit.with_names(self._feature_names())
         is_longer = last is not None and hasattr(self, "history_")
         self.history_: History = history.after(self.history_) if is_longer else history

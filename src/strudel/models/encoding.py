@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import numpy as np
 from sklearn.base import clone
 
 from strudel.models.table_encoder import TableEncoder
@@ -39,6 +40,8 @@ def fitted_encoder(encoder: Any, code: Any) -> TableEncoder:
     made = clone(encoder) if isinstance(encoder, TableEncoder) else TableEncoder()
     made.code_ = code
     made.n_features_in_ = len(code.columns)
+    if code.container != "numpy":
+        made.feature_names_in_ = np.array(code.names, dtype=object)
     return made
 
 

@@ -6,9 +6,8 @@ Out: the table, of the same kind, with a value in every cell that was unknown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,7 +15,9 @@ from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import read_values
 from strudel.data.table_code import Column, TableCode
 from strudel.data.table_columns import read_columns
-from strudel.data.table_frames import make_frame
+from strudel.models.filled_cells import Gaps, as_frame, fill_array, fill_series
+from strudel.queries.columns import value_probabilities
+from strudel.queries.model import Model
 
 
 def fill_variables(X: Any, rows: FloatArray, filled: FloatArray) -> Any:
@@ -30,7 +31,7 @@ def fill_variables(X: Any, rows: FloatArray, filled: FloatArray) -> Any:
            [1.  , 1.  ]])
     """
     values = np.where(np.isnan(rows), filled, rows)
-    frame = _as_frame(X)
+    frame = as_frame(X)
     if frame is None:
         return values
     import narwhals as nw
@@ -46,38 +47,42 @@ def fill_variables(X: Any, rows: FloatArray, filled: FloatArray) -> Any:
     )
 
 
-def fill_columns(X: Any, code: TableCode, filled: FloatArray, *, uses_means: bool) -> Any:
+ValuesOf: TypeAlias = Callable[[Column, AnyArray], Sequence[Any]]
+
+
+def fill_columns(X: Any, code: TableCode, values_of: ValuesOf) -> Any:
     """An encoded table with its unknown values filled.
 
-    Of bits, the value whose codeword is nearest. Of probabilities, the mean of a number or a date,
-    and the most probable value of any other column.
+    `values_of` gives the values of a column in some rows, whose mask it gets; dates as stamps.
     """
-    table = read_columns(X)
-    changed: dict[str, tuple[list[Any], Column]] = {}
-    for raw, column in zip(code.match(table), code.columns, strict=True):
+    gaps: list[Gaps] = []
+    for raw, column in zip(code.match(read_columns(X)), code.columns, strict=True):
         missing = raw.is_missing()
-        if not missing.any():
-            continue
-        bits = filled[missing, column.start : column.stop]
-        if uses_means and column.kind in ("number", "date") and None not in column.values:
-            values: Sequence[Any] = _means(bits, column)
-            if column.dtype == "integer":
-                column = replace(column, dtype="float", values=tuple(map(float, column.values)))
-        elif uses_means:
-            values = [column.values[place] for place in value_shares(bits, column).argmax(axis=1)]
-        else:
-            values = [column.values[place] for place in column.nearest(bits)]
-        cells = raw.objects()
-        for row, value in zip(np.flatnonzero(missing), values, strict=True):
-            cells[row] = value
-        changed[column.name] = (cells, column)
-    return _with_columns(X, code, changed)
+        if missing.any():
+            gaps.append(Gaps(raw, column, missing, values_of(column, missing)))
+    frame = as_frame(X)
+    if frame is None:
+        return fill_array(np.array(read_values(X, "X")[0]), code, gaps)
+    names = list(frame.columns)
+    has_names = all(isinstance(name, str) for name in names)  # else columns are known by place
+    place = {name: v for v, name in enumerate(names if has_names else code.names)}
+    own = list(frame.iter_columns())
+    return _put(
+        X, frame, {place[gap.raw.name]: fill_series(own[place[gap.raw.name]], gap) for gap in gaps}
+    )
 
 
-def _means(bits: FloatArray, column: Column) -> list[float]:
-    """The mean of a number, from the probability of every cell."""
-    values = np.array(column.values, dtype=np.float64)
-    return list((value_shares(bits, column) @ values).tolist())
+def nearest_values(column: Column, bits: FloatArray) -> list[Any]:
+    """The value whose codeword is nearest to the bits of each row."""
+    return [column.values[place] for place in column.nearest(bits)]
+
+
+def mean_values(model: Model, column: Column, rows: FloatArray) -> list[Any]:
+    """The mean of a number or a date given each row, and the most probable value of all else."""
+    shares = value_probabilities(model, column, rows)
+    if column.kind in ("number", "date") and None not in column.values:
+        return list((shares @ np.array(column.values, dtype=np.float64)).tolist())
+    return [column.values[place] for place in shares.argmax(axis=1)]
 
 
 def value_shares(bits: FloatArray, column: Column) -> FloatArray:
@@ -102,36 +107,6 @@ def value_shares(bits: FloatArray, column: Column) -> FloatArray:
         shares = np.ones((len(bits), column.n_values))
     total = shares.sum(axis=1, keepdims=True)
     return np.divide(shares, total, out=np.full_like(shares, 1 / column.n_values), where=total > 0)
-
-
-def _as_frame(X: Any) -> Any:
-    """The table as a narwhals frame, or None if it is no frame."""
-    import narwhals as nw
-
-    frame = nw.from_native(X, pass_through=True)
-    return frame if isinstance(frame, nw.DataFrame) else None
-
-
-def _with_columns(X: Any, code: TableCode, changed: dict[str, tuple[list[Any], Column]]) -> Any:
-    """The table with other columns in their places."""
-    frame = _as_frame(X)
-    if frame is None:
-        values = np.array(read_values(X, "X")[0])
-        if values.dtype.kind in "biu":
-            return values
-        for v, name in enumerate(code.names):
-            if name in changed:
-                values[:, v] = changed[name][0]
-        return values
-    if not changed:
-        return X
-    import narwhals as nw
-
-    made = nw.from_native(make_frame(changed, frame.implementation.value), eager_only=True)
-    names = list(frame.columns)
-    has_names = all(isinstance(name, str) for name in names)  # else columns are known by place
-    place = {name: v for v, name in enumerate(names if has_names else code.names)}
-    return _put(X, frame, {place[name]: made[name] for name in changed})
 
 
 def _put(X: Any, frame: Any, series: dict[int, Any]) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -11,13 +13,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
 from strudel._numba import use_threads
-from strudel._types import FloatArray
+from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.data.table_code import TableCode
+from strudel.data.coded_column import Column
 from strudel.data.validation import check_evidence
+from strudel.errors import EmptyColumnWarning
 from strudel.models.encoding import fitted_encoder, keep_encoder
-from strudel.models.filled_table import fill_columns, fill_variables
+from strudel.models.filled_cells import as_frame
+from strudel.models.filled_table import (
+    ValuesOf,
+    fill_columns,
+    fill_variables,
+    mean_values,
+    nearest_values,
+)
 from strudel.models.input_table import as_table, dense, keep_features, rows_like
 from strudel.models.mixture import StrudelMixture
 from strudel.models.table_encoder import TableEncoder
@@ -161,12 +171,16 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             estimator = self._default(rows).set_params(random_state=seed, n_jobs=self.n_jobs)
         else:
             estimator = clone(self.estimator)
-        if own is None:
-            return encoder, rows, model_of(estimator.fit(rows, sample_weight=sample_weight))
-        # With an encoder of its own, the model also learns which variables are of one column.
-        estimator.set_params(encoder=None if encoder is None else clone(encoder))
-        learn_from = rows if encoder is None else table.X
-        return encoder, rows, model_of(estimator.fit(learn_from, sample_weight=sample_weight))
+        if encoder is None:
+            if own is not None:
+                estimator.set_params(encoder=None)
+            return None, rows, model_of(estimator.fit(rows, sample_weight=sample_weight))
+        # It encodes the table itself, and so learns which variables are of one column.
+        estimator.set_params(encoder=clone(encoder))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EmptyColumnWarning)  # has been said
+            estimator.fit(table.X, sample_weight=sample_weight)
+        return estimator.encoder_, rows, model_of(estimator)
 
     def _default(self, rows: FloatArray) -> StrudelMixture:
         """The best mixture that is still quick for what is asked of it."""
@@ -216,28 +230,37 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     def _tables(self, X: Any, n: int, strategy: str | None = None) -> list[Any]:
         check_is_fitted(self, "model_")
         strategy = strategy or self._check_strategy()
+        X = dense(X)
         rows = rows_like(self, X)
+        X = _in_order(X, getattr(self, "feature_names_in_", None))
         code = self.encoder_.code_ if hasattr(self, "encoder_") else None
-        open_rows = np.flatnonzero(np.isnan(rows).any(axis=1)).astype(np.int32)
-        with use_threads(self.n_jobs):
-            filled = self._filled(rows[open_rows], n, strategy) if len(open_rows) else []
-        tables = []
-        for values in filled or [rows[:0]] * n:
-            every = rows.copy()
-            every[open_rows] = values
-            tables.append(_table(X, rows, every, code, strategy))
-        return tables
-
-    def _filled(self, rows: FloatArray, n: int, strategy: str) -> list[FloatArray]:
-        """The variables of rows with unknown values, all filled, `n` times."""
         model = self.model_.with_table_code(None)  # in variables, not columns
+        with use_threads(self.n_jobs):
+            if code is not None and strategy == "mean":
+                means = partial(mean_values, model)
+                return [fill_columns(X, code, lambda column, gaps: means(column, rows[gaps]))]
+            filled = self._filled(model, rows, n, strategy)
+        if code is None:
+            return [fill_variables(X, rows, every) for every in filled]
+        return [fill_columns(X, code, _values_of(every)) for every in filled]
+
+    def _filled(self, model: Model, rows: FloatArray, n: int, strategy: str) -> list[FloatArray]:
+        """The variables of all rows, `n` times, with values where they are unknown."""
+        tables = [rows.copy() for _ in range(n)]
+        is_open = np.isnan(rows).any(axis=1)
+        if not is_open.any():
+            return tables
+        part = rows[is_open]
         if strategy == "map":
-            return [most_probable_state(model, rows)[0].astype(np.float64)]
-        if strategy == "mean":
-            return [marginal_probabilities(model, rows)]
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        drawn = sample_conditional(model, rows, n, np.random.default_rng(seed))
-        return [drawn[:, i].astype(np.float64) for i in range(n)]
+            tables[0][is_open] = most_probable_state(model, part)[0]
+        elif strategy == "mean":
+            tables[0][is_open] = marginal_probabilities(model, part)
+        else:
+            seed = int(check_random_state(self.random_state).randint(2**31))
+            drawn = sample_conditional(model, part, n, np.random.default_rng(seed))
+            for i, table in enumerate(tables):
+                table[is_open] = drawn[:, i]
+        return tables
 
     def _check_strategy(self) -> str:
         if self.strategy not in STRATEGIES:
@@ -287,10 +310,18 @@ def _rows_of_variables(X: Any, model: Model) -> FloatArray:
     return rows
 
 
-def _table(
-    X: Any, rows: FloatArray, filled: FloatArray, code: TableCode | None, strategy: str
-) -> Any:
-    """The table with what is filled in its own columns."""
-    if code is None:
-        return fill_variables(X, rows, filled)
-    return fill_columns(X, code, filled, uses_means=strategy == "mean")
+def _in_order(X: Any, names: AnyArray | None) -> Any:
+    """A frame with its columns in the order of fit, which `get_feature_names_out` tells."""
+    own = _get_feature_names(X)
+    if names is None or own is None or list(own) == list(names):
+        return X
+    return as_frame(X).select(list(names)).to_native()
+
+
+def _values_of(filled: FloatArray) -> ValuesOf:
+    """The values of columns that the bits of their variables stand for."""
+
+    def values(column: Column, rows: AnyArray) -> list[Any]:
+        return nearest_values(column, filled[rows, column.start : column.stop])
+
+    return values

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import _check_feature_names
+from sklearn.utils.validation import _check_feature_names, _get_feature_names
 
 from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import read_values
@@ -80,11 +80,11 @@ def as_table(X: Any, encoder: Any, n_bins: Sequence[int] = (8,)) -> InputTable:
         raise ValueError(f"encoder must be 'auto', a TableEncoder or None, but is {encoder!r}.")
     X = dense(X)
     if hasattr(encoder, "transform"):
-        return InputTable(X, _n_rows(X), None, (encoder,))
+        return InputTable(X, n_rows_of(X), None, (encoder,))
     if encoder is None or _is_binary(X):
         evidence = check_evidence(X)
         return InputTable(X, len(evidence), evidence, (None,))
-    return InputTable(X, _n_rows(X), None, tuple(_encoder(n) for n in n_bins))
+    return InputTable(X, n_rows_of(X), None, tuple(_encoder(n) for n in n_bins))
 
 
 def dense(X: Any) -> Any:
@@ -108,7 +108,7 @@ def _is_binary(X: Any) -> bool:
     return True
 
 
-def _n_rows(X: Any) -> int:
+def n_rows_of(X: Any) -> int:
     """Number of rows of any table; whether it is one is up to the encoder."""
     shape = getattr(X, "shape", None) or read_values(X, "X")[0].shape
     return int(shape[0]) if shape else 0
@@ -133,7 +133,8 @@ def keep_features(estimator: Any, X: Any, n_features: int) -> None:
 def rows_like(estimator: Any, X: Any) -> FloatArray:
     """0/1 rows with NaN of a table with the columns that an estimator was fitted on."""
     encoder = getattr(estimator, "encoder_", None)
-    _check_feature_names(estimator, X, reset=False)
+    if encoder is None or _get_feature_names(X) is None:
+        _check_feature_names(estimator, X, reset=False)  # a code finds columns by their names
     X = dense(X)
     if encoder is not None:
         columns = encoder.code_.match(read_columns(X))

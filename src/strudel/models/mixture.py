@@ -274,6 +274,7 @@ class StrudelMixture(DensityEstimator):
                 )
             else:
                 learned = learn(rows, search, options, clock, trials, tell)
+        rows.keep()
         self.mixture_: Mixture = learned.mixture.with_names(self._feature_names())
         self.history_: MixtureHistory = learned.history
         self.chosen_: dict[str, Any] = learned.chosen
@@ -595,7 +596,7 @@ class StrudelMixture(DensityEstimator):
         self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
     ) -> IntArray:
         """Learn a mixture, and give the cluster of each row."""
-        return self.fit(X, X_valid=X_valid, sample_weight=sample_weight).predict(X)
+        return self.fit(X, y, X_valid=X_valid, sample_weight=sample_weight).predict(X)
 
 
 def _last_step(history: MixtureHistory, rows: Any, step: str = "") -> str:

@@ -16,6 +16,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.data.coded_column import Column
 from strudel.data.coded_rows import known_values
 from strudel.data.table_code import TableCode
+from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model
 from strudel.queries.probabilities import log_probabilities
 
@@ -159,6 +160,16 @@ def column_marginals(
     if is_single:
         return ColumnMarginals(code, {name: p[0] for name, p in found.items()}, variables[0])
     return ColumnMarginals(code, found, variables)
+
+
+def value_probabilities(model: Model, column: Column, evidence: FloatArray) -> FloatArray:
+    """The probability of every value of one column, given each row of 0/1 variables.
+
+    Where a model leaves impossible codes some probability, the possible ones share it.
+    """
+    log_given = log_probabilities(model, evidence, "marginal_probabilities")
+    raise_if_impossible(log_given)
+    return _of_codewords(model, column, evidence, log_given)
 
 
 def _of_codewords(

@@ -19,7 +19,7 @@ def model_of(model: Any) -> Model:
     >>> model_of(figure_1_circuit())
     Circuit(n_vars=4, n_nodes=17, n_edges=16)
     """
-    held = [model, *(getattr(model, name, None) for name in ("circuit_", "mixture_"))]
+    held = [model, *(getattr(model, name, None) for name in ("circuit_", "mixture_", "model_"))]
     for found in held:
         if isinstance(found, Circuit | Mixture):
             return found
