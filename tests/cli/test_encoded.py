@@ -97,7 +97,7 @@ def test_a_row_with_gaps_is_scored_as_its_marginal(run, encoded, tmp_path):
     path.write_text("smoker,age,shoe\nyes,,40\nno,70,41\n")
     code, out, err = run("score", encoded, path, "--json")
     assert code == 0
-    assert "1 columns" in err
+    assert "1 column of" in err
     model = load(encoded)
     wanted = [probability(model, event) for event in ("smoker = yes", "smoker = no & age = 70")]
     assert json.loads(out)["log_likelihood"] == pytest.approx(np.log(wanted).mean())

@@ -76,7 +76,7 @@ def test_columns_that_the_model_does_not_know_are_left_out_and_said(
     names = ("id", "coffee", "tea", "milk", "sugar", "cake")
     code, out, err = run("score", model, make_table("wide.csv", wide, names), "--json")
     assert code == 0
-    assert "1 columns" in err
+    assert "1 column of" in err
     expected = score_json(run, model, unseen)["log_likelihood"]
     assert json.loads(out)["log_likelihood"] == expected
 
