@@ -164,32 +164,3 @@ def test_rows_without_the_target_are_left_out(run, survey, tmp_path):
     code, _, err = run("fit", gaps, *options)
     assert (code, err.count("\n")) == (2, 1)
     assert "is unknown in all 1 rows" in err
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("method", ["per_class", "joint"])
-def test_a_classifier_fills_gaps_of_its_target_too(run, tmp_path, method):
-    pandas = pytest.importorskip("pandas")
-    rows = [line.split(",") for line in make_lines()]
-    table = pandas.DataFrame(rows[1:], columns=rows[0]).astype({"age": int})
-    options = {"method": method, "n_components": 1, "n_splits": 0, "random_state": 0}
-    options |= {"pseudocount": 3.0, "class_pseudocount": 5.0}
-    path, gaps = tmp_path / "a.strudel", tmp_path / "gaps.csv"
-    binary = table.assign(young=table["age"] < 40, rome=table["town"] == "Rome")
-    for inputs, text in (
-        (table[["age", "town"]], "age,smoker,town\n20,,Rome\n,no,\n70,yes,Oslo\n"),
-        (binary[["young", "rome"]] * 1, "young,smoker,rome\n1,,1\n,no,\n0,yes,0\n"),
-    ):
-        save(StrudelClassifier(**options).fit(inputs, table["smoker"]), path)
-        gaps.write_text(text)
-        for strategy in ("map", "mean", "sample"):
-            code, out, _ = run("impute", path, gaps, "--strategy", strategy)
-            found = read_csv(out)
-            assert code == 0
-            assert list(found[0]) == [*inputs, "smoker"]
-            assert [row["smoker"] for row in found][1:] == ["no", "yes"]
-            assert strategy == "sample" or found[0]["smoker"] == "yes"
-            last = [value.removesuffix(".0") for value in found[2].values()]
-            assert last[:2] == text.split()[-1].split(",")[::2]
-            first = float(found[1][inputs.columns[0]])  # who does not smoke is old
-            assert strategy != "mean" or (first > 45 if "age" in inputs else first < 0.4)

@@ -208,7 +208,7 @@ def test_the_class_keeps_its_name(method, tmp_path):
     assert model.target_name_ == load(tmp_path / "m.strudel").target_name_ == "phase"
     assert StrudelClassifier(**PLAIN).fit(X, y).target_name_ == "class"
     if method == "joint":
-        marginals = marginal_probabilities(model.mixture_, {"age": 70})
+        marginals = marginal_probabilities(model.mixture_, {"age": (61.4, None)})
         assert marginals["phase"]["late"] > 0.9
         assert model.mixture_.feature_names[-1] == "phase=late"
 
