@@ -20,7 +20,7 @@ def in_parts(X, cuts):
     import dask.array as da
 
     sizes = np.diff([0, *sorted(cuts), len(X)])
-    return da.from_array(X, chunks=(tuple(map(int, sizes)), (2, 4)))
+    return da.from_array(X, chunks=(tuple(map(int, sizes)), (2, X.shape[1] - 2)))
 
 
 def assert_same_search(one, other):

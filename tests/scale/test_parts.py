@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strudel import Strudel, StrudelMixture
+from strudel import Strudel, StrudelMixture, fit_parameters
 from strudel.data.bits import pack_columns
 from strudel.data.counts import pair_counts
 from strudel.scale.tables import take_rows, uniform_numbers
@@ -112,11 +112,25 @@ def test_held_out_rows_do_not_depend_on_the_parts():
 @pytest.mark.compiled
 def test_the_structure_may_come_from_some_rows_and_the_parameters_from_all():
     for X in (TRAIN, in_parts(TRAIN, {100})):
-        model = Strudel(structure_rows=100, random_state=0, max_splits=5).fit(X, X_valid=VALID)
-        counts = np.exp(model.circuit_.edge_log_theta)
-        refitted = Strudel(random_state=0).fit(TRAIN, X_valid=VALID)  # any model, for its classes
-        assert len(counts) == model.circuit_.n_edges
-        assert model.score(TRAIN) > refitted.score(TRAIN) - 0.5
+        model = Strudel(structure_rows=40, random_state=0, max_splits=5).fit(X, X_valid=VALID)
+        of_all = fit_parameters(model.circuit_, TRAIN)
+        assert np.array_equal(model.circuit_.edge_log_theta, of_all.edge_log_theta)
+        whole = Strudel(random_state=0, max_splits=5).fit(TRAIN, X_valid=VALID)
+        assert not np.array_equal(whole.history_.train, model.history_.train)
+
+
+@pytest.mark.parametrize("n_rows", [0, 2.5, "many"])
+def test_structure_rows_must_be_a_number_of_rows(n_rows):
+    for X in (TRAIN, in_parts(TRAIN, {100})):
+        with pytest.raises(ValueError, match="structure_rows must be"):
+            Strudel(structure_rows=n_rows).fit(X, X_valid=VALID)
+
+
+def test_a_table_in_parts_that_is_refused_leaves_a_fitted_model_alone():
+    model = Strudel(random_state=0, max_splits=2).fit(TRAIN, X_valid=VALID)
+    with pytest.raises(ValueError, match="structure_rows"):
+        model.set_params(search="best_first").fit(in_parts(TRAIN[:, :4], ()), X_valid=VALID[:, :4])
+    assert model.n_features_in_ == model.circuit_.n_vars == 6
 
 
 def test_random_numbers_belong_to_rows():

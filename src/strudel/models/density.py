@@ -270,6 +270,8 @@ class Strudel(DensityEstimator):
     ) -> Strudel:
         """`fit` with a callback for progress."""
         search, sampled_rows = self._options()
+        if self.structure_rows is not None:
+            check_number("structure_rows", self.structure_rows, 1, Integral, "a whole number")
         if is_lazy(X):
             return self._fit_spread(X, X_valid, sample_weight, search, on_split)
         last = getattr(self, "circuit_", None) if self.warm_start else None
@@ -330,6 +332,7 @@ class Strudel(DensityEstimator):
         tell = on_split or (_Reporter() if self.verbose else None)
         with use_threads(self.n_jobs):
             circuit, history = fit_spread_circuit(learning, search, self.structure_rows, tell)
+        learning.keep(self)
         self.circuit_ = circuit.with_names(self._feature_names())
         self.history_ = history
         self._constraint_of_circuit = None
@@ -353,7 +356,6 @@ def _part_of(bits: BitMatrix, n_rows: int | None, rng: np.random.Generator) -> B
     """So many of the rows, in their order; all of them if they are fewer."""
     if n_rows is None or n_rows >= bits.n_rows:
         return bits
-    check_number("structure_rows", n_rows, 1, Integral, "a whole number")
     chosen = np.sort(rng.choice(bits.n_rows, n_rows, replace=False))
     return pack_columns(bits.unpack()[chosen], bits.weights[chosen])
 

@@ -33,7 +33,7 @@ from strudel.learning.mixture_search import (
     describe,
     prefixes_of,
 )
-from strudel.learning.options import MixtureOptions, SearchOptions
+from strudel.learning.options import MixtureOptions, SearchOptions, check_number
 from strudel.learning.own_structures import learn_own_structures
 from strudel.learning.structure import grow
 from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
@@ -299,8 +299,10 @@ class StrudelMixture(DensityEstimator):
         """`fit` on a Dask array or frame; what is "auto" is chosen on a sample of its rows."""
         from strudel.models.spread_fit import CHOSEN_ON, fit_spread_components, spread_rows
 
-        if self.method != "em" or self.structure != "shared":
-            raise ValueError("Rows in parts need method='em' and structure='shared'.")
+        if self.method != "em" or self.structure != "shared" or self.n_restarts != 1:
+            raise ValueError("Rows in parts need method='em', structure='shared' and n_restarts=1.")
+        if self.structure_rows is not None:
+            check_number("structure_rows", self.structure_rows, 1, Integral, "a whole number")
         learning = spread_rows(self, X, X_valid, sample_weight)
         n_splits, n_components, n_runs = self.n_splits, self.n_components, options.n_runs
         trials: list[Trial] = []
@@ -319,6 +321,7 @@ class StrudelMixture(DensityEstimator):
                 int(n_splits),
                 lambda latest: tell(_last_step(latest, learning)),
             )
+        learning.keep(self)
         self.mixture_ = mixture.with_names(self._feature_names())
         self.history_, self.trials_ = history, trials
         self.chosen_ = {

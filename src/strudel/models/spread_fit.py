@@ -43,6 +43,13 @@ class SpreadLearning:
     valid: SpreadRows | None
     seed: int
     rng: np.random.Generator
+    features: Any  # a table with the names of the columns
+
+    def keep(self, estimator: Any) -> None:
+        """Let the estimator know its features, once nothing can be refused any more."""
+        validate_data(estimator, self.features, reset=True, skip_check_array=True)
+        n_rows, n_vars = self.table.n_rows, self.table.n_vars
+        estimator.data_ = {"rows": n_rows, "columns": n_vars, "sha256": None}
 
     def sample(self, n_rows: int) -> ByteArray:
         """About so many rows of the table, in memory."""
@@ -72,10 +79,8 @@ def spread_rows(estimator: Any, X: Any, X_valid: Any, sample_weight: Any) -> Spr
     else:
         train, valid = table.split(estimator.validation_fraction, seed)
     features = X._meta if hasattr(X, "columns") else np.zeros((1, table.n_vars))
-    validate_data(estimator, features, reset=True, skip_check_array=True)
-    estimator.data_ = {"rows": table.n_rows, "columns": table.n_vars, "sha256": None}
     rng = np.random.default_rng(random_state.randint(2**31))
-    return SpreadLearning(table, train, valid, seed, rng)
+    return SpreadLearning(table, train, valid, seed, rng, features)
 
 
 def fit_spread_circuit(

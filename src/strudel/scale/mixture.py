@@ -82,8 +82,8 @@ def fit_spread_mixture(
 ) -> tuple[Mixture, MixtureHistory]:
     """Fit a mixture whose components share the structure of a circuit.
 
-    `sample` are rows in memory, from which k-means finds where to start. With `n_restarts` all
-    starts are kept as runs of their own, and averaged.
+    `sample` are rows in memory, from which k-means finds where to start; `n_restarts` of the
+    options does not count.
     """
     engine = train.engine
     is_smoothed = options.pseudocount == "auto" or options.pseudocount > 1e-9

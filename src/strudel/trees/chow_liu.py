@@ -252,7 +252,4 @@ def tree_from_pairs(pairs: FloatArray) -> ChowLiuTree:
     >>> tree_from_pairs(pair_probabilities(figure_1_circuit())).var_parent
     array([ 2,  2, -1,  2], dtype=int32)
     """
-    neighbour = np.full(len(pairs), NONE, dtype=np.int32)
-    _maximum_spanning_tree(pairwise_mutual_information(pairs, 1.0, alpha=0.0), neighbour)
-    parent = _root_at(neighbour, jordan_centre(neighbour))
-    return ChowLiuTree(parent, conditional_tables(parent, pairs, 1.0, alpha=0.0))
+    return chow_liu_tree_from_counts(pairs, 1.0, alpha=0.0)
