@@ -49,9 +49,9 @@ EXPERIMENTS = {
         Experiment(
             "expectations", "predictions from incomplete rows", 900.0, 60.0, on="regression sets"
         ),
-        Experiment("accurate", "our best single circuit", 400.0, 12.0, 3000.0),
+        Experiment("accurate", "our best single circuit", 240.0, 12.0, 3000.0),
         Experiment("mixture", "our best mixture", 300.0, 10.0, 3000.0),
-        Experiment("peers", "baselines and other packages", 120.0, 30.0),
+        Experiment("peers", "baselines and other packages", 60.0, 30.0),
     )
 }
 
