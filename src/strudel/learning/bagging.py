@@ -24,6 +24,7 @@ from strudel.learning.em import MixtureData, Runs, best_prior, train_runs
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions
+from strudel.learning.shared_flows import Choices
 
 MOST_BYTES = 2**30  # of the tables of EM; bags that need more wait for the others
 
@@ -64,25 +65,41 @@ def fit_bagged_mixture(
     rng = np.random.default_rng(rng)
     data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
     bags = _draw_bags(data.rows, n_bags, rng)
-    batches = np.array_split(bags, _n_batches(data, options))
-    parts: list[Runs] = []
+
+    def train(first: int, limits: MixtureOptions) -> Runs:
+        batch = bags[first : first + limits.n_runs]
+        return train_runs(data, limits, rng, on_iteration, batch, journal)
+
+    n_rows = max(bag.n_rows for bag in data.train + data.valid)
     clock = time.perf_counter if journal is None else journal.now
+    parts = train_batches(train, n_batches(n_rows, data.choices, options), options, clock)
+    prior = best_prior(data, parts, options)
+    mixtures = [mixture for runs in parts for mixture in runs.mixtures(prior)]
+    return average(mixtures).with_names(circuit.feature_names)
+
+
+def train_batches(
+    train: Callable[[int, MixtureOptions], Runs],
+    n_batches: int,
+    options: MixtureOptions,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[Runs]:
+    """Train all runs, one batch after the other; `train` gets the first of a batch, and options."""
+    parts: list[Runs] = []
     started = clock()
     try:
-        for i, batch in enumerate(batches):
+        for i, batch in enumerate(np.array_split(np.arange(options.n_runs), n_batches)):
             limits = replace(options, n_runs=len(batch))
             if options.max_seconds is not None:  # what is left, in even parts
                 left = max(options.max_seconds - (clock() - started), 0.0)
-                limits = replace(limits, max_seconds=left / (len(batches) - i))
-            parts.append(train_runs(data, limits, rng, on_iteration, batch, journal))
+                limits = replace(limits, max_seconds=left / (n_batches - i))
+            parts.append(train(int(batch[0]), limits))
             if parts[-1].history.stopped_because == "interrupted":
                 break
     except KeyboardInterrupt:
         if not parts:
             raise
-    prior = best_prior(data, parts, options)
-    mixtures = [mixture for runs in parts for mixture in runs.mixtures(prior)]
-    return average(mixtures).with_names(circuit.feature_names)
+    return parts
 
 
 def _draw_bags(rows: BitMatrix, n_bags: int, rng: np.random.Generator) -> FloatArray:
@@ -92,10 +109,10 @@ def _draw_bags(rows: BitMatrix, n_bags: int, rng: np.random.Generator) -> FloatA
     return rng.multinomial(n_draws, share, size=n_bags).astype(np.float64)
 
 
-def _n_batches(data: MixtureData, options: MixtureOptions) -> int:
-    n_rows = max(bag.n_rows for bag in data.train + data.valid)
+def n_batches(n_rows: int, choices: Choices, options: MixtureOptions) -> int:
+    """How many times to learn, so that the tables of EM fit into memory."""
     # Per column, shares in float32; per state, counts and theirs of the best step and
     # log-parameters in float64, and differences in float32.
-    per_column = 4 * n_rows + 28 * data.choices.n_states
+    per_column = 4 * n_rows + 28 * choices.n_states
     per_bag = per_column * options.n_components * options.n_restarts
     return min(-(-per_bag * options.n_runs // MOST_BYTES), options.n_runs)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -175,20 +176,31 @@ class Runs:
     total: FloatArray  # (n_runs * n_components,)
     history: MixtureHistory
 
-    def _with(self, prior: Prior) -> Ensemble:
+    def with_prior(self, prior: Prior) -> Ensemble:
+        """As an ensemble whose parameters are drawn to a prior."""
         size = len(self.total) // self.n_runs
         return Ensemble(self.choices, prior, self.n_runs, size, self.count, self.total)
 
     def mixtures(self, prior: Prior) -> list[Mixture]:
         """The mixture of every run."""
-        return self._with(prior).mixtures()
+        return self.with_prior(prior).mixtures()
 
     def log_likelihoods(self, prior: Prior, bags: list[Bag]) -> FloatArray:
         """Log-likelihood of each row under each run."""
-        ensemble = self._with(prior)
+        ensemble = self.with_prior(prior)
         with _threads_for(bags, ensemble):
             ensemble.maximise()
             return ensemble.log_likelihoods(bags)
+
+
+def joined(parts: list[Runs]) -> Runs:
+    """The runs of several calls as those of one; the history is that of the first."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    count = np.hstack([runs.count for runs in parts])
+    total = np.concatenate([runs.total for runs in parts])
+    return Runs(first.choices, sum(runs.n_runs for runs in parts), count, total, first.history)
 
 
 def priors(data: MixtureData, options: MixtureOptions) -> list[Prior]:
@@ -213,6 +225,73 @@ def _threads_for(bags: list[Bag], ensemble: Ensemble) -> AbstractContextManager[
     return use_threads(1) if n_additions < FEW_ADDITIONS else nullcontext()
 
 
+class EmRows(Protocol):
+    """What EM asks of the rows, wherever they are."""
+
+    @property
+    def has_valid(self) -> bool:
+        """Whether some validation row counts."""
+
+    @property
+    def train_total(self) -> float:
+        """Weight of all training rows."""
+
+    def start(self, ensemble: Ensemble, options: MixtureOptions, rng: np.random.Generator) -> None:
+        """Give the ensemble the counts of its first responsibilities."""
+
+    def expect(self, ensemble: Ensemble) -> tuple[FloatArray, float]:
+        """E-step; returns the log-likelihood of every group on its rows, and of their average."""
+
+    def valid_scores(self, ensemble: Ensemble, n_restarts: int) -> tuple[FloatArray, float]:
+        """Log-likelihood of the validation rows under every group.
+
+        And its mean per row under the average of the groups that are the best of their restarts.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class RowsHere:
+    """Rows in memory."""
+
+    data: MixtureData
+    weights: list[FloatArray]  # of every bag, (1, n_rows) or (n_groups, n_rows)
+
+    @property
+    def has_valid(self) -> bool:
+        """Whether some validation row counts."""
+        return bool(self.data.valid_weight.sum() > 0.0)
+
+    @property
+    def train_total(self) -> float:
+        """Weight of all training rows."""
+        return self.data.train_total
+
+    def start(self, ensemble: Ensemble, options: MixtureOptions, rng: np.random.Generator) -> None:
+        """The counts of the first responsibilities."""
+        starts = [
+            responsibilities(self.data.rows, options.n_components, options.start, rng)
+            for _ in range(ensemble.n_groups)
+        ]
+        first = 0
+        for bag, weight in zip(self.data.train, self.weights, strict=True):
+            rows = slice(first, first + bag.n_rows)
+            share = np.empty((bag.n_rows, len(ensemble.total)), dtype=np.float32)
+            for g, start in enumerate(starts):
+                share[:, g * ensemble.size : (g + 1) * ensemble.size] = start(rows)
+            ensemble.add(bag, share, weight)
+            first += bag.n_rows
+
+    def expect(self, ensemble: Ensemble) -> tuple[FloatArray, float]:
+        """E-step."""
+        return ensemble.expect(self.data.train, self.weights)
+
+    def valid_scores(self, ensemble: Ensemble, n_restarts: int) -> tuple[FloatArray, float]:
+        """Of every group, and of what is returned."""
+        log_p = ensemble.log_likelihoods(self.data.valid)
+        score = weighted_sums(self.data.valid_weight[np.newaxis], log_p)
+        return score, self.data.valid_score(log_p[:, best_restarts(score, n_restarts)])
+
+
 def train_runs(
     data: MixtureData,
     options: MixtureOptions,
@@ -225,8 +304,6 @@ def train_runs(
 
     `row_weight` of shape `(n_runs, n_rows)` gives every run its own weights.
     """
-    journal = journal or Journal()
-    n_groups = options.n_runs * options.n_restarts
     if row_weight is None:
         weights = [bag.weight[np.newaxis] for bag in data.train]
     else:
@@ -234,7 +311,22 @@ def train_runs(
         stops = np.cumsum([bag.n_rows for bag in data.train])
         parts = np.split(per_group, stops[:-1], axis=1)
         weights = [np.ascontiguousarray(part) for part in parts]
+    n_groups = options.n_runs * options.n_restarts
     ensemble = Ensemble(data.choices, data.prior(options), n_groups, options.n_components)
+    with _threads_for(data.train, ensemble):
+        return run_em(RowsHere(data, weights), ensemble, options, rng, on_iteration, journal)
+
+
+def run_em(
+    rows: EmRows,
+    ensemble: Ensemble,
+    options: MixtureOptions,
+    rng: np.random.Generator,
+    on_iteration: Callable[[MixtureHistory], None] | None = None,
+    journal: Journal | None = None,
+) -> Runs:
+    """EM from the first responsibilities to the end; the best restart of every run."""
+    journal = journal or Journal()
     climb = _Climb(ensemble, MixtureHistory(clock=journal.now), options)
     section = journal.begin("EM", rng, climb.state)
     if section.is_recorded:
@@ -243,46 +335,24 @@ def train_runs(
         if on_iteration is not None:
             on_iteration(climb.history)
     else:
-        _start(ensemble, data, weights, options, rng)
+        rows.start(ensemble, options, rng)
     if not section.stopped_because:
-        with _threads_for(data.train, ensemble):
-            climb.go_on(data, weights, on_iteration, journal)
+        climb.go_on(rows, on_iteration, journal)
         section.state = climb.result
         if climb.history.stopped_because != "interrupted":
             journal.end(section, climb.history.stopped_because)
-    best, history = climb.best, climb.history
+    best = climb.best
     assert best is not None
-    kept = _best_restarts(best.score, options.n_restarts)
+    kept = best_restarts(best.score, options.n_restarts)
     columns = (kept[:, np.newaxis] * ensemble.size + np.arange(ensemble.size)).ravel()
-    return Runs(data.choices, options.n_runs, best.count[:, columns], best.total[columns], history)
+    count, total = best.count[:, columns], best.total[columns]
+    return Runs(ensemble.choices, options.n_runs, count, total, climb.history)
 
 
-def _best_restarts(score: FloatArray, n_restarts: int) -> IntArray:
+def best_restarts(score: FloatArray, n_restarts: int) -> IntArray:
     """The group with the best score of every run."""
     best = score.reshape(-1, n_restarts).argmax(axis=1)
     return np.arange(0, len(score), n_restarts) + best
-
-
-def _start(
-    ensemble: Ensemble,
-    data: MixtureData,
-    weights: list[FloatArray],
-    options: MixtureOptions,
-    rng: np.random.Generator,
-) -> None:
-    """The counts of the first responsibilities."""
-    starts = [
-        responsibilities(data.rows, options.n_components, options.start, rng)
-        for _ in range(ensemble.n_groups)
-    ]
-    first = 0
-    for bag, weight in zip(data.train, weights, strict=True):
-        rows = slice(first, first + bag.n_rows)
-        share = np.empty((bag.n_rows, len(ensemble.total)), dtype=np.float32)
-        for g, start in enumerate(starts):
-            share[:, g * ensemble.size : (g + 1) * ensemble.size] = start(rows)
-        ensemble.add(bag, share, weight)
-        first += bag.n_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,27 +377,22 @@ class _Climb:
 
     def go_on(
         self,
-        data: MixtureData,
-        weights: list[FloatArray],
+        rows: EmRows,
         on_iteration: Callable[[MixtureHistory], None] | None,
         journal: Journal,
     ) -> None:
         """Step by step to the end; an interrupt ends it with the best so far, if there is one."""
         ensemble, history, options = self.ensemble, self.history, self.options
-        has_valid = data.valid_weight.sum() > 0.0
         valid, valid_score = np.nan, np.empty(0)
         try:
             while not history.stopped_because:
                 ensemble.maximise()
-                if has_valid:
-                    valid_log_p = ensemble.log_likelihoods(data.valid)
-                    valid_score = weighted_sums(data.valid_weight[np.newaxis], valid_log_p)
-                    kept = _best_restarts(valid_score, options.n_restarts)  # judge what is returned
-                    valid = data.valid_score(valid_log_p[:, kept])
+                if rows.has_valid:
+                    valid_score, valid = rows.valid_scores(ensemble, options.n_restarts)
                 count, total = ensemble.count.copy(), ensemble.total.copy()
-                by_group, train = ensemble.expect(data.train, weights)
-                candidate = _Best(count, total, valid_score if has_valid else by_group)
-                is_best = history.add(train / data.train_total, valid, options.tolerance)
+                by_group, train = rows.expect(ensemble)
+                candidate = _Best(count, total, valid_score if rows.has_valid else by_group)
+                is_best = history.add(train / rows.train_total, valid, options.tolerance)
                 if is_best or self.best is None:
                     self.best = candidate
                 if not history.is_finished(options):

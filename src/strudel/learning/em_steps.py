@@ -106,7 +106,7 @@ class Ensemble:
         self.clear()
         by_group, of_average = np.zeros(self.n_groups), 0.0
         for bag, weight in zip(bags, weights, strict=True):
-            share, log_p = self._shares(bag)
+            share, log_p = self.shares(bag)
             by_group += weighted_sums(weight, log_p)
             of_average += float(bag.weight @ log_mean(log_p))
             self.add(bag, share, weight)
@@ -124,13 +124,22 @@ class Ensemble:
 
     def log_likelihoods(self, bags: Sequence[Bag]) -> FloatArray:
         """Log-likelihood of each row under each group."""
-        return np.concatenate([self._shares(bag)[1] for bag in bags])
+        return np.concatenate([self.shares(bag)[1] for bag in bags])
 
-    def _shares(self, bag: Bag) -> tuple[AnyArray, FloatArray]:
+    def shares(self, bag: Bag) -> tuple[AnyArray, FloatArray]:
+        """Responsibilities of all components, and the log-likelihood under every group, by row."""
         share = np.empty((bag.n_rows, len(self.total)), dtype=np.float32)
         log_p = np.empty((bag.n_rows, self.n_groups))
         _expect(bag.row_first, bag.row_state, self._base, self._delta, share, log_p)
         return share, log_p
+
+    def columns(self) -> tuple[AnyArray, AnyArray]:
+        """The parameters as `shares` needs them."""
+        return self._base, self._delta
+
+    def set_columns(self, base: AnyArray, delta: AnyArray) -> None:
+        """Take over the parameters of another ensemble."""
+        self._base, self._delta = base, delta
 
     def _log_weight(self) -> FloatArray:
         mass = self.total.reshape(-1, self.size)

@@ -29,7 +29,7 @@ from strudel.learning.journal import Journal
 from strudel.learning.options import SearchOptions
 from strudel.learning.structure import first_circuit
 from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
-from strudel.models.continued import open_journal
+from strudel.models.continued import digest_of_rows, open_journal
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
 from strudel.models.incomplete import Incomplete, as_codes, has_unknown
 from strudel.models.input_table import n_rows_of, take_rows
@@ -282,7 +282,9 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             for name, rows in tables.items():
                 check_satisfied(allowed, rows, names, name)
             start = restrict(start, allowed)
-        journal = open_journal(checkpoint, self, train_bits, valid_bits, start)
+        journal = open_journal(
+            checkpoint, self, lambda: digest_of_rows(train_bits, valid_bits, start)
+        )
         data = _describe(table)
 
         def keep() -> None:

@@ -7,6 +7,7 @@ Out: the `Journal` of the fit.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, Protocol
 
@@ -28,13 +29,9 @@ class OpensJournal(Protocol):
 
 
 def open_journal(
-    checkpoint: OpensJournal | Journal | None,
-    estimator: Any,
-    train: BitMatrix,
-    valid: BitMatrix | None,
-    start: Circuit | None,
+    checkpoint: OpensJournal | Journal | None, estimator: Any, digest_rows: Callable[[], str]
 ) -> Journal:
-    """A new journal, or the one that a checkpoint holds."""
+    """A new journal, or the one that a checkpoint holds; `digest_rows` tells tables apart."""
     if checkpoint is None:
         return Journal()
     if isinstance(checkpoint, Journal):
@@ -53,7 +50,7 @@ def open_journal(
                 for name, value in sorted(estimator.get_params(deep=False).items())
                 if name not in WITHOUT_EFFECT
             },
-            "rows": _hash_of(train, valid, start),
+            "rows": digest_rows(),
         }
     )
 
@@ -62,22 +59,24 @@ def _text(value: Any) -> str:
     """An option in words, the same in every process."""
     if isinstance(value, Vtree):
         arrays = (value.node_left, value.node_right, value.node_var)
-        return f"vtree {_digest(*arrays)[:16]}"
+        return f"vtree {digest_of(*arrays)[:16]}"
     if value is None or isinstance(value, str | int | float | np.number):
         return str(value)
     return type(value).__name__  # a constraint is in the circuit to start from
 
 
-def _hash_of(train: BitMatrix, valid: BitMatrix | None, start: Circuit | None) -> str:
+def digest_of_rows(train: BitMatrix, valid: BitMatrix | None, start: Circuit | None) -> str:
+    """What tells the rows of a fit, and where it starts, from others."""
     parts: list[Any] = [np.array([train.n_vars, train.n_rows]), train.words, train.weights]
     if valid is not None:
         parts += [np.array([valid.n_vars, valid.n_rows]), valid.words, valid.weights]
     if start is not None:
         parts += [start.node_vtree, start.node_edges, start.edge_left, start.edge_right]
-    return _digest(*parts)
+    return digest_of(*parts)
 
 
-def _digest(*arrays: Any) -> str:
+def digest_of(*arrays: Any) -> str:
+    """Of the bytes of some arrays."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -273,7 +273,7 @@ class Strudel(DensityEstimator):
         if self.structure_rows is not None:
             check_number("structure_rows", self.structure_rows, 1, Integral, "a whole number")
         if is_lazy(X):
-            return self._fit_spread(X, X_valid, sample_weight, search, on_split)
+            return self._fit_spread(X, X_valid, sample_weight, search, on_split, checkpoint)
         last = getattr(self, "circuit_", None) if self.warm_start else None
         # A circuit from a file may have been learned under anything.
         is_restricted = last is not None and _is_same(
@@ -324,11 +324,12 @@ class Strudel(DensityEstimator):
         sample_weight: Any,
         search: SearchOptions,
         on_split: Callable[[History], None] | None,
+        checkpoint: Any,
     ) -> Strudel:
         """`fit` on a Dask array or frame."""
         from strudel.models.spread_fit import fit_spread_circuit, spread_rows
 
-        learning = spread_rows(self, X, X_valid, sample_weight)
+        learning = spread_rows(self, X, X_valid, sample_weight, checkpoint)
         tell = on_split or (_Reporter() if self.verbose else None)
         with use_threads(self.n_jobs):
             circuit, history = fit_spread_circuit(learning, search, self.structure_rows, tell)

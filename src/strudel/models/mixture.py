@@ -261,7 +261,7 @@ class StrudelMixture(DensityEstimator):
                 options = replace(options, pseudocount=1.0)
         tell = on_progress or (_print if self.verbose else _ignore)
         if is_lazy(X):
-            return self._fit_spread(X, X_valid, sample_weight, search, options, tell)
+            return self._fit_spread(X, X_valid, sample_weight, search, options, tell, checkpoint)
         rows = self._learning_rows(X, X_valid, sample_weight, search, checkpoint=checkpoint, y=y)
         search = rows.search
         clock = Clock(rows.journal.now(), self.max_seconds, rows.journal.now)
@@ -279,12 +279,7 @@ class StrudelMixture(DensityEstimator):
         self.history_: MixtureHistory = learned.history
         self.chosen_: dict[str, Any] = learned.chosen
         self.trials_: list[Trial] = trials
-        if self.history_.stopped_because == "interrupted":
-            warnings.warn(
-                "Learning was interrupted; the best mixture so far was kept.",
-                InterruptedWarning,
-                stacklevel=3,
-            )
+        _warn_if_interrupted(self.history_)
         return self
 
     def _fit_spread(
@@ -295,22 +290,26 @@ class StrudelMixture(DensityEstimator):
         search: SearchOptions,
         options: MixtureOptions,
         tell: OnProgress,
+        checkpoint: Any,
     ) -> StrudelMixture:
         """`fit` on a Dask array or frame; what is "auto" is chosen on a sample of its rows."""
         from strudel.models.spread_fit import CHOSEN_ON, fit_spread_components, spread_rows
 
-        if self.method != "em" or self.structure != "shared" or self.n_restarts != 1:
-            raise ValueError("Rows in parts need method='em', structure='shared' and n_restarts=1.")
+        if self.method == "boosting" or self.structure != "shared":
+            raise ValueError(
+                "Rows in parts need method='em' or 'bagged_em', and structure='shared'."
+            )
         if self.structure_rows is not None:
             check_number("structure_rows", self.structure_rows, 1, Integral, "a whole number")
-        learning = spread_rows(self, X, X_valid, sample_weight)
+        learning = spread_rows(self, X, X_valid, sample_weight, checkpoint)
+        n_bags = self.n_bags if self.method == "bagged_em" else None
         n_splits, n_components, n_runs = self.n_splits, self.n_components, options.n_runs
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
             if "auto" in (n_splits, n_components):
                 sample = learning.sample(self.structure_rows or CHOSEN_ON)
                 small = clone(self).set_params(random_state=learning.seed)
-                small._fit(sample, on_progress=tell)
+                small._fit(sample, on_progress=tell, checkpoint=learning.journal)
                 n_splits, n_components = (small.chosen_[k] for k in ("n_splits", "n_components"))
                 n_runs, trials = small.chosen_["n_runs"], small.trials_
             options = replace(options, n_components=int(n_components), n_runs=n_runs)
@@ -319,6 +318,7 @@ class StrudelMixture(DensityEstimator):
                 search,
                 options,
                 int(n_splits),
+                n_bags,
                 lambda latest: tell(_last_step(latest, learning)),
             )
         learning.keep(self)
@@ -326,10 +326,11 @@ class StrudelMixture(DensityEstimator):
         self.history_, self.trials_ = history, trials
         self.chosen_ = {
             "n_splits": n_done,
-            "n_components": options.n_components,
-            "n_runs": n_runs,
+            "n_components": min(options.n_components, mixture.n_components),
+            "n_runs": -(-mixture.n_components // options.n_components),
             "valid": float(history.valid[history.best]),
         }
+        _warn_if_interrupted(history)
         return self
 
     def _learn(
@@ -607,6 +608,15 @@ def _last_step(history: MixtureHistory, rows: Any, step: str = "") -> str:
     valid = "" if rows.valid is None else f", valid {history.valid[-1]:.4f}"
     step = step or "iteration"
     return f"{step} {len(history) - 1}: train {history.train[-1]:.4f}{valid}"
+
+
+def _warn_if_interrupted(history: MixtureHistory) -> None:
+    if history.stopped_because == "interrupted":
+        warnings.warn(
+            "Learning was interrupted; the best mixture so far was kept.",
+            InterruptedWarning,
+            stacklevel=4,
+        )
 
 
 def _print(line: str) -> None:

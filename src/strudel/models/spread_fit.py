@@ -23,9 +23,11 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import pack_columns
 from strudel.learning.history import History
+from strudel.learning.journal import Journal
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.structure import learn_structure
+from strudel.models.continued import digest_of, open_journal
 from strudel.scale.engines import find_engine
 from strudel.scale.mixture import CLUSTERED_ROWS, fit_spread_mixture
 from strudel.scale.structure import fit_spread_parameters, grow_spread, learn_spread_structure
@@ -44,6 +46,7 @@ class SpreadLearning:
     seed: int
     rng: np.random.Generator
     features: Any  # a table with the names of the columns
+    journal: Journal
 
     def keep(self, estimator: Any) -> None:
         """Let the estimator know its features, once nothing can be refused any more."""
@@ -56,12 +59,16 @@ class SpreadLearning:
         return self.table.sample(n_rows, self.seed)[0]
 
 
-def spread_rows(estimator: Any, X: Any, X_valid: Any, sample_weight: Any) -> SpreadLearning:
+def spread_rows(
+    estimator: Any, X: Any, X_valid: Any, sample_weight: Any, checkpoint: Any
+) -> SpreadLearning:
     """Check and pack the tables of a fit, and hold rows out if there are none to stop by."""
     if estimator.constraint is not None:
         raise ValueError(
             "A constraint needs all rows in one place: take a sample of the rows, or none."
         )
+    if getattr(estimator, "warm_start", False):
+        raise ValueError("warm_start needs all rows in one place: take a sample of the rows.")
     engine = find_engine()
     table = spread_table(X, engine, sample_weight=sample_weight)
     random_state = check_random_state(estimator.random_state)
@@ -80,7 +87,14 @@ def spread_rows(estimator: Any, X: Any, X_valid: Any, sample_weight: Any) -> Spr
         train, valid = table.split(estimator.validation_fraction, seed)
     features = X._meta if hasattr(X, "columns") else np.zeros((1, table.n_vars))
     rng = np.random.default_rng(random_state.randint(2**31))
-    return SpreadLearning(table, train, valid, seed, rng, features)
+    journal = open_journal(checkpoint, estimator, lambda: _digest(train, valid))
+    return SpreadLearning(table, train, valid, seed, rng, features, journal)
+
+
+def _digest(train: SpreadRows, valid: SpreadRows | None) -> str:
+    """Pair counts: the same for any parts, and hardly ever for two tables."""
+    tables = [rows for rows in (train, valid) if rows is not None]
+    return digest_of(*(rows.pair_counts for rows in tables), [rows.total_weight for rows in tables])
 
 
 def fit_spread_circuit(
@@ -92,7 +106,12 @@ def fit_spread_circuit(
     """Learn a circuit where the rows are, or its structure from a sample of them here."""
     if structure_rows is None or structure_rows >= learning.table.n_rows:
         return learn_spread_structure(
-            learning.train, learning.valid, search=search, rng=learning.rng, on_split=on_split
+            learning.train,
+            learning.valid,
+            search=search,
+            rng=learning.rng,
+            on_split=on_split,
+            journal=learning.journal,
         )
     circuit, history = learn_structure(
         *_halves(learning, structure_rows),
@@ -100,6 +119,7 @@ def fit_spread_circuit(
         rng=learning.rng,
         on_split=on_split,
         divergence=kl_divergence,
+        journal=learning.journal,
     )
     return fit_spread_parameters(circuit, learning.train, search.pseudocount), history
 
@@ -119,21 +139,38 @@ def fit_spread_components(
     search: SearchOptions,
     options: MixtureOptions,
     n_splits: int,
+    n_bags: int | None,
     on_iteration: Callable[[MixtureHistory], None] | None,
 ) -> tuple[Mixture, MixtureHistory, int]:
     """Grow a structure by so many splits, then fit a mixture to all rows."""
     search = replace(search, max_splits=n_splits, patience=max(1, n_splits))
-    run = grow_spread(learning.train, learning.valid, search=search, rng=learning.rng)
+    run = grow_spread(
+        learning.train, learning.valid, search=search, rng=learning.rng, journal=learning.journal
+    )
     last = len(run.history) - 1  # fewer if nothing was left to split
     structure = run.growing.snapshot(last)
+    was_interrupted = run.history.stopped_because == "interrupted"
     del run  # the flows of the search make room for those of EM
-    mixture, history = fit_spread_mixture(
-        structure,
-        learning.train,
-        learning.valid,
-        options=options,
-        sample=learning.sample(CLUSTERED_ROWS),
-        rng=learning.rng,
-        on_iteration=on_iteration,
-    )
-    return mixture, history, last
+
+    def fit(options: MixtureOptions, **more: Any) -> tuple[Mixture, MixtureHistory]:
+        sample = learning.sample(CLUSTERED_ROWS)
+        return fit_spread_mixture(
+            structure,
+            learning.train,
+            learning.valid,
+            options=options,
+            sample=sample,
+            rng=learning.rng,
+            on_iteration=on_iteration,
+            **more,
+        )
+
+    try:
+        if was_interrupted:
+            raise KeyboardInterrupt
+        return *fit(options, n_bags=n_bags, journal=learning.journal), last
+    except KeyboardInterrupt:  # before there was a mixture: one circuit is better than nothing
+        single = replace(options, n_components=1, n_runs=1, n_restarts=1, start="random")
+        mixture, history = fit(replace(single, max_iterations=1))
+        history.stopped_because = "interrupted"
+        return mixture, history, last

@@ -11,6 +11,9 @@ pair counts stay what they were, so all is exactly as if it had been asked in tu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from strudel._numba import kernel
@@ -80,6 +83,15 @@ class SpreadCircuit(GrowingCircuit):
             self._update(np.zeros(0, dtype=np.int32), (edge, *self._next_edges(edge)))
         total = float(self.growth.edge["train"][edge])
         return pairwise_mutual_information(self._known[edge], total, alpha).sum(axis=1)
+
+    @contextmanager
+    def without_pairs(self) -> Iterator[None]:
+        """Do not look ahead, while splits are known anyway."""
+        before, self._asks_pairs = self._asks_pairs, False
+        try:
+            yield
+        finally:
+            self._asks_pairs = before
 
     def _next_edges(self, edge: int) -> list[int]:
         """The edges of the heap that will probably be split soon, in about their order."""

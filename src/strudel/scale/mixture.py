@@ -3,15 +3,17 @@
 In:  a deterministic circuit for the structure, and rows in parts.
 Out: `Mixture`, the best one on the validation rows.
 
-The steps are those of `learning/em_steps.py`. What the parts send is rounded to a grid so fine that
-nothing is lost and so coarse that sums are exact: responsibilities to multiples of 2**-24, the
-log-likelihood of a row likewise. So neither the parts nor their order change a single digit.
+The steps are those of `learning/em.py`. What the parts send is rounded to a grid so fine that
+nothing is lost and so coarse that sums are exact: responsibilities to multiples of 2**-24 (more
+where the rows weigh more than 2**28), the log-likelihood of a row likewise. So neither the parts
+nor their order change a single digit. Bags and restarts are more columns of the same step: the
+flows of a row are read once for all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +22,21 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_rows
-from strudel.learning.em import STRENGTHS, TRAINING_STRENGTH
+from strudel.learning.bagging import n_batches, train_batches
+from strudel.learning.em import (
+    STRENGTHS,
+    TRAINING_STRENGTH,
+    Runs,
+    best_restarts,
+    joined,
+    run_em,
+)
 from strudel.learning.em_steps import Ensemble, Prior, log_mean, uniform_prior
+from strudel.learning.journal import Journal
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions
 from strudel.learning.shared_flows import (
+    BLOCK_ROWS,
     Bag,
     Choices,
     bags_of_states,
@@ -32,10 +44,12 @@ from strudel.learning.shared_flows import (
     count_states,
 )
 from strudel.learning.starts import UNEVEN, Clusters, find_clusters
+from strudel.scale.engines import Engine
 from strudel.scale.structure import fit_spread_parameters
-from strudel.scale.tables import SpreadRows
+from strudel.scale.tables import BaggedRows, SpreadRows
 
-GRID = 2.0**24
+DIGITS = 24  # binary, of a responsibility
+EXACT_DIGITS = 52  # binary, of a sum of them
 CLUSTERED_ROWS = 2**15  # rows that k-means looks at
 
 
@@ -46,6 +60,17 @@ class FlowPart:
     choices: Choices
     bags: list[Bag]
     rows: BitMatrix
+    bag_weight: AnyArray | None  # float32 (n_bags, n_rows) where every run sees other rows
+
+    def weights(self, step: Step) -> list[FloatArray]:
+        """Of the rows of every bag, `(1, n_rows)` or `(n_groups, n_rows)`."""
+        if self.bag_weight is None:
+            return [bag.weight[np.newaxis] for bag in self.bags]
+        first, last = step.runs
+        groups = np.repeat(np.arange(first, last), step.n_groups // (last - first))
+        stops = np.cumsum([bag.n_rows for bag in self.bags])
+        blocks = np.split(self.bag_weight, stops[:-1], axis=1)
+        return [np.ascontiguousarray(block[groups], dtype=np.float64) for block in blocks]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +79,8 @@ class Step:
 
     n_groups: int
     size: int
+    grid: float
+    runs: tuple[int, int]  # the first and, less one, the last of all runs that learn together
     base: AnyArray
     delta: AnyArray
 
@@ -64,7 +91,7 @@ class Counts:
 
     count: FloatArray
     total: FloatArray
-    log_p: AnyArray  # int64 (n_groups + 1,) in units of 1 / GRID: every group, and their average
+    log_p: AnyArray  # whole numbers (n_groups + 1,) of 1 / grid: every group, and their average
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.count + other.count, self.total + other.total, self.log_p + other.log_p)
@@ -78,12 +105,14 @@ def fit_spread_mixture(
     options: MixtureOptions,
     sample: AnyArray,
     rng: np.random.Generator,
+    n_bags: int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
+    journal: Journal | None = None,
 ) -> tuple[Mixture, MixtureHistory]:
     """Fit a mixture whose components share the structure of a circuit.
 
-    `sample` are rows in memory, from which k-means finds where to start; `n_restarts` of the
-    options does not count.
+    `sample` are rows in memory, from which k-means finds where to start. `n_bags` averages mixtures
+    of so many bootstrap samples of the rows.
     """
     engine = train.engine
     is_smoothed = options.pseudocount == "auto" or options.pseudocount > 1e-9
@@ -92,113 +121,156 @@ def fit_spread_mixture(
     if valid is not None:
         counted = counted + engine.total(count_states, valid.parts, circuit, True)
     choices = choices_of(circuit, counted, has_defaults=is_smoothed)
-    train_parts = engine.place(flow_part, train.parts, choices)
-    valid_parts = [] if valid is None else engine.place(flow_part, valid.parts, choices)
     single = fit_spread_parameters(circuit, train, 1.0)
+    parts = train.parts
+    if n_bags is not None:
+        options = replace(options, n_runs=n_bags)
+        parts = train.bagged(n_bags, int(rng.integers(2**31)))
+    rows = RowsInParts(
+        engine,
+        engine.place(flow_part, parts, choices),
+        [] if valid is None else engine.place(flow_part, valid.parts, choices),
+        train.total_weight,
+        0.0 if valid is None else valid.total_weight,
+        sample,
+    )
 
     def prior(strength: float) -> Prior:
         if options.smoothing == "single":
             return Prior(float(strength), single.theta)
         return uniform_prior(single, strength)
 
-    is_chosen = options.pseudocount == "auto"
-    first = TRAINING_STRENGTH if is_chosen else float(options.pseudocount)
-    ensemble = Ensemble(choices, prior(first), options.n_runs, options.n_components)
-    starts = [_start_of(sample, options, rng) for _ in range(options.n_runs)]
-    _take(ensemble, engine.total(first_counts, train_parts, starts, options.n_components))
+    def train_some(first: int, limits: MixtureOptions) -> Runs:
+        n_groups = limits.n_runs * limits.n_restarts
+        strength = TRAINING_STRENGTH if limits.pseudocount == "auto" else limits.pseudocount
+        ensemble = Ensemble(choices, prior(strength), n_groups, limits.n_components)
+        mine = replace(rows, runs=(first, first + limits.n_runs))
+        return run_em(mine, ensemble, limits, rng, on_iteration, journal)
 
-    history = MixtureHistory()
-    best: tuple[FloatArray, FloatArray] | None = None
-    try:
-        while not history.stopped_because:
-            ensemble.maximise()
-            score = np.nan
-            if valid is not None:
-                score = _valid_score(ensemble, valid, valid_parts)
-            before = ensemble.count.copy(), ensemble.total.copy()
-            found: Counts = engine.total(expect, train_parts, _step_of(ensemble))
-            _take(ensemble, found)
-            log_p = float(found.log_p[-1]) / GRID / train.total_weight
-            if history.add(log_p, score, options.tolerance) or best is None:
-                best = before
-            history.is_finished(options)
-            if on_iteration is not None:
-                on_iteration(history)
-    except KeyboardInterrupt:
-        history.stopped_because = "interrupted"
-        if best is None:
-            raise
-    assert best is not None
-    choice = [Ensemble(choices, prior(first), options.n_runs, options.n_components, *best)]
-    if is_chosen and valid is not None:
-        choice = [
-            Ensemble(choices, prior(strength), options.n_runs, options.n_components, *best)
-            for strength in STRENGTHS
-        ]
+    runs = joined(train_batches(train_some, n_batches(BLOCK_ROWS, choices, options), options))
+    strengths = STRENGTHS if options.pseudocount == "auto" else (options.pseudocount,)
+    choice = [runs.with_prior(prior(strength)) for strength in strengths]
     for one in choice:
         one.maximise()
     if len(choice) > 1:
-        assert valid is not None
-        choice.sort(key=lambda one: -_valid_score(one, valid, valid_parts))
-    return average(choice[0].mixtures()), history
+        choice.sort(key=lambda one: -rows.valid_scores(one, 1)[1])
+    return average(choice[0].mixtures()), runs.history
 
 
-def _step_of(ensemble: Ensemble) -> Step:
-    return Step(ensemble.n_groups, ensemble.size, ensemble._base.copy(), ensemble._delta.copy())
+@dataclass(frozen=True, eq=False)
+class RowsInParts:
+    """What EM asks of the rows, asked of all parts."""
+
+    engine: Engine
+    train: list[Any]  # of FlowPart
+    valid: list[Any]
+    train_total: float
+    valid_total: float
+    sample: AnyArray
+    runs: tuple[int, int] = (0, 1)
+
+    @property
+    def has_valid(self) -> bool:
+        """Whether some validation row counts."""
+        return self.valid_total > 0.0
+
+    def start(self, ensemble: Ensemble, options: MixtureOptions, rng: np.random.Generator) -> None:
+        """The counts of the first responsibilities."""
+        starts = [_start_of(self.sample, options, rng) for _ in range(ensemble.n_groups)]
+        self._take(ensemble, first_counts, starts)
+
+    def expect(self, ensemble: Ensemble) -> tuple[FloatArray, float]:
+        """E-step on all parts."""
+        units = self._take(ensemble, expect)
+        return units[:-1], float(units[-1])
+
+    def valid_scores(self, ensemble: Ensemble, n_restarts: int) -> tuple[FloatArray, float]:
+        """Of every group, and of what is returned."""
+        step = self._step(ensemble)
+        every = np.arange(ensemble.n_groups)
+        units = self.engine.total(log_likelihood_units, self.valid, step, every)
+        if n_restarts > 1:  # which are the best is known now
+            best = best_restarts(units[:-1].astype(np.float64), n_restarts)
+            units[-1] = self.engine.total(log_likelihood_units, self.valid, step, best)[-1]
+        scores = units.astype(np.float64) / step.grid
+        return scores[:-1], float(scores[-1]) / self.valid_total
+
+    def _take(self, ensemble: Ensemble, count: Callable[..., Counts], *more: Any) -> FloatArray:
+        """Put the counts of all parts into the ensemble; returns their log-likelihoods."""
+        step = self._step(ensemble)
+        found: Counts = self.engine.total(count, self.train, step, *more)
+        ensemble.count[:] = found.count
+        ensemble.total[:] = found.total
+        return found.log_p.astype(np.float64) / step.grid
+
+    def _step(self, ensemble: Ensemble) -> Step:
+        whole = int(np.ceil(np.log2(max(self.train_total, 1.0))))
+        return Step(
+            ensemble.n_groups,
+            ensemble.size,
+            2.0 ** min(DIGITS, EXACT_DIGITS - whole),
+            self.runs,
+            *(array.copy() for array in ensemble.columns()),
+        )
 
 
-def _take(ensemble: Ensemble, found: Counts) -> None:
-    """Put the counts of all parts into the ensemble."""
-    ensemble.count[:] = found.count
-    ensemble.total[:] = found.total
-
-
-def _valid_score(ensemble: Ensemble, valid: SpreadRows, parts: list[Any]) -> float:
-    """Mean log-likelihood of the validation rows under the average of all groups."""
-    units = valid.engine.total(log_likelihood_units, parts, _step_of(ensemble))
-    return float(units[-1]) / GRID / valid.total_weight
-
-
-def flow_part(rows: BitMatrix, choices: Choices) -> FlowPart:
+def flow_part(rows: BitMatrix | BaggedRows, choices: Choices) -> FlowPart:
     """Find the flows of one part."""
+    if isinstance(rows, BaggedRows):
+        return FlowPart(choices, bags_of_states(choices, rows.rows), rows.rows, rows.bag_weight)
     merged, _ = merge_equal_rows(rows) if rows.n_rows else (rows, None)
-    return FlowPart(choices, bags_of_states(choices, merged), merged)
+    return FlowPart(choices, bags_of_states(choices, merged), merged, None)
 
 
 def _ensemble_of(part: FlowPart, step: Step) -> Ensemble:
     nothing = Prior(0.0, np.zeros(0))  # parameters come from elsewhere
     ensemble = Ensemble(part.choices, nothing, step.n_groups, step.size)
-    ensemble._base, ensemble._delta = step.base, step.delta
+    ensemble.set_columns(step.base, step.delta)
     return ensemble
 
 
 def expect(part: FlowPart, step: Step) -> Counts:
     """E-step on one part."""
     ensemble = _ensemble_of(part, step)
-    units = np.zeros(step.n_groups + 1, dtype=np.int64)
-    for bag in part.bags:
-        share, log_p = ensemble._shares(bag)
-        units += _units(log_p, bag.weight)
-        np.round(share * np.float32(GRID), out=share)
-        share /= np.float32(GRID)
-        ensemble.add(bag, share, bag.weight[np.newaxis])
+    units = _no_units(step.n_groups)
+    for bag, weight in zip(part.bags, part.weights(step), strict=True):
+        share, log_p = ensemble.shares(bag)
+        units += np.append(_units(log_p, weight, step), _units(_average(log_p), bag.weight, step))
+        ensemble.add(bag, _on_grid(share, step), weight)
     return Counts(ensemble.count, ensemble.total, units)
 
 
-def log_likelihood_units(part: FlowPart, step: Step) -> AnyArray:
-    """Log-likelihood of the rows of one part under every group and their average."""
+def log_likelihood_units(part: FlowPart, step: Step, averaged: AnyArray) -> AnyArray:
+    """Log-likelihood of the rows of one part: under every group, and the average of some."""
     ensemble = _ensemble_of(part, step)
-    units = np.zeros(step.n_groups + 1, dtype=np.int64)
+    units = _no_units(step.n_groups)
     for bag in part.bags:
-        units += _units(ensemble._shares(bag)[1], bag.weight)
+        log_p = ensemble.shares(bag)[1]
+        average = _average(log_p[:, averaged])
+        units += _units(np.hstack([log_p, average]), bag.weight, step)
     return units
 
 
-def _units(log_p: FloatArray, weight: FloatArray) -> AnyArray:
+def _average(log_p: FloatArray) -> FloatArray:
+    return log_mean(log_p)[:, np.newaxis]
+
+
+def _no_units(n_groups: int) -> AnyArray:
+    return np.zeros(n_groups + 1, dtype=object)  # whole numbers of any size
+
+
+def _units(log_p: FloatArray, weight: FloatArray, step: Step) -> AnyArray:
     """Sums over rows, in whole units, in which every order of summation gives the same."""
-    every = np.column_stack([log_p, log_mean(log_p)])
-    every = np.maximum(every, -1e6)  # an impossible row; its smoothing is zero
-    return np.rint(np.rint(every * GRID) * weight[:, np.newaxis]).astype(np.int64).sum(axis=0)
+    possible = np.maximum(log_p, -1e6)  # an impossible row; its smoothing is zero
+    units = np.rint(np.rint(possible * step.grid) * weight.T.reshape(len(log_p), -1))
+    return units.astype(np.int64).sum(axis=0).astype(object)
+
+
+def _on_grid(share: AnyArray, step: Step) -> AnyArray:
+    """Responsibilities as multiples of the grid, in place."""
+    np.round(share * np.float32(step.grid), out=share)
+    share /= np.float32(step.grid)
+    return share
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,21 +289,17 @@ def _start_of(
     return find_clusters(sample, weights, options.n_components, options.start, rng)
 
 
-def first_counts(part: FlowPart, starts: list[RandomStart | Clusters], size: int) -> Counts:
+def first_counts(part: FlowPart, step: Step, starts: list[RandomStart | Clusters]) -> Counts:
     """The counts of the first responsibilities of one part."""
-    nothing = Prior(0.0, np.zeros(0))
-    ensemble = Ensemble(part.choices, nothing, len(starts), size)
+    ensemble = _ensemble_of(part, step)
     table = part.rows.unpack()
     first = 0
-    for bag in part.bags:
+    for bag, weight in zip(part.bags, part.weights(step), strict=True):
         rows = table[first : first + bag.n_rows]
-        share = np.hstack([_shares(rows, start, size) for start in starts]).astype(np.float32)
-        np.round(share * np.float32(GRID), out=share)
-        share /= np.float32(GRID)
-        ensemble.add(bag, share, bag.weight[np.newaxis])
+        share = np.hstack([_shares(rows, start, step.size) for start in starts])
+        ensemble.add(bag, _on_grid(share.astype(np.float32), step), weight)
         first += bag.n_rows
-    units = np.zeros(len(starts) + 1, dtype=np.int64)
-    return Counts(ensemble.count, ensemble.total, units)
+    return Counts(ensemble.count, ensemble.total, _no_units(step.n_groups))
 
 
 def _shares(rows: AnyArray, start: RandomStart | Clusters, size: int) -> FloatArray:

@@ -6,7 +6,6 @@ Out: the best circuit with its parameters, and the `History` of the search.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -16,9 +15,9 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix
-from strudel.data.counts import pair_counts
 from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.history import History
+from strudel.learning.journal import Journal, Section
 from strudel.learning.operations import Operation
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import log_parameters
@@ -37,9 +36,12 @@ def learn_spread_structure(
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
+    journal: Journal | None = None,
 ) -> tuple[Circuit, History]:
     """Learn a circuit from rows in parts, as `learn_structure` does from rows in memory."""
-    run = grow_spread(train, valid, search=search, rng=rng, on_split=on_split, start=start)
+    run = grow_spread(
+        train, valid, search=search, rng=rng, on_split=on_split, start=start, journal=journal
+    )
     best = run.growing.snapshot(run.history.best)
     return fit_spread_parameters(best, train, search.pseudocount), run.history
 
@@ -52,10 +54,12 @@ def grow_spread(
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
+    journal: Journal | None = None,
 ) -> SpreadRun:
     """The search itself."""
     _check(search, has_valid=valid is not None)
-    started = time.perf_counter()
+    journal = journal or Journal()
+    started = journal.now()
     first = start or first_spread_circuit(train, search)
     asks_pairs = search.variable_score == "mutual_information"
 
@@ -70,7 +74,7 @@ def grow_spread(
             asks_pairs=asks_pairs,
         )
 
-    run = SpreadRun(make, search, np.random.default_rng(rng), started)
+    run = SpreadRun(make, search, np.random.default_rng(rng), started, journal)
     run.continue_until(search, on_split)
     return run
 
@@ -93,11 +97,15 @@ class SpreadRun(Run):
 
         return next_split
 
+    def _replay(self, section: Section) -> None:
+        assert isinstance(self.growing, SpreadCircuit)
+        with self.growing.without_pairs():  # what is next is known
+            super()._replay(section)
+
 
 def first_spread_circuit(train: SpreadRows, search: SearchOptions) -> Circuit:
     """The Chow-Liu tree of all rows, compiled; or independent variables on its vtree."""
-    counts = train.engine.total(pair_counts, train.parts)
-    tree = chow_liu_tree_from_counts(counts, train.total_weight, alpha=search.alpha)
+    tree = chow_liu_tree_from_counts(train.pair_counts, train.total_weight, alpha=search.alpha)
     vtree = vtree_from_chow_liu(tree)
     is_independent = search.init == "independent"
     return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)

@@ -10,16 +10,27 @@ does not depend on the parts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+from scipy.stats import poisson
 
-from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.data.bits import BitMatrix, exact_weights, merge_if_it_pays, pack_columns
+from strudel._types import AnyArray, ByteArray, CountArray, FloatArray
+from strudel.data.bits import (
+    BitMatrix,
+    exact_weights,
+    merge_equal_rows,
+    merge_if_it_pays,
+    pack_columns,
+)
+from strudel.data.counts import pair_counts
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.scale.engines import Engine
+
+POISSON = poisson.cdf(np.arange(20), 1.0)  # chance of at most so many draws of a row by a bag
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +42,35 @@ class SpreadRows:
     n_vars: int
     n_rows: int
     total_weight: float
+    table: SpreadTable  # of which these are a share
+    share: tuple[float, float]  # those whose random number lies between
+    seed: int
+
+    def bagged(self, n_bags: int, seed: int) -> list[Any]:
+        """The parts as `BaggedRows`; how often a bag holds a row depends on its number only."""
+        return self.engine.place(
+            bag_rows,
+            self.table.parts,
+            *self.share,
+            self.seed,
+            n_bags,
+            seed,
+            numbers=self.table.first,
+        )
+
+    @cached_property
+    def pair_counts(self) -> CountArray:
+        """Weight of the rows in which two variables are both one."""
+        found: CountArray = self.engine.total(pair_counts, self.parts)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class BaggedRows:
+    """Distinct rows of a part, and how often every bootstrap sample holds each."""
+
+    rows: BitMatrix
+    bag_weight: AnyArray  # float32 (n_bags, n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +105,16 @@ class SpreadTable:
         n_rows, weight = self.engine.total(_size, parts)
         if weight == 0.0:
             raise ValueError("Learning needs at least one row that counts.")
-        return SpreadRows(self.engine, parts, self.n_vars, int(n_rows), float(weight))
+        return SpreadRows(
+            self.engine,
+            parts,
+            self.n_vars,
+            int(n_rows),
+            float(weight),
+            self,
+            (low, high),
+            seed,
+        )
 
 
 def spread_table(
@@ -145,12 +194,41 @@ def take_rows(bits: BitMatrix, low: float, high: float, seed: int, first: int) -
     """The rows of a part whose random number lies between two bounds."""
     if low <= 0.0 and high >= 1.0 and bits.row_weight is None:
         return bits
-    number = uniform_numbers(seed, first, bits.n_rows)
-    kept = (number >= low) & (number < high)
-    if bits.row_weight is not None:
-        kept &= bits.row_weight > 0.0
+    kept = _is_taken(bits, low, high, seed, first)
     weight = None if bits.row_weight is None else bits.row_weight[kept]
     return BitMatrix(pack_columns(bits.unpack()[kept]).words, int(kept.sum()), weight)
+
+
+def _is_taken(bits: BitMatrix, low: float, high: float, seed: int, first: int) -> AnyArray:
+    number = uniform_numbers(seed, first, bits.n_rows)
+    kept = (number >= low) & (number < high)
+    return kept if bits.row_weight is None else kept & (bits.row_weight > 0.0)
+
+
+def bag_rows(
+    bits: BitMatrix,
+    low: float,
+    high: float,
+    seed: int,
+    n_bags: int,
+    bag_seed: int,
+    first: int,
+) -> BaggedRows:
+    """The same rows, merged, with the weights that bags give them.
+
+    Every row is drawn a Poisson number of times: so nobody needs to know all rows to draw.
+    """
+    kept = _is_taken(bits, low, high, seed, first)
+    rows = BitMatrix(pack_columns(bits.unpack()[kept]).words, int(kept.sum()), bits.weights[kept])
+    if rows.n_rows == 0:
+        return BaggedRows(rows, np.zeros((n_bags, 0), dtype=np.float32))
+    merged, place = merge_equal_rows(rows)
+    weight = np.empty((n_bags, merged.n_rows), dtype=np.float32)
+    for bag in range(n_bags):
+        number = uniform_numbers(bag_seed + (bag << 32), first, bits.n_rows)[kept]
+        n_draws = np.searchsorted(POISSON, number, side="right")
+        weight[bag] = np.bincount(place, n_draws * rows.weights, minlength=merged.n_rows)
+    return BaggedRows(merged, weight)
 
 
 def uniform_numbers(seed: int, first: int, n: int) -> FloatArray:
