@@ -29,3 +29,11 @@ def assert_same_search(one, other):
     assert one.history_.best == other.history_.best
     for name in ("node_vtree", "node_edges", "edge_left", "edge_right", "edge_log_theta"):
         assert np.array_equal(getattr(one.circuit_, name), getattr(other.circuit_, name)), name
+
+
+def assert_same_mixture(one, other):
+    """Two fitted mixtures, to the last bit."""
+    assert np.array_equal(one.history_.train, other.history_.train)
+    assert np.array_equal(one.history_.valid, other.history_.valid)
+    assert np.array_equal(one.mixture_.edge_log_theta, other.mixture_.edge_log_theta)
+    assert np.array_equal(one.mixture_.log_weight, other.mixture_.log_weight)

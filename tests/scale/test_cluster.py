@@ -1,31 +1,38 @@
-"""Workers that die, and how many there are, change nothing in the model."""
+"""Workers and clients that die, and how many workers there are, change nothing in the model."""
 
 import logging
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
-import numpy as np
 import pytest
 
-from strudel import Strudel, StrudelMixture
-from tables_in_parts import TRAIN, VALID, assert_same_search, in_parts
+from strudel import Checkpoint, Strudel, StrudelMixture
+from tables_in_parts import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
 
 distributed = pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.compiled
 
-
-MIXTURE = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 6}
-
-
-@pytest.fixture(scope="module")
-def in_one_process():
-    """A mixture of the same table without any cluster."""
-    return StrudelMixture(**MIXTURE).fit(in_parts(TRAIN, ()), X_valid=VALID).mixture_
+CIRCUIT = {"random_state": 0, "max_splits": 15}
+MIXTURE = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 6, "patience": 6}
 
 
 @pytest.fixture(scope="module")
-def client(in_one_process):
+def circuit():
+    """What one process learns, without any cluster."""
+    return Strudel(**CIRCUIT).fit(TRAIN, X_valid=VALID)
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    return StrudelMixture(**MIXTURE).fit(in_parts(TRAIN, ()), X_valid=VALID)
+
+
+@pytest.fixture(scope="module")
+def client(circuit, mixture):
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
     )
@@ -33,30 +40,102 @@ def client(in_one_process):
         yield client
 
 
-def test_workers_learn_what_one_process_learns(client):
-    one = Strudel(random_state=0, max_splits=15).fit(TRAIN, X_valid=VALID)
-    model = Strudel(random_state=0, max_splits=15).fit(
-        in_parts(TRAIN, {90, 200}), X_valid=in_parts(VALID, {50})
-    )
-    assert_same_search(one, model)
+def tables():
+    return in_parts(TRAIN, {90, 200}), in_parts(VALID, {50})
 
 
-def test_a_worker_that_is_killed_changes_nothing(client):
-    one = Strudel(random_state=0, max_splits=15).fit(TRAIN, X_valid=VALID)
-    killed = []
+def kill_a_worker_at(step, client):
+    """A callback for progress that kills a worker, once; and what it has killed."""
+    calls, killed = [], []
 
-    def kill(history):
-        if len(history) == 10 and not killed:
+    def kill(_):
+        calls.append(None)
+        if len(calls) == step:
             killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
 
-    model = Strudel(random_state=0, max_splits=15)
-    model._fit(in_parts(TRAIN, {90, 200}), in_parts(VALID, {50}), on_split=kill)
+    return kill, killed
+
+
+def test_workers_learn_what_one_process_learns(client, circuit, mixture):
+    X, V = tables()
+    assert_same_search(circuit, Strudel(**CIRCUIT).fit(X, X_valid=V))
+    assert_same_mixture(mixture, StrudelMixture(**MIXTURE).fit(X, X_valid=V))
+
+
+def test_a_worker_that_is_killed_changes_nothing_in_a_circuit(client, circuit):
+    kill, killed = kill_a_worker_at(9, client)
+    model = Strudel(**CIRCUIT)._fit(*tables(), on_split=kill)
     assert killed
-    assert_same_search(one, model)
+    assert_same_search(circuit, model)
 
 
-def test_workers_fit_the_mixture_that_one_process_fits(client, in_one_process):
-    mixture = StrudelMixture(**MIXTURE).fit(in_parts(TRAIN, {90, 200}), X_valid=VALID).mixture_
-    assert np.array_equal(mixture.edge_log_theta, in_one_process.edge_log_theta)
-    assert np.array_equal(mixture.log_weight, in_one_process.log_weight)
+def test_a_worker_that_is_killed_changes_nothing_in_a_mixture(client, mixture):
+    kill, killed = kill_a_worker_at(4, client)
+    model = StrudelMixture(**MIXTURE)._fit(*tables(), on_progress=kill)
+    assert killed
+    assert_same_mixture(mixture, model)
+
+
+CLIENT = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+from distributed import Client
+from strudel import Checkpoint, Strudel, StrudelMixture
+from tables_in_parts import TRAIN, VALID, in_parts
+
+client, steps = Client({address!r}), []
+
+def die(_):
+    steps.append(None)
+    if len(steps) == {step}:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+{kind}(**{options!r})._fit(
+    in_parts(TRAIN, {{90, 200}}),
+    in_parts(VALID, {{50}}),
+    None,
+    die,
+    Checkpoint({path!r}, seconds=0),
+)
+"""
+
+
+@pytest.mark.parametrize("kind", ["Strudel", "StrudelMixture"])
+def test_a_client_that_is_killed_can_be_resumed(client, circuit, mixture, tmp_path, kind):
+    path = tmp_path / "fit.part"
+    options = CIRCUIT if kind == "Strudel" else MIXTURE
+    address = client.scheduler.address
+    tests = str(Path(__file__).parents[1])
+    step = 8 if kind == "Strudel" else 4
+    code = CLIENT.format(
+        tests=tests, address=address, step=step, kind=kind, options=options, path=str(path)
+    )
+    died = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
+    assert died.returncode == -signal.SIGKILL
+    assert path.exists()
+    steps = []
+    X, V = tables()
+    estimator = Strudel(**CIRCUIT) if kind == "Strudel" else StrudelMixture(**MIXTURE)
+    model = estimator._fit(X, V, None, steps.append, Checkpoint(path))
+    if kind == "Strudel":
+        assert_same_search(circuit, model)
+        assert len(steps) <= 15 - 7, "it began anew"
+    else:
+        assert_same_mixture(mixture, model)
+        assert len(steps) <= 7 - 3
+
+
+@pytest.mark.parametrize("n_workers", [1, 4])
+def test_how_many_workers_there_are_does_not_matter(circuit, mixture, n_workers):
+    cluster = distributed.LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address=":0",
+        silence_logs=logging.CRITICAL,
+    )
+    with cluster, distributed.Client(cluster):
+        X, V = in_parts(TRAIN, {30, 90, 150, 200, 270}), in_parts(VALID, {50})
+        assert_same_search(circuit, Strudel(**CIRCUIT).fit(X, X_valid=V))
+        assert_same_mixture(mixture, StrudelMixture(**MIXTURE).fit(X, X_valid=V))

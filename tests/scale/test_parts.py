@@ -1,5 +1,7 @@
 """Rows in parts give what rows in one table give, whatever the parts."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,8 +10,8 @@ from hypothesis import strategies as st
 from strudel import Strudel, StrudelMixture, fit_parameters
 from strudel.data.bits import pack_columns
 from strudel.data.counts import pair_counts
-from strudel.scale.tables import take_rows, uniform_numbers
-from tables_in_parts import TRAIN, VALID, assert_same_search, in_parts
+from strudel.scale.tables import bag_rows, take_rows, uniform_numbers
+from tables_in_parts import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
 
 da = pytest.importorskip("dask.array")
 
@@ -69,18 +71,46 @@ def test_weights_are_summed_exactly():
 @settings(max_examples=6, deadline=None)
 @given(cuts=CUTS)
 def test_any_parts_give_the_same_mixture(cuts):
-    options = {"n_components": 3, "n_splits": 4, "n_runs": 2, "random_state": 0}
-    for start in ("k-means", "random"):
-        models = [
-            StrudelMixture(**options, start=start, max_iterations=8).fit(
-                in_parts(TRAIN, parts), X_valid=VALID
-            )
+    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 6}
+    for more in (
+        {"n_runs": 2},
+        {"start": "random", "n_restarts": 2},
+        {"method": "bagged_em", "n_bags": 3},
+    ):
+        one, other = (
+            StrudelMixture(**options, **more).fit(in_parts(TRAIN, parts), X_valid=VALID)
             for parts in ((), cuts)
-        ]
-        one, other = (model.mixture_ for model in models)
-        assert np.array_equal(one.edge_log_theta, other.edge_log_theta)
-        assert np.array_equal(one.log_weight, other.log_weight)
-        assert np.array_equal(models[0].history_.valid, models[1].history_.valid)
+        )
+        assert_same_mixture(one, other)
+
+
+@settings(max_examples=10, deadline=None)
+@given(cuts=CUTS)
+def test_bags_are_bootstrap_samples_that_do_not_depend_on_the_parts(cuts):
+    bits = pack_columns(TRAIN)
+    edges = [0, *sorted(cuts), len(TRAIN)]
+    parts = [
+        bag_rows(pack_columns(TRAIN[low:high]), 0.0, 0.8, 5, 50, 9, low)
+        for low, high in pairwise(edges)
+    ]
+    whole = bag_rows(bits, 0.0, 0.8, 5, 50, 9, 0)
+    ones = [part.bag_weight.astype(float) @ part.rows.unpack() for part in (whole, *parts)]
+    assert np.array_equal(ones[0], sum(ones[1:]))
+    n_taken = take_rows(bits, 0.0, 0.8, 5, 0).n_rows
+    assert whole.rows.total_weight == n_taken
+    draws = whole.bag_weight.sum(axis=1)  # of 50 bags
+    assert draws.mean() == pytest.approx(n_taken, rel=0.05)
+    assert draws.std() == pytest.approx(n_taken**0.5, rel=0.5)
+
+
+@pytest.mark.compiled
+def test_restarts_in_parts_are_no_worse_than_one_start():
+    options = {"n_components": 4, "n_splits": 0, "random_state": 0, "start": "random"}
+    X = in_parts(TRAIN, {100})
+    one = StrudelMixture(**options).fit(X, X_valid=VALID)
+    best = StrudelMixture(**options, n_restarts=5).fit(X, X_valid=VALID)
+    assert best.mixture_.n_components == 4
+    assert best.history_.valid.max() >= one.history_.valid.max()
 
 
 @pytest.mark.compiled
