@@ -12,6 +12,7 @@ import pytest
 from strudel import Checkpoint, Strudel, StrudelMixture
 from tables_in_parts import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.compiled
@@ -139,3 +140,32 @@ def test_how_many_workers_there_are_does_not_matter(circuit, mixture, n_workers)
         X, V = in_parts(TRAIN, {30, 90, 150, 200, 270}), in_parts(VALID, {50})
         assert_same_search(circuit, Strudel(**CIRCUIT).fit(X, X_valid=V))
         assert_same_mixture(mixture, StrudelMixture(**MIXTURE).fit(X, X_valid=V))
+
+
+def test_parts_that_a_worker_writes_to_disk_come_back(circuit, mixture):
+    no_memory = {
+        "distributed.worker.memory.target": 1e-9,
+        "distributed.worker.memory.spill": False,
+        "distributed.worker.memory.pause": False,
+        "distributed.worker.memory.terminate": False,
+    }
+    n_written = []
+
+    def count(_):
+        n_written.extend(len(worker.data.slow) for worker in cluster.workers.values())
+
+    with (
+        dask.config.set(no_memory),
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            memory_limit="1GB",
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        assert_same_search(circuit, Strudel(**CIRCUIT)._fit(*tables(), on_split=count))
+        assert max(n_written) >= 5
+        assert_same_mixture(mixture, StrudelMixture(**MIXTURE)._fit(*tables(), on_progress=count))
