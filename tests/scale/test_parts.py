@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 from strudel import Strudel, StrudelMixture, fit_parameters
 from strudel.data.bits import pack_columns
 from strudel.data.counts import pair_counts
+from strudel.scale import mixture as mixture_part
+from strudel.scale import out_of_core
+from strudel.scale import partition as growing_part
+from strudel.scale.out_of_core import Room, file_backed
 from strudel.scale.tables import bag_rows, take_rows, uniform_numbers
 from tables_in_parts import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
 
@@ -101,6 +105,51 @@ def test_bags_are_bootstrap_samples_that_do_not_depend_on_the_parts(cuts):
     draws = whole.bag_weight.sum(axis=1)  # of 50 bags
     assert draws.mean() == pytest.approx(n_taken, rel=0.05)
     assert draws.std() == pytest.approx(n_taken**0.5, rel=0.5)
+
+
+@pytest.mark.compiled
+def test_parts_on_disk_give_the_same(monkeypatch, in_memory):
+    mixture = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 6}
+    X = in_parts(TRAIN, {100})
+    one = StrudelMixture(**mixture).fit(X, X_valid=VALID)
+    n_files = []
+    monkeypatch.setattr(out_of_core, "MEMORY_SHARE", 0.0)
+    for module in (growing_part, mixture_part):
+        monkeypatch.setattr(
+            module, "file_backed", lambda array: n_files.append(1) or file_backed(array)
+        )
+    assert_same_search(in_memory, Strudel(random_state=0).fit(X, X_valid=VALID))
+    assert len(n_files) == 3
+    assert_same_mixture(one, StrudelMixture(**mixture).fit(X, X_valid=VALID))
+    assert len(n_files) > 6
+
+
+def test_an_array_in_a_file_is_that_array():
+    array = np.arange(12, dtype=np.int32).reshape(3, 4)
+    mapped = file_backed(array)
+    assert np.array_equal(mapped, array)
+    mapped[1, 2] = 7
+    assert (mapped[1, 2], array[1, 2]) == (7, 6)
+    assert isinstance(mapped.base, np.memmap)
+    assert len(file_backed(array[:0])) == 0
+
+
+def test_memory_of_parts_that_are_gone_is_free_again():
+    class Part:
+        in_files = False
+
+        def __sizeof__(self):
+            return 40
+
+        def to_files(self):
+            self.in_files = True
+
+    room = Room(limit=100)
+    parts = [room.keep(Part()) for _ in range(3)]
+    assert [part.in_files for part in parts] == [False, False, True]
+    del parts
+    assert room.used == 0
+    assert not room.keep(Part()).in_files
 
 
 @pytest.mark.compiled

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from strudel._memory import total_memory
 from strudel._version import __version__
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "matplotlib")
@@ -34,14 +35,6 @@ def describe_machine() -> dict[str, Any]:
         "strudel": __version__,
         "commit": _commit(),
     }
-
-
-def total_memory() -> int:
-    """Bytes of memory of the machine; 4 GiB where it does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 4 * 2**30
 
 
 def peak_memory_mib() -> float | None:

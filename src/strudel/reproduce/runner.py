@@ -15,7 +15,7 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from time import perf_counter
 
-from strudel.reproduce.machine import total_memory
+from strudel._memory import total_memory
 from strudel.reproduce.plan import Task
 from strudel.reproduce.processes import end_process, start_process
 from strudel.reproduce.store import Outcome, Store

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Protocol
 
+from strudel.scale.out_of_core import Room
+
 FAN_IN = 8  # results that are added up in one task
 SCATTERED = 2**16  # bytes from which an argument travels once to each worker, not with every task
 
@@ -40,7 +42,10 @@ class Engine(Protocol):
 
 
 class Here:
-    """All parts in this process, one after the other."""
+    """All parts in this process, one after the other; on disk, where memory is short."""
+
+    def __init__(self, limit: float | None = None) -> None:
+        self.room = Room(limit)
 
     def keep(self, lazy: Sequence[Any]) -> list[Any]:
         """Compute one after the other, so that only one table is in memory at a time."""
@@ -55,7 +60,8 @@ class Here:
     ) -> list[Any]:
         """Make one new part of each."""
         return [
-            make(part, *args, *more) for part, more in zip(parts, _own(numbers, parts), strict=True)
+            self.room.keep(make(part, *args, *more))
+            for part, more in zip(parts, _own(numbers, parts), strict=True)
         ]
 
     def total(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> Any:

@@ -45,6 +45,7 @@ from strudel.learning.shared_flows import (
 )
 from strudel.learning.starts import UNEVEN, Clusters, find_clusters
 from strudel.scale.engines import Engine
+from strudel.scale.out_of_core import file_backed
 from strudel.scale.structure import fit_spread_parameters
 from strudel.scale.tables import BaggedRows, SpreadRows
 
@@ -53,7 +54,7 @@ EXACT_DIGITS = 52  # binary, of a sum of them
 CLUSTERED_ROWS = 2**15  # rows that k-means looks at
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class FlowPart:
     """The flows of the rows of one part."""
 
@@ -71,6 +72,18 @@ class FlowPart:
         stops = np.cumsum([bag.n_rows for bag in self.bags])
         blocks = np.split(self.bag_weight, stops[:-1], axis=1)
         return [np.ascontiguousarray(block[groups], dtype=np.float64) for block in blocks]
+
+    def __sizeof__(self) -> int:
+        arrays = [array for bag in self.bags for array in vars(bag).values()]
+        arrays += [self.rows.words, *([] if self.bag_weight is None else [self.bag_weight])]
+        return int(sum(array.nbytes for array in arrays))
+
+    def to_files(self) -> None:
+        """Keep the states of the rows on disk."""
+        self.bags = [
+            replace(bag, row_state=file_backed(bag.row_state), state_row=file_backed(bag.state_row))
+            for bag in self.bags
+        ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import Growth, rows_through
 from strudel.learning.heuristics import undecided_places
 from strudel.learning.information_scores import gather_columns
+from strudel.scale.out_of_core import file_backed
 
 
 class Partition:
@@ -54,6 +55,11 @@ class Partition:
 
     def __sizeof__(self) -> int:
         return sum(array.nbytes for array in self.growing.growth)
+
+    def to_files(self) -> None:
+        """Keep the active edges, four bytes per row and vtree node, on disk."""
+        growth = self.growing.growth
+        self.growing.growth = growth._replace(train_active=file_backed(growth.train_active))
 
 
 @dataclass(frozen=True, eq=False)
