@@ -64,6 +64,6 @@ def test_an_interrupt_outside_the_search_is_exit_code_130(monkeypatch, capsys):
     def interrupted(source):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(strudel.cli.sources, "_is_dataset", interrupted)
+    monkeypatch.setattr(strudel.cli.sources, "is_dataset", interrupted)
     assert main(["fit", "digits"]) == 130
     assert capsys.readouterr() == ("", "strudel: stopped\n")

@@ -7,13 +7,14 @@ What is particular to a circuit stands in `fit_circuit`, to a mixture in `fit_mi
 from __future__ import annotations
 
 import time
-from enum import StrEnum
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from strudel.cli import fit_circuit, fit_mixture
+from strudel.cli.cluster import SchedulerOption, WorkersOption, use_workers
 from strudel.cli.columns import read_encoder
 from strudel.cli.completion import complete_data
 from strudel.cli.console import (
@@ -28,97 +29,31 @@ from strudel.cli.console import (
     warnings_as_notes,
 )
 from strudel.cli.evidence import number_variables, read_constraint
+from strudel.cli.fit_choices import (
+    BeamSelection,
+    Copies,
+    EdgeScore,
+    Encode,
+    Init,
+    OperationScore,
+    Preset,
+    Search,
+    Smoothing,
+    VariableScore,
+    read_search,
+    read_vtree,
+)
 from strudel.cli.fit_classifier import check_options, fit_classifier
 from strudel.cli.fit_mixture import Method, Structure, read_size, read_wishes
+from strudel.cli.fit_tables import read_tables
 from strudel.cli.frames import read_drop
+from strudel.cli.lazy_tables import is_glob, is_in_parts
 from strudel.cli.outputs import check_is_model_file, check_output
 from strudel.cli.resume import ResumeOption, SecondsOption, open_checkpoint
-from strudel.cli.sources import (
-    count_rows,
-    match_columns,
-    read_frame_table,
-    read_parts,
-    read_rows,
-)
-from strudel.errors import FileFormatError
+from strudel.cli.sources import count_rows
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
-
-
-class EdgeScore(StrEnum):
-    """Which edge to split."""
-
-    flow = "flow"
-    random = "random"
-
-
-class VariableScore(StrEnum):
-    """On which variable to split it."""
-
-    mutual_information = "mutual_information"
-    random = "random"
-    gain = "gain"
-
-
-class Search(StrEnum):
-    """How to search."""
-
-    greedy = "greedy"
-    best_first = "best_first"
-    beam = "beam"
-    learnpsdd = "learnpsdd"
-    auto = "auto"
-
-
-class Copies(StrEnum):
-    """How far an operation of LearnPSDD copies."""
-
-    minimal = "minimal"
-    depth = "depth"
-    complete = "complete"
-
-
-class OperationScore(StrEnum):
-    """What LearnPSDD calls best."""
-
-    per_edge = "per_edge"
-    gain = "gain"
-
-
-class Preset(StrEnum):
-    """What options stand for that are not given."""
-
-    paper = "paper"
-    fast = "fast"
-    accurate = "accurate"
-
-
-class Smoothing(StrEnum):
-    """What parameters are drawn to."""
-
-    uniform = "uniform"
-    hierarchical = "hierarchical"
-
-
-class BeamSelection(StrEnum):
-    """The likelihood by which circuits stay in the beam."""
-
-    train = "train"
-    valid = "valid"
-
-
-class Encode(StrEnum):
-    """How columns that are not 0/1 become variables."""
-
-    auto = "auto"
-
-
-class Init(StrEnum):
-    """The circuit before the first split."""
-
-    chow_liu = "chow_liu"
-    independent = "independent"
 
 
 def fit(
@@ -127,7 +62,8 @@ def fit(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A csv, tsv, .data, npy, npz or parquet file, a dataset, or - for csv on stdin.",
+            help="A csv, tsv, .data, npy, npz or parquet file, a dataset, or - for csv on stdin; "
+            "in parts: 'visits/*.parquet' in quotes, a folder of parquet files, or a zarr folder.",
             autocompletion=complete_data,
         ),
     ],
@@ -297,6 +233,16 @@ def fit(
     validation_fraction: Annotated[
         float, typer.Option(help="Share of DATA held out when there is no --valid.")
     ] = 0.1,
+    structure_rows: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Search on a sample of so many rows, and find the parameters on all; mixtures in "
+            "parts: choose their size on it.",
+        ),
+    ] = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     seed: Annotated[int, typer.Option(help="Makes random choices repeatable.")] = 0,
     resume: ResumeOption = None,
     checkpoint_seconds: SecondsOption = 60.0,
@@ -309,9 +255,14 @@ def fit(
     Ctrl-C stops the search and keeps the best model so far. A checkpoint, MODEL.part, lets a fit
     that was killed go on with --resume, to the same model; beam search, boosting and components
     with their own structure begin anew.
+
+    Tables in parts are never in memory as a whole: rows stay on the workers (--workers,
+    --scheduler), or come one part after the other.
     """
     if target is not None:
         check_options(context)
+        if is_in_parts(data):
+            raise InputError(f"--target needs all rows in one file, but {data!r} is in parts.")
         path = output or default_output(data)
         check_output(path, "the model", (data, test), ".strudel")
         check_is_model_file(path)
@@ -350,31 +301,44 @@ def fit(
     options |= read_search(search, preset, smoothing, beam, learnpsdd, mixture is not None)
     options |= {} if init is None else {"init": init.value}
     options |= read_encoder(encode is not None, edges or [], max_categories)
-    options |= {} if vtree is None else {"vtree": _read_vtree(vtree)}
+    options |= {} if vtree is None else {"vtree": read_vtree(vtree)}
     formula = None if constraint is None else read_constraint(constraint)
     options |= {} if patience is None else {"patience": patience}
     options |= {} if pseudocount is None else {"pseudocount": pseudocount}
+    options |= {} if structure_rows is None else {"structure_rows": structure_rows}
     path = output or default_output(data)
     check_output(path, "the model", (data, valid, test, vtree, constraint), ".strudel")
     check_is_model_file(path)
-    checkpoint = open_checkpoint(path, resume, checkpoint_seconds)
-    started = time.perf_counter()
-    parts = _read_all(data, valid, test, encode is not None, read_drop(drop))
-    if formula is not None:
-        train = parts["train"]
-        options["constraint"] = number_variables(formula, train) if encode is None else formula
-    reading = time.perf_counter() - started
-
     kind = fit_circuit if mixture is None else fit_mixture
-    started = time.perf_counter()
-    with warnings_as_notes() as messages:
-        model = kind.learn(options, parts, quiet, checkpoint)
-    learning = time.perf_counter() - started
-    likelihood = kind.log_likelihoods(model, parts)
+    with use_workers(workers, scheduler, quiet) as n_workers:
+        checkpoint = open_checkpoint(path, resume, checkpoint_seconds)
+        started = time.perf_counter()
+        parts = read_tables(
+            data,
+            valid,
+            test,
+            is_encoded=encode is not None,
+            dropped=read_drop(drop),
+            n_workers=n_workers,
+        )
+        if formula is not None:
+            train = parts["train"]
+            options["constraint"] = number_variables(formula, train) if encode is None else formula
+        reading = time.perf_counter() - started
+        started = time.perf_counter()
+        with warnings_as_notes() as messages:
+            model = kind.learn(options, parts, quiet, checkpoint)
+        learning = time.perf_counter() - started
+        try:
+            likelihood = kind.log_likelihoods(model, parts)
+        except KeyboardInterrupt:  # what was learned is not lost for its scores
+            likelihood = {}
+            note("stopped scoring early")
+        n_rows = {part: count_rows(table) for part, table in parts.items()}
     facts = kind.report(model)
     report = _likelihoods(likelihood, facts["n_vars"])
     report |= facts | {
-        "n_rows": {part: count_rows(table) for part, table in parts.items()},
+        "n_rows": n_rows,
         "model": path,
         "seconds": {"reading": reading, "learning": learning},
         "options": kind.options(model),
@@ -395,93 +359,16 @@ def fit(
         _show(report, kind.facts(report))
 
 
-def read_search(
-    search: Search,
-    preset: Preset,
-    smoothing: Smoothing,
-    beam: dict[str, Any],
-    learnpsdd: dict[str, Any],
-    is_mixture: bool,
-) -> dict[str, Any]:
-    """Options of the estimator that say how to search, from those of the command."""
-    given: dict[str, Any] = {}
-    for kind, prefix, options in ((Search.beam, "beam_", beam), (Search.learnpsdd, "", learnpsdd)):
-        mine = {prefix + name: value for name, value in options.items() if value is not None}
-        if mine and search is not kind:
-            option = next(iter(mine)).replace("_", "-")
-            raise InputError(f"--{option} goes with --search {kind}.")
-        given |= {name: getattr(value, "value", value) for name, value in mine.items()}
-    if is_mixture:
-        for name, value, plain in (
-            ("search", search, Search.greedy),
-            ("preset", preset, Preset.paper),
-            ("smoothing", smoothing, Smoothing.uniform),
-        ):
-            if value is not plain:
-                raise InputError(f"--{name} {value} is for single circuits, not for mixtures.")
-        return {}
-    chosen = {"search": search.value, "preset": preset.value, "smoothing": smoothing.value}
-    return chosen | given
-
-
 def default_output(data: str) -> Path:
     """DATA's name with the ending of a model, in the current folder."""
     if data == "-":
         return Path("model.strudel")
-    name = Path(data).name.removesuffix(".gz")
+    if is_glob(data):  # the folder's name, of a folder without a pattern
+        plain = takewhile(lambda name: not is_glob(name), Path(data).parts[:-1])
+        return Path(f"{Path(*plain).name or 'model'}.strudel")
+    name = Path(data).name.removesuffix(".gz").removesuffix(".zarr")
     stem = Path(name).stem if Path(data).is_file() else name
     return Path(f"{stem}.strudel")
-
-
-def _read_vtree(text: str) -> Any:
-    """The name of a method, or the vtree of a file."""
-    from strudel.io.formats import read
-    from strudel.trees.vtree import Vtree
-    from strudel.trees.vtree_learning import VtreeMethod
-
-    if text in (*get_args(VtreeMethod), "auto"):
-        return text
-    if not Path(text).is_file():
-        names = ", ".join((*get_args(VtreeMethod), "auto"))
-        raise InputError(f"--vtree must be one of {names}, or a .vtree file, but is {text!r}.")
-    vtree = read(text)
-    if not isinstance(vtree, Vtree):
-        raise InputError(f"{text} holds a {type(vtree).__name__}, not a vtree.")
-    return vtree
-
-
-def _read_all(
-    data: str, valid: str | None, test: str | None, is_encoded: bool, dropped: list[str]
-) -> dict[str, Table]:
-    """The tables to learn from, to stop by and to score; all equally wide."""
-    if is_encoded:
-        sources = {"train": data, "valid": valid, "test": test}
-        return {
-            part: read_frame_table(source, part, dropped)
-            for part, source in sources.items()
-            if source is not None
-        }
-    try:
-        return _read_binary(data, valid, test)
-    except FileFormatError as error:
-        # A comma within quotes makes a line longer than the others.
-        if not any(words in str(error) for words in ("must hold only 0", "of equal length")):
-            raise
-        advice = "Or let the model encode text, numbers and dates: --encode auto."
-        raise InputError(f"{error} {advice}") from None
-
-
-def _read_binary(data: str, valid: str | None, test: str | None) -> dict[str, Table]:
-    parts = read_parts(data)
-    if valid is not None:
-        parts["valid"] = read_rows(valid, "valid")
-    if test is not None:
-        parts["test"] = read_rows(test, "test")
-    train = parts["train"]
-    n_vars, names = train.X.shape[1], train.feature_names
-    return {
-        part: match_columns(table, n_vars, names, train.source) for part, table in parts.items()
-    }
 
 
 def _likelihoods(likelihood: dict[str, float], n_vars: int) -> dict[str, Any]:
@@ -497,7 +384,9 @@ def _keep(model: Any, train: Table, path: Path, likelihood: dict[str, float]) ->
     if train.feature_names is not None:
         held = "circuit_" if hasattr(model, "circuit_") else "mixture_"
         setattr(model, held, getattr(model, held).with_names(train.feature_names))
-    facts = {"source": Path(train.source).name, "log_likelihood": likelihood}
+    source = Path(train.source)
+    source_name = "/".join(source.parts[-2:]) if is_glob(train.source) else source.name
+    facts = {"source": source_name, "log_likelihood": likelihood}
     save(model, path, provenance=facts)
 
 

@@ -48,12 +48,13 @@ def log_likelihoods(model: Strudel, parts: dict[str, Table]) -> dict[str, float]
         "train": float(history.train[history.best]),
         "valid": float(history.valid[history.best]),
     }
-    # The search has seen other rows, too: samples of a mixture, or completions.
-    if model._options()[1] is not None or has_gaps(parts["train"]):
+    # The search has seen other rows: samples of a mixture, completions, or only some.
+    is_other = has_gaps(parts["train"]) or model.structure_rows is not None
+    if model._options()[1] is not None or is_other:
         likelihood["train"] = mean_log_likelihood(model, parts["train"])
-    if "valid" in parts and any(has_gaps(parts[part]) for part in ("train", "valid")):
+    if "valid" in parts and (is_other or has_gaps(parts["valid"])):
         likelihood["valid"] = mean_log_likelihood(model, parts["valid"])
-    elif has_gaps(parts["train"]):  # of the rows that were held out it only saw completions
+    elif is_other:  # it does not know how the final circuit scores the rows that were held out
         del likelihood["valid"]
     if "test" in parts:
         likelihood["test"] = mean_log_likelihood(model, parts["test"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from strudel.cli.console import InputError
 from strudel.cli.progress import MixtureProgress
 from strudel.cli.score import has_gaps, mean_log_likelihood
+from strudel.data.lazy import is_lazy
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -122,7 +123,7 @@ def log_likelihoods(model: StrudelMixture, parts: dict[str, Table]) -> dict[str,
     """Mean log-likelihood of the training, validation and, if there are any, test rows."""
     from strudel.queries.likelihood import log_likelihood
 
-    if any(has_gaps(table) for table in parts.values()):
+    if is_lazy(parts["train"].X) or any(has_gaps(table) for table in parts.values()):
         likelihood = {part: mean_log_likelihood(model, table) for part, table in parts.items()}
         return likelihood | {"valid": likelihood.get("valid", model.chosen_["valid"])}
     # The same seed holds out the same rows again.

@@ -6,6 +6,7 @@ Out: the frame of an installed library; the table without its target.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,13 @@ def read_drop(text: str | None) -> list[str]:
 
 def drop_columns(table: RawTable, source: str, dropped: list[str]) -> RawTable:
     """The table without some of its columns."""
-    names = [column.name for column in table.columns]
+    check_drop([column.name for column in table.columns], source, dropped)
+    rest = tuple(column for column in table.columns if column.name not in dropped)
+    return replace(table, columns=rest)
+
+
+def check_drop(names: Sequence[str], source: str, dropped: list[str]) -> None:
+    """Refuse to drop columns that are not there, or all."""
     for name in dropped:
         if name not in names:
             from strudel.data.coded_column import did_you_mean
@@ -64,10 +71,8 @@ def drop_columns(table: RawTable, source: str, dropped: list[str]) -> RawTable:
             raise InputError(
                 f"--drop: {source} has no column {name!r}. {did_you_mean(name, names)}"
             )
-    rest = tuple(column for column in table.columns if column.name not in dropped)
-    if not rest:
+    if set(names) <= set(dropped):
         raise InputError(f"--drop leaves no column of {source}.")
-    return replace(table, columns=rest)
 
 
 def rows_with_target(

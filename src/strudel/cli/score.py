@@ -19,6 +19,7 @@ from strudel.cli.console import (
 from strudel.cli.models import ModelArgument, read_model
 from strudel.cli.outputs import check_table_output, write_table
 from strudel.cli.sources import match_columns, read_frame_rows, read_rows
+from strudel.data.lazy import is_lazy
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
@@ -101,14 +102,28 @@ def mean_log_likelihood(model: Any, table: Table) -> float:
     from strudel.io.tables import Table
     from strudel.queries.model import model_of
 
+    if is_lazy(table.X):
+        return _lazy_mean(model, table.X)
     held = model_of(model)
     if held.table_code is not None:
         table = Table(held.table_code.encode(table.X, table.source), None, table.source)
     return float(log_probabilities(held.with_table_code(None), table).mean())
 
 
+def _lazy_mean(model: Any, X: Any) -> float:
+    """Block by block, where the rows are: on the workers, or here one after the other."""
+    from strudel.queries.likelihood import log_likelihood
+    from strudel.scale.engines import find_engine
+
+    engine = find_engine()
+    (mean,) = engine.each(float, engine.keep([log_likelihood(model, X).mean()]))
+    return float(mean)
+
+
 def has_gaps(table: Table) -> bool:
-    """Whether some value of a table, of whatever types, is unknown."""
+    """Whether some value of a table, of whatever types, is unknown; in parts none may be."""
+    if is_lazy(table.X):
+        return False
     if hasattr(table.X, "columns"):
         return any(column.is_missing().any() for column in table.X.columns)
     return bool(_is_incomplete(table).any())

@@ -14,6 +14,7 @@ import numpy as np
 
 from strudel.cli.console import InputError, left_out, note
 from strudel.cli.frames import drop_columns
+from strudel.data.lazy import is_lazy
 
 if TYPE_CHECKING:
     from strudel.data.table_columns import RawTable
@@ -27,7 +28,7 @@ def read_parts(source: str) -> dict[str, Table]:
     from strudel.data.datasets import load_dataset
     from strudel.io.tables import Table, read_table
 
-    if _is_dataset(source):
+    if is_dataset(source):
         dataset = load_dataset(source)
         names = dataset.feature_names
         return {part: Table(getattr(dataset, part), names, source) for part in PARTS}
@@ -46,7 +47,7 @@ def read_rows(source: str, part: str = "test") -> Table:
     name, _, named_part = source.rpartition(":")
     if named_part in PARTS and not Path(source).exists():
         source, part = name, named_part
-    if _is_dataset(source):
+    if is_dataset(source):
         dataset = load_dataset(source)
         return Table(getattr(dataset, part), dataset.feature_names, f"{source} ({part})")
     return read_table(source, dataset_split=part)
@@ -56,7 +57,7 @@ def read_frame_table(source: str, part: str, dropped: list[str]) -> Table:
     """A table of any types without some columns, its `X` a `RawTable`."""
     from strudel.io.tables import Table
 
-    if _is_dataset(source):
+    if is_dataset(source):
         raise InputError(f"{source} is 0/1 already: leave out --encode.")
     raw, label = read_frame_rows(source, part)
     return Table(cast(Any, drop_columns(raw, label, dropped)), None, label)
@@ -64,7 +65,9 @@ def read_frame_table(source: str, part: str, dropped: list[str]) -> Table:
 
 def count_rows(table: Table) -> int:
     """How many rows a table has, of whatever types."""
-    return int(table.X.n_rows if hasattr(table.X, "n_rows") else len(table.X))
+    X: Any = table.X
+    is_raw = not is_lazy(X) and hasattr(X, "n_rows")
+    return int(X.n_rows if is_raw else len(X))
 
 
 def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
@@ -82,7 +85,7 @@ def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
     return table, label
 
 
-def _is_dataset(source: str) -> bool:
+def is_dataset(source: str) -> bool:
     """Whether a dataset has this name; a folder of that name does not hide it."""
     from strudel.data.datasets import ALIASES, dataset_names
 
@@ -105,7 +108,9 @@ def match_columns(
         if len(given) > n_vars:
             note(left_out(len(given) - n_vars, table.source, owner))
         columns = [place[name] for name in feature_names]
-        table = replace(table, X=table.X[:, columns], feature_names=feature_names)
+        X: Any = table.X
+        X = X[list(feature_names)] if hasattr(X, "columns") else X[:, columns]
+        table = replace(table, X=X, feature_names=feature_names)
     if table.X.shape[1] != n_vars:
         raise InputError(
             f"{table.source} has {table.X.shape[1]} columns, but {owner} has {n_vars}."

@@ -1,0 +1,131 @@
+"""Tables in parts: several parquet files, or a zarr folder of rows and columns.
+
+In:  what was typed for DATA.
+Out: a `Table` whose `X` is a Dask frame or array; only names and sizes are read.
+
+Paths are made absolute, since workers may run in another folder.
+"""
+
+from __future__ import annotations
+
+import os
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from strudel.cli.cluster import import_dask
+from strudel.cli.console import InputError
+from strudel.cli.frames import check_drop
+from strudel.cli.sources import is_dataset
+from strudel.errors import FileFormatError
+
+if TYPE_CHECKING:
+    from strudel.io.tables import Table
+
+ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")  # one of which a zarr folder holds
+ROWS_OF_A_PART = 2**18  # at most, of a table that has no parts itself
+
+
+def is_glob(source: str) -> bool:
+    """Whether this stands for files by a pattern, and is not itself the name of one."""
+    return any(mark in source for mark in "*?[") and not Path(source).exists()
+
+
+def is_in_parts(source: str) -> bool:
+    """Whether this is a pattern or a folder, and not the name of a dataset."""
+    return not is_dataset(source) and (is_glob(source) or Path(source).is_dir())
+
+
+def read_lazily(source: str, dropped: list[str]) -> Table:
+    """Parquet files by a pattern, a folder of them, one of them, or a zarr folder."""
+    from strudel.io.tables import Table
+
+    path = Path(source).expanduser()
+    if path.suffix == ".zarr" or any((path / name).is_file() for name in ZARR_FILES):
+        if dropped:
+            raise InputError(f"--drop: the columns of {source} have no names.")
+        return Table(_read_zarr(path), None, source)
+    frame = _read_parquet(_parquet_files(path, source), source)
+    check_drop(list(frame.columns), source, dropped)
+    if dropped:
+        frame = frame.drop(columns=dropped)
+    return Table(frame, tuple(frame.columns), source)
+
+
+def put_in_parts(table: Table, n_workers: int) -> Table:
+    """A table in memory as a lazy one, of which every worker gets a share."""
+    from strudel.io.tables import Table
+
+    if not hasattr(table.X, "shape"):
+        raise InputError(
+            f"--encode on workers takes parquet files, but {table.source} is another table."
+        )
+    array = import_dask("dask.array", "a table in parts")
+    share = -(-len(table.X) // max(1, n_workers))
+    X = array.from_array(table.X, chunks=(min(share, ROWS_OF_A_PART), -1))
+    return Table(X, table.feature_names, table.source)
+
+
+def _read_zarr(path: Path) -> Any:
+    array = import_dask("dask.array", f"the folder {path}")
+    zarr = import_dask("zarr", f"the folder {path}")
+    try:
+        found = zarr.open(os.path.abspath(path), mode="r")
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"{path} is not a zarr folder: {error}") from None
+    if not hasattr(found, "ndim"):
+        names = ", ".join(sorted(found.array_keys())) or "none"
+        raise FileFormatError(
+            f"{path} is a group of zarr arrays ({names}): give the folder of one array."
+        )
+    if found.ndim != 2:
+        raise FileFormatError(
+            f"{path} must hold rows x columns, but its array has shape {found.shape}."
+        )
+    return array.from_zarr(os.path.abspath(path))
+
+
+def _parquet_files(path: Path, source: str) -> list[str]:
+    """The files of a table, in the order of their numbers."""
+    natural_sort_key = import_dask("dask.utils", f"{source}, a table in parts,").natural_sort_key
+    if path.is_dir():
+        found = [str(file) for file in path.glob("*.parquet")]
+        if not found:
+            raise InputError(
+                f"the folder {source!r} holds no .parquet files, and is not a zarr folder."
+            )
+    else:
+        found = glob(str(path), recursive=True)
+        if not found:
+            raise InputError(f"no file matches {source!r}.")
+        others = sorted(file for file in found if not file.endswith(".parquet"))
+        if others:
+            raise InputError(
+                f"tables in parts are .parquet files, but {source!r} matches {others[0]!r} too."
+            )
+    return sorted(map(os.path.abspath, found), key=natural_sort_key)
+
+
+def _read_parquet(files: list[str], source: str) -> Any:
+    frames = import_dask("dask.dataframe", f"{source}, a table in parts,")
+    first = _columns(files[0])
+    for file in files[1:]:
+        other = _columns(file)
+        different = sorted(first ^ other)
+        if different:
+            has, lacks = (files[0], file) if different[0] in first else (file, files[0])
+            raise FileFormatError(
+                f"the files of {source!r} must have the same columns, but {os.path.basename(has)} "
+                f"has {different[0]!r} and {os.path.basename(lacks)} has not."
+            )
+    return frames.read_parquet(files)
+
+
+def _columns(file: str) -> set[str]:
+    """The names in one file; that is in its last bytes, no rows are read."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        return set(parquet.read_schema(file).names)
+    except ArrowException as error:
+        raise FileFormatError(f"{file} is a damaged parquet file: {error}") from None
