@@ -12,6 +12,7 @@ from strudel.cli.fit import default_output
 from strudel.cli.fit_tables import read_tables
 from strudel.io.model_file import load
 from strudel.queries.likelihood import log_likelihood
+from strudel.queries.marginal import log_marginal
 
 pytest.importorskip("dask")
 pd = pytest.importorskip("pandas")
@@ -119,6 +120,27 @@ def test_a_mixture_of_parts_scores_as_reported(run, visits, rows, unseen, unseen
     assert "2 components on a 2-split structure, as asked" in out
 
 
+def test_test_rows_in_parts_may_have_gaps(run, visits, unseen_rows, tmp_path):
+    X = unseen_rows.astype(float)
+    X[3, 2] = X[30, 0] = np.nan
+    gaps = write_parquet(tmp_path / "gaps", X, 3)
+    path = tmp_path / "out.strudel"
+    report = fit_json(run, visits, "--test", gaps, "-o", path, *OPTIONS)
+    mean = float(log_marginal(load(path).circuit_, X).mean())
+    assert report["log_likelihood"]["test"] == pytest.approx(mean)
+
+
+def test_a_model_outlives_rows_that_cannot_be_scored(run, visits, unseen_rows, tmp_path):
+    bad = write_parquet(tmp_path / "bad", unseen_rows + 7, 2)
+    path = tmp_path / "out.strudel"
+    code, out, err = run("fit", visits, "--test", bad, "-o", path, *OPTIONS)
+    assert (code, out, err.count("\n")) == (2, "", 2)
+    assert f"wrote {path}, but could not score" in err
+    assert "only 0" in err
+    assert load(path).circuit_.feature_names == NAMES
+    assert not path.with_name("out.strudel.part").exists()
+
+
 def test_where_rows_came_from_is_kept(run, visits, tmp_path):
     path = tmp_path / "out.strudel"
     assert run("fit", f"{visits}/*.parquet", "-o", path, "--max-splits", 0, "-q") == (0, "", "")
@@ -153,7 +175,7 @@ def test_wrong_parts_are_refused_in_one_line(run, visits, rows, tmp_path):
     assert "--structure-rows" in refused(
         visits, "--search", "best_first", "--smoothing", "hierarchical"
     )
-    assert "--method em" in refused(visits, "--mixture", 2, "--method", "boosting")
+    assert "method='em'" in refused(visits, "--mixture", 2, "--method", "boosting")
     assert "a constraint needs all rows" in refused(visits, "--constraint", "tea | milk").lower()
     pd.DataFrame(rows[:, :4], columns=NAMES[:4]).to_parquet(visits / "part.11.parquet")
     assert "part.0.parquet has 'cake' and part.11.parquet has not" in refused(visits)

@@ -16,7 +16,6 @@ _WORDS = {
     "TableEncoder(max_categories=...)": "--max-categories",
     "remove it, or give another path, to start anew": "--no-resume starts anew",
     "Give structure_rows to": "Give --structure-rows to",
-    "method='em', structure='shared' and n_restarts=1": "--method em and --structure shared",
     ", fit on rows that have it, or take such values as missing with "
     "TableEncoder(unknown='missing').": ", leave the cell empty, or fit on rows that have it.",
 }

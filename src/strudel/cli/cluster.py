@@ -58,6 +58,9 @@ def use_workers(workers: int | None, scheduler: str | None, is_quiet: bool) -> I
         return
     dask = import_dask("distributed", "--scheduler" if workers is None else "--workers")
     with ExitStack() as stack:
+        # A table that is in memory here goes to the workers once, whatever its size.
+        never = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}
+        stack.enter_context(import_module("dask").config.set(never))
         if workers is not None:
             client, has_dashboard = _start(dask, workers, stack), find_spec("bokeh") is not None
         else:

@@ -331,9 +331,11 @@ def fit(
         learning = time.perf_counter() - started
         try:
             likelihood = kind.log_likelihoods(model, parts)
-        except KeyboardInterrupt:  # what was learned is not lost for its scores
-            likelihood = {}
-            note("stopped scoring early")
+        except (Exception, KeyboardInterrupt):  # in parts, test rows are only seen now
+            _keep(model, parts["train"], path, {})
+            checkpoint.remove()
+            note(f"wrote {path}, but could not score all rows")
+            raise
         n_rows = {part: count_rows(table) for part, table in parts.items()}
     facts = kind.report(model)
     report = _likelihoods(likelihood, facts["n_vars"])

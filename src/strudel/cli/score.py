@@ -19,7 +19,7 @@ from strudel.cli.console import (
 from strudel.cli.models import ModelArgument, read_model
 from strudel.cli.outputs import check_table_output, write_table
 from strudel.cli.sources import match_columns, read_frame_rows, read_rows
-from strudel.data.lazy import is_lazy
+from strudel.data.lazy import by_block, is_lazy
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
@@ -112,12 +112,23 @@ def mean_log_likelihood(model: Any, table: Table) -> float:
 
 def _lazy_mean(model: Any, X: Any) -> float:
     """Block by block, where the rows are: on the workers, or here one after the other."""
-    from strudel.queries.likelihood import log_likelihood
     from strudel.scale.engines import find_engine
 
     engine = find_engine()
-    (mean,) = engine.each(float, engine.keep([log_likelihood(model, X).mean()]))
+    (mean,) = engine.each(float, engine.keep([_block_log_probabilities(model, X).mean()]))
     return float(mean)
+
+
+@by_block("X")
+def _block_log_probabilities(model: Any, X: Any) -> FloatArray:
+    from strudel.data.validation import check_evidence
+    from strudel.io.tables import Table
+    from strudel.queries.model import model_of
+
+    held = model_of(model)
+    code = held.table_code
+    rows = check_evidence(X) if code is None else code.encode(X)
+    return log_probabilities(held.with_table_code(None), Table(rows, None, "X"))
 
 
 def has_gaps(table: Table) -> bool:
