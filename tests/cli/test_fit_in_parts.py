@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -236,7 +237,7 @@ def test_two_workers_learn_the_same_circuit(run, visits, unseen, plain, tmp_path
         distributed.get_client()
 
 
-def test_a_scheduler_is_used_and_left_running(run, table, unseen, plain, tmp_path):
+def test_a_scheduler_is_used_and_left_running(run, table, unseen, plain, tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     path = tmp_path / "out.strudel"
     arguments = ("--valid", unseen, "-o", path, *OPTIONS, "--json")
@@ -254,3 +255,11 @@ def test_a_scheduler_is_used_and_left_running(run, table, unseen, plain, tmp_pat
         assert (code, err) == (0, f"dashboard: {workers.dashboard_link}\n")
         assert_same_model(path, plain[0])
         assert len(client.nthreads()) == 1
+
+        monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 0.5)
+        workers.scale(0)
+        while client.nthreads():
+            time.sleep(0.01)
+        code, _, err = run("fit", table, "--scheduler", workers.scheduler_address, *arguments)
+        assert (code, err.count("\n")) == (2, 1)
+        assert "has no workers" in err
