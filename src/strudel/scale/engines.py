@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Protocol
 
+from strudel._numba import use_threads
 from strudel.scale.out_of_core import Room
 
 FAN_IN = 8  # results that are added up in one task
@@ -117,7 +118,7 @@ class OnCluster:
         # A part changes in place, so no task is the same as another one with equal arguments.
         args = [self._sent(arg) for arg in args]
         return [
-            self.client.submit(function, part, *args, *more, pure=False)
+            self.client.submit(_with_one_thread, function, part, *args, *more, pure=False)
             for part, more in zip(parts, own or [()] * len(parts), strict=True)
         ]
 
@@ -128,6 +129,12 @@ class OnCluster:
         if sizeof(arg) < SCATTERED:
             return arg
         return self.client.submit(_itself, arg, pure=False)
+
+
+def _with_one_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Dask gives every task one thread; those of kernels would come on top, for every worker."""
+    with use_threads(1):
+        return function(*args)
 
 
 def _itself(arg: Any) -> Any:
