@@ -37,3 +37,23 @@ def assert_same_mixture(one, other):
     assert np.array_equal(one.history_.valid, other.history_.valid)
     assert np.array_equal(one.mixture_.edge_log_theta, other.mixture_.edge_log_theta)
     assert np.array_equal(one.mixture_.log_weight, other.mixture_.log_weight)
+
+
+def people(n_rows, seed=0):
+    """A frame of numbers, text, booleans and dates, of which some depend on others."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 80, n_rows)
+    old = age > 50
+    colours = np.array(["red", "green", "blue"])
+    return pd.DataFrame(
+        {
+            "age": age,
+            "colour": colours[np.where(old, 0, rng.integers(0, 3, n_rows))],
+            "smoker": rng.random(n_rows) < np.where(old, 0.6, 0.2),
+            "weight": np.round(50.0 + age / 2 + rng.normal(size=n_rows), 1),
+            "seen": pd.Timestamp("2020-01-01")
+            + pd.to_timedelta(rng.integers(0, 900, n_rows), unit="D"),
+        }
+    )

@@ -24,6 +24,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.logic.event_forms import as_event, is_formula
 from strudel.logic.simple_events import SimpleEvent
 from strudel.queries.arguments import given_rows
+from strudel.queries.blocks import by_block
 from strudel.queries.counting import count_ones
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
@@ -33,6 +34,7 @@ from strudel.queries.probabilities import log_probabilities
 FAINT = 1e-250  # counts below are looked at again in logs
 
 
+@by_block("given")
 def probability(
     model: Any, event: Any, given: Any = None, *, log: bool = False, max_pairs: int = MAX_PAIRS
 ) -> float | FloatArray:

@@ -3,14 +3,16 @@
 In:  a query that answers row by row, and a Dask array or frame instead of a table.
 Out: a lazy answer with one block per block of rows; nothing is computed yet.
 
-Nothing here imports Dask unless the caller's own table comes from it.
+What an answer looks like is seen from one example row. Arrays become Dask arrays, frames Dask
+frames, tuples and lists tuples and lists of them. Nothing here imports Dask unless the caller's own
+table comes from it.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -26,66 +28,162 @@ def is_lazy(X: Any) -> bool:
     )
 
 
-def by_block(rows: str, *, is_complete: bool = False) -> Callable[[F], F]:
-    """Let a query take a lazy table as its argument `rows`, and answer lazily, block by block.
+def row_blocks(X: Any, name: str) -> tuple[list[Any], list[float]]:
+    """The blocks of rows of a lazy table, delayed, and their lengths, NaN where not known."""
+    if getattr(X, "ndim", 2) != 2 or not (hasattr(X, "chunks") or hasattr(X, "columns")):
+        raise ValueError(
+            f"{name} must be a Dask array or frame with rows and columns, but is of type "
+            f"{type(X).__name__} with {getattr(X, 'ndim', 0)} dimensions."
+        )
+    if hasattr(X, "chunks"):
+        return X.rechunk({1: -1}).to_delayed().ravel().tolist(), list(X.chunks[0])
+    blocks = list(X.to_delayed())
+    return blocks, [np.nan] * len(blocks)
 
-    The answer has the rows of the table along its first axis. What it looks like is seen from a row
-    of which nothing is known; or, where rows must be complete, one of zeros.
+
+def unknown_row(_: Any, table: Any) -> Any:
+    """One row like those of a lazy table, of which nothing is known."""
+    if hasattr(table, "chunks"):
+        return np.full((1, table.shape[1]), np.nan)
+    return table._meta.reset_index(drop=True).reindex([0])
+
+
+def by_block(*rows: str, example: Callable[[Any, Any], Any] = unknown_row) -> Callable[[F], F]:
+    """Let a query take lazy tables as its arguments `rows`, and answer lazily, block by block.
+
+    Several tables must have the same blocks. `example` makes one row that the query can answer,
+    from the query's first argument and a table. An argument `rng` is a seed for all blocks: block
+    b draws its numbers from ``default_rng([seed, b])``.
     """
-    value = 0.0 if is_complete else np.nan
 
     def decorate(query: F) -> F:
         signature = inspect.signature(query)
 
         @functools.wraps(query)
         def ask(*args: Any, **options: Any) -> Any:
-            place = list(signature.parameters).index(rows)
-            table = options[rows] if rows in options else args[place] if place < len(args) else None
-            if not is_lazy(table):
+            if not any(is_lazy(value) for value in (*args, *options.values())):
                 return query(*args, **options)
-            bound = signature.bind(*args, **options)
-            others = {k: v for k, v in bound.arguments.items() if k != rows}
-            lazy = [name for name, value in others.items() if is_lazy(value)]
-            if lazy:
-                raise ValueError(f"{rows} and {lazy[0]} are both lazy: compute one of them first.")
-            return _map_blocks(functools.partial(_answer, query, rows, others, value), table, value)
+            given = signature.bind(*args, **options).arguments
+            tables = {name: value for name, value in given.items() if is_lazy(value)}
+            for name in tables:
+                if name not in rows:
+                    raise ValueError(f"{name} must be in memory, but is lazy: call its compute().")
+            others = {name: value for name, value in given.items() if name not in tables}
+            if "rng" in signature.parameters:
+                others["rng"] = int(np.random.default_rng(others.get("rng")).integers(2**63))
+            model = next(iter(given.values()))
+            examples = {name: example(model, table) for name, table in tables.items()}
+            return _ask_blocks(ask, others, tables, examples)
 
         return ask  # type: ignore[return-value]
 
     return decorate
 
 
-def _answer(
-    query: Callable[..., Any], rows: str, others: dict[str, Any], value: float, block: Any
+def lazy_as_it_is(method: F) -> F:
+    """A method that scikit-learn wraps for `set_output`, without that for lazy tables."""
+
+    @functools.wraps(method)
+    def call(self: Any, X: Any) -> Any:
+        return (method.__wrapped__ if is_lazy(X) else method)(self, X)  # type: ignore[attr-defined]
+
+    return call  # type: ignore[return-value]
+
+
+def _ask_blocks(
+    query: Callable[..., Any],
+    others: dict[str, Any],
+    tables: dict[str, Any],
+    examples: dict[str, Any],
 ) -> Any:
-    if len(block):
-        return query(**{**others, rows: block})
-    # A partition of a frame may be empty: its answer has the shape that one row's has.
-    return query(**{**others, rows: np.full((1, block.shape[1]), value)})[:0]
+    """The lazy answer."""
+    blocks, lengths = zip(*(row_blocks(X, name) for name, X in tables.items()), strict=True)
+    if not all(_are_equal(lengths[0], own) for own in lengths):
+        raise ValueError(f"{' and '.join(tables)} are both lazy, so they need the same blocks.")
+    answer = functools.partial(_answer, query, others, examples)
+    one = answer(0, *examples.values())
+    first = next(iter(tables.values()))
+    divisions = getattr(first, "divisions", None)
+    is_known = divisions is not None and None not in divisions
+    delayed: Any = import_module("dask").delayed(answer, pure=True)
+    answers = [delayed(number, *group) for number, group in enumerate(zip(*blocks, strict=True))]
+    return _collected(answers, one, list(lengths[0]), first, divisions if is_known else None)
 
 
-def _map_blocks(answer: Callable[[Any], Any], table: Any, value: float) -> Any:
-    """A Dask array of the answers."""
-    da: Any = import_module("dask.array")
-    width = table.shape[1] if hasattr(table, "chunks") else len(table.columns)
-    one_row = np.asarray(answer(np.full((1, width), value)))
-    if not hasattr(table, "chunks"):  # a frame: the lengths of its partitions are not known
-        blocks = table.to_delayed()
-        parts = [
-            da.from_delayed(_delayed(answer)(block), (np.nan, *one_row.shape[1:]), one_row.dtype)
-            for block in blocks
-        ]
-        return da.concatenate(parts)
-    table = table.rechunk({1: -1})
-    if one_row.ndim == 1:
-        return table.map_blocks(answer, dtype=one_row.dtype, drop_axis=1)
-    return table.map_blocks(
-        answer,
-        dtype=one_row.dtype,
-        chunks=(table.chunks[0], *((size,) for size in one_row.shape[1:])),
-        new_axis=list(range(2, one_row.ndim)) or None,
+def _are_equal(lengths: list[float], others: list[float]) -> bool:
+    """Whether blocks may be equally long; where that is not known, the query itself will see."""
+    return len(lengths) == len(others) and not any(
+        a == a and b == b and a != b for a, b in zip(lengths, others, strict=True)
     )
 
 
-def _delayed(function: Callable[[Any], Any]) -> Any:
-    return import_module("dask").delayed(function, pure=True)
+def _answer(
+    query: Callable[..., Any],
+    others: dict[str, Any],
+    examples: dict[str, Any],
+    number: int,
+    *blocks: Any,
+) -> Any:
+    """The answer to one block of every table."""
+    is_empty = len(blocks[0]) == 0  # as a partition of a frame may be
+    tables = examples if is_empty else dict(zip(examples, blocks, strict=True))
+    if "rng" in others:
+        others = others | {"rng": np.random.default_rng([others["rng"], number])}
+    found = query(**others, **tables)
+    if isinstance(found, Mapping):  # `ColumnMarginals`
+        block = next(iter(tables.values()))
+        if not hasattr(block, "index"):
+            found = np.asarray(found)
+        else:
+            found = found.to_frame().set_index(block.index)  # type: ignore[attr-defined]
+    return _without_rows(found) if is_empty else found
+
+
+def _without_rows(found: Any) -> Any:
+    if isinstance(found, tuple | list):
+        return [_without_rows(one) for one in found]
+    return found.iloc[:0] if hasattr(found, "iloc") else np.asarray(found)[:0]
+
+
+def _collected(
+    answers: Sequence[Any], one: Any, lengths: list[float], table: Any, divisions: Any
+) -> Any:
+    """Delayed answers as one Dask collection, like the answer `one` to an example row."""
+    if isinstance(one, tuple | list):
+        items = [
+            _collected([answer[i] for answer in answers], item, lengths, table, divisions)
+            for i, item in enumerate(one)
+        ]
+        return one._make(items) if hasattr(one, "_make") else type(one)(items)
+    if hasattr(one, "iloc"):
+        types = _types(one, table)
+        typed = import_module("dask").delayed(_with_types, pure=True)
+        return import_module("dask.dataframe").from_delayed(
+            [typed(answer, types) for answer in answers],
+            meta=_with_types(one, types).iloc[:0],
+            divisions=divisions,
+            verify_meta=False,
+        )
+    if np.ndim(one) == 0:  # is the same for all rows
+        return one
+    da: Any = import_module("dask.array")
+    shape, dtype = np.shape(one)[1:], np.asarray(one).dtype
+    return da.concatenate(
+        [
+            da.from_delayed(answer, (n, *shape), dtype)
+            for answer, n in zip(answers, lengths, strict=True)
+        ]
+    )
+
+
+def _types(one: Any, table: Any) -> dict[Any, Any]:
+    """The type of every column of all blocks; whole numbers that come as floats stay floats."""
+    floats = {name for name, dtype in getattr(table, "dtypes", {}).items() if dtype.kind == "f"}
+    return {
+        name: "float64" if name in floats and dtype.kind in "iu" else dtype
+        for name, dtype in one.dtypes.items()
+    }
+
+
+def _with_types(frame: Any, types: dict[Any, Any]) -> Any:
+    return frame.astype(types)

@@ -45,6 +45,7 @@ from strudel.predictions.sufficient_explanation import (
     SufficientExplanation,
     sufficient_explanation,
 )
+from strudel.queries.blocks import by_block
 from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
 from strudel.queries.likelihood import log_likelihood, rows_log_likelihood
@@ -325,6 +326,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(names)
 
+    @by_block("X")
     def score_samples(self, X: Any) -> FloatArray:
         """Log-likelihood of every row; where values are unknown (NaN), of those that are known."""
         model = self._fitted()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _get_feature_names, check_is_fitted, column_or_1d
@@ -16,6 +17,7 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted, column
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
+from strudel.data.lazy import by_block
 from strudel.data.table_columns import is_missing
 from strudel.data.validation import check_sample_weight
 from strudel.models.class_code import class_codewords, class_names, target_name, with_class
@@ -269,10 +271,12 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codewords = class_codewords(len(self.classes_)) if is_joint else None
         return ClassModel(self.mixture_, self.component_class_, codewords)
 
+    @by_block("X")
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of `predict_proba`."""
         return np.asarray(log_softmax(self._joint_logs(X), axis=1))
 
+    @by_block("X")
     def score_samples(self, X: Any) -> FloatArray:
         """Log-probability of what is known of each row, whatever its class.
 
@@ -280,6 +284,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return np.asarray(logsumexp(self._joint_logs(X), axis=1))
 
+    @by_block("X")
     def predict_proba(self, X: Any) -> FloatArray:
         """The probability of every class, given what is known of each row.
 
@@ -294,6 +299,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return np.exp(self.predict_log_proba(X))
 
+    @by_block("X")
     def predict(self, X: Any) -> AnyArray:
         """The most probable class, given what is known of each row.
 
@@ -308,6 +314,15 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         place = self.predict_log_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[place])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the rows whose most probable class is their own.
+
+        Of lazy rows only the classes are loaded.
+        """
+        return float(
+            accuracy_score(np.asarray(y), np.asarray(self.predict(X)), sample_weight=sample_weight)
+        )
 
     def _check_options(self) -> None:
         """Refuse options that make no sense."""

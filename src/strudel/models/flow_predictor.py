@@ -7,6 +7,7 @@ Out: a `PredictorCircuit` on the vtree of the density model, so that its expecta
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -22,6 +23,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
 from strudel.data.bits import pack_columns
+from strudel.data.lazy import by_block as by_block_like
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.errors import CircuitPropertyError
 from strudel.learning.mixture_search import prefixes_of
@@ -31,7 +33,10 @@ from strudel.learning.structure import grow, impossible_rows
 from strudel.models.base import check_rows
 from strudel.models.flow_losses import Loss
 from strudel.models.flow_search import PredictorSearch, Rows, StructureTrial, fit_circuit
+from strudel.queries.blocks import possible_row
 from strudel.queries.model import Model, model_of, structure_of
+
+by_block = partial(by_block_like, example=lambda self, table: possible_row(self.density_, table))
 
 
 class FlowPredictor(BaseEstimator):  # type: ignore[misc]

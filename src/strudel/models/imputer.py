@@ -17,6 +17,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.coded_column import Column
+from strudel.data.lazy import lazy_as_it_is
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning
 from strudel.models.encoding import fitted_encoder, keep_encoder
@@ -31,6 +32,7 @@ from strudel.models.filled_table import (
 from strudel.models.input_table import as_table, dense, keep_features, rows_like
 from strudel.models.mixture import StrudelMixture
 from strudel.models.table_encoder import TableEncoder
+from strudel.queries.blocks import by_block
 from strudel.queries.model import Model, model_of
 from strudel.queries.moments import marginal_probabilities
 from strudel.queries.most_probable import most_probable_state
@@ -197,14 +199,15 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_columns)
-            The columns of `fit`, NaN where a value is unknown.
+            The columns of `fit`, NaN where a value is unknown. A Dask array or frame is filled
+            lazily, block by block; the values drawn for a seed depend on its blocks.
 
         Returns
         -------
         ndarray of shape (n_rows, n_columns), or a frame for a frame
             See also `set_output`.
         """
-        return self._tables(X, 1)[0]
+        return self._filled_tables(X, 1, self._check_strategy())[0]
 
     def impute(self, X: Any, n_imputations: int = 5) -> list[Any]:
         """Several tables, each with its own draw of the unknown values, for multiple imputation.
@@ -225,11 +228,16 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             raise ValueError(
                 f"n_imputations must be a whole number of at least 1, but is {n_imputations!r}."
             )
-        return self._tables(X, int(n_imputations), "sample")
+        return self._filled_tables(X, int(n_imputations), "sample")
 
-    def _tables(self, X: Any, n: int, strategy: str | None = None) -> list[Any]:
+    def _filled_tables(self, X: Any, n: int, strategy: str) -> list[Any]:
         check_is_fitted(self, "model_")
-        strategy = strategy or self._check_strategy()
+        is_drawn = strategy == "sample"
+        seed = int(check_random_state(self.random_state).randint(2**31)) if is_drawn else None
+        return self._tables(X, n, strategy, seed)
+
+    @by_block("X")
+    def _tables(self, X: Any, n: int, strategy: str, rng: Any) -> list[Any]:
         X = dense(X)
         rows = rows_like(self, X)
         X = _in_order(X, getattr(self, "feature_names_in_", None))
@@ -239,12 +247,14 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             if code is not None and strategy == "mean":
                 means = partial(mean_values, model)
                 return [fill_columns(X, code, lambda column, gaps: means(column, rows[gaps]))]
-            filled = self._filled(model, rows, n, strategy)
+            filled = self._filled(model, rows, n, strategy, rng)
         if code is None:
             return [fill_variables(X, rows, every) for every in filled]
         return [fill_columns(X, code, _values_of(every)) for every in filled]
 
-    def _filled(self, model: Model, rows: FloatArray, n: int, strategy: str) -> list[FloatArray]:
+    def _filled(
+        self, model: Model, rows: FloatArray, n: int, strategy: str, rng: Any
+    ) -> list[FloatArray]:
         """The variables of all rows, `n` times, with values where they are unknown."""
         tables = [rows.copy() for _ in range(n)]
         is_open = np.isnan(rows).any(axis=1)
@@ -256,8 +266,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         elif strategy == "mean":
             tables[0][is_open] = marginal_probabilities(model, part)
         else:
-            seed = int(check_random_state(self.random_state).randint(2**31))
-            drawn = sample_conditional(model, part, n, np.random.default_rng(seed))
+            drawn = sample_conditional(model, part, n, rng)
             for i, table in enumerate(tables):
                 table[is_open] = drawn[:, i]
         return tables
@@ -276,6 +285,10 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         tags.input_tags.string = self.encoder is not None
         tags.input_tags.categorical = self.encoder is not None
         return tags
+
+
+# `set_output` would load lazy tables, which are of the kind that was given.
+StrudelImputer.transform = lazy_as_it_is(StrudelImputer.transform)  # type: ignore[method-assign]
 
 
 def is_fitted_model(model: Any) -> bool:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from strudel._types import AnyArray, FloatArray
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.models.flow_losses import LogLoss
-from strudel.models.flow_predictor import FlowPredictor, check_lengths
+from strudel.models.flow_predictor import FlowPredictor, by_block, check_lengths
 
 
 class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
@@ -103,6 +103,7 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
         _, group = np.unique(target, axis=0, return_inverse=True)
         return [np.flatnonzero(group.ravel() == k) for k in range(int(group.max()) + 1)]
 
+    @by_block("X")
     def decision_function(self, X: Any) -> FloatArray:
         """The log-odds: of the second class, or of every class against all others.
 
@@ -118,6 +119,7 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
         output = self._output(X)
         return output[:, 0] if len(self.classes_) == 2 else output
 
+    @by_block("X")
     def predict_proba(self, X: Any) -> FloatArray:
         """The probability of every class; with more than two, scaled to add up to one.
 
@@ -138,11 +140,13 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
         share = np.exp(log_share - log_share.max(axis=1, keepdims=True))
         return np.asarray(share / share.sum(axis=1, keepdims=True))
 
+    @by_block("X")
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
+    @by_block("X")
     def predict(self, X: Any) -> AnyArray:
         """The most probable class for complete rows.
 

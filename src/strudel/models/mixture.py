@@ -46,6 +46,7 @@ from strudel.models.learned_mixture import (
     settle,
     single_circuit,
 )
+from strudel.queries.blocks import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
 
 METHODS = ("em", "bagged_em", "boosting")
@@ -565,6 +566,7 @@ class StrudelMixture(DensityEstimator):
         """Probability of every component, given complete or partly observed rows."""
         return responsibilities(self._fitted(), X)
 
+    @by_block("X")
     def predict_proba(self, X: Any) -> FloatArray:
         """Probability of every component as the cluster of each row: its responsibilities.
 
@@ -580,6 +582,7 @@ class StrudelMixture(DensityEstimator):
         check_is_fitted(self)
         return rows_responsibilities(self._fitted(), rows_like(self, X))
 
+    @by_block("X")
     def predict(self, X: Any) -> IntArray:
         """The cluster of each row: the component that is most responsible for it.
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 from strudel._types import FloatArray
 from strudel.data.validation import check_binary
 from strudel.models.flow_losses import SquaredLoss
-from strudel.models.flow_predictor import FlowPredictor, check_lengths
+from strudel.models.flow_predictor import FlowPredictor, by_block, check_lengths
 
 
 class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
@@ -102,6 +102,7 @@ class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
         self._learn(X, target, valid, sample_weight, SquaredLoss())
         return self
 
+    @by_block("X")
     def predict(self, X: Any) -> FloatArray:
         """The prediction for complete rows; `expected_prediction` takes rows with missing values.
 

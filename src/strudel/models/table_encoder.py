@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, c
 from strudel._types import AnyArray, FloatArray
 from strudel.data.coded_column import Column, did_you_mean
 from strudel.data.containers import quote
+from strudel.data.lazy import by_block
 from strudel.data.table_code import TableCode
 from strudel.data.table_columns import RawTable, read_columns
 from strudel.data.table_learning import CodeOptions, learn_column
@@ -131,7 +132,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : frame or array of shape (n_rows, n_columns)
-            The columns of `fit`; those of a frame in any order.
+            The columns of `fit`; those of a frame in any order. A Dask array or frame is encoded
+            lazily, block by block.
 
         Returns
         -------
@@ -209,6 +211,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.target_tags.required = isinstance(self.edges, str) and self.edges == "supervised"
         return tags
+
+
+# Around what `set_output` makes of it: so each block comes as it was asked for.
+TableEncoder.transform = by_block("X")(TableEncoder.transform)  # type: ignore[method-assign]
 
 
 def _by_column(given: dict[str, Any], names: list[str], what: str) -> dict[str, Any]:

@@ -26,12 +26,14 @@ from strudel.predictions.decision import Decision, decision_of
 from strudel.predictions.forms import EventForm
 from strudel.predictions.same_decision import MAX_NODES, plain, warn_if_stopped
 from strudel.queries.arguments import check_limits, given_rows
+from strudel.queries.blocks import by_block
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
 
 
+@by_block("given")
 def classifier_agreement(
     model: Model,
     f: Any,

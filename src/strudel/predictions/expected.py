@@ -26,6 +26,7 @@ from strudel.predictions.linear_moments import linear_moments
 from strudel.predictions.moments import Moments, of_points
 from strudel.predictions.recognise import predictor_of
 from strudel.queries.arguments import is_single_row
+from strudel.queries.blocks import by_block
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import decode, distinct_rows, encode
@@ -45,6 +46,7 @@ class Estimate(NamedTuple):
     standard_error: float | FloatArray
 
 
+@by_block("X")
 def expected_prediction(
     model: Any,
     predictor: Any,
@@ -128,6 +130,7 @@ def expected_prediction(
     return Estimate(_shaped(task, value), _shaped(task, error))
 
 
+@by_block("X")
 def prediction_variance(
     model: Any,
     predictor: Any,

@@ -25,6 +25,7 @@ from strudel.predictions.forms import LinearForm
 from strudel.predictions.ranges import mentioned_variables
 from strudel.predictions.split_posteriors import split_posteriors
 from strudel.queries.arguments import check_limits, given_rows, variable_indices
+from strudel.queries.blocks import by_block
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.most_probable import SearchLimitWarning
@@ -46,6 +47,7 @@ class SameDecision(NamedTuple):
     n_nodes: Any  # partial assignments the search had to split; 0 if none
 
 
+@by_block("X")
 def same_decision_probability(
     model: Model,
     decision: Any,
@@ -124,6 +126,7 @@ def same_decision_probability(
     return case.report(found, details)
 
 
+@by_block("X")
 def expected_same_decision_probability(
     model: Model,
     decision: Any,
@@ -229,7 +232,7 @@ class _Case:
     def report(self, found: Agreement, details: bool) -> Any:
         """What the user gets, in the order of the rows of `X`."""
         found = Agreement(*(field[self._place] for field in found))
-        warn_if_stopped(found, self.query, stacklevel=4)
+        warn_if_stopped(found, self.query, stacklevel=5)
         if not details:
             return float(found.probability[0]) if self.is_single else found.probability
         everything = (
@@ -248,7 +251,7 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def warn_if_stopped(found: Agreement, query: str, stacklevel: int = 3) -> None:
+def warn_if_stopped(found: Agreement, query: str, stacklevel: int = 4) -> None:
     """Say in which interval a probability lies where a limit stopped the search."""
     stopped = np.flatnonzero(~found.is_exact)
     if len(stopped):

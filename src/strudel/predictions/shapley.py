@@ -23,6 +23,7 @@ from strudel.predictions.decision import form_of
 from strudel.predictions.expected import expected_outputs
 from strudel.predictions.forms import Form
 from strudel.queries.arguments import given_rows
+from strudel.queries.blocks import by_block
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import UNKNOWN, decode, distinct_rows, encode
@@ -45,6 +46,7 @@ class ShapValues(NamedTuple):
     is_exact: Any  # (n_rows,)
 
 
+@by_block("X")
 def shap_values(
     model: Model,
     predictor: Any,

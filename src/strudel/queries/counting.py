@@ -12,6 +12,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.queries.arguments import given_rows, variable_indices
+from strudel.queries.blocks import by_block
 from strudel.queries.distributions import NodeDistributions
 from strudel.queries.given_distributions import distributions_given
 from strudel.queries.marginal import raise_if_impossible
@@ -22,6 +23,7 @@ from strudel.queries.probabilities import log_probabilities
 BLOCK_ROWS = 2**12  # rows of evidence at a time
 
 
+@by_block("given")
 def count_distribution(model: Model, variables: Any = None, given: Any = None) -> FloatArray:
     """Probability that exactly j of some variables are 1, for every j.
 

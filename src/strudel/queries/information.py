@@ -19,6 +19,7 @@ from strudel.circuits.properties import check_decomposable, check_smooth, why_no
 from strudel.data.containers import quote
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
+from strudel.queries.blocks import by_block
 from strudel.queries.components import component_log_probabilities
 from strudel.queries.conditional import conditional_parameters
 from strudel.queries.distributions import NodeDistributions
@@ -35,6 +36,7 @@ BLOCK_STATES = 2**14  # states evaluated at a time
 STATES_PER_STEP = 64  # states that a table evaluates while `SubsetEntropy` looks at one
 
 
+@by_block("given")
 def entropy(model: Model, given: Any = None, *, max_states: int = MAX_STATES) -> float | FloatArray:
     """Entropy of all variables, given what is known.
 
@@ -68,6 +70,7 @@ def entropy(model: Model, given: Any = None, *, max_states: int = MAX_STATES) ->
     return _for_each_row(model, given, "entropy", lambda row: row.entropy(everything, max_states))
 
 
+@by_block("given")
 def mutual_information(
     model: Model, a: Any, b: Any, given: Any = None, *, max_states: int = MAX_STATES
 ) -> float | FloatArray:

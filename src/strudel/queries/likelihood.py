@@ -10,9 +10,9 @@ from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_decomposable, check_smooth
 from strudel.data.bits import pack_columns
-from strudel.data.lazy import by_block
 from strudel.data.validation import check_binary
 from strudel.errors import CircuitPropertyError
+from strudel.queries.blocks import by_block
 from strudel.queries.mixture_likelihood import MixtureFlows
 from strudel.queries.model import Model, model_of, structures_of
 from strudel.queries.probabilities import log_probabilities
@@ -20,7 +20,7 @@ from strudel.queries.probabilities import log_probabilities
 BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
 
 
-@by_block("X", is_complete=True)
+@by_block("X")
 def log_likelihood(model: Model, X: ArrayLike) -> FloatArray:
     """Log-likelihood of fully observed rows.
 

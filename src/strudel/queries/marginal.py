@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.data.lazy import by_block
 from strudel.data.validation import check_evidence
 from strudel.queries.arguments import given_rows
+from strudel.queries.blocks import by_block
 from strudel.queries.model import Model, model_of
 from strudel.queries.probabilities import log_probabilities
 
@@ -41,7 +41,7 @@ def log_marginal(model: Model, X: Any) -> FloatArray:
     return log_probabilities(model, evidence, "log_marginal")
 
 
-@by_block("X")
+@by_block("X", "given")
 def log_conditional(model: Model, X: Any, given: Any) -> FloatArray:
     """Log-probability of partly observed rows, given others: ``log p(X | given)``.
 

@@ -21,9 +21,9 @@ from strudel.circuits.flows import BLOCK_WORDS, flow_block, raise_if_ambiguous
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_in_normal_form
 from strudel.data.bits import pack_columns
-from strudel.data.lazy import by_block
 from strudel.data.validation import check_evidence
 from strudel.errors import CircuitPropertyError
+from strudel.queries.blocks import by_block
 from strudel.queries.components import (
     component_log_probabilities,
     log_mean,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.lazy import by_block
 from strudel.queries.arguments import given_rows
+from strudel.queries.blocks import by_block
 from strudel.queries.columns import column_marginals
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
@@ -60,6 +60,7 @@ def marginal_probabilities(model: Model, given: Any = None) -> Any:
     return ones[0] if is_single else ones[place]
 
 
+@by_block("given")
 def pair_probabilities(model: Model, given: Any = None) -> FloatArray:
     """Probability of every two variables to be 1 together, given what is known.
 
@@ -111,6 +112,7 @@ def _pairs(model: Model, codes: AnyArray, ones: FloatArray) -> FloatArray:
     return pairs
 
 
+@by_block("given")
 def covariance(model: Model, given: Any = None) -> FloatArray:
     """Covariance of every two variables, given what is known.
 

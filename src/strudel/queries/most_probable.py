@@ -25,6 +25,7 @@ from strudel.circuits.properties import (
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import check_limits, given_rows
 from strudel.queries.best_states import best_states, k_best_states
+from strudel.queries.blocks import by_block
 from strudel.queries.columns import as_table
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.mixture_search import MixtureSearch
@@ -46,6 +47,7 @@ class SearchLimitWarning(UserWarning):
         self.upper_bound = upper_bound
 
 
+@by_block("given")
 def most_probable_state(
     model: Model,
     given: Any = None,
@@ -165,5 +167,5 @@ def _warn_if_stopped(log_p: FloatArray, upper_bound: FloatArray) -> None:
             "more with max_seconds or max_nodes.",
             upper_bound,
         ),
-        stacklevel=3,
+        stacklevel=4,
     )

@@ -16,6 +16,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_in_normal_form, check_smooth
 from strudel.queries.arguments import given_rows
+from strudel.queries.blocks import by_block
 from strudel.queries.columns import as_table
 from strudel.queries.components import component_log_probabilities, log_mean, posterior
 from strudel.queries.conditional import conditional_parameters, parameters_in_logs
@@ -65,6 +66,7 @@ def sample(model: Model, n: int = 1, rng: np.random.Generator | int | None = Non
     return as_table(model, draw_rows(model, nothing, n, rng, "sample")[0])
 
 
+@by_block("given")
 def sample_conditional(
     model: Model, given: Any, n: int = 1, rng: np.random.Generator | int | None = None
 ) -> ByteArray:
@@ -79,6 +81,7 @@ def sample_conditional(
     n : int
         Number of completions per row.
     rng : numpy Generator or seed
+        For lazy rows, block b draws from the seed and b: other blocks make other draws.
 
     Returns
     -------
