@@ -7,10 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from strudel import Checkpoint, Strudel, StrudelMixture
-from tables_in_parts import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
+from strudel import Checkpoint, Strudel, StrudelMixture, most_probable_state
+from tables_in_parts import (
+    TRAIN,
+    VALID,
+    assert_same_mixture,
+    assert_same_search,
+    in_parts,
+    people,
+)
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -169,3 +177,18 @@ def test_parts_that_a_worker_writes_to_disk_come_back(circuit, mixture):
         assert_same_search(circuit, Strudel(**CIRCUIT)._fit(*tables(), on_split=count))
         assert max(n_written) >= 5
         assert_same_mixture(mixture, StrudelMixture(**MIXTURE)._fit(*tables(), on_progress=count))
+
+
+def test_workers_encode_and_answer(client):
+    frame = pytest.importorskip("dask.dataframe")
+    table = people(100)
+    lazy = frame.from_pandas(table, npartitions=3)
+    options = {"encoder": "auto", "max_splits": 5, "random_state": 0}
+    one = Strudel(**options).fit(table, X_valid=table)
+    model = Strudel(**options).fit(lazy, X_valid=lazy)
+    assert_same_search(one, model)
+    assert model.score(lazy) == pytest.approx(one.score(table))
+    states, log_p = most_probable_state(model, lazy[["age"]])
+    wanted, wanted_log_p = most_probable_state(one, table[["age"]])
+    assert states.compute().equals(wanted)
+    np.testing.assert_allclose(log_p.compute(), wanted_log_p)

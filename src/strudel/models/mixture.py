@@ -309,8 +309,10 @@ class StrudelMixture(DensityEstimator):
         with use_threads(self.n_jobs):
             if "auto" in (n_splits, n_components):
                 sample = learning.sample(self.structure_rows or CHOSEN_ON)
-                small = clone(self).set_params(random_state=learning.seed)
-                small._fit(sample, on_progress=tell, checkpoint=learning.journal)
+                small = clone(self).set_params(random_state=learning.seed, encoder=None)
+                small._fit(
+                    sample, on_progress=tell, checkpoint=learning.journal, columns=learning.columns
+                )
                 n_splits, n_components = (small.chosen_[k] for k in ("n_splits", "n_components"))
                 n_runs, trials = small.chosen_["n_runs"], small.trials_
             options = replace(options, n_components=int(n_components), n_runs=n_runs)

@@ -3,8 +3,9 @@
 In:  an estimator, and lazy tables.
 Out: what the estimator keeps, learned where the rows are.
 
-Held-out rows, the sample for the search (`structure_rows`) and the rows that k-means looks at are
-drawn by the number of a row, so they are the same for any parts and any number of workers.
+Held-out rows, the sample for the search (`structure_rows`), the rows that an encoder is fitted on
+and those that k-means looks at are drawn by the number of a row, so they are the same for any parts
+and any number of workers.
 """
 
 from __future__ import annotations
@@ -22,18 +23,22 @@ from strudel.algebra.divergences import kl_divergence
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import pack_columns
+from strudel.data.coded_column import Column
 from strudel.learning.history import History
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.structure import learn_structure
 from strudel.models.continued import digest_of, open_journal
+from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
+from strudel.models.table_encoder import TableEncoder
 from strudel.scale.engines import find_engine
 from strudel.scale.mixture import CLUSTERED_ROWS, fit_spread_mixture
 from strudel.scale.structure import fit_spread_parameters, grow_spread, learn_spread_structure
-from strudel.scale.tables import SpreadRows, SpreadTable, spread_table
+from strudel.scale.tables import SpreadRows, SpreadTable, sample_of, spread_table
 
 CHOSEN_ON = 50_000  # rows on which numbers of splits and components are chosen
+CODED_BY = 100_000  # rows on which an encoder is fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +52,13 @@ class SpreadLearning:
     rng: np.random.Generator
     features: Any  # a table with the names of the columns
     journal: Journal
+    encoder: TableEncoder | None
+    columns: tuple[Column, ...] | None  # whose codes are to be respected
 
     def keep(self, estimator: Any) -> None:
         """Let the estimator know its features, once nothing can be refused any more."""
         validate_data(estimator, self.features, reset=True, skip_check_array=True)
+        keep_encoder(estimator, self.encoder)
         n_rows, n_vars = self.table.n_rows, self.table.n_vars
         estimator.data_ = {"rows": n_rows, "columns": n_vars, "sha256": None}
 
@@ -70,12 +78,22 @@ def spread_rows(
     if getattr(estimator, "warm_start", False):
         raise ValueError("warm_start needs all rows in one place: take a sample of the rows.")
     engine = find_engine()
-    table = spread_table(X, engine, sample_weight=sample_weight)
     random_state = check_random_state(estimator.random_state)
     seed = int(random_state.randint(2**31))
+    encoder = None
+    if estimator.encoder is not None:
+        # Numbers of their own: those of `seed` say which rows are held out.
+        sample = sample_of(X, engine, CODED_BY, seed + 1, sample_weight=sample_weight)
+        encoder = encoder_for(estimator, sample)
+    code = None if encoder is None else encoder.code_
+    try:
+        table = spread_table(X, engine, sample_weight=sample_weight, code=code)
+    except ValueError as error:
+        raise_with_advice(error)
     valid: SpreadRows | None = None
     if X_valid is not None:
-        valid_table = spread_table(X_valid, engine, name="X_valid")
+        names = table.feature_names
+        valid_table = spread_table(X_valid, engine, code=code, feature_names=names, name="X_valid")
         if valid_table.n_vars != table.n_vars:
             raise ValueError(
                 f"X_valid has {valid_table.n_vars} features, but X has {table.n_vars}."
@@ -85,10 +103,12 @@ def spread_rows(
         train = table.rows()
     else:
         train, valid = table.split(estimator.validation_fraction, seed)
-    features = X._meta if hasattr(X, "columns") else np.zeros((1, table.n_vars))
+    has_names = encoder is None and hasattr(X, "columns")
+    features = X._meta if has_names else np.zeros((1, table.n_vars))
     rng = np.random.default_rng(random_state.randint(2**31))
+    columns = code.columns if code is not None and estimator.respect_one_hot else None
     journal = open_journal(checkpoint, estimator, lambda: _digest(train, valid))
-    return SpreadLearning(table, train, valid, seed, rng, features, journal)
+    return SpreadLearning(table, train, valid, seed, rng, features, journal, encoder, columns)
 
 
 def _digest(train: SpreadRows, valid: SpreadRows | None) -> str:
@@ -104,6 +124,7 @@ def fit_spread_circuit(
     on_split: Callable[[History], None] | None,
 ) -> tuple[Circuit, History]:
     """Learn a circuit where the rows are, or its structure from a sample of them here."""
+    search = replace(search, columns=learning.columns)
     if structure_rows is None or structure_rows >= learning.table.n_rows:
         return learn_spread_structure(
             learning.train,
@@ -143,7 +164,9 @@ def fit_spread_components(
     on_iteration: Callable[[MixtureHistory], None] | None,
 ) -> tuple[Mixture, MixtureHistory, int]:
     """Grow a structure by so many splits, then fit a mixture to all rows."""
-    search = replace(search, max_splits=n_splits, patience=max(1, n_splits))
+    search = replace(
+        search, max_splits=n_splits, patience=max(1, n_splits), columns=learning.columns
+    )
     run = grow_spread(
         learning.train, learning.valid, search=search, rng=learning.rng, journal=learning.journal
     )

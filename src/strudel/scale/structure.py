@@ -13,8 +13,10 @@ import numpy as np
 from strudel._types import CountArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.circuits.compile_columns import compile_column_tree
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix
+from strudel.data.column_codes import complete_columns
 from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.history import History
 from strudel.learning.journal import Journal, Section
@@ -25,6 +27,8 @@ from strudel.learning.run import Run
 from strudel.scale.growing import SpreadCircuit, pick_place
 from strudel.scale.tables import SpreadRows
 from strudel.trees.chow_liu import chow_liu_tree_from_counts
+from strudel.trees.column_information import value_counts
+from strudel.trees.column_tree import column_tree_from_counts
 from strudel.trees.vtree import vtree_from_chow_liu
 
 
@@ -105,9 +109,16 @@ class SpreadRun(Run):
 
 def first_spread_circuit(train: SpreadRows, search: SearchOptions) -> Circuit:
     """The Chow-Liu tree of all rows, compiled; or independent variables on its vtree."""
+    is_independent = search.init == "independent"
+    columns = complete_columns(search.columns or (), train.n_vars)
+    if not all(column.is_bit for column in columns):
+        counts = train.engine.total(value_counts, train.parts, columns)
+        found = column_tree_from_counts(
+            counts, columns, train.total_weight, is_independent=is_independent, alpha=search.alpha
+        )
+        return compile_column_tree(*found)
     tree = chow_liu_tree_from_counts(train.pair_counts, train.total_weight, alpha=search.alpha)
     vtree = vtree_from_chow_liu(tree)
-    is_independent = search.init == "independent"
     return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)
 
 

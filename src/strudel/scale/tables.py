@@ -1,6 +1,6 @@
 """A table in parts: packed rows of a Dask array or frame, on an engine.
 
-In:  a Dask array or frame, or a plain table; perhaps weights.
+In:  a Dask array or frame, or a plain table; perhaps weights, and the code of its columns.
 Out: `SpreadRows`: one `BitMatrix` per part, equal rows merged where that pays.
 
 Which rows are held out or sampled is decided by the number of a row in the whole table, so that it
@@ -10,7 +10,7 @@ does not depend on the parts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any
 
@@ -26,7 +26,8 @@ from strudel.data.bits import (
     pack_columns,
 )
 from strudel.data.counts import pair_counts
-from strudel.data.lazy import is_lazy
+from strudel.data.lazy import is_lazy, row_blocks
+from strudel.data.table_code import TableCode
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.scale.engines import Engine
 
@@ -118,17 +119,30 @@ class SpreadTable:
 
 
 def spread_table(
-    X: Any, engine: Engine, *, sample_weight: Any = None, name: str = "X"
+    X: Any,
+    engine: Engine,
+    *,
+    sample_weight: Any = None,
+    code: TableCode | None = None,
+    feature_names: tuple[str, ...] | None = None,
+    name: str = "X",
 ) -> SpreadTable:
-    """Check and pack every part of a table, where it is."""
+    """Check, encode and pack every part of a table, where it is.
+
+    `feature_names` is the order in which to take the columns of a frame; its own by default.
+    """
     delayed = import_module("dask").delayed
     blocks, names = _blocks(X, name)
     weights, total = _weight_blocks(sample_weight, blocks, name)
+    names = None if names is None else feature_names or names
     n_vars = X.shape[1] if names is None else len(names)
-    pack = delayed(_pack, pure=True)
+    pack = delayed(partial(_pack, total, n_vars, names, name), pure=True)
+    if code is not None:
+        n_vars = code.n_vars
+        pack = delayed(partial(_pack_coded, total, code, name), pure=True)
     parts = engine.keep(
         [
-            pack(block, weight, total, number, int(n_vars), name)
+            pack(block, weight, number)
             for number, (block, weight) in enumerate(zip(blocks, weights, strict=True))
         ]
     )
@@ -141,18 +155,8 @@ def spread_table(
 
 def _blocks(X: Any, name: str) -> tuple[list[Any], tuple[str, ...] | None]:
     """The blocks of rows, and the column names of a frame."""
-    if not is_lazy(X):
-        names = tuple(X.columns) if hasattr(X, "columns") else None
-        return [X], names
-    if hasattr(X, "chunks"):  # an array
-        if X.ndim != 2:
-            raise ValueError(f"{name} must have rows and columns, but has shape {X.shape}.")
-        return X.rechunk({1: -1}).to_delayed().ravel().tolist(), None
-    if not hasattr(X, "columns"):
-        raise ValueError(
-            f"{name} must be a Dask array or frame, but is of type {type(X).__name__}."
-        )
-    return list(X.to_delayed()), tuple(map(str, X.columns))
+    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+    return row_blocks(X, name)[0] if is_lazy(X) else [X], names
 
 
 def _weight_blocks(
@@ -173,13 +177,19 @@ def _weight_blocks(
 
 
 def _pack(
-    block: Any, weight: Any, total: float | None, number: int, n_vars: int, name: str
+    total: float | None,
+    n_vars: int,
+    names: tuple[str, ...] | None,
+    name: str,
+    block: Any,
+    weight: Any,
+    number: int,
 ) -> BitMatrix:
     """One block, checked and packed."""
     if len(block) == 0:
         return BitMatrix(np.zeros((n_vars, 0), dtype=np.uint64), 0)
     try:
-        table, _ = check_binary(block, n_vars=n_vars, name=name)
+        table, _ = check_binary(block, n_vars=n_vars, feature_names=names, name=name)
         if weight is not None:
             weight = check_sample_weight(weight, len(table))
     except ValueError as error:
@@ -188,6 +198,86 @@ def _pack(
     if weight is None:
         return bits
     return BitMatrix(bits.words, bits.n_rows, exact_weights(weight, total))
+
+
+def _pack_coded(
+    total: float | None, code: TableCode, name: str, block: Any, weight: Any, number: int
+) -> BitMatrix:
+    """One block, encoded and packed; rows that weigh nothing are not looked at."""
+    rows = np.zeros((len(block), code.n_vars))
+    counts = _counting(len(block), weight)
+    if counts.any():
+        try:
+            rows[counts] = _complete(code.encode(_taken(block, counts), name), code, name)
+        except ValueError as error:
+            advice = " Encoders of parts see a sample; categorize() of Dask tells them all values."
+            said = f"{error}{advice if 'not seen at fit' in str(error) else ''}"
+            raise ValueError(f"In block {number} of {name}: {said}") from None
+    return _pack(total, code.n_vars, None, name, rows, weight, number)
+
+
+def _complete(rows: FloatArray, code: TableCode, name: str) -> FloatArray:
+    """The rows, if nothing in them is unknown."""
+    unknown = np.isnan(rows)
+    if unknown.any():
+        row, var = (int(place[0]) for place in np.nonzero(unknown))
+        column = next(column for column in code.columns if var < column.stop)
+        raise ValueError(
+            f"Column {column.name!r} has no value at row {row}, or one that the encoder did not "
+            "see; rows in parts must be complete to learn from. Drop others, as with "
+            f"{name}.dropna(), fill them by a StrudelImputer, or learn from a sample in memory."
+        )
+    return rows
+
+
+def _counting(n_rows: int, weight: Any) -> AnyArray:
+    """Which rows weigh something."""
+    return np.ones(n_rows, dtype=bool) if weight is None else np.asarray(weight) > 0.0
+
+
+def _taken(block: Any, rows: AnyArray) -> Any:
+    return block.loc[rows] if hasattr(block, "loc") else np.asarray(block)[rows]
+
+
+def sample_of(
+    X: Any, engine: Engine, n_rows: int, seed: int, *, sample_weight: Any = None, name: str = "X"
+) -> Any:
+    """About so many rows of a lazy table as they are, in memory; none that weighs nothing.
+
+    They depend on the seed and on the numbers of the rows, not on the parts.
+    """
+    delayed = import_module("dask").delayed
+    blocks, lengths = row_blocks(X, name)
+    weights, _ = _weight_blocks(sample_weight, blocks, name)
+    if np.isnan(lengths).any():
+        narrow = X[list(X.columns[:1])] if hasattr(X, "columns") else X  # is quicker to read
+        counted = [delayed(len)(block) for block in row_blocks(narrow, name)[0]]
+        lengths = engine.each(_itself, engine.keep(counted))
+    total = sum(lengths)
+    if total == 0:
+        raise ValueError(f"{name} must have at least one row, but is empty.")
+    take = delayed(partial(_sampled, min(1.0, n_rows / total), seed), pure=True)
+    first = [0, *np.cumsum(lengths)[:-1].tolist()]
+    taken = engine.keep(
+        [
+            take(block, weight, int(number))
+            for block, weight, number in zip(blocks, weights, first, strict=True)
+        ]
+    )
+    found = engine.each(_itself, taken)
+    is_frame = hasattr(X, "columns")
+    return import_module("pandas").concat(found) if is_frame else np.concatenate(found)
+
+
+def _sampled(share: float, seed: int, block: Any, weight: Any, first: int) -> Any:
+    """The rows of a block whose random number is below a share."""
+    return _taken(
+        block, (uniform_numbers(seed, first, len(block)) < share) & _counting(len(block), weight)
+    )
+
+
+def _itself(part: Any) -> Any:
+    return part
 
 
 def take_rows(bits: BitMatrix, low: float, high: float, seed: int, first: int) -> BitMatrix:

@@ -1,6 +1,7 @@
 """Mutual information of every pair of columns, each of any number of values.
 
-In:  the number of every column's value in every row, and the weights of the rows.
+In:  the number of every column's value in every row, and the weights of the rows; or how often
+     every two values occur together.
 Out: float64 `(n_columns, n_columns)` in nats, zero on the diagonal.
 
 Smoothing adds `4 alpha` virtual rows to every pair of columns, evenly spread over its cells, so
@@ -17,8 +18,8 @@ from numpy.typing import NDArray
 
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, CountArray, FloatArray, IntArray
-from strudel.data.bits import BitMatrix
-from strudel.data.column_codes import ColumnCode
+from strudel.data.bits import BitMatrix, pack_columns
+from strudel.data.column_codes import ColumnCode, column_values
 from strudel.data.counts import pair_counts
 from strudel.trees.mutual_information import pairwise_mutual_information
 
@@ -77,31 +78,35 @@ def _information_of_column(
     """Fill line and column i of `information` from i on, except for pairs that are both done."""
     k = n_values[i]
     cells = np.empty((k, n_values.max()))
-    one, other = np.empty(k), np.empty(n_values.max())
     for j in range(i + 1, len(values)):
         if is_done[i] and is_done[j]:
             continue
         m = n_values[j]
-        cells[:, :m] = 4.0 * alpha / (k * m)
+        cells[:, :m] = 0.0  # weights are added first: their sums are exact, in any order
         for s in range(len(weight)):
             if values[i, s] != NONE and values[j, s] != NONE:
                 cells[values[i, s], values[j, s]] += weight[s]
-        one[:] = 0.0
-        other[:m] = 0.0
-        pair = 0.0
-        for x in range(k):
-            for y in range(m):
-                one[x] += cells[x, y]
-                other[y] += cells[x, y]
-                pair += _xlogx(cells[x, y])
-        for x in range(k):
-            pair -= _xlogx(one[x])
+        information[i, j] = information[j, i] = _information_of_cells(cells, k, m, alpha)
+
+
+@kernel
+def _information_of_cells(cells: FloatArray, k: int, m: int, alpha: float) -> float:
+    """What two columns tell about each other, from the weight of each pair of their values."""
+    one, other = np.zeros(k), np.zeros(m)
+    pair = 0.0
+    for x in range(k):
         for y in range(m):
-            pair -= _xlogx(other[y])
-        scale = one.sum()
-        if scale > 0.0:
-            # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
-            information[i, j] = information[j, i] = pair / scale + np.log(scale)
+            cell = cells[x, y] + 4.0 * alpha / (k * m)
+            one[x] += cell
+            other[y] += cell
+            pair += _xlogx(cell)
+    for x in range(k):
+        pair -= _xlogx(one[x])
+    for y in range(m):
+        pair -= _xlogx(other[y])
+    scale = one.sum()
+    # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
+    return pair / scale + np.log(scale) if scale > 0.0 else 0.0
 
 
 @kernel
@@ -126,8 +131,59 @@ def conditional_table(
     is_known = (values != NONE) & (up != NONE)
     cell = up[is_known].astype(np.int64) * n_values + values[is_known]
     n_cells = n_parent_values * n_values
-    count = np.bincount(cell, weight[is_known], minlength=n_cells) + 4.0 * alpha / n_cells
-    table = count.reshape(n_parent_values, n_values)
+    count: CountArray = np.bincount(cell, weight[is_known], n_cells).astype(np.float64)
+    return table_from_counts(count.reshape(n_parent_values, n_values), alpha)
+
+
+def table_from_counts(count: CountArray, alpha: float) -> CountArray:
+    """The same from the weight of each pair, one line per value of the parent."""
+    table = count + 4.0 * alpha / count.size
     total = table.sum(axis=1, keepdims=True)
-    even = np.full_like(table, 1.0 / n_values)
+    even = np.full_like(table, 1.0 / table.shape[1])
     return np.divide(table, total, out=even, where=total > 0.0)
+
+
+def value_counts(bits: BitMatrix, columns: Sequence[ColumnCode]) -> CountArray:
+    """How often every two values of all columns occur together, `(n_values, n_values)` in all.
+
+    Counts of parts of a table add up to those of the table.
+
+    Examples
+    --------
+    >>> from strudel.data.bits import pack_columns
+    >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
+    >>> value_counts(pack_columns([[1, 1, 0], [1, 1, 1], [0, 1, 1]]), columns)[:2, 2:]
+    array([[0., 0., 1.],
+           [0., 1., 1.]])
+    """
+    first = value_starts(columns)
+    place = column_values(bits, columns) + first[:-1, np.newaxis]
+    has_value = np.zeros((bits.n_rows, first[-1]), dtype=np.uint8)
+    has_value[np.arange(bits.n_rows), place] = 1
+    return pair_counts(BitMatrix(pack_columns(has_value).words, bits.n_rows, bits.row_weight))
+
+
+def value_starts(columns: Sequence[ColumnCode]) -> IntArray:
+    """The number of every column's first value, and of all values."""
+    return np.cumsum([0, *(column.n_values for column in columns)], dtype=np.int32)
+
+
+def information_from_counts(
+    columns: Sequence[ColumnCode], counts: CountArray, total: float, alpha: float
+) -> FloatArray:
+    """`column_information` of complete rows, from their `value_counts` and total weight."""
+    first = value_starts(columns)
+    information = np.zeros((len(columns), len(columns)))
+    single = [c for c, column in enumerate(columns) if column.is_bit]
+    ones = [first[c] + int(columns[c].codewords[1, 0]) for c in single]
+    information[np.ix_(single, single)] = pairwise_mutual_information(
+        counts[np.ix_(ones, ones)], total, alpha
+    )
+    for i, one in enumerate(columns):
+        for j in range(i + 1, len(columns)):
+            if not (one.is_bit and columns[j].is_bit):
+                cells = counts[first[i] : first[i + 1], first[j] : first[j + 1]]
+                k, m = cells.shape
+                found = _information_of_cells(cells, k, m, float(alpha))
+                information[i, j] = information[j, i] = found
+    return information

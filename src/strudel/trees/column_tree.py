@@ -1,6 +1,6 @@
 """Chow-Liu trees over columns of any number of values, and vtrees that keep a column together.
 
-In:  a `BitMatrix` and the `ColumnCode` of every column.
+In:  a `BitMatrix`, or counts of its values, and the `ColumnCode` of every column.
 Out: `ColumnTree`, a parent and a conditional table per column; `Vtree` over the variables.
 
 For columns of one free variable each, tree and vtree are those of `chow_liu`.
@@ -14,11 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._types import NONE, FloatArray, IntArray
+from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix, exact_weights
 from strudel.data.column_codes import ColumnCode, column_values
 from strudel.trees.chow_liu import ChowLiuTree, spanning_tree
-from strudel.trees.column_information import column_information, conditional_table
+from strudel.trees.column_information import (
+    column_information,
+    conditional_table,
+    information_from_counts,
+    table_from_counts,
+    value_starts,
+)
 from strudel.trees.fitting_tree import best_parents
 from strudel.trees.vtree import Vtree, VtreeNodes, vtree_from_chow_liu
 from strudel.trees.vtree_learning import VtreeMethod, vtree_by_method
@@ -97,17 +103,14 @@ def learn_column_tree(
         arranged = vtree_of_columns(vtree, columns)
         parent = best_parents(worth, arranged)
     elif vtree == "chow_liu":
-        parent = spanning_tree(worth)
-        arranged = vtree_from_chow_liu(ChowLiuTree(parent, np.zeros((len(parent), 2))))
+        parent, arranged = _chow_liu(worth)
     else:
         plain = information
         if vtree_alpha is not None and vtree_alpha != alpha:
             plain = column_information(columns, values, weight, vtree_alpha, bits)
         arranged = vtree_by_method(plain, vtree, rng)
         parent = best_parents(worth, arranged)
-    own = np.arange(len(columns)), parent
-    is_cut = (price[own] > 0.0) & (worth[own] < 0.0)  # two bits stay together, as in `chow_liu`
-    parent = np.where(is_independent | is_cut, NONE, parent).astype(np.int32)
+    parent = _cut(parent, worth, price, is_independent)
     tables = tuple(
         conditional_table(
             values[c],
@@ -121,6 +124,57 @@ def learn_column_tree(
     )
     whole = vtree if isinstance(vtree, Vtree) else vtree_of_variables(arranged, columns)
     return ColumnTree(tuple(columns), parent, tables), whole
+
+
+def column_tree_from_counts(
+    counts: CountArray,
+    columns: Sequence[ColumnCode],
+    total: float,
+    *,
+    is_independent: bool = False,
+    alpha: float = 1.0,
+) -> tuple[ColumnTree, Vtree]:
+    """`learn_column_tree` for complete rows, from their `value_counts` and total weight.
+
+    Examples
+    --------
+    >>> from strudel.data.bits import pack_columns
+    >>> from strudel.trees.column_information import value_counts
+    >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
+    >>> bits = pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]] * 5)
+    >>> tree, _ = column_tree_from_counts(value_counts(bits, columns), columns, 15.0)
+    >>> tree.column_parent
+    array([-1,  0], dtype=int32)
+    """
+    price = _price(columns, total)
+    worth = information_from_counts(columns, counts, total, alpha) - price
+    parent, arranged = _chow_liu(worth)
+    parent = _cut(parent, worth, price, is_independent)
+    first = value_starts(columns)
+    tables = []
+    for c, up in enumerate(parent.tolist()):
+        own = slice(first[c], first[c + 1])
+        if up == NONE:
+            count = np.diagonal(counts)[np.newaxis, own]
+        else:
+            count = counts[first[up] : first[up + 1], own]
+        tables.append(table_from_counts(count, alpha))
+    tree = ColumnTree(tuple(columns), parent, tuple(tables))
+    return tree, vtree_of_variables(arranged, columns)
+
+
+def _chow_liu(worth: FloatArray) -> tuple[IntArray, Vtree]:
+    """The best tree over columns, as parents, and its vtree over columns."""
+    parent = spanning_tree(worth)
+    return parent, vtree_from_chow_liu(ChowLiuTree(parent, np.zeros((len(parent), 2))))
+
+
+def _cut(parent: IntArray, worth: FloatArray, price: FloatArray, is_independent: bool) -> IntArray:
+    """The tree without what does not pay."""
+    own = np.arange(len(parent)), parent
+    is_cut = (price[own] > 0.0) & (worth[own] < 0.0)  # two bits stay together, as in `chow_liu`
+    cut: IntArray = np.where(is_independent | is_cut, NONE, parent).astype(np.int32)
+    return cut
 
 
 def _price(columns: Sequence[ColumnCode], total: float) -> FloatArray:
