@@ -11,7 +11,8 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from threading import RLock
 from typing import Any, TypeVar, cast
 
 import numba
@@ -120,6 +121,23 @@ def run_blocks(run: Callable[[slice], None], n_rows: int, block_rows: int) -> No
         return
     with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(run, parts))
+
+
+_one_caller = RLock()
+
+
+@contextmanager
+def alone_if_needed() -> Iterator[None]:
+    """Wait for other callers if the threads of parallel kernels can serve one only.
+
+    That is so in Numba's simplest threading layer, "workqueue", which ends the process otherwise.
+    """
+    try:
+        is_needed = numba.threading_layer() == "workqueue"  # type: ignore[attr-defined]
+    except ValueError:  # no parallel kernel has run yet, so nobody knows
+        is_needed = True
+    with _one_caller if is_needed else nullcontext():
+        yield
 
 
 @contextmanager

@@ -1,5 +1,8 @@
 """Queries on Dask arrays and frames: lazy, by block, and the same answers."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +27,7 @@ from strudel import (
     log_conditional,
     log_likelihood,
     log_marginal,
+    marginal_map,
     marginal_probabilities,
     most_probable_state,
     mutual_information,
@@ -136,6 +140,25 @@ def test_nothing_is_computed_before_it_is_asked_for():
         states.compute()
 
 
+@pytest.mark.compiled
+def test_threads_of_dask_share_the_threads_of_kernels():
+    """Numba's simplest threading layer would end the process."""
+    script = """
+import dask, numba, numpy as np, dask.array as da
+from strudel import figure_1_circuit, log_marginal
+rows = da.full((2000, 4), np.nan, chunks=(20, 4))
+answer = log_marginal(figure_1_circuit(), rows)
+print(abs(answer).sum().compute(scheduler="threads", num_workers=4), numba.threading_layer())
+"""
+    env = os.environ | {"NUMBA_THREADING_LAYER": "workqueue", "NUMBA_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True
+    )
+    total, layer = done.stdout.split()
+    assert float(total) == pytest.approx(0.0, abs=1e-9)
+    assert layer == "workqueue"
+
+
 def test_an_empty_partition_answers_nothing():
     frame = pd.DataFrame(ROWS, columns=CIRCUIT.feature_names)
     lazy = dd.from_pandas(frame, npartitions=3).map_partitions(lambda part: part[part.index >= 20])
@@ -160,6 +183,10 @@ def test_what_cannot_be_lazy_is_refused_in_one_sentence():
         log_marginal(CIRCUIT, lazy[:, 0])
     frame = pd.DataFrame(PARTLY, columns=CIRCUIT.feature_names).assign(z=1)
     lazy = dd.from_pandas(frame, npartitions=2)
+    with pytest.raises(ValueError, match=r"is lazy. Call its compute\(\) first"):
+        marginal_map(CIRCUIT, ["X1"], lazy)
+    with pytest.raises(ValueError, match="lazy"):
+        StrudelClassifier().fit(lazy, ROWS[:, 0])
     with pytest.raises(ValueError, match="also has 'z'"):  # at once, not when it is computed
         log_marginal(CIRCUIT, lazy)
 

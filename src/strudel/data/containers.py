@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, ByteArray
+from strudel.data.lazy import way_to_load
 
 _BLOCK = 2**18  # cells converted at a time, so that temporaries stay in the processor's cache
 
@@ -90,7 +91,7 @@ def _values_of_frame(X: Any, name: str) -> tuple[AnyArray, tuple[str, ...] | Non
             return _values_of_column(frame), None
         if isinstance(frame, nw.LazyFrame):
             raise ValueError(
-                f"{name} must be a frame in memory, but is lazy. Call its collect() first."
+                f"{name} must be a frame in memory, but is lazy. Call its {way_to_load(X)} first."
             )
         if not isinstance(frame, nw.DataFrame):
             return None

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from strudel._numba import alone_if_needed
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -26,6 +28,11 @@ def is_lazy(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(
         X, "__dask_graph__"
     )
+
+
+def way_to_load(X: Any) -> str:
+    """The method that loads a lazy frame."""
+    return "compute()" if is_lazy(X) else "collect()"
 
 
 def row_blocks(X: Any, name: str) -> tuple[list[Any], list[float]]:
@@ -129,7 +136,8 @@ def _answer(
     tables = examples if is_empty else dict(zip(examples, blocks, strict=True))
     if "rng" in others:
         others = others | {"rng": np.random.default_rng([others["rng"], number])}
-    found = query(**others, **tables)
+    with alone_if_needed():  # Dask may ask for several blocks at once
+        found = query(**others, **tables)
     if isinstance(found, Mapping):  # `ColumnMarginals`
         block = next(iter(tables.values()))
         if not hasattr(block, "index"):

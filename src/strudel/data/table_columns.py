@@ -18,6 +18,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import read_values
+from strudel.data.lazy import way_to_load
 
 NUMERIC = ("boolean", "integer", "float", "date", "datetime")  # types whose cells are floats
 
@@ -108,7 +109,9 @@ def _as_frame(X: Any, name: str) -> Any:
             f"{name} must name each column once, but has {repeated}. Rename one."
         ) from None
     if isinstance(frame, nw.LazyFrame):
-        raise ValueError(f"{name} must be a frame in memory, but is lazy. Call its collect().")
+        raise ValueError(
+            f"{name} must be a frame in memory, but is lazy. Call its {way_to_load(X)} first."
+        )
     return frame if isinstance(frame, nw.DataFrame) else None
 
 

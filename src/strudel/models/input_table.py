@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_feature_names, _get_feature_names
 
 from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import read_values
+from strudel.data.lazy import is_lazy
 from strudel.data.table_code import TableCode
 from strudel.data.table_columns import RawColumn, read_columns
 from strudel.data.validation import check_evidence
@@ -78,6 +79,11 @@ def as_table(X: Any, encoder: Any, n_bins: Sequence[int] = (8,)) -> InputTable:
     """
     if encoder is not None and encoder != "auto" and not hasattr(encoder, "transform"):
         raise ValueError(f"encoder must be 'auto', a TableEncoder or None, but is {encoder!r}.")
+    if is_lazy(X) and hasattr(X, "columns"):
+        raise ValueError(
+            "X must be a frame in memory to learn from here, but is lazy. Take a sample of "
+            "the rows, and call its compute()."
+        )
     X = dense(X)
     if hasattr(encoder, "transform"):
         return InputTable(X, n_rows_of(X), None, (encoder,))

@@ -135,9 +135,10 @@ def spread_table(
     blocks, names = _blocks(X, name)
     weights, total = _weight_blocks(sample_weight, blocks, name)
     names = None if names is None else feature_names or names
-    n_vars = X.shape[1] if names is None else len(names)
-    pack = delayed(partial(_pack, total, n_vars, names, name), pure=True)
-    if code is not None:
+    if code is None:
+        n_vars = np.shape(X)[1] if names is None else len(names)
+        pack = delayed(partial(_pack, total, n_vars, names, name), pure=True)
+    else:
         n_vars = code.n_vars
         pack = delayed(partial(_pack_coded, total, code, name), pure=True)
     parts = engine.keep(
@@ -236,6 +237,9 @@ def _counting(n_rows: int, weight: Any) -> AnyArray:
 
 
 def _taken(block: Any, rows: AnyArray) -> Any:
+    """Some rows of a block."""
+    if rows.all():
+        return block
     return block.loc[rows] if hasattr(block, "loc") else np.asarray(block)[rows]
 
 
