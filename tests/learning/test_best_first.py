@@ -335,3 +335,19 @@ def test_an_interrupt_ends_the_whole_race(call):
 def test_auto_needs_validation_rows():
     with pytest.raises(ValueError, match="validation rows"):
         learn_structure(clusters(0), search=SearchOptions(vtree="auto", max_splits=2))
+
+
+@pytest.mark.compiled
+def test_the_order_of_rows_and_copies_of_them_change_nothing():
+    rows = clusters(8, n_rows=4000, n_vars=20)
+    shuffled = rows[np.random.default_rng(0).permutation(len(rows))]
+    merged, count = np.unique(rows, axis=0, return_counts=True)
+    assert len(merged) > LONG
+    search = SearchOptions(search="best_first", max_splits=15)
+    histories = [
+        learn_structure(bits, rows[:100], search=search)[1]
+        for bits in (rows, shuffled, pack_columns(merged, count.astype(float)))
+    ]
+    for other in histories[1:]:
+        np.testing.assert_array_equal(histories[0].train, other.train)
+        np.testing.assert_array_equal(histories[0].n_edges, other.n_edges)

@@ -36,13 +36,13 @@ class BestFirst:
         *,
         clones: bool = True,
         min_rows: float = 20.0,
-        least_gain: float = 3.0,
+        gains: Gains | None = None,
         scores: dict[str, AnyArray] | None = None,
     ) -> None:
         self.growing = growing.without_queue()
         self.clones = clones
         self.min_rows = float(min_rows)
-        self.gains = Gains(growing, least_gain)
+        self.gains = gains or Gains(growing)
         self.edge_score = np.empty(0)
         self.edge_place = np.empty(0, dtype=np.int32)
         self.edge_time = np.empty(0, dtype=np.int32)  # splits and clones when it was scored
@@ -130,13 +130,9 @@ class BestFirst:
         """Score the best clone of each of these sums."""
         if not self.clones:
             return
-        g = self.growing.growth
-        g.size[STAMP] += 1
         self.node_score[nodes] = -np.inf
         self.node_time[nodes] = self.growing.n_splits
-        g.node["stamp"][nodes] = g.size[STAMP]
-        for v in np.unique(g.node["vtree"][nodes]):
-            self.gains.of_clones(v, self.node_score, self.node_edge)
+        self.gains.of_clones(nodes, self.node_score, self.node_edge)
 
     def _score_splits(self, edges: AnyArray) -> None:
         """Score the best split of each of these edges."""

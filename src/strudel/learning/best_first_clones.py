@@ -2,6 +2,9 @@
 
 In:  `Growth`, and the sums of one vtree node.
 Out: for each of them the edge above that should have its own copy, and the gain per new parameter.
+
+First pairs of edges are counted, then sums are scored from the counts, whatever their order; so
+counts may also come from rows elsewhere, in parts (`scale/gains.py`).
 """
 
 from __future__ import annotations
@@ -16,30 +19,41 @@ from strudel.learning.counting import count_of, x_log_x
 from strudel.learning.growth import Growth
 
 
-class CloneRoom(NamedTuple):
-    """What `score_clones` works in; as it should be again afterwards."""
+class PairRoom(NamedTuple):
+    """A hash table of pairs of edges; empty before and after."""
 
-    gain: FloatArray  # (n_edges,) 0
+    keys: AnyArray  # (2**k,) int64 NONE: the edge above and the edge below
+    counts: FloatArray  # the values of `keys`
+    slots: AnyArray  # (2**(k - 1) + 1,) the keys in use
+
+
+class CloneRoom(NamedTuple):
+    """What `best_clones` works in; as it should be again afterwards."""
+
+    gain: AnyArray  # (n_edges,) int64 0
     occupied: IntArray  # (n_edges,) 0
     target: IntArray  # (n_edges,)
-    contexts: IntArray  # (n_rows,)
-    keys: AnyArray  # (2**k > n_rows,) int64 NONE: a hash table of pairs of edges
-    counts: FloatArray  # the values of `keys`
-    slots: AnyArray  # (n_rows,) the keys in use
+    contexts: IntArray  # (n_edges,)
+
+
+def pair_room(n_pairs: int) -> PairRoom:
+    """Room for so many pairs."""
+    n_keys = 1 << (2 * n_pairs + 16).bit_length()
+    return PairRoom(
+        keys=np.full(n_keys, NONE, dtype=np.int64),
+        counts=np.zeros(n_keys),
+        slots=np.empty(n_keys // 2 + 1, dtype=np.int64),
+    )
 
 
 def clone_room(g: Growth) -> CloneRoom:
     """Room for a circuit as large as `g` may become before it moves."""
-    n_edges, n_rows = len(g.edge), g.train_active.shape[1]
-    n_keys = 1 << (2 * n_rows + 16).bit_length()
+    n_edges = len(g.edge)
     return CloneRoom(
-        gain=np.zeros(n_edges),
+        gain=np.zeros(n_edges, dtype=np.int64),
         occupied=np.zeros(n_edges, dtype=np.int32),
         target=np.zeros(n_edges, dtype=np.int32),
-        contexts=np.empty(n_rows + 1, dtype=np.int32),
-        keys=np.full(n_keys, NONE, dtype=np.int64),
-        counts=np.zeros(n_keys),
-        slots=np.empty(n_rows + 1, dtype=np.int64),
+        contexts=np.empty(n_edges, dtype=np.int32),
     )
 
 
@@ -49,24 +63,33 @@ def score_clones(
     c: int,
     wanted: int,
     table: FloatArray,
+    unit: float,
+    pairs: PairRoom,
     room: CloneRoom,
     node_score: FloatArray,
     node_edge: IntArray,
 ) -> None:
-    """For every sum at vtree node c with stamp `wanted`: its best context, and the gain of a copy.
+    """The best context of every sum at vtree node c with stamp `wanted`, and its score."""
+    n_pairs = count_pairs(g, c, wanted, pairs)
+    best_clones(g, pairs, n_pairs, table, unit, room, node_score, node_edge)
+
+
+@kernel
+def count_pairs(g: Growth, c: int, wanted: int, room: PairRoom) -> int:
+    """Count the pairs (context, edge) of the sums at vtree node c with stamp `wanted`.
 
     A context is an edge above through which some of the sum's rows come: an edge that leads to it,
     or, where that one is the only edge of its sum, the next edge further up that is a choice.
+    Returns the number of pairs, which are in `slots`; NONE (the room is spoilt) for lack of room.
     """
     top = g.vtree["parent"][c]
     if top == NONE:
-        return
+        return 0
     active = g.train_active
-    gain, occupied, target, contexts = room.gain, room.occupied, room.target, room.contexts
     keys, counts, slots = room.keys, room.counts, room.slots
-    n_contexts, n_slots = 0, 0
+    n_slots = 0
     mask = len(keys) - 1
-    for s in range(active.shape[1]):  # the histogram of pairs (context, edge)
+    for s in range(active.shape[1]):
         a = active[c, s]
         if a == NONE:
             continue
@@ -84,24 +107,48 @@ def score_clones(
         while keys[i] != NONE and keys[i] != key:
             i = (i + 1) & mask
         if keys[i] == NONE:
+            if n_slots == len(slots):
+                return NONE
             keys[i] = key
             counts[i] = 0.0
             slots[n_slots] = i
             n_slots += 1
-            if occupied[b] == 0:
-                contexts[n_contexts] = b
-                n_contexts += 1
-                target[b] = n
-            occupied[b] += 1
         counts[i] += g.train_weight[s]
-    for k in range(n_slots):
+    return n_slots
+
+
+@kernel
+def best_clones(
+    g: Growth,
+    pairs: PairRoom,
+    n_pairs: int,
+    table: FloatArray,
+    unit: float,
+    room: CloneRoom,
+    node_score: FloatArray,
+    node_edge: IntArray,
+) -> None:
+    """For every sum at one vtree node: its best context, and the gain of a copy per parameter.
+
+    The pairs may come in any order, since gains are added up as whole numbers, so many `unit` for a
+    nat. They are taken out of their room.
+    """
+    keys, counts, slots = pairs.keys, pairs.counts, pairs.slots
+    gain, occupied, target, contexts = room.gain, room.occupied, room.target, room.contexts
+    n_contexts = 0
+    for k in range(n_pairs):
         i = slots[k]
         b, a = keys[i] >> np.int64(32), keys[i] & np.int64(0xFFFFFFFF)
-        whole = g.edge["train"][a]
-        gain[b] += (
-            x_log_x(counts[i], table) + x_log_x(whole - counts[i], table) - x_log_x(whole, table)
-        )
         keys[i] = NONE
+        if occupied[b] == 0:
+            contexts[n_contexts] = b
+            n_contexts += 1
+            target[b] = g.edge["parent"][a]
+        occupied[b] += 1
+        x, whole = counts[i], g.edge["train"][a]
+        gain[b] += np.int64(
+            np.rint(unit * (x_log_x(x, table) + x_log_x(whole - x, table) - x_log_x(whole, table)))
+        )
     for k in range(n_contexts):
         node_score[target[contexts[k]]] = -np.inf
     for k in range(n_contexts):
@@ -111,7 +158,7 @@ def score_clones(
         inside = g.edge["train"][b]
         if total - inside > 1e-9 * total:
             value = (
-                gain[b]
+                gain[b] / unit
                 - x_log_x(inside, table)
                 - x_log_x(total - inside, table)
                 + x_log_x(total, table)
@@ -120,5 +167,5 @@ def score_clones(
             if score > node_score[n] or (score == node_score[n] and b < node_edge[n]):
                 node_score[n] = score
                 node_edge[n] = b
-        gain[b] = 0.0
+        gain[b] = 0
         occupied[b] = 0

@@ -5,6 +5,10 @@ Out: for each edge the place to split it on, and the gain per unit of cost.
 
 A split is credited with the copies beside its way that it makes possible: by itself it often gains
 nothing, and only what its two sides stop sharing does.
+
+Nothing depends on the order of the rows, nor on whether equal ones were merged: counts are added up
+in the order of edges, and which rows are looked at first is decided by what they hold. So rows that
+are elsewhere, in parts, give the same scores (`scale/gains.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._numba import kernel, lowest_bit, popcount
-from strudel._types import NONE, FloatArray, IntArray, WordArray
+from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.learning.counting import (
     count_of,
     count_ones,
@@ -35,6 +39,8 @@ EDGE_PRICE = 0.05  # of an edge without rows, in parameters; else circuits grow 
 class SplitRoom(NamedTuple):
     """What the kernels here work in; one lane per thread."""
 
+    rank: IntArray  # (n_rows,) of its number among those of all rows
+    seen_rank: AnyArray  # (n_lanes, n_rows) False
     local: IntArray  # (n_lanes, n_edges) NONE
     local_node: IntArray  # (n_lanes, n_nodes) NONE
     seen: IntArray  # (n_lanes, n_nodes)
@@ -42,16 +48,32 @@ class SplitRoom(NamedTuple):
     rows: IntArray  # (n_lanes, n_rows)
 
 
-def split_room(g: Growth, n_lanes: int) -> SplitRoom:
+def split_room(g: Growth, n_lanes: int, rank: IntArray) -> SplitRoom:
     """Room for a circuit as large as `g` may become before it moves."""
     n_nodes, n_edges, n_rows = len(g.node), len(g.edge), g.train_active.shape[1]
     return SplitRoom(
+        rank=rank,
+        seen_rank=np.zeros((n_lanes, n_rows), dtype=np.bool_),
         local=np.full((n_lanes, n_edges), NONE, dtype=np.int32),
         local_node=np.full((n_lanes, n_nodes), NONE, dtype=np.int32),
         seen=np.zeros((n_lanes, n_nodes), dtype=np.int32),
         round=np.zeros(n_lanes, dtype=np.int32),
         rows=np.empty((n_lanes, n_rows), dtype=np.int32),
     )
+
+
+def row_ranks(words: WordArray) -> IntArray:
+    """The rank of every row's number; equal rows have the same."""
+    return np.unique(row_numbers(words), return_inverse=True)[1].astype(np.int32)
+
+
+def row_numbers(words: WordArray) -> WordArray:
+    """A number for every row that looks random, and is the same for equal rows."""
+    number = np.zeros(len(words), dtype=np.uint64)
+    for w in range(words.shape[1]):
+        number = (number ^ words[:, w]) * np.uint64(0x9E3779B97F4A7C15)
+        number ^= number >> np.uint64(32)
+    return number * np.uint64(0xD6E8FEB86659FD93)
 
 
 @kernel
@@ -80,27 +102,41 @@ def _score_split(
     rows = rows[: rows_through(g.train_active[v], edge, rows)]
     first, last = g.vtree["first"][v], g.vtree["last"][v]
     mask = undecided(g, edge, True)
-    best_score, best_place = -np.inf, places_in(mask)[0]
+    default = places_in(mask)[0]
     gains = np.full(last - first, -np.inf)
     costs = np.ones(last - first)
-    _keep_balanced(g, rows, mask, first, gains, costs)
+    if has_many_places(mask):
+        one = np.zeros(last - first)
+        total = count_ones(g, rows, mask, first, one)
+        keep_balanced(one, total, first, mask, gains, costs)
     if len(rows) > LONG:
-        step = len(rows) // LONG  # a copy is contiguous; else everything below compiles twice
-        split_gains(
-            g, v, rows[::step].copy(), mask, True, table, least, local, local_node, gains, costs
-        )
-        mask[:] = np.uint64(0)
-        for _ in range(SHORT_LIST):
-            i, gain = _take_best(gains, costs)
-            if gain > -np.inf:
-                mask[(first + i) // 64] |= np.uint64(1) << np.uint64((first + i) % 64)
-        gains[:] = -np.inf
-        costs[:] = 1.0
+        some = _some_rows(rows, room.rank, room.seen_rank[lane])
+        if len(some) > 0:
+            split_gains(g, v, some, mask, True, table, least, local, local_node, gains, costs)
+            keep_best(SHORT_LIST, first, mask, gains, costs)
     split_gains(g, v, rows, mask, False, table, least, local, local_node, gains, costs)
+    return best_split(g, edge, default, gains, costs, room.seen[lane], room.round, lane)
+
+
+@kernel
+def best_split(
+    g: Growth,
+    edge: int,
+    place: int,
+    gains: FloatArray,
+    costs: FloatArray,
+    seen: IntArray,
+    round: IntArray,
+    lane: int,
+) -> tuple[float, int]:
+    """The best place by gain for what it costs, copied edges included; `place` if none gains."""
+    first = g.vtree["first"][g.node["vtree"][g.edge["parent"][edge]]]
+    best_score, best_place = -np.inf, place
     for _ in range(N_PRICED):
         i, gain = _take_best(gains, costs)
         if gain > 0.0:
-            n_edges = _n_copied(g, edge, first + i, room, lane)
+            round[lane] += 1
+            n_edges = _n_copied(g, edge, first + i, seen, round[lane])
             score = gain / (costs[i] + EDGE_PRICE * n_edges)
             if score > best_score or (score == best_score and first + i < best_place):
                 best_score, best_place = score, first + i
@@ -108,29 +144,69 @@ def _score_split(
 
 
 @kernel
-def _keep_balanced(
-    g: Growth,
-    rows: IntArray,
-    mask: WordArray,
+def _some_rows(rows: IntArray, rank: IntArray, seen: AnyArray) -> IntArray:
+    """The rows with the lowest numbers, `LONG` different ones; none if there are not more."""
+    n = 0
+    for s in rows:
+        if not seen[rank[s]]:
+            seen[rank[s]] = True
+            n += 1
+    limit = -1
+    n_left = LONG if n > LONG else 0
+    while n_left > 0:
+        limit += 1
+        if seen[limit]:
+            n_left -= 1
+    n = 0
+    for s in rows:
+        seen[rank[s]] = False
+        if rank[s] <= limit:
+            n += 1
+    some = np.empty(n, dtype=np.int32)
+    n = 0
+    for s in rows:
+        if rank[s] <= limit:
+            some[n] = s
+            n += 1
+    return some
+
+
+@kernel
+def has_many_places(mask: WordArray) -> bool:
+    """Whether there are more places than are compared."""
+    n_places = 0
+    for word in mask:
+        n_places += popcount(word)
+    return n_places > MOST_PLACES
+
+
+@kernel
+def keep_balanced(
+    one: FloatArray,
+    total: float,
     first: int,
+    mask: WordArray,
     balance: FloatArray,
     costs: FloatArray,
 ) -> None:
     """Of very many places keep those whose rarer value is most frequent; others gain little."""
-    n_places = 0
-    for word in mask:
-        n_places += popcount(word)
-    if n_places <= MOST_PLACES:
-        return
-    one = np.zeros(len(balance))
-    total = count_ones(g, rows, mask, first, one)
     for place in places_in(mask):
         balance[place - first] = min(one[place - first], total - one[place - first])
+    keep_best(MOST_PLACES, first, mask, balance, costs)
+
+
+@kernel
+def keep_best(
+    n_places: int, first: int, mask: WordArray, gains: FloatArray, costs: FloatArray
+) -> None:
+    """Keep so many places in the mask, the best; then gains and costs are as at the beginning."""
     mask[:] = np.uint64(0)
-    for _ in range(MOST_PLACES):
-        i, _balance = _take_best(balance, costs)
-        mask[(first + i) // 64] |= np.uint64(1) << np.uint64((first + i) % 64)
-    balance[:] = -np.inf
+    for _ in range(n_places):
+        i, gain = _take_best(gains, costs)
+        if gain > -np.inf:
+            mask[(first + i) // 64] |= np.uint64(1) << np.uint64((first + i) % 64)
+    gains[:] = -np.inf
+    costs[:] = 1.0
 
 
 @kernel
@@ -146,11 +222,8 @@ def _take_best(gains: FloatArray, costs: FloatArray) -> tuple[int, float]:
 
 
 @kernel
-def _n_copied(g: Growth, edge: int, place: int, room: SplitRoom, lane: int) -> int:
+def _n_copied(g: Growth, edge: int, place: int, seen: IntArray, now: int) -> int:
     """How many edges a split copies, once for each value."""
-    seen = room.seen[lane]
-    room.round[lane] += 1
-    now = room.round[lane]
     word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
     v = g.node["vtree"][g.edge["parent"][edge]]
     is_left = place < g.vtree["last"][g.vtree["left"][v]]
@@ -191,33 +264,23 @@ def split_gains(
     first = g.vtree["first"][v]
     one = np.zeros(len(gains))
     total = count_ones(g, rows, mask, first, one)
-    usable = mask.copy()
-    for w in range(len(mask)):
-        word = mask[w]
-        while word:
-            place = w * 64 + lowest_bit(word)
-            x = one[place - first]
-            if x == 0.0 or x == total:
-                usable[w] &= ~(word & (~word + np.uint64(1)))
-            else:
-                gains[place - first] = (
-                    x_log_x(x, table) + x_log_x(total - x, table) - x_log_x(total, table)
-                )
-            word &= word - np.uint64(1)
+    usable = start_gains(one, total, first, mask, table, gains)
     column = np.empty(len(gains), dtype=np.int32)
     pending: list[Any] = [np.int64(g.vtree["left"][v]), np.int64(g.vtree["right"][v])]
     masks = [usable, usable]
-    while len(pending) > 0:
-        u, mask = pending.pop(), masks.pop()
+    i = 0
+    while i < len(pending):  # level by level
+        u, mask = pending[i], masks[i]
+        i += 1
         places = places_in(mask)
         if len(places) == 0:
             continue
         for k in range(len(places)):
             column[places[k] - first] = k
-        edges, here, hist = _histogram(g, u, rows, mask, first, column, len(places), local)
+        edges, here, hist = histogram(g, u, rows, mask, first, column, len(places), local)
         if len(edges) == 0:
             continue
-        below = _add_gains(
+        below = add_gains(
             g, u, edges, here, hist, places, is_part, table, least, first, local_node, gains, costs
         )
         if g.vtree["left"][u] != NONE:
@@ -228,7 +291,29 @@ def split_gains(
 
 
 @kernel
-def _histogram(
+def start_gains(
+    one: FloatArray,
+    total: float,
+    first: int,
+    mask: WordArray,
+    table: FloatArray,
+    gains: FloatArray,
+) -> WordArray:
+    """What the choice between both values contributes; returns the places where both occur."""
+    usable = mask.copy()
+    for place in places_in(mask):
+        x = one[place - first]
+        if x == 0.0 or x == total:
+            usable[place // 64] &= ~(np.uint64(1) << np.uint64(place % 64))
+        else:
+            gains[place - first] = (
+                x_log_x(x, table) + x_log_x(total - x, table) - x_log_x(total, table)
+            )
+    return usable
+
+
+@kernel
+def histogram(
     g: Growth,
     u: int,
     rows: IntArray,
@@ -238,7 +323,7 @@ def _histogram(
     n_columns: int,
     local: IntArray,
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Active edges at u, their weights, and the weight of their rows with a one at each place."""
+    """Active edges at u in their order, their weights, and those of rows with a one at a place."""
     active = g.train_active[u]
     edges = np.empty(len(rows), dtype=np.int32)
     n_edges = 0
@@ -249,6 +334,9 @@ def _histogram(
             edges[n_edges] = e
             n_edges += 1
     edges = edges[:n_edges]
+    if _sort(edges):
+        for k in range(n_edges):
+            local[edges[k]] = k
     here = np.zeros(n_edges)
     hist = np.zeros((n_edges, n_columns))
     low, high = words_in(mask)
@@ -270,7 +358,24 @@ def _histogram(
 
 
 @kernel
-def _add_gains(
+def _sort(edges: IntArray) -> bool:
+    """Sort a list that is mostly short, or sorted already; returns whether it was not."""
+    n_moves = 0
+    for k in range(1, len(edges)):
+        e, i = edges[k], k
+        while i > 0 and edges[i - 1] > e:
+            edges[i] = edges[i - 1]
+            i -= 1
+        edges[i] = e
+        n_moves += k - i
+        if n_moves > 16 * len(edges):
+            edges[:] = np.sort(edges)
+            return True
+    return n_moves > 0
+
+
+@kernel
+def add_gains(
     g: Growth,
     u: int,
     edges: IntArray,

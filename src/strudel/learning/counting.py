@@ -22,8 +22,17 @@ def x_log_x_table(weight: FloatArray) -> FloatArray:
     """`x ln x` for all counts that whole weights can add up to; empty for other weights."""
     if not np.all(weight == np.round(weight)) or weight.sum() >= LARGEST_TABLE:
         return np.zeros(0)
-    x = np.arange(weight.sum() + 1)
-    return np.asarray(x * np.log(np.maximum(x, 1.0)))
+    table = np.zeros(int(weight.sum()) + 1)
+    _x_log_x_table(table)
+    return table
+
+
+@kernel
+def _x_log_x_table(table: FloatArray) -> None:
+    """Fill the table, to the last digit as `x_log_x` computes it without one."""
+    for i in range(1, len(table)):
+        x = np.float64(i)
+        table[i] = x * np.log(x)
 
 
 @kernel

@@ -11,8 +11,14 @@ import numpy as np
 
 from strudel._numba import run_blocks
 from strudel._types import FloatArray, IntArray
-from strudel.learning.best_first_clones import clone_room, score_clones
-from strudel.learning.best_first_splits import LONG, score_splits, split_gains, split_room
+from strudel.learning.best_first_clones import clone_room, pair_room, score_clones
+from strudel.learning.best_first_splits import (
+    LONG,
+    row_ranks,
+    score_splits,
+    split_gains,
+    split_room,
+)
 from strudel.learning.counting import places_in, undecided, x_log_x_table
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.growth import STAMP, rows_through
@@ -28,15 +34,33 @@ class Gains:
     def __init__(self, growing: GrowingCircuit, least_gain: float = LEAST_GAIN) -> None:
         self.growing = growing
         self.least_gain = float(least_gain)
-        self.table = x_log_x_table(growing.growth.train_weight)
-        self._clone_room = clone_room(growing.growth)
-        self._split_room = split_room(growing.growth, N_LANES)
+        g = growing.growth
+        self.table = x_log_x_table(g.train_weight)
+        # Sums of gains are below the weight of all rows: as whole numbers they have 62 bits.
+        self.unit = float(np.ldexp(1.0, min(60, 61 - int(np.frexp(growing.train_total)[1]))))
+        self._clone_room = clone_room(g)
+        self._pair_room = pair_room(g.train_active.shape[1])
+        self._ranks = row_ranks(g.train_words)
+        self._split_room = split_room(g, N_LANES, self._ranks)
 
-    def of_clones(self, v: int, node_score: FloatArray, node_edge: IntArray) -> None:
-        """Score the best clone of every sum at vtree node v that has the latest stamp."""
+    def of_clones(self, nodes: IntArray, node_score: FloatArray, node_edge: IntArray) -> None:
+        """Score the best clone of each of these sums that has one."""
         self._have_room()
         g = self.growing.growth
-        score_clones(g, v, g.size[STAMP], self.table, self._clone_room, node_score, node_edge)
+        g.size[STAMP] += 1
+        g.node["stamp"][nodes] = g.size[STAMP]
+        for v in np.unique(g.node["vtree"][nodes]):
+            score_clones(
+                g,
+                v,
+                g.size[STAMP],
+                self.table,
+                self.unit,
+                self._pair_room,
+                self._clone_room,
+                node_score,
+                node_edge,
+            )
 
     def of_splits(
         self,
@@ -102,4 +126,7 @@ class Gains:
         """Keep the working memory as large as the circuit has become."""
         g = self.growing.growth
         if len(self._clone_room.gain) < len(g.edge) or self._split_room.seen.shape[1] < len(g.node):
-            self._clone_room, self._split_room = clone_room(g), split_room(g, N_LANES)
+            self._clone_room, self._split_room = (
+                clone_room(g),
+                split_room(g, N_LANES, self._ranks),
+            )

@@ -13,6 +13,7 @@ import numpy as np
 
 from strudel._types import NONE
 from strudel.learning.best_first import BestFirst
+from strudel.learning.gains import Gains
 from strudel.learning.growing import GrowingCircuit
 from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.history import History
@@ -139,7 +140,9 @@ class Run:
             scores = self.journal.scores_of(self._number)
             self._has_file_scores = bool(scores)
             if search.search == "best_first":
-                self._scorer = BestFirst(growing, clones=search.clones, scores=scores)
+                self._scorer = BestFirst(
+                    growing, clones=search.clones, gains=self._gains(), scores=scores
+                )
             else:
                 self._scorer = LearnPsdd(growing, search, scores)
             return self._scorer.next
@@ -153,6 +156,10 @@ class Run:
             return Operation(edge, variables.pick(edge, rng), n_levels=n_levels)
 
         return next_split
+
+    def _gains(self) -> Gains:
+        """What scores splits and clones for best-first search."""
+        return Gains(self.growing)
 
 
 def race(
