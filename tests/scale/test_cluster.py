@@ -72,9 +72,11 @@ def test_workers_learn_what_one_process_learns(client, circuit, mixture):
     assert_same_mixture(mixture, StrudelMixture(**MIXTURE).fit(X, X_valid=V))
 
 
-def test_a_worker_that_is_killed_changes_nothing_in_a_circuit(client, circuit):
-    kill, killed = kill_a_worker_at(9, client)
-    model = Strudel(**CIRCUIT)._fit(*tables(), on_split=kill)
+@pytest.mark.parametrize("search", ["greedy", "best_first"])
+def test_a_worker_that_is_killed_changes_nothing_in_a_circuit(client, search):
+    circuit = Strudel(search=search, **CIRCUIT).fit(TRAIN, X_valid=VALID)
+    kill, killed = kill_a_worker_at(5, client)
+    model = Strudel(search=search, **CIRCUIT)._fit(*tables(), on_split=kill)
     assert killed
     assert_same_search(circuit, model)
 

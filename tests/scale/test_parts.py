@@ -44,6 +44,7 @@ def test_any_parts_give_the_circuit_of_one_table(in_memory, cuts, n_valid):
         {"variable_score": "random"},
         {"init": "independent"},
         {"tie_rule": "depth_first"},
+        {"variable_score": "gain"},
         {"pseudocount": 0.1, "max_edges": 60},
     ],
     ids=str,
@@ -208,7 +209,7 @@ def test_structure_rows_must_be_a_number_of_rows(n_rows):
 def test_a_table_in_parts_that_is_refused_leaves_a_fitted_model_alone():
     model = Strudel(random_state=0, max_splits=2).fit(TRAIN, X_valid=VALID)
     with pytest.raises(ValueError, match="structure_rows"):
-        model.set_params(search="best_first").fit(in_parts(TRAIN[:, :4], ()), X_valid=VALID[:, :4])
+        model.set_params(search="learnpsdd").fit(in_parts(TRAIN[:, :4], ()), X_valid=VALID[:, :4])
     assert model.n_features_in_ == model.circuit_.n_vars == 6
 
 
@@ -245,7 +246,7 @@ def test_weighted_pair_counts_by_binary_digits(seed, kind):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"search": "best_first"}, "structure_rows"),
+        ({"search": "learnpsdd"}, "structure_rows"),
         ({"copy_depth": 4}, "structure_rows"),
         ({"constraint": "x0"}, "one place"),
     ],

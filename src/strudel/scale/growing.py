@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +22,25 @@ from strudel._types import NONE, AnyArray, CountArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
 from strudel.learning.growing import GrowingCircuit
-from strudel.learning.growth import ALIVE, N_EDGES, N_HEAP, Growth, refresh_all
+from strudel.learning.growth import (
+    ALIVE,
+    N_EDGES,
+    N_HEAP,
+    N_NODES,
+    Growth,
+    refresh,
+    refresh_all,
+)
 from strudel.learning.heuristics import best_place, undecided_places
+from strudel.learning.operations import Operation
 from strudel.learning.split import close_split, open_split
 from strudel.scale.engines import Engine
 from strudel.scale.partition import Answer, Partition, Request, answer
+from strudel.scale.questions import PairCounts, Question
 from strudel.trees.mutual_information import pairwise_mutual_information
 
 AHEAD = 16  # edges whose pair counts are asked for together
-SENT_AGAIN = 5  # how often splits are sent from the beginning before giving up
+SENT_AGAIN = 5  # how often operations are sent from the beginning before giving up
 
 
 class SpreadCircuit(GrowingCircuit):
@@ -53,7 +64,7 @@ class SpreadCircuit(GrowingCircuit):
         self.parts = engine.place(Partition, train, circuit, False)
         self.parts += engine.place(Partition, valid, circuit, True)
         self.train_total, self.valid_total = totals
-        self.splits: list[tuple[int, int]] = []
+        self.operations: list[Operation] = []
         self._known: dict[int, CountArray] = {}  # pair counts by edge
         self._update(np.arange(circuit.n_edges, dtype=np.int32), ())
         refresh_all(self.growth, self.pseudocount)
@@ -68,14 +79,31 @@ class SpreadCircuit(GrowingCircuit):
                 break
             self._double()
         touched = _touched(self.growth, edge, n_found, first_edge)
-        self.splits.append((edge, place))
-        for e in touched:
-            self._known.pop(int(e), None)
+        self.operations.append(Operation(edge, place))
         # The new edges have most of the rows of the old one: their turn comes soon.
         halves = (ones, ones + 1)
         self._update(touched, tuple(e for e in halves if self.growth.edge["is_candidate"][e]))
         close_split(self.growth, ones, n_found, first_copy, self.pseudocount)
         self.rows_moved = int(rows_moved)
+
+    def clone(self, edge: int, target: int) -> None:
+        """Give `edge` its own copy of the sum `target`, here and in every part."""
+        g = self.growth
+        first_node, first_edge = int(g.size[N_NODES]), int(g.size[N_EDGES])
+        rows_moved = g.edge["train"][edge]
+        sums = _sums_between(g, edge, target)
+        super().clone(edge, target)  # no rows: only the counts of what it copies must be asked for
+        g = self.growth
+        new = np.arange(first_edge, g.size[N_EDGES], dtype=np.int32)
+        self.operations.append(Operation(edge, target=target))
+        self._update(np.concatenate([*(_edges_of(g, n) for n in sums), new]), ())
+        for n in (*sums, *range(first_node, int(g.size[N_NODES]))):
+            refresh(g, n, self.pseudocount)
+        self.rows_moved = int(rows_moved)
+
+    def ask(self, *questions: Question) -> tuple[Any, ...]:
+        """What the training rows of all parts answer."""
+        return self._ask(np.zeros(0, dtype=np.int32), questions).found
 
     def information(self, edge: int, places: IntArray, alpha: float) -> AnyArray:
         """How much each undecided variable below an edge tells about the others, added up."""
@@ -106,21 +134,22 @@ class SpreadCircuit(GrowingCircuit):
         return found[: AHEAD - 1]
 
     def _update(self, edges: IntArray, pairs: tuple[int, ...]) -> None:
-        """Ask all parts for the counts of edges, and for pair counts to come."""
+        """Ask all parts for the new counts of edges, and for pair counts to come."""
         if not self._asks_pairs:
             pairs = ()
-        found = self._ask(edges, pairs)
+        found = self._ask(edges, tuple(PairCounts(edge) for edge in pairs))
         self.growth.edge["train"][edges] = found.count[0]
         self.growth.edge["valid"][edges] = found.count[1]
-        self._known.update(zip(pairs, found.pairs, strict=True))
+        for e in edges.tolist():
+            self._known.pop(e, None)
+        self._known.update(zip(pairs, found.found, strict=True))
 
-    def _ask(self, edges: IntArray, pairs: tuple[int, ...]) -> Answer:
+    def _ask(self, edges: IntArray, questions: tuple[Question, ...]) -> Answer:
         """The sum of the answers of all parts, each brought up to date."""
-        # The last split is new to all. A part that was made anew says so, and gets all of them.
-        first = max(len(self.splits) - 1, 0)
+        # The last operation is new to all. A part that was made anew says so, and gets all of them.
+        first = max(len(self.operations) - 1, 0)
         for _ in range(SENT_AGAIN):
-            log = np.array(self.splits[first:], dtype=np.int32).reshape(-1, 2)
-            request = Request(first, log, edges, pairs)
+            request = Request(first, self.operations[first:], edges, questions)
             found: Answer = self.engine.total(answer, self.parts, request)
             if not found.n_behind:
                 return found
@@ -129,6 +158,28 @@ class SpreadCircuit(GrowingCircuit):
             f"Parts of the rows were lost {SENT_AGAIN} times while catching up. Are workers short "
             "of memory? Smaller partitions, or structure_rows, need less."
         )
+
+
+def _sums_between(g: Growth, edge: int, target: int) -> list[int]:
+    """The sums from an edge down to one below it, which is the last; the others have one edge."""
+    place = g.vtree["first"][g.node["vtree"][target]]
+    sums: list[int] = []
+    while not sums or sums[-1] != target:
+        e = int(g.node["first"][sums[-1]]) if sums else edge
+        v = g.node["vtree"][g.edge["parent"][e]]
+        is_left = place < g.vtree["last"][g.vtree["left"][v]]
+        sums.append(int(g.edge["left" if is_left else "right"][e]))
+    return sums
+
+
+def _edges_of(g: Growth, n: int) -> IntArray:
+    """The edges of a sum."""
+    edges = []
+    e = int(g.node["first"][n])
+    while e != NONE:
+        edges.append(e)
+        e = int(g.edge["next"][e])
+    return np.array(edges, dtype=np.int32)
 
 
 @kernel

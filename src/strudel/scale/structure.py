@@ -17,6 +17,7 @@ from strudel.circuits.compile_columns import compile_column_tree
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix
 from strudel.data.column_codes import complete_columns
+from strudel.learning.gains import Gains
 from strudel.learning.heuristics import VariablePicker, pick_edge
 from strudel.learning.history import History
 from strudel.learning.journal import Journal, Section
@@ -24,6 +25,7 @@ from strudel.learning.operations import Operation
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import log_parameters
 from strudel.learning.run import Run
+from strudel.scale.gains import SpreadGains
 from strudel.scale.growing import SpreadCircuit, pick_place
 from strudel.scale.tables import SpreadRows
 from strudel.trees.chow_liu import chow_liu_tree_from_counts
@@ -65,7 +67,8 @@ def grow_spread(
     journal = journal or Journal()
     started = journal.now()
     first = start or first_spread_circuit(train, search)
-    asks_pairs = search.variable_score == "mutual_information"
+    is_greedy = search.search == "greedy"
+    asks_pairs = is_greedy and search.variable_score == "mutual_information"
 
     def make() -> SpreadCircuit:
         return SpreadCircuit(
@@ -84,12 +87,19 @@ def grow_spread(
 
 
 class SpreadRun(Run):
-    """A greedy search that asks the parts for what it needs to know."""
+    """A greedy or best-first search that asks the parts for what it needs to know."""
+
+    def _gains(self) -> Gains:
+        assert isinstance(self.growing, SpreadCircuit)
+        return SpreadGains(self.growing)
 
     def _chooser(self) -> Callable[[], Operation | None]:
+        if self._has_scores:
+            return super()._chooser()
         growing, search, rng = self.growing, self.search, self.rng
         assert isinstance(growing, SpreadCircuit)
         at_random = VariablePicker(growing, "random")
+        gains = self._gains() if search.variable_score == "gain" else None
 
         def next_split() -> Operation | None:
             edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
@@ -97,6 +107,8 @@ class SpreadRun(Run):
                 return None
             if search.variable_score == "random":
                 return Operation(edge, at_random.pick(edge, rng))
+            if gains is not None:
+                return Operation(edge, gains.best_place(edge))
             return Operation(edge, pick_place(growing, edge, search.alpha))
 
         return next_split
@@ -138,8 +150,7 @@ def _check(search: SearchOptions, *, has_valid: bool) -> None:
     wrong = [
         f"{name}={getattr(search, name)!r}"
         for name, allowed in (
-            ("search", ("greedy",)),
-            ("variable_score", ("mutual_information", "random")),
+            ("search", ("greedy", "best_first")),
             ("smoothing", ("uniform",)),
             ("vtree", (None, "chow_liu")),
             ("copy_depth", (0, 1)),
@@ -148,8 +159,9 @@ def _check(search: SearchOptions, *, has_valid: bool) -> None:
     ]
     if wrong:
         raise ValueError(
-            f"Rows in parts are searched greedily, without {', '.join(wrong)}. Give structure_rows "
-            "to search a sample of the rows in memory; the parameters will still see all of them."
+            f"Rows in parts are searched greedily or best first, without {', '.join(wrong)}. Give "
+            "structure_rows to search a sample of the rows in memory; the parameters will still "
+            "see all of them."
         )
     limits = (search.max_splits, search.max_edges, search.max_seconds)
     if not has_valid and all(limit is None for limit in limits):
