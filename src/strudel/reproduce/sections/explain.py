@@ -11,20 +11,28 @@ FAR = 0.01  # share of the paper's likelihood beyond which a difference is to be
 
 
 def explain(item: str, pairs: Iterable[tuple[str, float, float]]) -> list[str]:
-    """A line for every dataset whose likelihood is more than 1 % from the paper's."""
+    """Lines about the datasets whose likelihood is more than 1 % from the paper's.
+
+    Those that are better for no reason of their own share a line.
+    """
     whys = why_of(item)
-    lines = []
+    lines, better = [], []
     for dataset, ours, theirs in pairs:
         share = (ours - theirs) / abs(theirs)
-        if abs(share) > FAR:
-            word = "better" if share > 0 else "worse"
-            why = whys.get(
-                dataset.split()[0], "better is not a fault" if share > 0 else "not explained"
-            )
-            lines.append(
-                f"**{dataset}** is {100 * abs(share):.1f} % {word} than the paper's ({ours:.3f} "
-                f"against {theirs:g}): {why}."
-            )
+        if abs(share) <= FAR:
+            continue
+        own = whys.get(dataset.split()[0])
+        if share > 0 and own is None:
+            better.append(f"{dataset} {100 * share:.1f} %")
+            continue
+        word = "better" if share > 0 else "worse"
+        lines.append(
+            f"**{dataset}** is {100 * abs(share):.1f} % {word} than the paper's ({ours:.3f} "
+            f"against {theirs:g}): {own or 'not explained'}."
+        )
+    if better:
+        why = f" {whys['*']}." if "*" in whys else ""
+        lines.append(f"**Better than the paper's**: {', '.join(better)}.{why}")
     return lines
 
 
