@@ -100,7 +100,7 @@ class OnCluster:
         results = self._submit(function, parts, args)
         while len(results) > 1:
             groups = [results[i : i + FAN_IN] for i in range(0, len(results), FAN_IN)]
-            results = [self.client.submit(_add_all, group, pure=False) for group in groups]
+            results = self.client.map(_add_all, groups, pure=False)
         return results[0].result()
 
     def each(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> list[Any]:
@@ -115,12 +115,19 @@ class OnCluster:
         args: Sequence[Any],
         own: Sequence[tuple[Any, ...]] | None = None,
     ) -> list[Any]:
-        # A part changes in place, so no task is the same as another one with equal arguments.
         args = [self._sent(arg) for arg in args]
-        return [
-            self.client.submit(_with_one_thread, function, part, *args, *more, pure=False)
+        every = [
+            (function, part, *args, *more)
             for part, more in zip(parts, own or [()] * len(parts), strict=True)
         ]
+        if not every:
+            return []
+        # In one message. A part changes in place, so no task is the same as another one with equal
+        # arguments.
+        futures: list[Any] = self.client.map(
+            _with_one_thread, *zip(*every, strict=True), pure=False
+        )
+        return futures
 
     def _sent(self, arg: Any) -> Any:
         """A large argument goes to each worker once."""
