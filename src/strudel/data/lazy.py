@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from strudel._numba import alone_if_needed
+from strudel._numba import alone_if_needed, use_threads
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -107,13 +107,15 @@ def _ask_blocks(
     blocks, lengths = zip(*(row_blocks(X, name) for name, X in tables.items()), strict=True)
     if not all(_are_equal(lengths[0], own) for own in lengths):
         raise ValueError(f"{' and '.join(tables)} are both lazy, so they need the same blocks.")
-    answer = functools.partial(_answer, query, others, examples)
-    one = answer(0, *examples.values())
+    question = (query, others, examples)
+    one = _answer(question, 0, *examples.values())
     first = next(iter(tables.values()))
     divisions = getattr(first, "divisions", None)
     is_known = divisions is not None and None not in divisions
-    delayed: Any = import_module("dask").delayed(answer, pure=True)
-    answers = [delayed(number, *group) for number, group in enumerate(zip(*blocks, strict=True))]
+    delayed: Any = import_module("dask").delayed
+    # A node of its own: a model goes to every worker once, and not with every block.
+    asked, ask = delayed(question, pure=True, traverse=False), delayed(_answer, pure=True)
+    answers = [ask(asked, number, *group) for number, group in enumerate(zip(*blocks, strict=True))]
     return _collected(answers, one, list(lengths[0]), first, divisions if is_known else None)
 
 
@@ -125,18 +127,15 @@ def _are_equal(lengths: list[float], others: list[float]) -> bool:
 
 
 def _answer(
-    query: Callable[..., Any],
-    others: dict[str, Any],
-    examples: dict[str, Any],
-    number: int,
-    *blocks: Any,
+    question: tuple[Callable[..., Any], dict[str, Any], dict[str, Any]], number: int, *blocks: Any
 ) -> Any:
     """The answer to one block of every table."""
+    query, others, examples = question
     is_empty = len(blocks[0]) == 0  # as a partition of a frame may be
     tables = examples if is_empty else dict(zip(examples, blocks, strict=True))
     if "rng" in others:
         others = others | {"rng": np.random.default_rng([others["rng"], number])}
-    with alone_if_needed():  # Dask may ask for several blocks at once
+    with alone_if_needed(), use_threads(1):  # Dask may ask for several blocks at once
         found = query(**others, **tables)
     if isinstance(found, Mapping):  # `ColumnMarginals`
         block = next(iter(tables.values()))
