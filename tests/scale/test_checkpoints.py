@@ -1,11 +1,16 @@
 """Fits of tables in parts that die go on from their checkpoint, to the same model."""
 
+import pickle
+from threading import Thread
+
 import numpy as np
 import pytest
 
 from strudel import Checkpoint, FileFormatError, Strudel, StrudelMixture
+from strudel.data.bits import pack_columns
 from strudel.models.base import InterruptedWarning
 from strudel.scale.engines import Here
+from strudel.scale.partition import Partition
 from tables_in_parts import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
 
 pytest.importorskip("dask")
@@ -86,12 +91,44 @@ def test_a_mixture_goes_on(tmp_path, options):
 
 def test_a_checkpoint_belongs_to_its_rows(tmp_path):
     fit_and_die(Strudel(random_state=0), tmp_path / "a.part", 3)
-    other = TRAIN.copy()
-    other[0] = 1 - other[0]
-    with pytest.raises(FileFormatError, match="other rows"):
-        Strudel(random_state=0).fit(
-            in_parts(other, ()), X_valid=VALID, checkpoint=Checkpoint(tmp_path / "a.part")
-        )
+    changed = TRAIN.copy()
+    changed[0] = 1 - changed[0]
+    for other in (changed, TRAIN[::-1]):  # samples and bags depend on the order
+        with pytest.raises(FileFormatError, match="other rows"):
+            Strudel(random_state=0).fit(
+                in_parts(other, ()), X_valid=VALID, checkpoint=Checkpoint(tmp_path / "a.part")
+            )
+
+
+def test_an_interrupt_while_sizes_are_chosen_ends_the_fit(monkeypatch):
+    steps = []
+
+    def interrupt(line):
+        steps.append(line)
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+
+    model = StrudelMixture("auto", max_components=4, random_state=0)
+    with pytest.warns(InterruptedWarning):
+        model._fit(in_parts(TRAIN, {100}), VALID, on_progress=interrupt)
+    assert model.history_.stopped_because == "interrupted"
+    assert np.isfinite(model.score(VALID))
+    assert len(steps) <= 4
+
+
+def test_a_part_that_is_written_to_disk_while_at_work_waits():
+    circuit = Strudel(random_state=0, max_splits=0).fit(TRAIN, X_valid=VALID).circuit_
+    part = Partition(pack_columns(TRAIN), circuit, False)
+    saved = []
+    with part._lock:
+        thread = Thread(target=lambda: saved.append(pickle.dumps(part)))
+        thread.start()
+        part.growing.growth.edge["train"][:] = 0.0  # in the middle of an operation
+        thread.join(0.2)
+        assert not saved
+        part.growing.growth.edge["train"][:] = 7.0
+    thread.join(30.0)
+    assert np.all(pickle.loads(saved[0]).growing.growth.edge["train"] == 7.0)
 
 
 @pytest.mark.parametrize("n_asked", [1, 6, 25], ids=["first", "search", "EM"])

@@ -1,5 +1,6 @@
 """Rows in parts give what rows in one table give, whatever the parts."""
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -13,8 +14,11 @@ from strudel.data.counts import pair_counts
 from strudel.scale import mixture as mixture_part
 from strudel.scale import out_of_core
 from strudel.scale import partition as growing_part
+from strudel.scale.engines import Here
+from strudel.scale.mixture import _units
 from strudel.scale.out_of_core import Room, file_backed
-from strudel.scale.tables import bag_rows, take_rows, uniform_numbers
+from strudel.scale.row_numbers import uniform_numbers
+from strudel.scale.tables import bag_rows, spread_table, take_rows
 from tables_in_parts import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
 
 da = pytest.importorskip("dask.array")
@@ -151,6 +155,125 @@ def test_memory_of_parts_that_are_gone_is_free_again():
     del parts
     assert room.used == 0
     assert not room.keep(Part()).in_files
+
+
+@pytest.mark.parametrize("copies", [1, 1000])
+def test_a_bag_holds_a_row_as_often_as_it_weighs(copies):
+    rows = np.eye(8, dtype=np.uint8)
+    weighted = bag_rows(pack_columns(rows, np.full(8, float(copies))), 0.0, 1.0, 0, 200, 9, 0)
+    draws = weighted.bag_weight.sum(axis=1)  # Poisson of 8 * copies
+    assert draws.mean() == pytest.approx(8 * copies, rel=0.1)
+    assert draws.std() == pytest.approx((8 * copies) ** 0.5, rel=0.3)
+    assert np.array_equal(draws, np.rint(draws))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("method", ["em", "bagged_em"])
+def test_parts_without_rows_change_nothing(method):
+    options = {"n_components": 2, "n_splits": 2, "random_state": 0, "max_iterations": 3}
+    one, other = (
+        StrudelMixture(**options, method=method, n_bags=2).fit(in_parts(TRAIN, cuts), X_valid=VALID)
+        for cuts in ((), {100, len(TRAIN)})
+    )
+    assert_same_mixture(one, other)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0**-20, 2.0**20, 2.0**45])
+def test_the_unit_of_weights_does_not_matter_to_em(scale):
+    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 6}
+    options |= {"pseudocount": 1e-6 * scale, "smoothing": "uniform"}
+    scores = []
+    for unit in (1.0, scale):
+        weight = da.full(len(TRAIN), unit, chunks=((100, 200),))
+        X = in_parts(TRAIN, {100})
+        options["pseudocount"] = 1e-3 * unit
+        model = StrudelMixture(**options).fit(X, X_valid=VALID, sample_weight=weight)
+        scores.append(model.history_.train)
+        assert model.history_.valid[model.history_.best] == pytest.approx(
+            model.score(VALID), abs=1e-5
+        )
+    assert scores[1][-1] > scores[1][0] + 1e-3
+    # One virtual row per group keeps component weights above zero, whatever a row weighs.
+    if scale > 1.0:
+        np.testing.assert_allclose(scores[0], scores[1], atol=0.02)
+
+
+@pytest.mark.compiled
+@settings(max_examples=4, deadline=None)
+@given(cuts=CUTS)
+def test_whole_weights_are_exact_in_em_and_real_ones_nearly(cuts):
+    rng = np.random.default_rng(0)
+    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 5}
+    for weight, most in (
+        (rng.integers(0, 9, len(TRAIN)).astype(float), 0.0),
+        (rng.random(len(TRAIN)), 1e-12),
+    ):
+        models = []
+        for parts in ((), cuts):
+            X = in_parts(TRAIN, parts)
+            lazy = da.from_array(weight, chunks=(X.chunks[0],))
+            model = StrudelMixture(**options).fit(X, X_valid=VALID, sample_weight=lazy)
+            models.append(model)
+        one, other = (np.exp(model.mixture_.edge_log_theta) for model in models)
+        assert np.abs(one - other).max() <= most
+        train = [model.history_.train for model in models]
+        np.testing.assert_allclose(train[0], train[1], rtol=0.0, atol=most)
+
+
+def test_a_row_that_no_component_allows_makes_the_likelihood_minus_infinity():
+    log_p = np.array([[-1.0, -np.inf], [-2.0, -3.0]])
+    one, impossible = _units(log_p, np.array([1.0, 3.0]), 1.0)
+    assert one == -7 * 2**24
+    assert impossible == -np.inf
+    _, weightless = _units(log_p, np.array([0.0, 3.0]), 1.0)
+    assert weightless == -9 * 2**24
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    log_p=st.lists(st.floats(-2000.0, 0.0), min_size=1, max_size=5),
+    weight=st.lists(st.integers(0, 2**51), min_size=5, max_size=5),
+)
+def test_sums_of_log_likelihoods_are_whole_numbers_of_any_size(log_p, weight):
+    exact = sum(round(Fraction(p) * 2**24) * w for p, w in zip(log_p, weight, strict=False))
+    found = _units(np.array(log_p)[:, None], np.array(weight[: len(log_p)], dtype=float), 1.0)
+    assert abs(found[0] - exact) <= sum(weight)  # a half may be rounded either way
+    assert isinstance(found[0], int)
+
+
+@pytest.mark.compiled
+def test_a_sample_for_the_structure_is_of_rows_to_learn_from_and_has_their_weights():
+    weight = np.where(np.arange(len(TRAIN)) < 150, 1e-6, 1.0)
+    X = np.where(np.arange(len(TRAIN))[:, None] < 150, 1 - TRAIN[:1], TRAIN)
+    lazy = in_parts(X, {100})
+    weights = da.from_array(weight, chunks=(lazy.chunks[0],))
+    model = Strudel(structure_rows=200, max_splits=3, random_state=0)
+    model.fit(lazy, X_valid=VALID, sample_weight=weights)
+    assert model.history_.valid[0] == pytest.approx(
+        Strudel(max_splits=3, random_state=0).fit(TRAIN[150:], X_valid=VALID).history_.valid[0],
+        abs=0.2,
+    )
+    table = spread_table(lazy, Here())
+    train, _ = table.split(0.3, 5)
+    taken, _ = train.sample(10**6, 7)
+    assert len(taken) == train.total_weight  # all of them, and no row that is held out
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.5, "x"])
+def test_a_share_to_hold_out_is_checked(fraction):
+    with pytest.raises(ValueError, match="validation_fraction must be"):
+        Strudel(validation_fraction=fraction).fit(in_parts(TRAIN, {100}))
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan])
+def test_weights_in_parts_are_checked(bad):
+    weight = np.ones(len(TRAIN))
+    weight[3] = bad
+    with pytest.raises(ValueError, match="sample_weight must"):
+        Strudel().fit(
+            in_parts(TRAIN, {100}), sample_weight=da.from_array(weight, chunks=((100, 200),))
+        )
 
 
 @pytest.mark.compiled

@@ -101,10 +101,17 @@ def exact_weights(sample_weight: ArrayLike, total: float | None = None) -> Float
     total = float(weight.sum()) if total is None else total
     if total <= 0.0:
         return weight.copy()
-    _, exponent = np.frexp(total)
-    quantum = np.ldexp(1.0, max(int(exponent) - 51, -1074))  # the smallest float64 is 2**-1074
+    quantum = weight_quantum(total)
     rounded: FloatArray = np.round(weight / quantum) * quantum
     return rounded
+
+
+def weight_quantum(total: float) -> float:
+    """What weights of such a total are rounded to multiples of."""
+    # Sums in another order may end just below or above a power of two, as of weights that add up
+    # to one: a little more than the total is always above.
+    _, exponent = np.frexp(total * (1.0 + 2.0**-40))
+    return float(np.ldexp(1.0, max(int(exponent) - 51, -1074)))  # the smallest float64
 
 
 def merge_equal_rows(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:

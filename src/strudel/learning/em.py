@@ -194,13 +194,13 @@ class Runs:
 
 
 def joined(parts: list[Runs]) -> Runs:
-    """The runs of several calls as those of one; the history is that of the first."""
-    first = parts[0]
+    """The runs of several calls as those of one; the history is that of the last."""
+    last = parts[-1]
     if len(parts) == 1:
-        return first
+        return last
     count = np.hstack([runs.count for runs in parts])
     total = np.concatenate([runs.total for runs in parts])
-    return Runs(first.choices, sum(runs.n_runs for runs in parts), count, total, first.history)
+    return Runs(last.choices, sum(runs.n_runs for runs in parts), count, total, last.history)
 
 
 def priors(data: MixtureData, options: MixtureOptions) -> list[Prior]:

@@ -197,6 +197,15 @@ class LearningRows(NamedTuple):
     keep: Callable[[], None]  # makes their columns the estimator's, once it has learned
 
 
+def check_fraction(fraction: Any) -> None:
+    """Refuse a share of rows that cannot be held out."""
+    is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
+    if fraction is not None and not is_share:
+        raise ValueError(
+            f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
+        )
+
+
 class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """A model of the joint distribution of 0/1 columns."""
 
@@ -223,12 +232,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         `start` is the circuit of an earlier fit to continue from; `is_restricted` says that all its
         rows satisfy the constraint. `checkpoint` is one, or the journal of one.
         """
-        fraction = self.validation_fraction
-        is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
-        if fraction is not None and not is_share:
-            raise ValueError(
-                f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
-            )
+        check_fraction(self.validation_fraction)
         # Nothing is kept before all is learned: what is refused leaves a fitted model alone.
         _get_feature_names(X)  # refuses names of several types
         if self.encoder is not None and sample_weight is not None:

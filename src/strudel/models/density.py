@@ -273,6 +273,8 @@ class Strudel(DensityEstimator):
         if self.structure_rows is not None:
             check_number("structure_rows", self.structure_rows, 1, Integral, "a whole number")
         if is_lazy(X):
+            if isinstance(self.sampled_rows, Integral):
+                raise ValueError("sampled_rows needs all rows in one place: take a sample of them.")
             return self._fit_spread(X, X_valid, sample_weight, search, on_split, checkpoint)
         last = getattr(self, "circuit_", None) if self.warm_start else None
         # A circuit from a file may have been learned under anything.

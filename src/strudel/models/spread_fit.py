@@ -18,19 +18,20 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from strudel._types import ByteArray
+from strudel._types import ByteArray, FloatArray
 from strudel.algebra.divergences import kl_divergence
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
-from strudel.data.bits import pack_columns
+from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.coded_column import Column
 from strudel.learning.history import History
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.structure import learn_structure
+from strudel.models.base import check_fraction
 from strudel.models.continued import digest_of, open_journal
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
+from strudel.models.learned_mixture import Clock, LearnedMixture
 from strudel.models.table_encoder import TableEncoder
 from strudel.scale.engines import find_engine
 from strudel.scale.mixture import CLUSTERED_ROWS, fit_spread_mixture
@@ -62,9 +63,13 @@ class SpreadLearning:
         n_rows, n_vars = self.table.n_rows, self.table.n_vars
         estimator.data_ = {"rows": n_rows, "columns": n_vars, "sha256": None}
 
-    def sample(self, n_rows: int) -> ByteArray:
-        """About so many rows of the table, in memory."""
-        return self.table.sample(n_rows, self.seed)[0]
+    def sample(self, n_rows: int) -> tuple[ByteArray, FloatArray]:
+        """About so many of the rows to learn from, in memory, and their weights."""
+        return self.train.sample(n_rows, self.seed + 2)  # numbers of their own
+
+    def valid_sample(self, n_rows: int) -> tuple[ByteArray, FloatArray] | None:
+        """About so many of the rows to stop by, if there are any."""
+        return None if self.valid is None else self.valid.sample(n_rows, self.seed + 2)
 
 
 def spread_rows(
@@ -75,6 +80,7 @@ def spread_rows(
         raise ValueError(
             "A constraint needs all rows in one place: take a sample of the rows, or none."
         )
+    check_fraction(estimator.validation_fraction)
     if getattr(estimator, "warm_start", False):
         raise ValueError("warm_start needs all rows in one place: take a sample of the rows.")
     engine = find_engine()
@@ -112,9 +118,9 @@ def spread_rows(
 
 
 def _digest(train: SpreadRows, valid: SpreadRows | None) -> str:
-    """Pair counts: the same for any parts, and hardly ever for two tables."""
-    tables = [rows for rows in (train, valid) if rows is not None]
-    return digest_of(*(rows.pair_counts for rows in tables), [rows.total_weight for rows in tables])
+    """What tells the rows and their order from others; the same for any parts."""
+    tables = [train.table, *([] if valid is None else [valid.table])]
+    return digest_of(*(np.array([one.digest(), one.n_rows], dtype=np.uint64) for one in tables))
 
 
 def fit_spread_circuit(
@@ -145,14 +151,10 @@ def fit_spread_circuit(
     return fit_spread_parameters(circuit, learning.train, search.pseudocount), history
 
 
-def _halves(learning: SpreadLearning, n_rows: int) -> tuple[Any, Any]:
-    """A sample to grow a structure on, and a tenth of it to stop by."""
-    sample = learning.sample(n_rows)
-    if learning.valid is None:
-        return pack_columns(sample), None
-    n_valid = max(1, len(sample) // 10)
-    order = learning.rng.permutation(len(sample))
-    return pack_columns(sample[np.sort(order[n_valid:])]), pack_columns(sample[order[:n_valid]])
+def _halves(learning: SpreadLearning, n_rows: int) -> tuple[BitMatrix, BitMatrix | None]:
+    """A sample of the rows to grow a structure on, and one of those to stop by."""
+    valid = learning.valid_sample(n_rows)
+    return pack_columns(*learning.sample(n_rows)), None if valid is None else pack_columns(*valid)
 
 
 def fit_spread_components(
@@ -161,8 +163,9 @@ def fit_spread_components(
     options: MixtureOptions,
     n_splits: int,
     n_bags: int | None,
+    clock: Clock,
     on_iteration: Callable[[MixtureHistory], None] | None,
-) -> tuple[Mixture, MixtureHistory, int]:
+) -> LearnedMixture:
     """Grow a structure by so many splits, then fit a mixture to all rows."""
     search = replace(
         search, max_splits=n_splits, patience=max(1, n_splits), columns=learning.columns
@@ -175,25 +178,33 @@ def fit_spread_components(
     was_interrupted = run.history.stopped_because == "interrupted"
     del run  # the flows of the search make room for those of EM
 
-    def fit(options: MixtureOptions, **more: Any) -> tuple[Mixture, MixtureHistory]:
-        sample = learning.sample(CLUSTERED_ROWS)
-        return fit_spread_mixture(
+    def fit(options: MixtureOptions, **more: Any) -> LearnedMixture:
+        mixture, history, valid = fit_spread_mixture(
             structure,
             learning.train,
             learning.valid,
             options=options,
-            sample=sample,
+            sample=learning.sample(CLUSTERED_ROWS),
             rng=learning.rng,
             on_iteration=on_iteration,
             **more,
         )
+        size = min(options.n_components, mixture.n_components)
+        chosen = {
+            "n_splits": last,
+            "n_components": size,
+            "n_runs": mixture.n_components // size,
+            "valid": valid,
+        }
+        return LearnedMixture(mixture, history, chosen)
 
     try:
         if was_interrupted:
             raise KeyboardInterrupt
-        return *fit(options, n_bags=n_bags, journal=learning.journal), last
+        timed = replace(options, max_seconds=clock.left())
+        return fit(timed, n_bags=n_bags, journal=learning.journal)
     except KeyboardInterrupt:  # before there was a mixture: one circuit is better than nothing
         single = replace(options, n_components=1, n_runs=1, n_restarts=1, start="random")
-        mixture, history = fit(replace(single, max_iterations=1))
-        history.stopped_because = "interrupted"
-        return mixture, history, last
+        learned = fit(replace(single, max_iterations=1, max_seconds=None))
+        learned.history.stopped_because = "interrupted"
+        return learned

@@ -9,11 +9,12 @@ so a worker that dies has its own made anew from where they came from, and sums 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Protocol
 
-from strudel._numba import use_threads
+from strudel._numba import alone_if_needed, use_threads
 from strudel.scale.out_of_core import Room
 
 FAN_IN = 8  # results that are added up in one task
@@ -131,16 +132,14 @@ class OnCluster:
 
     def _sent(self, arg: Any) -> Any:
         """A large argument goes to each worker once."""
-        from dask.sizeof import sizeof
-
-        if sizeof(arg) < SCATTERED:
+        if len(pickle.dumps(arg)) < SCATTERED:
             return arg
         return self.client.submit(_itself, arg, pure=False)
 
 
 def _with_one_thread(function: Callable[..., Any], *args: Any) -> Any:
     """Dask gives every task one thread; those of kernels would come on top, for every worker."""
-    with use_threads(1):
+    with alone_if_needed(), use_threads(1):
         return function(*args)
 
 

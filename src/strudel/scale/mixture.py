@@ -6,12 +6,14 @@ Out: `Mixture`, the best one on the validation rows.
 The steps are those of `learning/em.py`. What the parts send is rounded to a grid so fine that
 nothing is lost and so coarse that sums are exact: responsibilities to multiples of 2**-24 (more
 where the rows weigh more than 2**28), the log-likelihood of a row likewise. So neither the parts
-nor their order change a single digit. Bags and restarts are more columns of the same step: the
-flows of a row are read once for all of them.
+nor their order change a single digit; where weights are not whole numbers, responsibilities are
+exact to rounding only. Bags and restarts are more columns of the same step: the flows of a row are
+read once for all of them.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +23,7 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
-from strudel.data.bits import BitMatrix, merge_equal_rows, pack_rows
+from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.bagging import n_batches, train_batches
 from strudel.learning.em import (
     STRENGTHS,
@@ -46,11 +48,13 @@ from strudel.learning.shared_flows import (
 from strudel.learning.starts import UNEVEN, Clusters, find_clusters
 from strudel.scale.engines import Engine
 from strudel.scale.out_of_core import file_backed
+from strudel.scale.row_numbers import GOLDEN, hash_rows, mixed
 from strudel.scale.structure import fit_spread_parameters
 from strudel.scale.tables import BaggedRows, SpreadRows
 
-DIGITS = 24  # binary, of a responsibility
-EXACT_DIGITS = 52  # binary, of a sum of them
+DIGITS = 24  # binary, of a responsibility and of a log-likelihood
+EXACT_DIGITS = 52  # binary, of a sum of responsibilities
+LARGEST = 2.0**62  # of sums of whole numbers in int64
 CLUSTERED_ROWS = 2**15  # rows that k-means looks at
 
 
@@ -61,11 +65,11 @@ class FlowPart:
     choices: Choices
     bags: list[Bag]
     rows: BitMatrix
-    bag_weight: AnyArray | None  # float32 (n_bags, n_rows) where every run sees other rows
+    bag_weight: AnyArray | None  # (n_bags, n_rows) where every run sees other rows
 
     def weights(self, step: Step) -> list[FloatArray]:
         """Of the rows of every bag, `(1, n_rows)` or `(n_groups, n_rows)`."""
-        if self.bag_weight is None:
+        if self.bag_weight is None or not self.bags:
             return [bag.weight[np.newaxis] for bag in self.bags]
         first, last = step.runs
         groups = np.repeat(np.arange(first, last), step.n_groups // (last - first))
@@ -92,7 +96,8 @@ class Step:
 
     n_groups: int
     size: int
-    grid: float
+    grid: float  # a responsibility is a whole multiple of its inverse
+    quantum: float  # of which all weights are whole multiples
     runs: tuple[int, int]  # the first and, less one, the last of all runs that learn together
     base: AnyArray
     delta: AnyArray
@@ -104,7 +109,7 @@ class Counts:
 
     count: FloatArray
     total: FloatArray
-    log_p: AnyArray  # whole numbers (n_groups + 1,) of 1 / grid: every group, and their average
+    log_p: AnyArray  # whole numbers (n_groups + 1,), see `_units`: every group, and their average
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.count + other.count, self.total + other.total, self.log_p + other.log_p)
@@ -116,16 +121,17 @@ def fit_spread_mixture(
     valid: SpreadRows | None,
     *,
     options: MixtureOptions,
-    sample: AnyArray,
+    sample: tuple[AnyArray, FloatArray],
     rng: np.random.Generator,
     n_bags: int | None = None,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
     journal: Journal | None = None,
-) -> tuple[Mixture, MixtureHistory]:
+) -> tuple[Mixture, MixtureHistory, float]:
     """Fit a mixture whose components share the structure of a circuit.
 
-    `sample` are rows in memory, from which k-means finds where to start. `n_bags` averages mixtures
-    of so many bootstrap samples of the rows.
+    `sample` are rows in memory, with their weights, from which k-means finds where to start.
+    `n_bags` averages mixtures of so many bootstrap samples of the rows. Returns also the mean
+    log-likelihood of the validation rows.
     """
     engine = train.engine
     is_smoothed = options.pseudocount == "auto" or options.pseudocount > 1e-9
@@ -143,9 +149,10 @@ def fit_spread_mixture(
         engine,
         engine.place(flow_part, parts, choices),
         [] if valid is None else engine.place(flow_part, valid.parts, choices),
-        train.total_weight,
-        0.0 if valid is None else valid.total_weight,
+        train,
+        valid,
         sample,
+        is_bagged=n_bags is not None,
     )
 
     def prior(strength: float) -> Prior:
@@ -160,14 +167,19 @@ def fit_spread_mixture(
         mine = replace(rows, runs=(first, first + limits.n_runs))
         return run_em(mine, ensemble, limits, rng, on_iteration, journal)
 
-    runs = joined(train_batches(train_some, n_batches(BLOCK_ROWS, choices, options), options))
+    clock = time.perf_counter if journal is None else journal.now
+    batches = n_batches(BLOCK_ROWS, choices, options)
+    runs = joined(train_batches(train_some, batches, options, clock))
     strengths = STRENGTHS if options.pseudocount == "auto" else (options.pseudocount,)
-    choice = [runs.with_prior(prior(strength)) for strength in strengths]
-    for one in choice:
-        one.maximise()
-    if len(choice) > 1:
-        choice.sort(key=lambda one: -rows.valid_scores(one, 1)[1])
-    return average(choice[0].mixtures()), runs.history
+    best, best_score = None, -np.inf
+    for strength in strengths:
+        ensemble = runs.with_prior(prior(strength))
+        ensemble.maximise()
+        score = rows.valid_scores(ensemble, 1)[1] if rows.has_valid else np.nan
+        if best is None or score > best_score:
+            best, best_score = ensemble, score
+    assert best is not None
+    return average(best.mixtures()), runs.history, best_score
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,54 +189,70 @@ class RowsInParts:
     engine: Engine
     train: list[Any]  # of FlowPart
     valid: list[Any]
-    train_total: float
-    valid_total: float
-    sample: AnyArray
+    train_rows: SpreadRows
+    valid_rows: SpreadRows | None
+    sample: tuple[AnyArray, FloatArray]
+    is_bagged: bool
     runs: tuple[int, int] = (0, 1)
 
     @property
     def has_valid(self) -> bool:
         """Whether some validation row counts."""
-        return self.valid_total > 0.0
+        return self.valid_rows is not None
+
+    @property
+    def train_total(self) -> float:
+        """Weight of all training rows."""
+        return self.train_rows.total_weight
 
     def start(self, ensemble: Ensemble, options: MixtureOptions, rng: np.random.Generator) -> None:
         """The counts of the first responsibilities."""
-        starts = [_start_of(self.sample, options, rng) for _ in range(ensemble.n_groups)]
+        starts = [_start_of(*self.sample, options, rng) for _ in range(ensemble.n_groups)]
         self._take(ensemble, first_counts, starts)
 
     def expect(self, ensemble: Ensemble) -> tuple[FloatArray, float]:
         """E-step on all parts."""
-        units = self._take(ensemble, expect)
-        return units[:-1], float(units[-1])
+        log_p = self._take(ensemble, expect)
+        by_group = log_p[:-1] / self.train_rows.quantum if self.is_bagged else log_p[:-1]
+        return by_group, float(log_p[-1])  # how often a bag holds a row is a whole number
 
     def valid_scores(self, ensemble: Ensemble, n_restarts: int) -> tuple[FloatArray, float]:
         """Of every group, and of what is returned."""
-        step = self._step(ensemble)
+        assert self.valid_rows is not None
+        step = self._step(ensemble, self.valid_rows)
         every = np.arange(ensemble.n_groups)
         units = self.engine.total(log_likelihood_units, self.valid, step, every)
         if n_restarts > 1:  # which are the best is known now
             best = best_restarts(units[:-1].astype(np.float64), n_restarts)
             units[-1] = self.engine.total(log_likelihood_units, self.valid, step, best)[-1]
-        scores = units.astype(np.float64) / step.grid
-        return scores[:-1], float(scores[-1]) / self.valid_total
+        scores = _from_units(units, step)
+        return scores[:-1], float(scores[-1]) / self.valid_rows.total_weight
 
     def _take(self, ensemble: Ensemble, count: Callable[..., Counts], *more: Any) -> FloatArray:
         """Put the counts of all parts into the ensemble; returns their log-likelihoods."""
-        step = self._step(ensemble)
+        step = self._step(ensemble, self.train_rows)
         found: Counts = self.engine.total(count, self.train, step, *more)
         ensemble.count[:] = found.count
         ensemble.total[:] = found.total
-        return found.log_p.astype(np.float64) / step.grid
+        return _from_units(found.log_p, step)
 
-    def _step(self, ensemble: Ensemble) -> Step:
-        whole = int(np.ceil(np.log2(max(self.train_total, 1.0))))
+    def _step(self, ensemble: Ensemble, rows: SpreadRows) -> Step:
+        base, delta = ensemble.columns()
         return Step(
             ensemble.n_groups,
             ensemble.size,
-            2.0 ** min(DIGITS, EXACT_DIGITS - whole),
+            2.0 ** _digits(rows.total_weight / rows.quantum),
+            rows.quantum,
             self.runs,
-            *(array.copy() for array in ensemble.columns()),
+            base.copy(),
+            delta.copy(),
         )
+
+
+def _digits(n_units: float) -> int:
+    """Binary digits of a responsibility: so many that sums over such a weight remain exact."""
+    left = EXACT_DIGITS - int(np.ceil(np.log2(max(n_units, 1.0))))
+    return min(DIGITS, left) if left >= DIGITS // 2 else DIGITS  # else nothing would be exact
 
 
 def flow_part(rows: BitMatrix | BaggedRows, choices: Choices) -> FlowPart:
@@ -246,9 +274,11 @@ def expect(part: FlowPart, step: Step) -> Counts:
     """E-step on one part."""
     ensemble = _ensemble_of(part, step)
     units = _no_units(step.n_groups)
+    quantum = step.quantum if part.bag_weight is None else 1.0
     for bag, weight in zip(part.bags, part.weights(step), strict=True):
         share, log_p = ensemble.shares(bag)
-        units += np.append(_units(log_p, weight, step), _units(_average(log_p), bag.weight, step))
+        of_average = _units(_average(log_p), bag.weight, step.quantum)
+        units += np.append(_units(log_p, weight, quantum), of_average)
         ensemble.add(bag, _on_grid(share, step), weight)
     return Counts(ensemble.count, ensemble.total, units)
 
@@ -260,7 +290,7 @@ def log_likelihood_units(part: FlowPart, step: Step, averaged: AnyArray) -> AnyA
     for bag in part.bags:
         log_p = ensemble.shares(bag)[1]
         average = _average(log_p[:, averaged])
-        units += _units(np.hstack([log_p, average]), bag.weight, step)
+        units += _units(np.hstack([log_p, average]), bag.weight, step.quantum)
     return units
 
 
@@ -272,11 +302,28 @@ def _no_units(n_groups: int) -> AnyArray:
     return np.zeros(n_groups + 1, dtype=object)  # whole numbers of any size
 
 
-def _units(log_p: FloatArray, weight: FloatArray, step: Step) -> AnyArray:
-    """Sums over rows, in whole units, in which every order of summation gives the same."""
-    possible = np.maximum(log_p, -1e6)  # an impossible row; its smoothing is zero
-    units = np.rint(np.rint(possible * step.grid) * weight.T.reshape(len(log_p), -1))
-    return units.astype(np.int64).sum(axis=0).astype(object)
+def _units(log_p: FloatArray, weight: FloatArray, quantum: float) -> AnyArray:
+    """Log-likelihoods times weights, summed over rows, as whole numbers.
+
+    Both factors are whole multiples, of 2**-24 and of a quantum, and so is the sum: every order of
+    summation gives the same. A row that is impossible makes it minus infinity.
+    """
+    times = np.rint(weight.T.reshape(len(log_p), -1) / quantum)
+    with np.errstate(invalid="ignore"):
+        is_impossible = ((log_p == -np.inf) & (times > 0.0)).any(axis=0)
+    logs = np.rint(np.where(np.isfinite(log_p), log_p, 0.0) * 2.0**DIGITS)
+    if len(log_p) and np.abs(logs).max() * times.sum(axis=0).max() >= LARGEST:
+        wide = logs.astype(np.int64).astype(object) * times.astype(np.int64).astype(object)
+        units = wide.sum(axis=0)
+    else:
+        units = (logs.astype(np.int64) * times.astype(np.int64)).sum(axis=0).astype(object)
+    units[is_impossible] = -np.inf
+    return units
+
+
+def _from_units(units: AnyArray, step: Step) -> FloatArray:
+    """Sums of log-likelihoods as floats."""
+    return units.astype(np.float64) * (step.quantum / 2.0**DIGITS)
 
 
 def _on_grid(share: AnyArray, step: Step) -> AnyArray:
@@ -294,12 +341,11 @@ class RandomStart:
 
 
 def _start_of(
-    sample: AnyArray, options: MixtureOptions, rng: np.random.Generator
+    sample: AnyArray, weight: FloatArray, options: MixtureOptions, rng: np.random.Generator
 ) -> RandomStart | Clusters:
     if options.start == "random":
         return RandomStart(int(rng.integers(2**63)))
-    weights = np.ones(len(sample))
-    return find_clusters(sample, weights, options.n_components, options.start, rng)
+    return find_clusters(sample, weight, options.n_components, options.start, rng)
 
 
 def first_counts(part: FlowPart, step: Step, starts: list[RandomStart | Clusters]) -> Counts:
@@ -324,20 +370,9 @@ def _shares(rows: AnyArray, start: RandomStart | Clusters, size: int) -> FloatAr
 
 def _random_shares(rows: AnyArray, seed: int, size: int) -> FloatArray:
     """Uneven shares by a hash of the row: equal rows get equal ones, wherever they are."""
-    state = np.full(len(rows), np.uint64(seed))
+    state = hash_rows(rows, seed)
     with np.errstate(over="ignore"):
-        for words in pack_rows(rows).T:
-            state = _mixed(state ^ words)
-        numbers = np.column_stack(
-            [_mixed(state + np.uint64(c) * np.uint64(0x9E3779B97F4A7C15)) for c in range(size)]
-        )
+        numbers = np.column_stack([mixed(state + np.uint64(c) * GOLDEN) for c in range(size)])
     # A power of a uniform number has about the shape of a gamma variate near zero.
     share = ((numbers >> np.uint64(11)) * 2.0**-53) ** (1.0 / UNEVEN) + 1e-300
     return share / share.sum(axis=1, keepdims=True)
-
-
-def _mixed(x: AnyArray) -> AnyArray:
-    """The finaliser of splitmix64."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))

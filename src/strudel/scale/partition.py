@@ -10,6 +10,7 @@ It knows how many it has done. One that was made anew, or put back in time, catc
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -45,7 +46,10 @@ class Partition:
         return True
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        # A copy, between two operations: a worker may write a part to disk while it is at work.
+        with self._lock:
+            kept = {name: value for name, value in self.__dict__.items() if name != "_lock"}
+            return deepcopy(kept)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

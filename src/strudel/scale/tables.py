@@ -24,12 +24,14 @@ from strudel.data.bits import (
     merge_equal_rows,
     merge_if_it_pays,
     pack_columns,
+    weight_quantum,
 )
 from strudel.data.counts import pair_counts
 from strudel.data.lazy import is_lazy, row_blocks
 from strudel.data.table_code import TableCode
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.scale.engines import Engine
+from strudel.scale.row_numbers import digest_rows, uniform_numbers
 
 POISSON = poisson.cdf(np.arange(20), 1.0)  # chance of at most so many draws of a row by a bag
 
@@ -46,6 +48,26 @@ class SpreadRows:
     table: SpreadTable  # of which these are a share
     share: tuple[float, float]  # those whose random number lies between
     seed: int
+
+    @property
+    def quantum(self) -> float:
+        """What all weights are whole multiples of."""
+        return self.table.quantum
+
+    def sample(self, n_rows: int, seed: int) -> tuple[ByteArray, FloatArray]:
+        """About so many of the rows, in their order, in memory, with their weights."""
+        share = min(1.0, n_rows / max(self.table.n_rows * (self.share[1] - self.share[0]), 1.0))
+        chosen = self.engine.place(
+            sample_rows,
+            self.table.parts,
+            *self.share,
+            self.seed,
+            share,
+            seed,
+            numbers=self.table.first,
+        )
+        rows = self.engine.each(_unpacked, chosen)
+        return np.concatenate([X for X, _ in rows]), np.concatenate([w for _, w in rows])
 
     def bagged(self, n_bags: int, seed: int) -> list[Any]:
         """The parts as `BaggedRows`; how often a bag holds a row depends on its number only."""
@@ -71,7 +93,7 @@ class BaggedRows:
     """Distinct rows of a part, and how often every bootstrap sample holds each."""
 
     rows: BitMatrix
-    bag_weight: AnyArray  # float32 (n_bags, n_rows)
+    bag_weight: AnyArray  # (n_bags, n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +106,7 @@ class SpreadTable:
     n_vars: int
     n_rows: int
     feature_names: tuple[str, ...] | None
+    quantum: float = 1.0  # what all weights are whole multiples of
 
     def rows(self) -> SpreadRows:
         """All rows."""
@@ -93,12 +116,10 @@ class SpreadTable:
         """About `fraction` of the rows held out, and the others; others come first."""
         return self._chosen(fraction, 1.0, seed), self._chosen(0.0, fraction, seed)
 
-    def sample(self, n_rows: int, seed: int) -> tuple[ByteArray, FloatArray]:
-        """About so many rows, in their order, in memory, with their weights."""
-        share = min(1.0, n_rows / self.n_rows)
-        chosen = self.engine.place(take_rows, self.parts, 0.0, share, seed, numbers=self.first)
-        rows = self.engine.each(_unpacked, chosen)
-        return np.concatenate([X for X, _ in rows]), np.concatenate([w for _, w in rows])
+    def digest(self) -> int:
+        """What tells the rows and their order from others, whatever the parts."""
+        hashes = self.engine.place(digest_rows, self.parts, numbers=self.first)
+        return int(sum(self.engine.each(_itself, hashes)) % 2**64)
 
     def _chosen(self, low: float, high: float, seed: int) -> SpreadRows:
         parts = self.engine.place(take_rows, self.parts, low, high, seed, numbers=self.first)
@@ -151,7 +172,9 @@ def spread_table(
     if sum(lengths) == 0:
         raise ValueError(f"{name} must have at least one row, but is empty.")
     first = [0, *np.cumsum(lengths)[:-1].tolist()]
-    return SpreadTable(engine, parts, first, int(n_vars), int(sum(lengths)), names)
+    is_whole = total is None or engine.total(_n_fractions, parts) == 0
+    quantum = 1.0 if total is None or is_whole else weight_quantum(total)
+    return SpreadTable(engine, parts, first, int(n_vars), int(sum(lengths)), names, quantum)
 
 
 def _blocks(X: Any, name: str) -> tuple[list[Any], tuple[str, ...] | None]:
@@ -174,7 +197,13 @@ def _weight_blocks(
         raise ValueError(
             f"sample_weight must have the blocks of {name}, {len(blocks)}, but has {len(weights)}."
         )
-    return weights, float(sample_weight.sum().compute())
+    numbers = sample_weight.astype(np.float64)
+    total, least = (float(one.compute()) for one in (numbers.sum(), numbers.min()))
+    if not (np.isfinite(total) and least >= 0.0):
+        raise ValueError("sample_weight must hold finite numbers of at least 0.")
+    if total == 0.0:
+        raise ValueError("Learning needs at least one row that counts.")
+    return weights, total
 
 
 def _pack(
@@ -233,7 +262,9 @@ def _complete(rows: FloatArray, code: TableCode, name: str) -> FloatArray:
 
 def _counting(n_rows: int, weight: Any) -> AnyArray:
     """Which rows weigh something."""
-    return np.ones(n_rows, dtype=bool) if weight is None else np.asarray(weight) > 0.0
+    if weight is None:
+        return np.ones(n_rows, dtype=bool)
+    return check_sample_weight(weight, n_rows) > 0.0
 
 
 def _taken(block: Any, rows: AnyArray) -> Any:
@@ -299,6 +330,21 @@ def _is_taken(bits: BitMatrix, low: float, high: float, seed: int, first: int) -
     return kept if bits.row_weight is None else kept & (bits.row_weight > 0.0)
 
 
+def sample_rows(
+    bits: BitMatrix,
+    low: float,
+    high: float,
+    seed: int,
+    share: float,
+    sample_seed: int,
+    first: int,
+) -> BitMatrix:
+    """A share of these rows, by random numbers of their own."""
+    kept = _is_taken(bits, low, high, seed, first)
+    kept &= uniform_numbers(sample_seed, first, bits.n_rows) < share
+    return BitMatrix(pack_columns(bits.unpack()[kept]).words, int(kept.sum()), bits.weights[kept])
+
+
 def bag_rows(
     bits: BitMatrix,
     low: float,
@@ -308,32 +354,39 @@ def bag_rows(
     bag_seed: int,
     first: int,
 ) -> BaggedRows:
-    """The same rows, merged, with the weights that bags give them.
+    """The same rows, merged, with how often each bag holds them.
 
-    Every row is drawn a Poisson number of times: so nobody needs to know all rows to draw.
+    A row of weight w is drawn a Poisson number of times, w on average: so nobody needs to know all
+    rows to draw, and a row counts as much as w rows of weight one.
     """
     kept = _is_taken(bits, low, high, seed, first)
     rows = BitMatrix(pack_columns(bits.unpack()[kept]).words, int(kept.sum()), bits.weights[kept])
     if rows.n_rows == 0:
         return BaggedRows(rows, np.zeros((n_bags, 0), dtype=np.float32))
     merged, place = merge_equal_rows(rows)
-    weight = np.empty((n_bags, merged.n_rows), dtype=np.float32)
+    weight = np.empty((n_bags, merged.n_rows))
     for bag in range(n_bags):
         number = uniform_numbers(bag_seed + (bag << 32), first, bits.n_rows)[kept]
-        n_draws = np.searchsorted(POISSON, number, side="right")
-        weight[bag] = np.bincount(place, n_draws * rows.weights, minlength=merged.n_rows)
-    return BaggedRows(merged, weight)
+        n_draws = _poisson_draws(number, rows.weights)
+        weight[bag] = np.bincount(place, n_draws, minlength=merged.n_rows)
+    is_small = weight.max() < 2**24  # which float32 holds exactly
+    return BaggedRows(merged, weight.astype(np.float32) if is_small else weight)
 
 
-def uniform_numbers(seed: int, first: int, n: int) -> FloatArray:
-    """Random numbers for the rows from `first` on; those of a row depend on its number only."""
-    block, skipped = divmod(first, 4)  # the generator makes four numbers at a time
-    generator = np.random.Generator(np.random.Philox(key=seed).advance(block))
-    return generator.random(n + skipped)[skipped:]
+def _poisson_draws(number: FloatArray, mean: FloatArray) -> FloatArray:
+    """Poisson numbers of given means, from uniform ones."""
+    if np.all(mean == 1.0):
+        return np.searchsorted(POISSON, number, side="right").astype(np.float64)
+    return np.asarray(poisson.ppf(number, mean), dtype=np.float64)
 
 
 def _size(bits: BitMatrix) -> AnyArray:
     return np.array([bits.n_rows, bits.total_weight])
+
+
+def _n_fractions(bits: BitMatrix) -> int:
+    """How many weights are not whole numbers."""
+    return 0 if bits.row_weight is None else int((bits.row_weight % 1.0 != 0.0).sum())
 
 
 def _n_rows(bits: BitMatrix) -> int:
