@@ -43,7 +43,7 @@ def mixture():
 @pytest.fixture(scope="module")
 def client(circuit, mixture):
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
     )
     with cluster, distributed.Client(cluster) as client:
         yield client
