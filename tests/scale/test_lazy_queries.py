@@ -294,6 +294,43 @@ def test_an_imputer_fills_block_by_block(models):
     assert not one.compute().equals(other.compute())
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("strategy", ["map", "mean", "sample"])
+def test_types_of_a_lazy_frame_have_room_for_what_is_filled_in(models, strategy):
+    """As in memory: means of whole numbers are not whole, and categories may be new."""
+    table = people(60).astype({"age": "Int64", "smoker": "boolean"})
+    gaps = np.random.default_rng(1).random(60) < 0.3
+    table.loc[gaps, ["age", "smoker"]] = pd.NA
+    table.loc[:20, "age"] = 30  # a block without gaps
+    zero_one = pd.DataFrame(PARTLY, columns=CIRCUIT.feature_names)
+    cases = [(CIRCUIT, zero_one.astype(kind)) for kind in ("Int64", "boolean", "float32")]
+    for colour in ("red", "green", "blue"):  # one of which the model begins with
+        few = pd.Categorical(table["colour"].where(table["colour"] == colour), [colour])
+        cases.append((models[0], table.assign(colour=few)))
+    for model, frame in cases:
+        imputer = StrudelImputer(model, strategy=strategy, random_state=0).fit(frame)
+        filled = imputer.transform(dd.from_pandas(frame, npartitions=3))
+        answer = filled.compute()
+        assert answer.dtypes.equals(filled.dtypes)
+        assert not answer.isna().any().any()
+        for name, column in imputer.transform(frame).items():
+            is_same = frame[name].notna() | (strategy != "sample")  # draws depend on the blocks
+            found, wanted = answer.loc[is_same, name], column[is_same]
+            if column.dtype.kind in "iufb":
+                np.testing.assert_allclose(found.astype(float), wanted.astype(float))
+            else:
+                assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.compiled
+def test_an_untyped_column_keeps_numbers_that_are_not_whole(models):
+    table = people(60).astype({"age": object})
+    table.loc[40, "age"] = 30.5
+    with dask.config.set({"dataframe.convert-string": False}):
+        best, _ = most_probable_state(models[0], dd.from_pandas(table, npartitions=3))
+        assert best.compute()["age"].tolist() == table["age"].tolist()
+
+
 def test_an_imputer_draws_other_numbers_in_every_block():
     imputer = StrudelImputer(CIRCUIT, strategy="sample", random_state=0).fit(ROWS)
     filled = imputer.transform(da.full((80, 4), np.nan, chunks=(40, 4))).compute()

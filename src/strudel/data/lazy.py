@@ -184,8 +184,8 @@ def _collected(
 
 
 def _types(one: Any, table: Any) -> dict[Any, Any]:
-    """The type of every column of all blocks; whole numbers that come as floats stay floats."""
-    floats = {name for name, dtype in getattr(table, "dtypes", {}).items() if dtype.kind == "f"}
+    """The type of every column of all blocks; floats where a block may have floats."""
+    floats = {name for name, dtype in getattr(table, "dtypes", {}).items() if dtype.kind in "fO"}
     return {
         name: "float64" if name in floats and dtype.kind in "iu" else dtype
         for name, dtype in one.dtypes.items()

@@ -80,9 +80,14 @@ def nearest_values(column: Column, bits: FloatArray) -> list[Any]:
 def mean_values(model: Model, column: Column, rows: FloatArray) -> list[Any]:
     """The mean of a number or a date given each row, and the most probable value of all else."""
     shares = value_probabilities(model, column, rows)
-    if column.kind in ("number", "date") and None not in column.values:
+    if has_mean(column):
         return list((shares @ np.array(column.values, dtype=np.float64)).tolist())
     return [column.values[place] for place in shares.argmax(axis=1)]
+
+
+def has_mean(column: Column) -> bool:
+    """Whether the values of a column can be averaged."""
+    return column.kind in ("number", "date") and None not in column.values
 
 
 def value_shares(bits: FloatArray, column: Column) -> FloatArray:

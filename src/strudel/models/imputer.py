@@ -17,7 +17,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.coded_column import Column
-from strudel.data.lazy import lazy_as_it_is
+from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning
 from strudel.models.encoding import fitted_encoder, keep_encoder
@@ -29,10 +29,11 @@ from strudel.models.filled_table import (
     mean_values,
     nearest_values,
 )
+from strudel.models.filled_types import with_room
 from strudel.models.input_table import as_table, dense, keep_features, rows_like
 from strudel.models.mixture import StrudelMixture
 from strudel.models.table_encoder import TableEncoder
-from strudel.queries.blocks import by_block
+from strudel.queries.blocks import by_block, possible_row
 from strudel.queries.model import Model, model_of
 from strudel.queries.moments import marginal_probabilities
 from strudel.queries.most_probable import most_probable_state
@@ -234,6 +235,9 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         check_is_fitted(self, "model_")
         is_drawn = strategy == "sample"
         seed = int(check_random_state(self.random_state).randint(2**31)) if is_drawn else None
+        if is_lazy(X) and hasattr(X, "columns"):
+            code = self.encoder_.code_ if hasattr(self, "encoder_") else None
+            X = with_room(X, possible_row(self, X), code, strategy)
         return self._tables(X, n, strategy, seed)
 
     @by_block("X")

@@ -62,8 +62,11 @@ def _some_row(model: Model) -> AnyArray:
 def _typed(row: Any, meta: Any) -> Any:
     """A frame with the types of another, where these can hold its values."""
     for name in meta.columns:
+        value, dtype = row.at[0, name], meta[name].dtype
+        if value not in getattr(dtype, "categories", [value]):
+            continue
         try:
-            column = row[name].astype(meta[name].dtype)
+            column = row[name].astype(dtype)
         except (TypeError, ValueError):
             continue
         if not column.isna().any():
