@@ -28,35 +28,38 @@ def read_tables(
     dropped: list[str],
     n_workers: int,
 ) -> dict[str, Table]:
-    """All that were given; those of a dataset, too. Workers get the training rows in parts."""
+    """All that were given; those of a dataset, too.
+
+    Training rows are in parts where there are workers, or where rows to stop by are in parts.
+    """
+    is_spread = n_workers > 0 or is_in_parts(data) or (valid is not None and is_in_parts(valid))
     if is_encoded:
         sources = {"train": data, "valid": valid, "test": test}
         parts = {
-            part: _read_any(source, part, dropped, n_workers > 0)
+            part: _read_any(source, part, dropped, is_spread)
             for part, source in sources.items()
             if source is not None
         }
     else:
-        parts = _read_zero_one(data, valid, test, n_workers > 0)
+        parts = _read_zero_one(data, valid, test, is_spread)
     train = parts["train"]
-    has_lazy = any(is_lazy(table.X) for table in parts.values())
-    if (n_workers or has_lazy) and not is_lazy(train.X):
+    if is_spread and not is_lazy(train.X):
         parts["train"] = put_in_parts(train, n_workers)
     return parts
 
 
-def _read_any(source: str, part: str, dropped: list[str], has_workers: bool) -> Table:
+def _read_any(source: str, part: str, dropped: list[str], is_spread: bool) -> Table:
     """Columns of any types; their names are the encoder's to keep."""
-    if _is_lazy_source(source, has_workers):
+    if _is_lazy_source(source, is_spread):
         return replace(read_lazily(source, dropped), feature_names=None)
     return read_frame_table(source, part, dropped)
 
 
 def _read_zero_one(
-    data: str, valid: str | None, test: str | None, has_workers: bool
+    data: str, valid: str | None, test: str | None, is_spread: bool
 ) -> dict[str, Table]:
     try:
-        return _read_binary(data, valid, test, has_workers)
+        return _read_binary(data, valid, test, is_spread)
     except FileFormatError as error:
         # A comma within quotes makes a line longer than the others.
         if not any(words in str(error) for words in ("must hold only 0", "of equal length")):
@@ -66,13 +69,13 @@ def _read_zero_one(
 
 
 def _read_binary(
-    data: str, valid: str | None, test: str | None, has_workers: bool
+    data: str, valid: str | None, test: str | None, is_spread: bool
 ) -> dict[str, Table]:
-    is_lazy_data = _is_lazy_source(data, has_workers)
+    is_lazy_data = _is_lazy_source(data, is_spread)
     parts = {"train": read_lazily(data, [])} if is_lazy_data else read_parts(data)
     for part, source in (("valid", valid), ("test", test)):
         if source is not None:
-            is_lazy_part = _is_lazy_source(source, has_workers)
+            is_lazy_part = _is_lazy_source(source, is_spread)
             parts[part] = read_lazily(source, []) if is_lazy_part else read_rows(source, part)
     train = parts["train"]
     return {
@@ -81,6 +84,6 @@ def _read_binary(
     }
 
 
-def _is_lazy_source(source: str, has_workers: bool) -> bool:
-    """Workers read a single parquet file themselves, too."""
-    return is_in_parts(source) or (has_workers and source.endswith(".parquet"))
+def _is_lazy_source(source: str, is_spread: bool) -> bool:
+    """A single parquet file, too, where tables are in parts, so that workers read it themselves."""
+    return is_in_parts(source) or (is_spread and source.endswith(".parquet"))

@@ -58,7 +58,8 @@ def put_in_parts(table: Table, n_workers: int) -> Table:
 
     if not hasattr(table.X, "shape"):
         raise InputError(
-            f"--encode on workers takes parquet files, but {table.source} is another table."
+            "--encode of rows in parts or on workers takes parquet files, but "
+            f"{table.source} is another table: save it as parquet, or give all rows as csv."
         )
     array = import_dask("dask.array", "a table in parts")
     share = -(-len(table.X) // max(1, n_workers))
@@ -89,13 +90,20 @@ def _parquet_files(path: Path, source: str) -> list[str]:
     """The files of a table, in the order of their numbers."""
     natural_sort_key = import_dask("dask.utils", f"{source}, a table in parts,").natural_sort_key
     if path.is_dir():
+        nested = min(path.glob("*/**/*.parquet"), default=None)
+        if nested is not None:
+            raise InputError(
+                f"the folder {source!r} has parquet files in folders of its own, such as "
+                f"{nested.relative_to(path).as_posix()!r}: say which to read, as in "
+                f"'{source}/*.parquet' for those beside them or '{source}/**/*.parquet' for all."
+            )
         found = [str(file) for file in path.glob("*.parquet")]
         if not found:
             raise InputError(
                 f"the folder {source!r} holds no .parquet files, and is not a zarr folder."
             )
     else:
-        found = glob(str(path), recursive=True)
+        found = [str(path)] if path.is_file() else glob(str(path), recursive=True)
         if not found:
             raise InputError(f"no file matches {source!r}.")
         others = sorted(file for file in found if not file.endswith(".parquet"))
@@ -122,10 +130,11 @@ def _read_parquet(files: list[str], source: str) -> Any:
 
 
 def _columns(file: str) -> set[str]:
-    """The names in one file; that is in its last bytes, no rows are read."""
+    """The names in one file, in its last bytes, and those of folders such as year=2024."""
     from pyarrow import ArrowException, parquet
 
     try:
-        return set(parquet.read_schema(file).names)
+        names = set(parquet.read_schema(file).names)
     except ArrowException as error:
         raise FileFormatError(f"{file} is a damaged parquet file: {error}") from None
+    return names | {name.partition("=")[0] for name in Path(file).parts[:-1] if "=" in name}

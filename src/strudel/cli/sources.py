@@ -14,7 +14,6 @@ import numpy as np
 
 from strudel.cli.console import InputError, left_out, note
 from strudel.cli.frames import drop_columns
-from strudel.data.lazy import is_lazy
 
 if TYPE_CHECKING:
     from strudel.data.table_columns import RawTable
@@ -65,9 +64,7 @@ def read_frame_table(source: str, part: str, dropped: list[str]) -> Table:
 
 def count_rows(table: Table) -> int:
     """How many rows a table has, of whatever types."""
-    X: Any = table.X
-    is_raw = not is_lazy(X) and hasattr(X, "n_rows")
-    return int(X.n_rows if is_raw else len(X))
+    return len(table.X)
 
 
 def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:

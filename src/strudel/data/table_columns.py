@@ -62,6 +62,9 @@ class RawTable:
     container: str  # "pandas", "polars", "pyarrow", ..., or "numpy"
     has_names: bool  # whether the names are the table's own; if not, they are x0, x1, ...
 
+    def __len__(self) -> int:
+        return self.n_rows
+
 
 def read_columns(X: Any, name: str = "X") -> RawTable:
     """The columns of any table.
