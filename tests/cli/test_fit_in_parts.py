@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ import pytest
 from strudel.cli import cluster, fit
 from strudel.cli.fit import default_output
 from strudel.cli.fit_tables import read_tables
+from strudel.io import model_file
 from strudel.io.model_file import load
 from strudel.queries.likelihood import log_likelihood
 from strudel.queries.marginal import log_marginal
+from tables_in_parts import people
 
 pytest.importorskip("dask")
 pd = pytest.importorskip("pandas")
@@ -140,6 +143,82 @@ def test_a_model_outlives_rows_that_cannot_be_scored(run, visits, unseen_rows, t
     assert "only 0" in err
     assert load(path).circuit_.feature_names == NAMES
     assert not path.with_name("out.strudel.part").exists()
+
+
+@pytest.mark.parametrize("late", ["count_rows", "close"])
+def test_a_model_outlives_a_late_interrupt(run, visits, tmp_path, monkeypatch, late):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    @contextmanager
+    def workers_that_do_not_close(*_):
+        yield 0
+        interrupt()
+
+    if late == "close":
+        monkeypatch.setattr(fit, "use_workers", workers_that_do_not_close)
+    else:
+        monkeypatch.setattr(fit, late, interrupt)
+    path = tmp_path / "out.strudel"
+    assert run("fit", visits, "-o", path, *OPTIONS)[0] != 0
+    assert load(path).circuit_.feature_names == NAMES
+    assert not path.with_name("out.strudel.part").exists()
+
+
+def test_the_checkpoint_stays_until_the_model_is_written(run, visits, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(model_file, "save", full)
+    path = tmp_path / "out.strudel"
+    assert run("fit", visits, "-o", path, "--checkpoint-seconds", 0, *OPTIONS)[0] != 0
+    assert path.with_name("out.strudel.part").exists()
+
+
+def write_people(folder, n_rows, seed):
+    """In two parts, in one parquet file, and as csv."""
+    folder.mkdir()
+    (folder / "parts").mkdir()
+    frame = people(n_rows, seed)
+    for number, half in enumerate((frame[: n_rows // 2], frame[n_rows // 2 :])):
+        half.to_parquet(folder / "parts" / f"{number}.parquet")
+    frame.to_parquet(folder / "one.parquet")
+    frame.to_csv(folder / "one.csv", index=False)
+    return folder
+
+
+def test_any_columns_in_parts_meet_rows_in_one_file(run, tmp_path):
+    data, valid = (write_people(tmp_path / str(n), n, n) for n in (200, 60))
+    path, other = tmp_path / "out.strudel", tmp_path / "other.strudel"
+    options = ("--encode", "auto", "--max-splits", 3)
+    wanted = fit_json(run, data / "parts", "--valid", valid / "parts", "-o", other, *options)
+    for one, two in (("parts", "one.csv"), ("parts", "one.parquet"), ("one.parquet", "parts")):
+        report = fit_json(run, data / one, "--valid", valid / two, "-o", path, *options)
+        assert report["n_rows"] == {"train": 200, "valid": 60}
+        assert report["log_likelihood"] == wanted["log_likelihood"]
+        assert_same_model(path, other)
+    code, out, err = run("fit", data / "one.csv", "--valid", valid / "parts", *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "save it as parquet" in err
+    report = fit_json(run, data / "one.csv", "--test", valid / "parts", "-o", path, *options)
+    assert report["n_rows"] == {"train": 200, "test": 60}
+
+
+def test_files_in_inner_folders_are_never_left_out_unasked(run, visits, rows, tmp_path):
+    path = tmp_path / "out.strudel"
+    inner = visits / "inner"
+    write_parquet(inner, rows, 1)
+    code, out, err = run("fit", visits, "-o", path, *OPTIONS)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "'inner/part.0.parquet'" in err
+    for pattern, n_rows in (("*.parquet", 120), ("**/*.parquet", 240)):
+        assert f"{visits}/{pattern}" in err
+        report = fit_json(run, f"{visits}/{pattern}", "-o", path, *OPTIONS)
+        assert report["n_rows"]["train"] == n_rows
+    inner.rename(visits / "year=2024")
+    code, out, err = run("fit", f"{visits}/**/*.parquet", "-o", path)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "part.0.parquet has 'year'" in err
 
 
 def test_where_rows_came_from_is_kept(run, visits, tmp_path):

@@ -329,27 +329,27 @@ def fit(
         with warnings_as_notes() as messages:
             model = kind.learn(options, parts, quiet, checkpoint)
         learning = time.perf_counter() - started
+        used = kind.options(model)
+        if isinstance(formula, str):  # which a file can hold
+            model.constraint = formula
+        _keep(model, parts["train"], path, {})  # before rows in parts are read once more
+        checkpoint.remove()
         try:
             likelihood = kind.log_likelihoods(model, parts)
+            n_rows = {part: count_rows(table) for part, table in parts.items()}
+            _keep(model, parts["train"], path, likelihood)
         except (Exception, KeyboardInterrupt):  # in parts, test rows are only seen now
-            _keep(model, parts["train"], path, {})
-            checkpoint.remove()
             note(f"wrote {path}, but could not score all rows")
             raise
-        n_rows = {part: count_rows(table) for part, table in parts.items()}
     facts = kind.report(model)
     report = _likelihoods(likelihood, facts["n_vars"])
     report |= facts | {
         "n_rows": n_rows,
         "model": path,
         "seconds": {"reading": reading, "learning": learning},
-        "options": kind.options(model),
+        "options": used,
         "data": data,
     }
-    if isinstance(formula, str):  # which a file can hold
-        model.constraint = formula
-    _keep(model, parts["train"], path, likelihood)
-    checkpoint.remove()
     if report["stopped_because"] == "interrupted":
         note(f"stopped early by you; wrote the best {kind.NAME} so far")
         messages = []
