@@ -260,6 +260,27 @@ def test_a_sample_for_the_structure_is_of_rows_to_learn_from_and_has_their_weigh
     assert len(taken) == train.total_weight  # all of them, and no row that is held out
 
 
+@pytest.mark.compiled
+def test_weights_may_be_a_column_of_the_same_frame_or_an_array_in_memory(tmp_path):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    weight = np.random.default_rng(2).random(len(TRAIN))
+    names = [f"v{i}" for i in range(TRAIN.shape[1])]
+    table = pd.DataFrame(TRAIN, columns=names).assign(w=weight)
+    for part in range(5):
+        table[part * 60 : part * 60 + 60].to_parquet(tmp_path / f"{part}.parquet")
+    frame = dd.read_parquet(tmp_path)
+    options = {"random_state": 0, "max_splits": 8}
+    one = Strudel(**options).fit(TRAIN, X_valid=VALID, sample_weight=weight)
+    V = pd.DataFrame(VALID, columns=names)
+    model = Strudel(**options).fit(frame[names], X_valid=V, sample_weight=frame["w"])
+    assert_same_search(one, model)
+    model = Strudel(**options).fit(in_parts(TRAIN, {7}), X_valid=VALID, sample_weight=weight)
+    assert_same_search(one, model)
+    with pytest.raises(ValueError, match="one number per row"):
+        Strudel(**options).fit(frame[names], X_valid=V, sample_weight=frame[["w"]])
+
+
 @pytest.mark.parametrize("fraction", [0.0, 1.5, "x"])
 def test_a_share_to_hold_out_is_checked(fraction):
     with pytest.raises(ValueError, match="validation_fraction must be"):

@@ -90,6 +90,8 @@ def _start(dask: Any, n_workers: int, stack: ExitStack) -> Any:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     client.register_plugin(IgnoresInterrupt())
+    # Its callbacks from the garbage collector swallow a Ctrl-C that comes while they run.
+    import_module("distributed.gc").disable_gc_diagnosis(force=True)
     return client
 
 

@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from strudel._numba import alone_if_needed, use_threads
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -76,6 +74,13 @@ def by_block(*rows: str, example: Callable[[Any, Any], Any] = unknown_row) -> Ca
                 if name not in rows:
                     raise ValueError(f"{name} must be in memory, but is lazy: call its compute().")
             others = {name: value for name, value in given.items() if name not in tables}
+            for name in rows:
+                value = others.get(name)
+                if value is not None and np.ndim(value) == 2 and len(value) > 1:
+                    raise ValueError(
+                        f"{name} must be lazy, too, with the blocks of {next(iter(tables))}, or a "
+                        f"single row, but has {len(value)} rows in memory."
+                    )
             if "rng" in signature.parameters:
                 others["rng"] = int(np.random.default_rng(others.get("rng")).integers(2**63))
             model = next(iter(given.values()))
@@ -130,6 +135,8 @@ def _answer(
     question: tuple[Callable[..., Any], dict[str, Any], dict[str, Any]], number: int, *blocks: Any
 ) -> Any:
     """The answer to one block of every table."""
+    from strudel._numba import alone_if_needed, use_threads  # late: telling lazy tables is quick
+
     query, others, examples = question
     is_empty = len(blocks[0]) == 0  # as a partition of a frame may be
     tables = examples if is_empty else dict(zip(examples, blocks, strict=True))

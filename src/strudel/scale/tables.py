@@ -33,6 +33,7 @@ from strudel.data.validation import check_binary, check_sample_weight
 from strudel.scale.engines import Engine
 from strudel.scale.row_numbers import digest_rows, uniform_numbers
 
+WEIGHT = "sample_weight of strudel"  # a column, while a frame and its weights go together
 POISSON = poisson.cdf(np.arange(20), 1.0)  # chance of at most so many draws of a row by a bag
 
 
@@ -154,7 +155,7 @@ def spread_table(
     """
     delayed = import_module("dask").delayed
     blocks, names = _blocks(X, name)
-    weights, total = _weight_blocks(sample_weight, blocks, name)
+    blocks, weights, total = _weight_blocks(sample_weight, X, blocks, name)
     names = None if names is None else feature_names or names
     if code is None:
         n_vars = np.shape(X)[1] if names is None else len(names)
@@ -184,26 +185,61 @@ def _blocks(X: Any, name: str) -> tuple[list[Any], tuple[str, ...] | None]:
 
 
 def _weight_blocks(
-    sample_weight: Any, blocks: list[Any], name: str
-) -> tuple[list[Any], float | None]:
-    """Weights block by block, and their sum, which says how to round them."""
+    sample_weight: Any, X: Any, blocks: list[Any], name: str
+) -> tuple[list[Any], list[Any], float | None]:
+    """Blocks of rows, their weights, and the sum of these, which says how to round them."""
     if sample_weight is None:
-        return [None] * len(blocks), None
-    if not is_lazy(sample_weight):
-        raise ValueError("sample_weight must be a Dask array with the same blocks as X.")
-    weights = sample_weight.to_delayed()
-    weights = weights.ravel().tolist() if hasattr(weights, "ravel") else list(weights)
-    if len(weights) != len(blocks):
+        return blocks, [None] * len(blocks), None
+    if np.ndim(sample_weight) != 1:
         raise ValueError(
-            f"sample_weight must have the blocks of {name}, {len(blocks)}, but has {len(weights)}."
+            f"sample_weight must have one number per row, but has {np.ndim(sample_weight)} "
+            "dimensions."
         )
+    if not hasattr(X, "columns") and not np.isnan(sum(X.chunks[0])):
+        sample_weight = _like_rows(sample_weight, X)
+    if not is_lazy(sample_weight):
+        raise ValueError("sample_weight must be a Dask array or column with the same blocks as X.")
     numbers = sample_weight.astype(np.float64)
     total, least = (float(one.compute()) for one in (numbers.sum(), numbers.min()))
     if not (np.isfinite(total) and least >= 0.0):
         raise ValueError("sample_weight must hold finite numbers of at least 0.")
     if total == 0.0:
         raise ValueError("Learning needs at least one row that counts.")
-    return weights, total
+    if hasattr(X, "columns") and not hasattr(sample_weight, "chunks"):
+        # Together: Dask may read one column of a table in fewer parts than many.
+        delayed = import_module("dask").delayed
+        both = list(X.assign(**{WEIGHT: sample_weight}).to_delayed())
+        rows, weigh = delayed(_without_weight, pure=True), delayed(_weight_of, pure=True)
+        return [rows(part) for part in both], [weigh(part) for part in both], total
+    weights = sample_weight.to_delayed()
+    weights = weights.ravel().tolist() if hasattr(weights, "ravel") else list(weights)
+    if len(weights) != len(blocks):
+        raise ValueError(
+            f"sample_weight must have the blocks of {name}, {len(blocks)}, but has {len(weights)}."
+        )
+    return blocks, weights, total
+
+
+def _like_rows(sample_weight: Any, X: Any) -> Any:
+    """Weights as an array with the blocks of another."""
+    da = import_module("dask.array")
+    if len(sample_weight) != len(X):
+        raise ValueError(
+            f"sample_weight has {len(sample_weight)} numbers, but X has {len(X)} rows."
+        )
+    if hasattr(sample_weight, "chunks"):
+        return sample_weight.rechunk((X.chunks[0],))
+    if is_lazy(sample_weight):
+        return sample_weight.to_dask_array(lengths=True).rechunk((X.chunks[0],))
+    return da.from_array(np.asarray(sample_weight), chunks=(X.chunks[0],))
+
+
+def _without_weight(part: Any) -> Any:
+    return part.drop(columns=WEIGHT)
+
+
+def _weight_of(part: Any) -> Any:
+    return part[WEIGHT].to_numpy()
 
 
 def _pack(
@@ -283,11 +319,10 @@ def sample_of(
     """
     delayed = import_module("dask").delayed
     blocks, lengths = row_blocks(X, name)
-    weights, _ = _weight_blocks(sample_weight, blocks, name)
+    blocks, weights, _ = _weight_blocks(sample_weight, X, blocks, name)
     if np.isnan(lengths).any():
-        narrow = X[list(X.columns[:1])] if hasattr(X, "columns") else X  # is quicker to read
-        counted = [delayed(len)(block) for block in row_blocks(narrow, name)[0]]
-        lengths = engine.each(_itself, engine.keep(counted))
+        # Of these blocks: Dask may read a single column in fewer.
+        lengths = engine.each(_itself, engine.keep([delayed(len)(block) for block in blocks]))
     total = sum(lengths)
     if total == 0:
         raise ValueError(f"{name} must have at least one row, but is empty.")
