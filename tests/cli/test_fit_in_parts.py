@@ -342,3 +342,11 @@ def test_a_scheduler_is_used_and_left_running(run, table, unseen, plain, tmp_pat
         code, _, err = run("fit", table, "--scheduler", workers.scheduler_address, *arguments)
         assert (code, err.count("\n")) == (2, 1)
         assert "has no workers" in err
+
+
+@pytest.mark.parametrize("data", ["", "/*.parquet"], ids=["folder", "glob"])
+def test_other_commands_point_to_python(run, visits, plain, data):
+    code, _, err = run("score", plain[0], f"{visits}{data}")
+    assert code == 2
+    assert "only strudel fit takes" in err
+    assert "Dask" in err
