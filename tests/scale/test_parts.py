@@ -281,6 +281,14 @@ def test_weights_may_be_a_column_of_the_same_frame_or_an_array_in_memory(tmp_pat
         Strudel(**options).fit(frame[names], X_valid=V, sample_weight=frame[["w"]])
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("n_rows", [1, 2, 5])
+def test_a_few_rows_in_parts_are_enough(n_rows):
+    for options in ({}, {"structure_rows": 1}):
+        model = Strudel(random_state=0, max_splits=2, **options).fit(in_parts(TRAIN[:n_rows], ()))
+        assert np.isfinite(model.score(TRAIN))
+
+
 @pytest.mark.parametrize("fraction", [0.0, 1.5, "x"])
 def test_a_share_to_hold_out_is_checked(fraction):
     with pytest.raises(ValueError, match="validation_fraction must be"):

@@ -14,6 +14,9 @@ _EDGES = re.compile(r"TableEncoder\(edges=\{'(.*?)': \[(.*?)\]\}\)")
 
 _WORDS = {
     "TableEncoder(max_categories=...)": "--max-categories",
+    "encoder=TableEncoder()": "--encode auto",
+    "Rows in parts need method='em' or 'bagged_em', and structure='shared'.": "Rows in parts need "
+    "--method em or bagged_em, and --structure shared.",
     "remove it, or give another path, to start anew": "--no-resume starts anew",
     "Give structure_rows to": "Give --structure-rows to",
     ", fit on rows that have it, or take such values as missing with "

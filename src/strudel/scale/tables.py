@@ -37,6 +37,10 @@ WEIGHT = "sample_weight of strudel"  # a column, while a frame and its weights g
 POISSON = poisson.cdf(np.arange(20), 1.0)  # chance of at most so many draws of a row by a bag
 
 
+class NoRowsError(ValueError):
+    """No row that counts."""
+
+
 @dataclass(frozen=True, eq=False)
 class SpreadRows:
     """Rows in parts, and what they weigh in all."""
@@ -57,17 +61,21 @@ class SpreadRows:
 
     def sample(self, n_rows: int, seed: int) -> tuple[ByteArray, FloatArray]:
         """About so many of the rows, in their order, in memory, with their weights."""
-        share = min(1.0, n_rows / max(self.table.n_rows * (self.share[1] - self.share[0]), 1.0))
-        chosen = self.engine.place(
-            sample_rows,
-            self.table.parts,
-            *self.share,
-            self.seed,
-            share,
-            seed,
-            numbers=self.table.first,
-        )
-        rows = self.engine.each(_unpacked, chosen)
+        share = n_rows / max(self.table.n_rows * (self.share[1] - self.share[0]), 1.0)
+        while True:
+            chosen = self.engine.place(
+                sample_rows,
+                self.table.parts,
+                *self.share,
+                self.seed,
+                share,
+                seed,
+                numbers=self.table.first,
+            )
+            rows = self.engine.each(_unpacked, chosen)
+            if any(len(X) for X, _ in rows):
+                break
+            share *= 4.0  # of a few rows, chance may take none
         return np.concatenate([X for X, _ in rows]), np.concatenate([w for _, w in rows])
 
     def bagged(self, n_bags: int, seed: int) -> list[Any]:
@@ -114,8 +122,14 @@ class SpreadTable:
         return self._chosen(0.0, 1.0, 0)
 
     def split(self, fraction: float, seed: int) -> tuple[SpreadRows, SpreadRows]:
-        """About `fraction` of the rows held out, and the others; others come first."""
-        return self._chosen(fraction, 1.0, seed), self._chosen(0.0, fraction, seed)
+        """About `fraction` of the rows held out, and the others; others come first.
+
+        Few rows, of which chance holds out none or all, can only be checked against themselves.
+        """
+        try:
+            return self._chosen(fraction, 1.0, seed), self._chosen(0.0, fraction, seed)
+        except NoRowsError:
+            return self.rows(), self.rows()
 
     def digest(self) -> int:
         """What tells the rows and their order from others, whatever the parts."""
@@ -127,7 +141,7 @@ class SpreadTable:
         parts = self.engine.place(merge_if_it_pays, parts)
         n_rows, weight = self.engine.total(_size, parts)
         if weight == 0.0:
-            raise ValueError("Learning needs at least one row that counts.")
+            raise NoRowsError("Learning needs at least one row that counts.")
         return SpreadRows(
             self.engine,
             parts,
