@@ -255,7 +255,7 @@ def test_wrong_parts_are_refused_in_one_line(run, visits, rows, tmp_path):
     assert "--structure-rows" in refused(
         visits, "--search", "best_first", "--smoothing", "hierarchical"
     )
-    assert "method='em'" in refused(visits, "--mixture", 2, "--method", "boosting")
+    assert "--method em" in refused(visits, "--mixture", 2, "--method", "boosting")
     assert "a constraint needs all rows" in refused(visits, "--constraint", "tea | milk").lower()
     pd.DataFrame(rows[:, :4], columns=NAMES[:4]).to_parquet(visits / "part.11.parquet")
     assert "part.0.parquet has 'cake' and part.11.parquet has not" in refused(visits)

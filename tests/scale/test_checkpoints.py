@@ -100,7 +100,7 @@ def test_a_checkpoint_belongs_to_its_rows(tmp_path):
             )
 
 
-def test_an_interrupt_while_sizes_are_chosen_ends_the_fit(monkeypatch):
+def test_an_interrupt_while_sizes_are_chosen_ends_the_fit():
     steps = []
 
     def interrupt(line):

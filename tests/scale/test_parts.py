@@ -14,11 +14,12 @@ from strudel.data.counts import pair_counts
 from strudel.scale import mixture as mixture_part
 from strudel.scale import out_of_core
 from strudel.scale import partition as growing_part
+from strudel.scale.chosen_rows import bag_rows, take_rows
 from strudel.scale.engines import Here
 from strudel.scale.mixture import _units
 from strudel.scale.out_of_core import Room, file_backed
 from strudel.scale.row_numbers import uniform_numbers
-from strudel.scale.tables import bag_rows, spread_table, take_rows
+from strudel.scale.tables import spread_table
 from tables_in_parts import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
 
 da = pytest.importorskip("dask.array")
@@ -182,7 +183,7 @@ def test_parts_without_rows_change_nothing(method):
 @pytest.mark.parametrize("scale", [2.0**-40, 2.0**-20, 2.0**20, 2.0**45])
 def test_the_unit_of_weights_does_not_matter_to_em(scale):
     options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 6}
-    options |= {"pseudocount": 1e-6 * scale, "smoothing": "uniform"}
+    options["smoothing"] = "uniform"
     scores = []
     for unit in (1.0, scale):
         weight = da.full(len(TRAIN), unit, chunks=((100, 200),))

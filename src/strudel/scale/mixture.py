@@ -46,11 +46,12 @@ from strudel.learning.shared_flows import (
     count_states,
 )
 from strudel.learning.starts import UNEVEN, Clusters, find_clusters
+from strudel.scale.chosen_rows import BaggedRows
 from strudel.scale.engines import Engine
 from strudel.scale.out_of_core import file_backed
 from strudel.scale.row_numbers import GOLDEN, hash_rows, mixed
 from strudel.scale.structure import fit_spread_parameters
-from strudel.scale.tables import BaggedRows, SpreadRows
+from strudel.scale.tables import SpreadRows
 
 DIGITS = 24  # binary, of a responsibility and of a log-likelihood
 EXACT_DIGITS = 52  # binary, of a sum of responsibilities

@@ -15,13 +15,11 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from scipy.stats import poisson
 
 from strudel._types import AnyArray, ByteArray, CountArray, FloatArray
 from strudel.data.bits import (
     BitMatrix,
     exact_weights,
-    merge_equal_rows,
     merge_if_it_pays,
     pack_columns,
     weight_quantum,
@@ -30,11 +28,10 @@ from strudel.data.counts import pair_counts
 from strudel.data.lazy import is_lazy, row_blocks
 from strudel.data.table_code import TableCode
 from strudel.data.validation import check_binary, check_sample_weight
+from strudel.scale.chosen_rows import bag_rows, sample_rows, take_rows
 from strudel.scale.engines import Engine
 from strudel.scale.row_numbers import digest_rows, uniform_numbers
-
-WEIGHT = "sample_weight of strudel"  # a column, while a frame and its weights go together
-POISSON = poisson.cdf(np.arange(20), 1.0)  # chance of at most so many draws of a row by a bag
+from strudel.scale.weight_blocks import weight_blocks
 
 
 class NoRowsError(ValueError):
@@ -95,14 +92,6 @@ class SpreadRows:
         """Weight of the rows in which two variables are both one."""
         found: CountArray = self.engine.total(pair_counts, self.parts)
         return found
-
-
-@dataclass(frozen=True, eq=False)
-class BaggedRows:
-    """Distinct rows of a part, and how often every bootstrap sample holds each."""
-
-    rows: BitMatrix
-    bag_weight: AnyArray  # (n_bags, n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +158,7 @@ def spread_table(
     """
     delayed = import_module("dask").delayed
     blocks, names = _blocks(X, name)
-    blocks, weights, total = _weight_blocks(sample_weight, X, blocks, name)
+    blocks, weights, total = weight_blocks(sample_weight, X, blocks, name)
     names = None if names is None else feature_names or names
     if code is None:
         n_vars = np.shape(X)[1] if names is None else len(names)
@@ -196,64 +185,6 @@ def _blocks(X: Any, name: str) -> tuple[list[Any], tuple[str, ...] | None]:
     """The blocks of rows, and the column names of a frame."""
     names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
     return row_blocks(X, name)[0] if is_lazy(X) else [X], names
-
-
-def _weight_blocks(
-    sample_weight: Any, X: Any, blocks: list[Any], name: str
-) -> tuple[list[Any], list[Any], float | None]:
-    """Blocks of rows, their weights, and the sum of these, which says how to round them."""
-    if sample_weight is None:
-        return blocks, [None] * len(blocks), None
-    if np.ndim(sample_weight) != 1:
-        raise ValueError(
-            f"sample_weight must have one number per row, but has {np.ndim(sample_weight)} "
-            "dimensions."
-        )
-    if not hasattr(X, "columns") and not np.isnan(sum(X.chunks[0])):
-        sample_weight = _like_rows(sample_weight, X)
-    if not is_lazy(sample_weight):
-        raise ValueError("sample_weight must be a Dask array or column with the same blocks as X.")
-    numbers = sample_weight.astype(np.float64)
-    total, least = (float(one.compute()) for one in (numbers.sum(), numbers.min()))
-    if not (np.isfinite(total) and least >= 0.0):
-        raise ValueError("sample_weight must hold finite numbers of at least 0.")
-    if total == 0.0:
-        raise ValueError("Learning needs at least one row that counts.")
-    if hasattr(X, "columns") and not hasattr(sample_weight, "chunks"):
-        # Together: Dask may read one column of a table in fewer parts than many.
-        delayed = import_module("dask").delayed
-        both = list(X.assign(**{WEIGHT: sample_weight}).to_delayed())
-        rows, weigh = delayed(_without_weight, pure=True), delayed(_weight_of, pure=True)
-        return [rows(part) for part in both], [weigh(part) for part in both], total
-    weights = sample_weight.to_delayed()
-    weights = weights.ravel().tolist() if hasattr(weights, "ravel") else list(weights)
-    if len(weights) != len(blocks):
-        raise ValueError(
-            f"sample_weight must have the blocks of {name}, {len(blocks)}, but has {len(weights)}."
-        )
-    return blocks, weights, total
-
-
-def _like_rows(sample_weight: Any, X: Any) -> Any:
-    """Weights as an array with the blocks of another."""
-    da = import_module("dask.array")
-    if len(sample_weight) != len(X):
-        raise ValueError(
-            f"sample_weight has {len(sample_weight)} numbers, but X has {len(X)} rows."
-        )
-    if hasattr(sample_weight, "chunks"):
-        return sample_weight.rechunk((X.chunks[0],))
-    if is_lazy(sample_weight):
-        return sample_weight.to_dask_array(lengths=True).rechunk((X.chunks[0],))
-    return da.from_array(np.asarray(sample_weight), chunks=(X.chunks[0],))
-
-
-def _without_weight(part: Any) -> Any:
-    return part.drop(columns=WEIGHT)
-
-
-def _weight_of(part: Any) -> Any:
-    return part[WEIGHT].to_numpy()
 
 
 def _pack(
@@ -333,7 +264,7 @@ def sample_of(
     """
     delayed = import_module("dask").delayed
     blocks, lengths = row_blocks(X, name)
-    blocks, weights, _ = _weight_blocks(sample_weight, X, blocks, name)
+    blocks, weights, _ = weight_blocks(sample_weight, X, blocks, name)
     if np.isnan(lengths).any():
         # Of these blocks: Dask may read a single column in fewer.
         lengths = engine.each(_itself, engine.keep([delayed(len)(block) for block in blocks]))
@@ -362,71 +293,6 @@ def _sampled(share: float, seed: int, block: Any, weight: Any, first: int) -> An
 
 def _itself(part: Any) -> Any:
     return part
-
-
-def take_rows(bits: BitMatrix, low: float, high: float, seed: int, first: int) -> BitMatrix:
-    """The rows of a part whose random number lies between two bounds."""
-    if low <= 0.0 and high >= 1.0 and bits.row_weight is None:
-        return bits
-    kept = _is_taken(bits, low, high, seed, first)
-    weight = None if bits.row_weight is None else bits.row_weight[kept]
-    return BitMatrix(pack_columns(bits.unpack()[kept]).words, int(kept.sum()), weight)
-
-
-def _is_taken(bits: BitMatrix, low: float, high: float, seed: int, first: int) -> AnyArray:
-    number = uniform_numbers(seed, first, bits.n_rows)
-    kept = (number >= low) & (number < high)
-    return kept if bits.row_weight is None else kept & (bits.row_weight > 0.0)
-
-
-def sample_rows(
-    bits: BitMatrix,
-    low: float,
-    high: float,
-    seed: int,
-    share: float,
-    sample_seed: int,
-    first: int,
-) -> BitMatrix:
-    """A share of these rows, by random numbers of their own."""
-    kept = _is_taken(bits, low, high, seed, first)
-    kept &= uniform_numbers(sample_seed, first, bits.n_rows) < share
-    return BitMatrix(pack_columns(bits.unpack()[kept]).words, int(kept.sum()), bits.weights[kept])
-
-
-def bag_rows(
-    bits: BitMatrix,
-    low: float,
-    high: float,
-    seed: int,
-    n_bags: int,
-    bag_seed: int,
-    first: int,
-) -> BaggedRows:
-    """The same rows, merged, with how often each bag holds them.
-
-    A row of weight w is drawn a Poisson number of times, w on average: so nobody needs to know all
-    rows to draw, and a row counts as much as w rows of weight one.
-    """
-    kept = _is_taken(bits, low, high, seed, first)
-    rows = BitMatrix(pack_columns(bits.unpack()[kept]).words, int(kept.sum()), bits.weights[kept])
-    if rows.n_rows == 0:
-        return BaggedRows(rows, np.zeros((n_bags, 0), dtype=np.float32))
-    merged, place = merge_equal_rows(rows)
-    weight = np.empty((n_bags, merged.n_rows))
-    for bag in range(n_bags):
-        number = uniform_numbers(bag_seed + (bag << 32), first, bits.n_rows)[kept]
-        n_draws = _poisson_draws(number, rows.weights)
-        weight[bag] = np.bincount(place, n_draws, minlength=merged.n_rows)
-    is_small = weight.max() < 2**24  # which float32 holds exactly
-    return BaggedRows(merged, weight.astype(np.float32) if is_small else weight)
-
-
-def _poisson_draws(number: FloatArray, mean: FloatArray) -> FloatArray:
-    """Poisson numbers of given means, from uniform ones."""
-    if np.all(mean == 1.0):
-        return np.searchsorted(POISSON, number, side="right").astype(np.float64)
-    return np.asarray(poisson.ppf(number, mean), dtype=np.float64)
 
 
 def _size(bits: BitMatrix) -> AnyArray:
