@@ -58,6 +58,9 @@ STARTS: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
 )
 N_STARTS = 2  # of them, for many variables
 FEW_VARIABLES = 200
+# Nodes that most searches end with fewer of: no table is copied into a larger one in their midst.
+# Memory is taken when it is written to, not before.
+ROOM = 2**18
 
 
 def learn_structure(
@@ -189,6 +192,7 @@ def grow(
             pseudocount=search.pseudocount,
             copy_depth=search.copy_depth if search.search in ("greedy", "beam") else 1,
             strength=strength,
+            room=ROOM,
         )
 
     makes = [
