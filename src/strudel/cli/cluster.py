@@ -1,4 +1,4 @@
-"""`strudel fit --workers` and `--scheduler`: Dask workers for the time of a command.
+"""`--workers` and `--scheduler`: Dask workers for the time of a command.
 
 In:  how many workers to start here, or the address of a scheduler that has some.
 Out: a client, active inside the block, which finds the rows and the model where they are.
@@ -25,14 +25,14 @@ SECONDS_TO_ANSWER = 5.0  # that a scheduler has
 WorkersOption = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Learn on so many Dask workers, processes of this machine with a thread each."
+        min=1, help="Work on so many Dask workers, processes of this machine with a thread each."
     ),
 ]
 SchedulerOption = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Learn on the workers of a Dask cluster, as in tcp://host:8786; they read DATA "
+        help="Work on the workers of a Dask cluster, as in tcp://host:8786; they read DATA "
         "themselves, from the same path.",
     ),
 ]

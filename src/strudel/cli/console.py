@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of tables.")
 ]
+
+
+_is_silent: ContextVar[bool] = ContextVar("_is_silent", default=False)
 
 
 class InputError(Exception):
@@ -95,7 +99,18 @@ def say(line: str = "") -> None:
 
 def note(line: str) -> None:
     """Print one line on stderr, where it does not mix with results."""
-    print(one_line(line), file=sys.stderr)
+    if not _is_silent.get():
+        print(one_line(line), file=sys.stderr)
+
+
+@contextmanager
+def without_notes(is_silent: bool = True) -> Iterator[None]:
+    """Say nothing inside the block that was said already."""
+    before = _is_silent.set(is_silent)
+    try:
+        yield
+    finally:
+        _is_silent.reset(before)
 
 
 def left_out(n_columns: int, source: str, owner: str) -> str:

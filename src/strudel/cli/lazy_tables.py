@@ -41,11 +41,16 @@ def read_lazily(source: str, dropped: list[str]) -> Table:
     from strudel.io.tables import Table
 
     path = Path(source).expanduser()
-    if path.suffix == ".zarr" or any((path / name).is_file() for name in ZARR_FILES):
+    if is_zarr(path):
         if dropped:
             raise InputError(f"--drop: the columns of {source} have no names.")
-        return Table(_read_zarr(path), None, source)
-    frame = _read_parquet(_parquet_files(path, source), source)
+        array = import_dask("dask.array", f"the folder {path}")
+        open_zarr(path)
+        return Table(array.from_zarr(os.path.abspath(path)), None, source)
+    frames = import_dask("dask.dataframe", f"{source}, a table in parts,")
+    files = parquet_files(path, source)
+    check_same_columns(files, source)
+    frame = frames.read_parquet(files)
     check_drop(list(frame.columns), source, dropped)
     if dropped:
         frame = frame.drop(columns=dropped)
@@ -67,8 +72,13 @@ def put_in_parts(table: Table, n_workers: int) -> Table:
     return Table(X, table.feature_names, table.source)
 
 
-def _read_zarr(path: Path) -> Any:
-    array = import_dask("dask.array", f"the folder {path}")
+def is_zarr(path: Path) -> bool:
+    """Whether this is a zarr folder, or should be."""
+    return path.suffix == ".zarr" or any((path / name).is_file() for name in ZARR_FILES)
+
+
+def open_zarr(path: Path) -> Any:
+    """The array in a zarr folder, if it has rows and columns."""
     zarr = import_dask("zarr", f"the folder {path}")
     try:
         found = zarr.open(os.path.abspath(path), mode="r")
@@ -83,10 +93,10 @@ def _read_zarr(path: Path) -> Any:
         raise FileFormatError(
             f"{path} must hold rows x columns, but its array has shape {found.shape}."
         )
-    return array.from_zarr(os.path.abspath(path))
+    return found
 
 
-def _parquet_files(path: Path, source: str) -> list[str]:
+def parquet_files(path: Path, source: str) -> list[str]:
     """The files of a table, in the order of their numbers."""
     natural_sort_key = import_dask("dask.utils", f"{source}, a table in parts,").natural_sort_key
     if path.is_dir():
@@ -114,8 +124,8 @@ def _parquet_files(path: Path, source: str) -> list[str]:
     return sorted(map(os.path.abspath, found), key=natural_sort_key)
 
 
-def _read_parquet(files: list[str], source: str) -> Any:
-    frames = import_dask("dask.dataframe", f"{source}, a table in parts,")
+def check_same_columns(files: list[str], source: str) -> None:
+    """Refuse files of which one has a column that another lacks."""
     first = _columns(files[0])
     for file in files[1:]:
         other = _columns(file)
@@ -126,7 +136,6 @@ def _read_parquet(files: list[str], source: str) -> Any:
                 f"the files of {source!r} must have the same columns, but {os.path.basename(has)} "
                 f"has {different[0]!r} and {os.path.basename(lacks)} has not."
             )
-    return frames.read_parquet(files)
 
 
 def _columns(file: str) -> set[str]:

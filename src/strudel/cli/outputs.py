@@ -66,6 +66,23 @@ def check_table_output(path: Path, what: str, inputs: Iterable[str | None]) -> P
     return check_output(path, what, inputs, path.suffix)
 
 
+def check_folder_output(path: Path, what: str) -> Path:
+    """The path, if a folder of parquet files can be made there; none is written over."""
+    if path.exists():
+        raise InputError(
+            f"{what} of a table in parts go to a new folder, but {str(path)!r} exists: give -o "
+            "another name, or remove it first."
+        )
+    if path.suffix not in ("", ".parquet"):
+        raise InputError(
+            f"{what} of a table in parts go to a folder of parquet files, but -o says "
+            f"{str(path)!r}: leave out the ending."
+        )
+    if not (find_spec("pyarrow") or find_spec("polars")):
+        raise InputError(f"{str(path)!r} needs pyarrow: pip install 'strudel-pc[frames]'.")
+    return check_output(path, what, (), path.suffix)
+
+
 def _is_device(path: Path) -> bool:
     """Whether this is a device or a pipe, which has no ending."""
     return path.exists() and not path.is_file()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from strudel.cli.cluster import SchedulerOption, WorkersOption
 from strudel.cli.columns import write_columns
 from strudel.cli.completion import complete_data
 from strudel.cli.console import (
@@ -22,7 +24,8 @@ from strudel.cli.console import (
 from strudel.cli.fit_classifier import scores_of
 from strudel.cli.frames import split_target, to_frame
 from strudel.cli.models import ModelArgument, read_file
-from strudel.cli.outputs import check_table_output, write_table
+from strudel.cli.outputs import check_folder_output, check_table_output, write_table
+from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_frame_part
 from strudel.cli.sources import read_frame_rows
 
 if TYPE_CHECKING:
@@ -36,14 +39,22 @@ def predict(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A table with the columns of the model, or - for stdin; gaps are allowed.",
+            help="A table with the columns of the model, or - for stdin; gaps are allowed; in "
+            "parts: 'visits/*.parquet' in quotes, or a folder of parquet files.",
             autocompletion=complete_data,
         ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write a csv, tsv or parquet file instead of stdout."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write a csv, tsv or parquet file instead of stdout; in parts: a new folder of "
+            "parquet files.",
+        ),
     ] = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict the class of every row, with a model of `strudel fit --target`.
@@ -54,44 +65,102 @@ def predict(
     """
     from strudel.models.classifier import StrudelClassifier
 
-    if output is not None:
+    in_parts = comes_in_parts(data, workers, scheduler)
+    if output is not None and in_parts:
+        check_folder_output(output, "the predictions")
+    elif output is not None:
         check_table_output(output, "the predictions", {str(model), data})
+    elif in_parts:
+        raise InputError("predictions of a table in parts go to a folder: give -o FOLDER.")
     held = read_file(model)
     if not isinstance(held, StrudelClassifier):
         raise InputError(
             f"{str(model)!r} holds a {type(held).__name__}, not a classifier: learn one with "
             "strudel fit DATA --target COLUMN."
         )
-    target = held.target_name_
-    table, source = read_frame_rows(data)
+    columns: dict[str, list[Any]] = {}
+    if in_parts:
+        found = answer_parts(
+            _predict_part,
+            data,
+            held,
+            output=output,
+            workers=workers,
+            scheduler=scheduler,
+            is_quiet=as_json,
+        )
+    else:
+        columns, one = _predict(held, *read_frame_rows(data))
+        found = [one]
+        if output is not None:
+            write_table(output, columns)
+        elif not as_json:
+            write_columns(columns, sys.stdout)
+    for message in dict.fromkeys(message for one in found for message in one.messages):
+        note(f"note: {message}")
+    _tell(_report(held.target_name_, found, output), columns, as_json)
+
+
+class _Predicted(NamedTuple):
+    """What is told of the predictions for some rows."""
+
+    n_rows: int
+    n_scored: int  # whose class is known
+    scores: dict[str, float]  # means over these
+    messages: list[str]
+
+
+def _predict_part(part: RowPart, folder: Path, model: StrudelClassifier) -> _Predicted:
+    """Predict the rows of a part, and write what comes out to a folder."""
+    columns, found = _predict(model, *read_frame_part(part))
+    write_table(folder / part.output_name, columns)
+    return found
+
+
+def _predict(
+    model: StrudelClassifier, table: RawTable, source: str
+) -> tuple[dict[str, list[Any]], _Predicted]:
+    """The columns of predictions, and how good they are where the class is known."""
+    target = model.target_name_
     truth: list[Any] | None = None
     if target in [column.name for column in table.columns] and len(table.columns) > 1:
         table, truth = split_target(table, source, target)
     with warnings_as_notes() as messages:
-        chances = held.predict_proba(to_frame(columns_of(held, table, source)))
-    for message in messages:
-        note(f"note: {message}")
-    best = [held.classes_.tolist()[place] for place in chances.argmax(axis=1)]
+        chances = model.predict_proba(to_frame(columns_of(model, table, source)))
+    best = [model.classes_.tolist()[place] for place in chances.argmax(axis=1)]
     columns: dict[str, list[Any]] = {target: best}
-    for place, value in enumerate(held.classes_.tolist()):
+    for place, value in enumerate(model.classes_.tolist()):
         columns[f"P({target}={value})"] = chances[:, place].tolist()
-    report: dict[str, Any] = {"target": target, "n_rows": len(best), "output": output}
     known = [row for row, value in enumerate(truth or ()) if value is not None]
+    scores: dict[str, float] = {}
     if truth is not None and known:
-        right = [truth[row] for row in known]
-        report |= scores_of(held.classes_, chances[known], right) | {"n_scored": len(known)}
-    if output is not None:
-        write_table(output, columns)
-    elif not as_json:
-        write_columns(columns, sys.stdout)
+        scores = scores_of(model.classes_, chances[known], [truth[row] for row in known])
+    return columns, _Predicted(len(best), len(known), scores, messages)
+
+
+def _report(target: str, found: Sequence[_Predicted], output: Path | None) -> dict[str, Any]:
+    report = {"target": target, "n_rows": sum(one.n_rows for one in found), "output": output}
+    scored = [one for one in found if one.scores]
+    if scored:
+        n_scored = sum(one.n_scored for one in scored)
+        for name in scored[0].scores:
+            report[name] = sum(one.n_scored * one.scores[name] for one in scored) / n_scored
+        report["n_scored"] = n_scored
+    return report
+
+
+def _tell(report: dict[str, Any], columns: dict[str, list[Any]], as_json: bool) -> None:
+    """Say how good the predictions are, and where they lie."""
+    target, output, n_rows = report["target"], report["output"], report["n_rows"]
     if as_json:
         print_json(report | ({} if output is not None else {"predictions": columns}))
         return
     if "accuracy" in report:
-        some = "" if len(known) == len(best) else f" of the {len(known):,} rows with {target!r}"
+        n_scored = report["n_scored"]
+        some = "" if n_scored == n_rows else f" of the {n_scored:,} rows with {target!r}"
         note(f"accuracy {report['accuracy']:.4f}, log-loss {report['log_loss']:.4f}{some}")
     if output is not None:
-        note(f"wrote {len(best):,} predictions to {output}")
+        note(f"wrote {n_rows:,} predictions to {output}")
 
 
 def columns_of(model: StrudelClassifier, table: RawTable, source: str) -> RawTable:

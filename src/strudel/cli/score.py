@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
+from strudel.cli.cluster import SchedulerOption, WorkersOption
 from strudel.cli.columns import encode_table
 from strudel.cli.completion import complete_data
 from strudel.cli.console import (
@@ -17,12 +18,20 @@ from strudel.cli.console import (
     show_facts,
 )
 from strudel.cli.models import ModelArgument, read_model
-from strudel.cli.outputs import check_table_output, write_table
+from strudel.cli.outputs import check_folder_output, check_table_output, write_table
+from strudel.cli.row_parts import (
+    RowPart,
+    answer_parts,
+    comes_in_parts,
+    read_frame_part,
+    read_part,
+)
 from strudel.cli.sources import match_columns, read_frame_rows, read_rows
 from strudel.data.lazy import by_block, is_lazy
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
+    from strudel.data.table_code import TableCode
     from strudel.io.tables import Table
     from strudel.queries.model import Model
 
@@ -33,7 +42,8 @@ def score(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin.",
+            help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin; in "
+            "parts: 'visits/*.parquet' in quotes, a folder of parquet files, or a zarr folder.",
             autocompletion=complete_data,
         ),
     ],
@@ -42,9 +52,12 @@ def score(
         typer.Option(
             "--output",
             "-o",
-            help="Also write one log-likelihood per row, as a csv, tsv or parquet file.",
+            help="Also write one log-likelihood per row, as a csv, tsv or parquet file; in parts: "
+            "as a new folder of parquet files.",
         ),
     ] = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print how probable a model finds rows.
@@ -53,22 +66,31 @@ def score(
     Unknown values (empty, ?, NA) are summed out exactly. Columns are matched by name when both the
     model and the table have names.
     """
-    from strudel.io.tables import Table
-
-    if output is not None:
+    in_parts = comes_in_parts(data, workers, scheduler)
+    if output is not None and in_parts:
+        check_folder_output(output, "the values")
+    elif output is not None:
         check_table_output(output, "the values", {str(model), data})
     held = read_model(model)
-    code, held = held.table_code, held.with_table_code(None)
-    if code is None:
-        table = match_columns(read_rows(data), held.n_vars, held.feature_names, "the model")
+    code, plain = held.table_code, held.with_table_code(None)
+    if in_parts:
+        found = answer_parts(
+            _score_part,
+            data,
+            plain,
+            code,
+            output=output,
+            workers=workers,
+            scheduler=scheduler,
+            is_quiet=as_json,
+        )
     else:
-        raw, source = read_frame_rows(data)
-        table = Table(encode_table(code, raw, source), None, source)
-    values = log_probabilities(held, table)
-    if output is not None:
-        # All digits: a float is written so that reading gives the same.
-        write_table(output, {"row": list(range(len(values))), "log_likelihood": values.tolist()})
-    report = _report(held, table, values)
+        table = _read(data, plain, code)
+        values = log_probabilities(plain, table)
+        found = [_score_of(table, values)]
+        if output is not None:
+            write_table(output, _columns(values))
+    report = _report(_Score(*np.sum(found, axis=0)), plain.n_vars)
     if as_json:
         print_json(report | {"model": model, "data": data, "output": output})
         return
@@ -80,6 +102,46 @@ def score(
         "rows with unknown values": report["n_incomplete"],
     }
     show_facts("", facts if output is None else facts | {"values per row": output})
+
+
+class _Score(NamedTuple):
+    """What adds up over rows."""
+
+    n_rows: float
+    log_likelihood: float
+    n_impossible: float
+    n_incomplete: float
+
+
+def _score_of(table: Table, values: FloatArray) -> _Score:
+    n_incomplete = int(_is_incomplete(table).sum())
+    return _Score(len(values), float(values.sum()), int(np.isneginf(values).sum()), n_incomplete)
+
+
+def _score_part(part: RowPart, folder: Path | None, model: Model, code: TableCode | None) -> _Score:
+    """Score the rows of a part, and write their values to a folder, if there is one."""
+    table = _read(part, model, code)
+    values = log_probabilities(model, table)
+    if folder is not None:
+        write_table(folder / part.output_name, _columns(values, part.first))
+    return _score_of(table, values)
+
+
+def _read(data: str | RowPart, model: Model, code: TableCode | None) -> Table:
+    """The rows as 0, 1 and NaN, in the columns of the model."""
+    from strudel.io.tables import Table
+
+    if code is not None:
+        raw, source = read_frame_rows(data) if isinstance(data, str) else read_frame_part(data)
+        return Table(encode_table(code, raw, source), None, source)
+    table = read_rows(data) if isinstance(data, str) else read_part(data)
+    return match_columns(table, model.n_vars, model.feature_names, "the model")
+
+
+def _columns(values: FloatArray, first: int = 0) -> dict[str, list[Any]]:
+    """A column of numbers of rows and one of values, all digits: reading gives the same floats."""
+    rows = list(range(first, first + len(values)))
+    return {"row": rows, "log_likelihood": values.tolist()}
 
 
 def log_probabilities(model: Model, table: Table) -> FloatArray:
@@ -146,12 +208,12 @@ def _is_incomplete(table: Table) -> np.ndarray:
     return np.asarray(np.isnan(table.X).any(axis=1))
 
 
-def _report(model: Model, table: Table, values: FloatArray) -> dict[str, Any]:
-    mean = float(values.mean())
+def _report(score: _Score, n_vars: int) -> dict[str, Any]:
+    mean = float(score.log_likelihood / score.n_rows)
     return {
         "log_likelihood": mean,
-        "bits_per_dimension": bits_per_dimension(mean, model.n_vars),
-        "n_rows": len(values),
-        "n_impossible": int(np.isneginf(values).sum()),
-        "n_incomplete": int(_is_incomplete(table).sum()),
+        "bits_per_dimension": bits_per_dimension(mean, n_vars),
+        "n_rows": int(score.n_rows),
+        "n_impossible": int(score.n_impossible),
+        "n_incomplete": int(score.n_incomplete),
     }

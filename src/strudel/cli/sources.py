@@ -85,12 +85,12 @@ def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
 
 
 def _refuse_parts(source: str) -> None:
-    """Only learning takes tables in parts on the command line."""
+    """Only some commands take tables in parts."""
     path = Path(source)
     if path.is_dir() or (any(mark in path.name for mark in "*?") and not path.exists()):
         raise InputError(
-            f"{source!r} is a folder or a pattern, a table in parts, which only strudel fit takes; "
-            "in Python every query takes a Dask frame or array."
+            f"{source!r} is a folder or a pattern, a table in parts, which only strudel fit, score "
+            "and predict take; in Python every query takes a Dask frame or array."
         )
 
 

@@ -142,7 +142,7 @@ def one_line(error: BaseException) -> str:
 def _read_parquet(raw: bytes, label: str) -> Table:
     frame = read_parquet_frame(raw, label)
     names = frame.column_names if hasattr(frame, "column_names") else frame.columns
-    return _check(frame, tuple(names), label)
+    return as_table(frame, tuple(names), label)
 
 
 def read_parquet_frame(raw: bytes, label: str) -> Any:
@@ -171,7 +171,7 @@ def _read_numpy(raw: bytes, label: str, split: str | None) -> Table:
     try:
         content = np.load(io.BytesIO(raw), allow_pickle=False)
         if isinstance(content, np.ndarray):
-            return _check(content, None, label)
+            return as_table(content, None, label)
         with content:
             keys = content.files
             if {*SPLITS, "n_vars"} <= set(keys):
@@ -183,7 +183,7 @@ def _read_numpy(raw: bytes, label: str, split: str | None) -> Table:
                 raise FileFormatError(
                     f"{label} must hold one array, but holds {len(keys)}: {', '.join(keys[:5])}."
                 )
-            return _check(content[keys[0]], None, label)
+            return as_table(content[keys[0]], None, label)
     except FileFormatError:
         raise
     except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
@@ -193,7 +193,7 @@ def _read_numpy(raw: bytes, label: str, split: str | None) -> Table:
         ) from error
 
 
-def _check(values: Any, names: tuple[str, ...] | None, label: str) -> Table:
+def as_table(values: Any, names: tuple[str, ...] | None, label: str) -> Table:
     """A table from cells that may hold anything."""
     try:
         if isinstance(values, np.ndarray) and values.dtype.kind in "biu":

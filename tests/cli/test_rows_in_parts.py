@@ -1,0 +1,193 @@
+"""Facts about `strudel score` and `strudel predict` on tables in parts."""
+
+import json
+
+import numpy as np
+import pytest
+
+from strudel.cli.row_parts import list_parts
+from strudel.io.model_file import load
+from strudel.queries.likelihood import log_likelihood
+from strudel.queries.marginal import log_marginal
+from tables_in_parts import people
+
+pytest.importorskip("dask")
+pd = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+pytestmark = pytest.mark.compiled
+NAMES = ["coffee", "tea", "milk", "sugar", "cake"]
+
+
+def write_parts(folder, frame, n_files):
+    """More than ten files, of which part.10 comes after part.2."""
+    folder.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(len(frame)), n_files)):
+        frame.iloc[rows].to_parquet(folder / f"part.{number}.parquet")
+    return folder
+
+
+def write_zarr(path, rows, n_rows_of_a_block=7):
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(
+        path, shape=rows.shape, chunks=(n_rows_of_a_block, 2), dtype=rows.dtype
+    )
+    array[...] = rows
+    return path
+
+
+def score_json(run, *arguments):
+    code, out, err = run("score", *arguments, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def read_in_order(folder, n_parts):
+    return pd.concat([pd.read_parquet(folder / f"part.{n}.parquet") for n in range(n_parts)])
+
+
+@pytest.fixture
+def visits(tmp_path, unseen_rows):
+    """Columns in another order than those of the model."""
+    frame = pd.DataFrame(unseen_rows, columns=NAMES)[NAMES[::-1]]
+    return write_parts(tmp_path / "visits", frame, 11)
+
+
+def test_files_are_scored_as_one_table(run, model, visits, unseen_rows, tmp_path):
+    values = log_likelihood(load(model).circuit_, unseen_rows)
+    report = score_json(run, model, visits, "-o", tmp_path / "values")
+    assert report["log_likelihood"] == pytest.approx(values.mean(), rel=1e-12)
+    assert (report["n_rows"], report["n_impossible"], report["n_incomplete"]) == (40, 0, 0)
+    written = read_in_order(tmp_path / "values", 11)
+    assert written["row"].tolist() == list(range(40))
+    assert np.array_equal(written["log_likelihood"], values)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["values", "visits"]
+    assert score_json(run, model, f"{visits}/*.parquet")["log_likelihood"] == pytest.approx(
+        report["log_likelihood"]
+    )
+
+
+def test_unknown_values_in_parts_are_summed_out(run, model, unseen_rows, tmp_path):
+    rows = unseen_rows.astype(float)
+    rows[::3, 1] = np.nan
+    zarr = write_zarr(tmp_path / "visits.zarr", rows)
+    report = score_json(run, model, zarr)
+    expected = log_marginal(load(model).circuit_, rows).mean()
+    assert report["log_likelihood"] == pytest.approx(expected, rel=1e-12)
+    assert report["n_incomplete"] == 14
+    folder = write_parts(tmp_path / "visits", pd.DataFrame(rows, columns=NAMES), 3)
+    assert score_json(run, model, folder)["log_likelihood"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_workers_score_the_same_rows(run, model, unseen_rows, tmp_path):
+    pytest.importorskip("distributed")
+    zarr = write_zarr(tmp_path / "visits.zarr", unseen_rows)
+    report = score_json(run, model, zarr, "--workers", 2, "-o", tmp_path / "values.parquet")
+    values = log_likelihood(load(model).circuit_, unseen_rows)
+    assert report["log_likelihood"] == pytest.approx(values.mean(), rel=1e-12)
+    written = read_in_order(tmp_path / "values.parquet", 2)  # of 21 and 19 rows
+    assert np.array_equal(written["log_likelihood"], values)
+
+
+def test_blocks_of_zarr_are_not_cut(tmp_path, unseen_rows):
+    zarr = write_zarr(tmp_path / "visits.zarr", unseen_rows)
+    for n_workers, sizes in ((0, [(0, 40)]), (3, [(0, 14), (14, 14), (28, 12)])):
+        parts = list_parts(str(zarr), n_workers)
+        assert [(part.first, part.n_rows) for part in parts] == sizes
+
+
+def test_files_without_rows_are_passed_over(run, model, visits, tmp_path):
+    mean = score_json(run, model, visits)["log_likelihood"]
+    part = pd.read_parquet(visits / "part.3.parquet")
+    part.iloc[:0].to_parquet(visits / "part.2a.parquet")
+    assert score_json(run, model, visits)["log_likelihood"] == mean
+    empty = write_parts(tmp_path / "empty", part.iloc[:0], 1)
+    assert run("score", model, empty)[::2] == (2, f"strudel: {empty} has no rows.\n")
+
+
+def test_columns_that_are_not_the_models_are_noted_once(run, model, unseen_rows, tmp_path):
+    frame = pd.DataFrame(unseen_rows, columns=NAMES).assign(sunny=1)
+    visits = write_parts(tmp_path / "visits", frame, 3)
+    code, _, err = run("score", model, visits)
+    assert (code, err.count("\n"), err.count("left out")) == (0, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """The model of a frame of any types, and the frame."""
+    from strudel.cli.main import main
+
+    folder = tmp_path_factory.mktemp("classifier")
+    frame = people(120)
+    frame.to_csv(folder / "people.csv", index=False)
+    path = folder / "smoker.strudel"
+    options = ("--target", "smoker", "--mixture", "1", "--splits", "0", "--quiet")
+    assert main(["fit", str(folder / "people.csv"), "-o", str(path), *options]) == 0
+    return path
+
+
+def test_classes_in_parts_are_predicted_as_in_one_table(run, classifier, tmp_path):
+    frame = people(50, seed=1)
+    frame.loc[::5, "weight"] = np.nan
+    frame.to_parquet(tmp_path / "all.parquet")
+    parts = write_parts(tmp_path / "parts", frame, 11)
+    code, out, err = run("predict", classifier, tmp_path / "all.parquet", "--json")
+    assert code == 0, err
+    wanted = json.loads(out)
+    code, out, err = run("predict", classifier, parts, "-o", tmp_path / "found", "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    assert report["n_rows"] == report["n_scored"] == 50
+    for name in ("accuracy", "log_loss"):
+        assert report[name] == pytest.approx(wanted[name], rel=1e-12)
+    found = read_in_order(tmp_path / "found", 11)
+    assert list(found) == list(wanted["predictions"])
+    for name, column in wanted["predictions"].items():
+        assert found[name].tolist() == (pytest.approx(column) if "P(" in name else column)
+    code, _, err = run("predict", classifier, parts, "-o", tmp_path / "again")
+    assert code == 0
+    assert f"accuracy {wanted['accuracy']:.4f}" in err
+    assert "wrote 50 predictions" in err
+
+
+def test_an_encoded_model_scores_frames_in_parts(run, tmp_path):
+    frame = people(80)
+    frame.to_parquet(tmp_path / "all.parquet")
+    path = tmp_path / "people.strudel"
+    options = ("--encode", "auto", "--max-splits", 3, "--quiet")
+    assert run("fit", tmp_path / "all.parquet", "-o", path, *options)[0] == 0
+    parts = write_parts(tmp_path / "parts", frame, 4)
+    whole = score_json(run, path, tmp_path / "all.parquet")
+    assert score_json(run, path, parts)["log_likelihood"] == pytest.approx(
+        whole["log_likelihood"], rel=1e-12
+    )
+    zarr = write_zarr(tmp_path / "rows.zarr", np.zeros((4, 5)))
+    code, _, err = run("score", path, zarr)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "give parquet files" in err
+
+
+def test_wrong_wishes_are_refused_before_the_work(
+    run, model, classifier, visits, unseen, unseen_rows, tmp_path
+):
+    def refused(*arguments):
+        before = sorted(tmp_path.iterdir())
+        code, out, err = run(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert sorted(tmp_path.iterdir()) == before
+        return err
+
+    assert "exists" in refused("score", model, visits, "-o", visits)
+    assert "leave out the ending" in refused("score", model, visits, "-o", tmp_path / "a.csv")
+    assert "go with a table in parts" in refused("score", model, unseen, "--workers", 2)
+    assert "leave out one" in refused(
+        "score", model, visits, "--workers", 1, "--scheduler", "tcp://localhost:1"
+    )
+    assert "give -o FOLDER" in refused("predict", classifier, visits)
+    assert "not a classifier" in refused("predict", model, visits, "-o", tmp_path / "new")
+    assert "only strudel fit, score and predict" in refused("impute", model, visits)
+    narrow = pd.DataFrame(unseen_rows[:, :4], columns=NAMES[:4])
+    narrow.to_parquet(visits / "part.11.parquet")
+    assert "part.11.parquet has not" in refused("score", model, visits)
+    narrow.assign(cake=2).to_parquet(visits / "part.11.parquet")
+    assert "part.11.parquet: " in refused("score", model, visits, "-o", tmp_path / "values")
