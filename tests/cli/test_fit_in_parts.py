@@ -16,6 +16,7 @@ from strudel.io import model_file
 from strudel.io.model_file import load
 from strudel.queries.likelihood import log_likelihood
 from strudel.queries.marginal import log_marginal
+from strudel.queries.model import model_of
 from tables_in_parts import people
 
 pytest.importorskip("dask")
@@ -132,6 +133,18 @@ def test_test_rows_in_parts_may_have_gaps(run, visits, unseen_rows, tmp_path):
     report = fit_json(run, visits, "--test", gaps, "-o", path, *OPTIONS)
     mean = float(log_marginal(load(path).circuit_, X).mean())
     assert report["log_likelihood"]["test"] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("options", [OPTIONS, ("--mixture", 2, "--splits", 2, "--seed", 0)])
+def test_rows_to_learn_from_may_have_gaps(run, rows, tmp_path, options):
+    X = rows.astype(float)
+    X[::4, 2] = X[1::5, 0] = np.nan
+    gaps = write_parquet(tmp_path / "gaps", X, 3)
+    path = tmp_path / "out.strudel"
+    report = fit_json(run, gaps, "-o", path, *options)
+    mean = float(log_marginal(model_of(load(path)), X).mean())
+    assert report["log_likelihood"]["train"] == pytest.approx(mean)
+    assert report["n_rows"]["train"] == len(rows)
 
 
 def test_a_model_outlives_rows_that_cannot_be_scored(run, visits, unseen_rows, tmp_path):

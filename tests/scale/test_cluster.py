@@ -40,8 +40,17 @@ def mixture():
     return StrudelMixture(**MIXTURE).fit(in_parts(TRAIN, ()), X_valid=VALID)
 
 
+PARTLY = np.where(np.random.default_rng(0).random(TRAIN.shape) < 0.2, np.nan, TRAIN)
+
+
 @pytest.fixture(scope="module")
-def client(circuit, mixture):
+def partly():
+    """The same for rows with gaps."""
+    return Strudel(**CIRCUIT).fit(in_parts(PARTLY, ()), X_valid=VALID)
+
+
+@pytest.fixture(scope="module")
+def client(circuit, mixture, partly):
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
     )
@@ -86,6 +95,16 @@ def test_a_worker_that_is_killed_changes_nothing_in_a_mixture(client, mixture):
     model = StrudelMixture(**MIXTURE)._fit(*tables(), on_progress=kill)
     assert killed
     assert_same_mixture(mixture, model)
+
+
+def test_rows_with_gaps_outlive_a_worker(client, partly):
+    kill, killed = kill_a_worker_at(3, client)
+    model = Strudel(**CIRCUIT)._fit(in_parts(PARTLY, {90, 200}), VALID, on_split=kill)
+    assert killed
+    assert np.array_equal(model.history_.n_edges, partly.history_.n_edges)
+    assert np.array_equal(model.circuit_.edge_left, partly.circuit_.edge_left)
+    values = (one.circuit_.edge_log_theta for one in (model, partly))
+    np.testing.assert_allclose(*values, rtol=1e-9)
 
 
 CLIENT = """

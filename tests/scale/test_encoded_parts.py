@@ -14,7 +14,7 @@ from strudel import (
     log_marginal,
     most_probable_state,
 )
-from strudel.models import spread_fit
+from strudel.models import spread_rows
 from strudel.scale.engines import Here
 from strudel.scale.tables import sample_of
 from tables_in_parts import TRAIN, VALID, assert_same_search, in_parts, people
@@ -121,7 +121,7 @@ def test_the_sample_of_an_encoder_does_not_depend_on_the_parts():
 
 @pytest.mark.compiled
 def test_values_that_the_sample_lacks_are_refused_unless_they_are_categories(monkeypatch):
-    monkeypatch.setattr(spread_fit, "CODED_BY", 40)
+    monkeypatch.setattr(spread_rows, "CODED_BY", 40)
     rare = PEOPLE.assign(colour=PEOPLE["colour"].where(PEOPLE.index != 199, "mauve"))
     lazy = frame_in_parts(rare, {70})
     with pytest.raises(ValueError, match=r"block 1 of X.* 'mauve' at row .*categorize\(\)"):
@@ -131,10 +131,7 @@ def test_values_that_the_sample_lacks_are_refused_unless_they_are_categories(mon
     assert "mauve" in model.encoder_.code_.column("colour").values
 
 
-def test_unknown_values_are_refused_in_one_sentence():
-    partly = PEOPLE.assign(age=PEOPLE["age"].where(PEOPLE.index != 90))
-    with pytest.raises(ValueError, match=r"block 1 of X: Column 'age'.*at row 20.*X\.dropna\(\)"):
-        Strudel(**OPTIONS).fit(frame_in_parts(partly, {70}))
+def test_columns_that_are_not_bits_need_an_encoder():
     with pytest.raises(ValueError, match=r"encoder=TableEncoder\(\)"):
         Strudel(max_splits=2).fit(frame_in_parts(PEOPLE, {70}))
 

@@ -283,6 +283,17 @@ def test_weights_may_be_a_column_of_the_same_frame_or_an_array_in_memory(tmp_pat
 
 
 @pytest.mark.compiled
+def test_a_part_may_weigh_nothing():
+    weight = np.repeat([1.0, 0.0, 2.0], 100)
+    options = {"random_state": 0, "max_splits": 4}
+    whole = Strudel(**options).fit(TRAIN, X_valid=VALID, sample_weight=weight)
+    parts = Strudel(**options).fit(in_parts(TRAIN, {100, 200}), X_valid=VALID, sample_weight=weight)
+    assert_same_search(whole, parts)
+    with pytest.raises(ValueError, match="at least one row that counts"):
+        Strudel(**options).fit(in_parts(TRAIN, {100}), sample_weight=0.0 * weight)
+
+
+@pytest.mark.compiled
 @pytest.mark.parametrize("n_rows", [1, 2, 5])
 def test_a_few_rows_in_parts_are_enough(n_rows):
     for options in ({}, {"structure_rows": 1}):

@@ -49,7 +49,8 @@ def log_likelihoods(model: Strudel, parts: dict[str, Table]) -> dict[str, float]
         "valid": float(history.valid[history.best]),
     }
     # The search has seen other rows: samples of a mixture, completions, or only some.
-    is_other = has_gaps(parts["train"]) or model.structure_rows is not None
+    is_incomplete = has_gaps(parts["train"]) or getattr(model, "_had_gaps", False)
+    is_other = is_incomplete or model.structure_rows is not None
     if model._options()[1] is not None or is_other:
         likelihood["train"] = mean_log_likelihood(model, parts["train"])
     if "valid" in parts and (is_other or has_gaps(parts["valid"])):

@@ -194,7 +194,7 @@ def _block_log_probabilities(model: Any, X: Any) -> FloatArray:
 
 
 def has_gaps(table: Table) -> bool:
-    """Whether some value of a table, of whatever types, is unknown; in parts none may be."""
+    """Whether some value of a table in memory, of whatever types, is unknown."""
     if is_lazy(table.X):
         return False
     if hasattr(table.X, "columns"):

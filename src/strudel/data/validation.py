@@ -167,7 +167,11 @@ def check_evidence(
 
 
 def check_partial(
-    X: Any, *, n_vars: int | None = None, name: str = "X"
+    X: Any,
+    *,
+    n_vars: int | None = None,
+    feature_names: tuple[str, ...] | None = None,
+    name: str = "X",
 ) -> tuple[ByteArray | FloatArray, tuple[str, ...] | None]:
     """Check a table to learn from, in which values may be unknown.
 
@@ -181,7 +185,7 @@ def check_partial(
     >>> check_partial([[0, None]])[0]
     array([[ 0., nan]])
     """
-    values, names = _check_columns(*read_values(X, name), n_vars, None, name)
+    values, names = _check_columns(*read_values(X, name), n_vars, feature_names, name)
     rule = f"{name} must hold only 0 and 1, or NaN"
     numbers = _as_numbers(values, names, rule)
     table = to_uint8(numbers)
@@ -194,9 +198,11 @@ def check_partial(
 
 
 def check_sample_weight(
-    sample_weight: Any, n_rows: int, *, name: str = "sample_weight"
+    sample_weight: Any, n_rows: int, *, name: str = "sample_weight", is_part: bool = False
 ) -> FloatArray:
     """Check row weights: one per row, finite, not negative, and not all zero.
+
+    Those of a part of the rows may all be zero.
 
     Examples
     --------
@@ -220,7 +226,7 @@ def check_sample_weight(
             raise ValueError(f"{name} must {rule}, but holds {weight[row]!s} at row {row}.")
     with np.errstate(over="ignore"):
         total = float(weight.sum())
-    if total == 0.0:
+    if total == 0.0 and not is_part:
         raise ValueError(f"{name} must have a positive sum, but every weight is zero.")
     if total == np.inf:
         raise ValueError(f"{name} must have a finite sum, but overflows. Divide the weights first.")

@@ -13,6 +13,7 @@ import numpy as np
 from strudel._numba import kernel, run_blocks
 from strudel._types import AnyArray, ByteArray, FloatArray, WordArray
 from strudel.circuits.circuit_mixture import CircuitMixture
+from strudel.circuits.mixture import Mixture
 from strudel.missing.expected_flows import Passes, as_mixture
 from strudel.missing.reach import Layout, Reached, known_words, pass_up, reach, room_for
 from strudel.queries.marginal import raise_if_impossible
@@ -40,7 +41,7 @@ def complete_rows(model: Model, codes: AnyArray, n: int, rng: np.random.Generato
     passes, mixture = Passes.of(model, "complete_rows"), as_mixture(model)
     n_rows, n_vars = codes.shape
     out = np.full((n_rows, n, n_vars), UNKNOWN, dtype=np.uint8)
-    n_numbers = passes.circuit.vtree.n_nodes + 1  # one more to choose the component
+    n_numbers = numbers_per_row(model)
     block = max(PART_ROWS, BLOCK_NUMBERS // (n * n_numbers))
     for start in range(0, n_rows, block):
         rows = slice(start, min(start + block, n_rows))
@@ -64,6 +65,12 @@ def complete_rows(model: Model, codes: AnyArray, n: int, rng: np.random.Generato
         impossible = np.any(out[:, 0] == UNKNOWN, axis=1)
         raise_if_impossible(np.where(impossible, -np.inf, 0.0))
     return out
+
+
+def numbers_per_row(model: Model) -> int:
+    """Random numbers that a completion takes: one per vtree node, one to choose the component."""
+    circuit = model.structure if isinstance(model, Mixture) else model
+    return int(circuit.vtree.n_nodes + 1)
 
 
 @kernel

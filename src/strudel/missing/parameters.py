@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,28 @@ from strudel.data.bits import BitMatrix
 from strudel.learning.em_steps import Prior, _log_parameters, uniform_prior
 from strudel.missing.expected_flows import ExpectedFlows, Passes, as_mixture
 from strudel.missing.partial_rows import PartialRows, partial_rows
+
+
+class Countable(Protocol):
+    """What EM asks of rows with unknown values: `PartialRows`, or such rows in parts."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of distinct rows."""
+
+    @property
+    def n_vars(self) -> int:
+        """Number of columns."""
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the row weights."""
+
+    def expect(self, passes: Passes, mixture: Mixture, n_groups: int = 1) -> ExpectedFlows:
+        """Expected flows of all rows."""
+
+    def mean_log_probability(self, passes: Passes, mixture: Mixture) -> float:
+        """Mean log-likelihood of what is known of the rows."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +122,8 @@ def fit_incomplete(
 def climb(
     passes: Passes,
     start: Mixture,
-    rows: PartialRows,
-    valid: PartialRows | None,
+    rows: Countable,
+    valid: Countable | None,
     prior: Prior,
     limits: EmLimits,
     *,
@@ -120,8 +142,8 @@ def climb(
         for i in range(limits.max_iterations + 1):
             valid_mean = np.nan
             if valid is not None:
-                valid_mean = mean_log_probability(passes, valid, model)
-            flows = passes.expect(rows, model, n_groups)
+                valid_mean = valid.mean_log_probability(passes, model)
+            flows = rows.expect(passes, model, n_groups)
             train = flows.log_likelihood / rows.total_weight
             since_best += 1
             if best is None or not valid_mean <= best.valid:
@@ -143,12 +165,6 @@ def climb(
         best = best._replace(is_interrupted=True)
     assert best is not None  # the start at least
     return best
-
-
-def mean_log_probability(passes: Passes, rows: PartialRows, model: Mixture) -> float:
-    """Mean log-likelihood of what is known of the rows."""
-    log_p = passes.log_probabilities(rows, model)
-    return float(rows.weight @ log_p / rows.total_weight)
 
 
 def maximise(circuit: Circuit, flows: ExpectedFlows, prior: Prior, n_groups: int = 1) -> Mixture:

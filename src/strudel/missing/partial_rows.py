@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,10 @@ from strudel._types import ByteArray, FloatArray
 from strudel.data.bits import BitMatrix, exact_weights
 from strudel.data.validation import check_evidence, check_sample_weight
 from strudel.queries.passes import UNKNOWN, decode, distinct_rows, encode
+
+if TYPE_CHECKING:
+    from strudel.circuits.mixture import Mixture
+    from strudel.missing.expected_flows import ExpectedFlows, Passes
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +49,14 @@ class PartialRows:
     def evidence(self) -> FloatArray:
         """The rows as 0, 1 and NaN."""
         return decode(self.codes)
+
+    def expect(self, passes: Passes, mixture: Mixture, n_groups: int = 1) -> ExpectedFlows:
+        """Expected flows of all rows; rows in parts know their own way."""
+        return passes.expect(self, mixture, n_groups)
+
+    def mean_log_probability(self, passes: Passes, mixture: Mixture) -> float:
+        """Mean log-likelihood of what is known of the rows."""
+        return float(self.weight @ passes.log_probabilities(self, mixture) / self.total_weight)
 
     @cached_property
     def is_complete(self) -> bool:

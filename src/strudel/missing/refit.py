@@ -8,6 +8,7 @@ Out: the same structure with the best parameters for what is known, unless valid
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from strudel.learning.em import STRENGTHS, TRAINING_STRENGTH
 from strudel.learning.em_steps import Prior, uniform_prior
 from strudel.learning.options import MixtureOptions
 from strudel.missing.expected_flows import ExpectedFlows, Passes, as_mixture
-from strudel.missing.incomplete_rows import IncompleteRows
-from strudel.missing.parameters import EmLimits, climb, maximise, mean_log_probability
+from strudel.missing.parameters import Countable, EmLimits, climb, maximise
+from strudel.missing.partial_rows import PartialRows
 from strudel.queries.model import Model
 from strudel.queries.probabilities import log_probabilities
 
@@ -31,7 +32,19 @@ MOST_WORK = 2**32  # rows x edges that a row passes x components in all steps, a
 TOLERANCE = 1e-3
 
 
-def refit_circuit(circuit: Circuit, rows: IncompleteRows) -> Circuit:
+class RowsWithGaps(Protocol):
+    """Rows to fit and rows to check by: `IncompleteRows`, or such rows in parts."""
+
+    @property
+    def train_rows(self) -> Countable:
+        """Training rows."""
+
+    @property
+    def valid_rows(self) -> Countable | None:
+        """Validation rows."""
+
+
+def refit_circuit(circuit: Circuit, rows: RowsWithGaps) -> Circuit:
     """A circuit with parameters between those it has and the best for what is known."""
     passes = Passes.of(circuit, "fit")
     prior = Prior(STRENGTH, circuit.theta)
@@ -41,7 +54,7 @@ def refit_circuit(circuit: Circuit, rows: IncompleteRows) -> Circuit:
 
 
 def refit_mixture(
-    mixture: Mixture, rows: IncompleteRows, options: MixtureOptions, n_runs: int
+    mixture: Mixture, rows: RowsWithGaps, options: MixtureOptions, n_runs: int
 ) -> Mixture:
     """A mixture after a few EM steps on the rows, smoothed as its options say.
 
@@ -53,7 +66,7 @@ def refit_mixture(
     if isinstance(mixture, CircuitMixture) or n_steps == 0:
         return mixture  # as learned: every component has its own flows, or there are too many
     passes = Passes.of(mixture, "fit")
-    prior = _prior(passes, mixture, rows, options, n_runs)
+    prior = _prior(passes, mixture, train, options, n_runs)
     limits = EmLimits(n_steps, TOLERANCE, patience=1)
     found = climb(passes, mixture, train, valid, prior, limits, n_groups=n_runs)
     if found.flows is None or valid is None or options.pseudocount != "auto":
@@ -62,18 +75,18 @@ def refit_mixture(
         maximise(passes.circuit, found.flows, Prior(strength, prior.mean), n_runs)
         for strength in STRENGTHS
     ]
-    scores = [mean_log_probability(passes, valid, one) for one in tried]
+    scores = [valid.mean_log_probability(passes, one) for one in tried]
     return tried[int(np.argmax(scores))] if max(scores) > found.valid else found.model
 
 
 def _prior(
-    passes: Passes, mixture: Mixture, rows: IncompleteRows, options: MixtureOptions, n_runs: int
+    passes: Passes, mixture: Mixture, train: Countable, options: MixtureOptions, n_runs: int
 ) -> Prior:
     """What components are drawn to: the single circuit on the same rows, or all edges alike."""
     strength = TRAINING_STRENGTH if options.pseudocount == "auto" else options.pseudocount
     if options.smoothing != "single":
         return uniform_prior(passes.circuit, strength)
-    flows = passes.expect(rows.train_rows, mixture, n_runs)
+    flows = train.expect(passes, mixture, n_runs)
     # Of all components together, as if they were one.
     count = flows.edge_count.sum(axis=1, keepdims=True) / n_runs
     one = ExpectedFlows(count, np.ones(1), flows.log_likelihood)
@@ -81,12 +94,13 @@ def _prior(
     return Prior(strength, np.exp(single.edge_log_theta[:, 0]))
 
 
-def mean_valid(model: Model, rows: IncompleteRows) -> float:
+def mean_valid(model: Model, rows: RowsWithGaps) -> float:
     """Mean log-likelihood of what is known of the validation rows; nan without any."""
     valid = rows.valid_rows
     if valid is None:
         return math.nan
     if isinstance(model, CircuitMixture):
+        assert isinstance(valid, PartialRows)  # in parts, components share their structure
         log_p = log_probabilities(model, valid.evidence, "fit")
         return float(valid.weight @ log_p / valid.total_weight)
-    return mean_log_probability(Passes.of(model, "fit"), valid, as_mixture(model))
+    return valid.mean_log_probability(Passes.of(model, "fit"), as_mixture(model))

@@ -14,13 +14,11 @@ the rows, it completes them for another round.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from strudel.data.bits import BitMatrix
-from strudel.missing.incomplete_rows import IncompleteRows
-from strudel.missing.refit import mean_valid
+from strudel.missing.refit import RowsWithGaps, mean_valid
 from strudel.queries.model import Model
 
 MOST_ROUNDS = 3
@@ -42,10 +40,17 @@ class Result(NamedTuple):
     is_interrupted: bool
 
 
+class Completable(RowsWithGaps, Protocol):
+    """Rows that a model can complete."""
+
+    def completed(self, model: Model, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        """`n` completions of every training and validation row, of 1/n of its weight each."""
+
+
 def learn_incomplete(
-    rows: IncompleteRows,
+    rows: Completable,
     first: Model,
-    learn: Callable[[BitMatrix, BitMatrix | None], Learned],
+    learn: Callable[[Any, Any], Learned],
     refit: Callable[[Model], Model],
     rng: np.random.Generator,
     *,

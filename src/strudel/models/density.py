@@ -329,7 +329,8 @@ class Strudel(DensityEstimator):
         checkpoint: Any,
     ) -> Strudel:
         """`fit` on a Dask array or frame."""
-        from strudel.models.spread_fit import fit_spread_circuit, spread_rows
+        from strudel.models.spread_fit import fit_spread_circuit
+        from strudel.models.spread_rows import spread_rows
 
         learning = spread_rows(self, X, X_valid, sample_weight, checkpoint)
         tell = on_split or (_Reporter() if self.verbose else None)

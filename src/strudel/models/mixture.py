@@ -48,6 +48,7 @@ from strudel.models.learned_mixture import (
 )
 from strudel.queries.blocks import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
+from strudel.queries.passes import decode
 
 METHODS = ("em", "bagged_em", "boosting")
 STRUCTURES = ("shared", "per_component")
@@ -294,7 +295,8 @@ class StrudelMixture(DensityEstimator):
         checkpoint: Any,
     ) -> StrudelMixture:
         """`fit` on a Dask array or frame; what is "auto" is chosen on a sample of its rows."""
-        from strudel.models.spread_fit import CHOSEN_ON, fit_spread_components, spread_rows
+        from strudel.models.spread_fit import CHOSEN_ON, fit_spread_components
+        from strudel.models.spread_rows import spread_rows
 
         if self.method == "boosting" or self.structure != "shared":
             raise ValueError(
@@ -335,6 +337,8 @@ class StrudelMixture(DensityEstimator):
         """Choose what is to be chosen on a sample, in a third of the time."""
         X, weight = learning.sample(n_rows)
         valid = learning.valid_sample(n_rows)
+        if learning.has_gaps:
+            X, valid = decode(X), None if valid is None else (decode(valid[0]), valid[1])
         small = clone(self).set_params(random_state=learning.seed, encoder=None)
         if self.max_seconds is not None:
             small.set_params(max_seconds=STRUCTURE_SHARE * self.max_seconds)

@@ -1,126 +1,32 @@
 """Fits of tables in parts: what `fit` does with a Dask array or frame.
 
-In:  an estimator, and lazy tables.
+In:  `SpreadLearning`, the rows in parts, and options.
 Out: what the estimator keeps, learned where the rows are.
-
-Held-out rows, the sample for the search (`structure_rows`), the rows that an encoder is fitted on
-and those that k-means looks at are drawn by the number of a row, so they are the same for any parts
-and any number of workers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
-
-from strudel._types import ByteArray, FloatArray
 from strudel.algebra.divergences import kl_divergence
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
-from strudel.data.coded_column import Column
 from strudel.learning.history import History
-from strudel.learning.journal import Journal
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.structure import learn_structure
-from strudel.models.base import check_fraction
-from strudel.models.continued import digest_of, open_journal
-from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
 from strudel.models.learned_mixture import Clock, LearnedMixture
-from strudel.models.table_encoder import TableEncoder
-from strudel.scale.engines import find_engine
+from strudel.models.spread_incomplete import (
+    learn_spread_incomplete_circuit,
+    learn_spread_incomplete_mixture,
+)
+from strudel.models.spread_rows import SpreadLearning
 from strudel.scale.mixture import CLUSTERED_ROWS, fit_spread_mixture
 from strudel.scale.structure import fit_spread_parameters, grow_spread, learn_spread_structure
-from strudel.scale.tables import SpreadRows, SpreadTable, sample_of, spread_table
 
 CHOSEN_ON = 50_000  # rows on which numbers of splits and components are chosen
-CODED_BY = 100_000  # rows on which an encoder is fitted
-
-
-@dataclass(frozen=True, eq=False)
-class SpreadLearning:
-    """Rows in parts to learn from and to stop by."""
-
-    table: SpreadTable
-    train: SpreadRows
-    valid: SpreadRows | None
-    seed: int
-    rng: np.random.Generator
-    features: Any  # a table with the names of the columns
-    journal: Journal
-    encoder: TableEncoder | None
-    columns: tuple[Column, ...] | None  # whose codes are to be respected
-
-    def keep(self, estimator: Any) -> None:
-        """Let the estimator know its features, once nothing can be refused any more."""
-        validate_data(estimator, self.features, reset=True, skip_check_array=True)
-        keep_encoder(estimator, self.encoder)
-        n_rows, n_vars = self.table.n_rows, self.table.n_vars
-        estimator.data_ = {"rows": n_rows, "columns": n_vars, "sha256": None}
-
-    def sample(self, n_rows: int) -> tuple[ByteArray, FloatArray]:
-        """About so many of the rows to learn from, in memory, and their weights."""
-        return self.train.sample(n_rows, self.seed + 2)  # numbers of their own
-
-    def valid_sample(self, n_rows: int) -> tuple[ByteArray, FloatArray] | None:
-        """About so many of the rows to stop by, if there are any."""
-        return None if self.valid is None else self.valid.sample(n_rows, self.seed + 2)
-
-
-def spread_rows(
-    estimator: Any, X: Any, X_valid: Any, sample_weight: Any, checkpoint: Any
-) -> SpreadLearning:
-    """Check and pack the tables of a fit, and hold rows out if there are none to stop by."""
-    if estimator.constraint is not None:
-        raise ValueError(
-            "A constraint needs all rows in one place: take a sample of the rows, or none."
-        )
-    check_fraction(estimator.validation_fraction)
-    if getattr(estimator, "warm_start", False):
-        raise ValueError("warm_start needs all rows in one place: take a sample of the rows.")
-    engine = find_engine()
-    random_state = check_random_state(estimator.random_state)
-    seed = int(random_state.randint(2**31))
-    encoder = None
-    if estimator.encoder is not None:
-        # Numbers of their own: those of `seed` say which rows are held out.
-        sample = sample_of(X, engine, CODED_BY, seed + 1, sample_weight=sample_weight)
-        encoder = encoder_for(estimator, sample)
-    code = None if encoder is None else encoder.code_
-    try:
-        table = spread_table(X, engine, sample_weight=sample_weight, code=code)
-    except ValueError as error:
-        raise_with_advice(error)
-    valid: SpreadRows | None = None
-    if X_valid is not None:
-        names = table.feature_names
-        valid_table = spread_table(X_valid, engine, code=code, feature_names=names, name="X_valid")
-        if valid_table.n_vars != table.n_vars:
-            raise ValueError(
-                f"X_valid has {valid_table.n_vars} features, but X has {table.n_vars}."
-            )
-        train, valid = table.rows(), valid_table.rows()
-    elif estimator.validation_fraction is None:
-        train = table.rows()
-    else:
-        train, valid = table.split(estimator.validation_fraction, seed)
-    has_names = encoder is None and hasattr(X, "columns")
-    features = X._meta if has_names else np.zeros((1, table.n_vars))
-    rng = np.random.default_rng(random_state.randint(2**31))
-    columns = code.columns if code is not None and estimator.respect_one_hot else None
-    journal = open_journal(checkpoint, estimator, lambda: _digest(train, valid))
-    return SpreadLearning(table, train, valid, seed, rng, features, journal, encoder, columns)
-
-
-def _digest(train: SpreadRows, valid: SpreadRows | None) -> str:
-    """What tells the rows and their order from others; the same for any parts."""
-    tables = [train.table, *([] if valid is None else [valid.table])]
-    return digest_of(*(np.array([one.digest(), one.n_rows], dtype=np.uint64) for one in tables))
 
 
 def fit_spread_circuit(
@@ -130,25 +36,31 @@ def fit_spread_circuit(
     on_split: Callable[[History], None] | None,
 ) -> tuple[Circuit, History]:
     """Learn a circuit where the rows are, or its structure from a sample of them here."""
-    search = replace(search, columns=learning.columns)
-    if structure_rows is None or structure_rows >= learning.table.n_rows:
-        return learn_spread_structure(
-            learning.train,
-            learning.valid,
+
+    def learn(learning: SpreadLearning, search: SearchOptions) -> tuple[Circuit, History]:
+        if structure_rows is None or structure_rows >= learning.table.n_rows:
+            return learn_spread_structure(
+                learning.train,
+                learning.valid,
+                search=search,
+                rng=learning.rng,
+                on_split=on_split,
+                journal=learning.journal,
+            )
+        circuit, history = learn_structure(
+            *_halves(learning, structure_rows),
             search=search,
             rng=learning.rng,
             on_split=on_split,
+            divergence=kl_divergence,
             journal=learning.journal,
         )
-    circuit, history = learn_structure(
-        *_halves(learning, structure_rows),
-        search=search,
-        rng=learning.rng,
-        on_split=on_split,
-        divergence=kl_divergence,
-        journal=learning.journal,
-    )
-    return fit_spread_parameters(circuit, learning.train, search.pseudocount), history
+        return fit_spread_parameters(circuit, learning.train, search.pseudocount), history
+
+    search = replace(search, columns=learning.columns)
+    if learning.has_gaps:
+        return learn_spread_incomplete_circuit(learning, search, learn)
+    return learn(learning, search)
 
 
 def _halves(learning: SpreadLearning, n_rows: int) -> tuple[BitMatrix, BitMatrix | None]:
@@ -167,6 +79,25 @@ def fit_spread_components(
     on_iteration: Callable[[MixtureHistory], None] | None,
 ) -> LearnedMixture:
     """Grow a structure by so many splits, then fit a mixture to all rows."""
+
+    def learn(learning: SpreadLearning) -> LearnedMixture:
+        return _components(learning, search, options, n_splits, n_bags, clock, on_iteration)
+
+    if learning.has_gaps:
+        return learn_spread_incomplete_mixture(learning, options, learn)
+    return learn(learning)
+
+
+def _components(
+    learning: SpreadLearning,
+    search: SearchOptions,
+    options: MixtureOptions,
+    n_splits: int,
+    n_bags: int | None,
+    clock: Clock,
+    on_iteration: Callable[[MixtureHistory], None] | None,
+) -> LearnedMixture:
+    """The same on complete rows."""
     search = replace(
         search, max_splits=n_splits, patience=max(1, n_splits), columns=learning.columns
     )

@@ -13,6 +13,7 @@ from scipy.stats import poisson
 
 from strudel._types import AnyArray, FloatArray
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
+from strudel.scale.packed_codes import PackedRows, knows_something, rows_where
 from strudel.scale.row_numbers import uniform_numbers
 
 POISSON = poisson.cdf(np.arange(20), 1.0)  # chance of at most so many draws of a row by a bag
@@ -26,34 +27,33 @@ class BaggedRows:
     bag_weight: AnyArray  # (n_bags, n_rows)
 
 
-def take_rows(bits: BitMatrix, low: float, high: float, seed: int, first: int) -> BitMatrix:
-    """The rows of a part whose random number lies between two bounds."""
-    if low <= 0.0 and high >= 1.0 and bits.row_weight is None:
-        return bits
-    kept = _is_taken(bits, low, high, seed, first)
-    weight = None if bits.row_weight is None else bits.row_weight[kept]
-    return BitMatrix(pack_columns(bits.unpack()[kept]).words, int(kept.sum()), weight)
+def take_rows(rows: PackedRows, low: float, high: float, seed: int, first: int) -> PackedRows:
+    """The rows of a part whose random number lies between two bounds, if they know something."""
+    is_plain = isinstance(rows, BitMatrix) and rows.row_weight is None
+    if low <= 0.0 and high >= 1.0 and is_plain:
+        return rows
+    return rows_where(rows, _is_taken(rows, low, high, seed, first))
 
 
-def _is_taken(bits: BitMatrix, low: float, high: float, seed: int, first: int) -> AnyArray:
-    number = uniform_numbers(seed, first, bits.n_rows)
-    kept = (number >= low) & (number < high)
-    return kept if bits.row_weight is None else kept & (bits.row_weight > 0.0)
+def _is_taken(rows: PackedRows, low: float, high: float, seed: int, first: int) -> AnyArray:
+    number = uniform_numbers(seed, first, rows.n_rows)
+    kept = (number >= low) & (number < high) & knows_something(rows)
+    return kept if rows.row_weight is None else kept & (rows.row_weight > 0.0)
 
 
 def sample_rows(
-    bits: BitMatrix,
+    rows: PackedRows,
     low: float,
     high: float,
     seed: int,
     share: float,
     sample_seed: int,
     first: int,
-) -> BitMatrix:
+) -> PackedRows:
     """A share of these rows, by random numbers of their own."""
-    kept = _is_taken(bits, low, high, seed, first)
-    kept &= uniform_numbers(sample_seed, first, bits.n_rows) < share
-    return BitMatrix(pack_columns(bits.unpack()[kept]).words, int(kept.sum()), bits.weights[kept])
+    kept = _is_taken(rows, low, high, seed, first)
+    kept &= uniform_numbers(sample_seed, first, rows.n_rows) < share
+    return rows_where(rows, kept)
 
 
 def bag_rows(

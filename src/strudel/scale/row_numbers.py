@@ -16,9 +16,15 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # steps of it meet all numbers before th
 
 def uniform_numbers(seed: int, first: int, n: int) -> FloatArray:
     """Random numbers for the rows from `first` on; those of a row depend on its number only."""
-    block, skipped = divmod(first, 4)  # the generator makes four numbers at a time
+    return generator_at(seed, first).random(n)
+
+
+def generator_at(seed: int, n_drawn: int) -> np.random.Generator:
+    """A generator from which so many numbers have been drawn."""
+    block, skipped = divmod(n_drawn, 4)  # it makes four numbers at a time
     generator = np.random.Generator(np.random.Philox(key=seed).advance(block))
-    return generator.random(n + skipped)[skipped:]
+    generator.random(skipped)
+    return generator
 
 
 def hash_rows(rows: AnyArray, seed: int | AnyArray) -> AnyArray:
@@ -37,11 +43,17 @@ def mixed(x: AnyArray) -> AnyArray:
         return x ^ (x >> np.uint64(31))
 
 
-def digest_rows(bits: BitMatrix, first: int) -> int:
-    """What tells rows, their weights and their order from others; sums over parts do, too."""
+def digest_rows(bits: BitMatrix, first: int, gaps: AnyArray | None = None) -> int:
+    """What tells rows, their weights and their order from others; sums over parts do, too.
+
+    `gaps` is 1 where a value is unknown.
+    """
     with np.errstate(over="ignore"):
         numbers = (first + 1 + np.arange(bits.n_rows, dtype=np.uint64)) * GOLDEN
     each = hash_rows(bits.unpack(), mixed(numbers))
     if bits.row_weight is not None:
         each = mixed(each ^ bits.row_weight.view(np.uint64))
+    if gaps is not None:
+        with_gaps = gaps.any(axis=1)
+        each[with_gaps] = mixed(each[with_gaps] ^ hash_rows(gaps[with_gaps], 0))
     return int(each.sum(dtype=np.uint64))

@@ -1,7 +1,8 @@
 """A table in parts: packed rows of a Dask array or frame, on an engine.
 
 In:  a Dask array or frame, or a plain table; perhaps weights, and the code of its columns.
-Out: `SpreadRows`: one `BitMatrix` per part, equal rows merged where that pays.
+Out: `SpreadRows`: one `BitMatrix` per part, equal rows merged where that pays; `PackedCodes` where
+     values are unknown.
 
 Which rows are held out or sampled is decided by the number of a row in the whole table, so that it
 does not depend on the parts.
@@ -27,10 +28,12 @@ from strudel.data.bits import (
 from strudel.data.counts import pair_counts
 from strudel.data.lazy import is_lazy, row_blocks
 from strudel.data.table_code import TableCode
-from strudel.data.validation import check_binary, check_sample_weight
+from strudel.data.validation import check_partial, check_sample_weight
+from strudel.queries.passes import encode
 from strudel.scale.chosen_rows import bag_rows, sample_rows, take_rows
 from strudel.scale.engines import Engine
-from strudel.scale.row_numbers import digest_rows, uniform_numbers
+from strudel.scale.packed_codes import PackedRows, digest_packed, has_gaps, pack_codes
+from strudel.scale.row_numbers import uniform_numbers
 from strudel.scale.weight_blocks import weight_blocks
 
 
@@ -43,7 +46,7 @@ class SpreadRows:
     """Rows in parts, and what they weigh in all."""
 
     engine: Engine
-    parts: list[Any]  # of BitMatrix
+    parts: list[Any]  # of PackedRows
     n_vars: int
     n_rows: int
     total_weight: float
@@ -57,7 +60,10 @@ class SpreadRows:
         return self.table.quantum
 
     def sample(self, n_rows: int, seed: int) -> tuple[ByteArray, FloatArray]:
-        """About so many of the rows, in their order, in memory, with their weights."""
+        """About so many of the rows, in their order, in memory, with their weights.
+
+        Values that are not known are UNKNOWN.
+        """
         share = n_rows / max(self.table.n_rows * (self.share[1] - self.share[0]), 1.0)
         while True:
             chosen = self.engine.place(
@@ -99,12 +105,13 @@ class SpreadTable:
     """A checked table in parts, rows in their order."""
 
     engine: Engine
-    parts: list[Any]  # of BitMatrix, every row as it was
+    parts: list[Any]  # of PackedRows, every row as it was
     first: list[int]  # number of the first row of every part
     n_vars: int
     n_rows: int
     feature_names: tuple[str, ...] | None
     quantum: float = 1.0  # what all weights are whole multiples of
+    has_gaps: bool = False  # whether values are unknown
 
     def rows(self) -> SpreadRows:
         """All rows."""
@@ -122,15 +129,17 @@ class SpreadTable:
 
     def digest(self) -> int:
         """What tells the rows and their order from others, whatever the parts."""
-        hashes = self.engine.place(digest_rows, self.parts, numbers=self.first)
+        hashes = self.engine.place(digest_packed, self.parts, numbers=self.first)
         return int(sum(self.engine.each(_itself, hashes)) % 2**64)
 
     def _chosen(self, low: float, high: float, seed: int) -> SpreadRows:
         parts = self.engine.place(take_rows, self.parts, low, high, seed, numbers=self.first)
-        parts = self.engine.place(merge_if_it_pays, parts)
+        if not self.has_gaps:
+            parts = self.engine.place(merge_if_it_pays, parts)
         n_rows, weight = self.engine.total(_size, parts)
         if weight == 0.0:
-            raise NoRowsError("Learning needs at least one row that counts.")
+            known = " and knows a value" if self.has_gaps else ""
+            raise NoRowsError(f"Learning needs at least one row that counts{known}.")
         return SpreadRows(
             self.engine,
             parts,
@@ -178,7 +187,8 @@ def spread_table(
     first = [0, *np.cumsum(lengths)[:-1].tolist()]
     is_whole = total is None or engine.total(_n_fractions, parts) == 0
     quantum = 1.0 if total is None or is_whole else weight_quantum(total)
-    return SpreadTable(engine, parts, first, int(n_vars), int(sum(lengths)), names, quantum)
+    n_rows, gaps = int(sum(lengths)), any(engine.each(has_gaps, parts))
+    return SpreadTable(engine, parts, first, int(n_vars), n_rows, names, quantum, gaps)
 
 
 def _blocks(X: Any, name: str) -> tuple[list[Any], tuple[str, ...] | None]:
@@ -195,31 +205,31 @@ def _pack(
     block: Any,
     weight: Any,
     number: int,
-) -> BitMatrix:
+) -> PackedRows:
     """One block, checked and packed."""
     if len(block) == 0:
         return BitMatrix(np.zeros((n_vars, 0), dtype=np.uint64), 0)
     try:
-        table, _ = check_binary(block, n_vars=n_vars, feature_names=names, name=name)
+        table, _ = check_partial(block, n_vars=n_vars, feature_names=names, name=name)
         if weight is not None:
-            weight = check_sample_weight(weight, len(table))
+            weight = exact_weights(check_sample_weight(weight, len(table), is_part=True), total)
     except ValueError as error:
         raise ValueError(f"In block {number} of {name}: {error}") from None
+    if table.dtype != np.uint8:
+        return pack_codes(encode(np.asarray(table, dtype=np.float64)), weight)
     bits = pack_columns(table)
-    if weight is None:
-        return bits
-    return BitMatrix(bits.words, bits.n_rows, exact_weights(weight, total))
+    return BitMatrix(bits.words, bits.n_rows, weight)
 
 
 def _pack_coded(
     total: float | None, code: TableCode, name: str, block: Any, weight: Any, number: int
-) -> BitMatrix:
+) -> PackedRows:
     """One block, encoded and packed; rows that weigh nothing are not looked at."""
     rows = np.zeros((len(block), code.n_vars))
     counts = _counting(len(block), weight)
     if counts.any():
         try:
-            rows[counts] = _complete(code.encode(_taken(block, counts), name), code, name)
+            rows[counts] = code.encode(_taken(block, counts), name)
         except ValueError as error:
             advice = " Encoders of parts see a sample; categorize() of Dask tells them all values."
             said = f"{error}{advice if 'not seen at fit' in str(error) else ''}"
@@ -227,25 +237,11 @@ def _pack_coded(
     return _pack(total, code.n_vars, None, name, rows, weight, number)
 
 
-def _complete(rows: FloatArray, code: TableCode, name: str) -> FloatArray:
-    """The rows, if nothing in them is unknown."""
-    unknown = np.isnan(rows)
-    if unknown.any():
-        row, var = (int(place[0]) for place in np.nonzero(unknown))
-        column = next(column for column in code.columns if var < column.stop)
-        raise ValueError(
-            f"Column {column.name!r} has no value at row {row}, or one that the encoder did not "
-            "see; rows in parts must be complete to learn from. Drop others, as with "
-            f"{name}.dropna(), fill them by a StrudelImputer, or learn from a sample in memory."
-        )
-    return rows
-
-
 def _counting(n_rows: int, weight: Any) -> AnyArray:
     """Which rows weigh something."""
     if weight is None:
         return np.ones(n_rows, dtype=bool)
-    return check_sample_weight(weight, n_rows) > 0.0
+    return check_sample_weight(weight, n_rows, is_part=True) > 0.0
 
 
 def _taken(block: Any, rows: AnyArray) -> Any:
@@ -295,18 +291,18 @@ def _itself(part: Any) -> Any:
     return part
 
 
-def _size(bits: BitMatrix) -> AnyArray:
-    return np.array([bits.n_rows, bits.total_weight])
+def _size(rows: PackedRows) -> AnyArray:
+    return np.array([rows.n_rows, rows.total_weight])
 
 
-def _n_fractions(bits: BitMatrix) -> int:
+def _n_fractions(rows: PackedRows) -> int:
     """How many weights are not whole numbers."""
-    return 0 if bits.row_weight is None else int((bits.row_weight % 1.0 != 0.0).sum())
+    return 0 if rows.row_weight is None else int((rows.row_weight % 1.0 != 0.0).sum())
 
 
-def _n_rows(bits: BitMatrix) -> int:
-    return bits.n_rows
+def _n_rows(rows: PackedRows) -> int:
+    return rows.n_rows
 
 
-def _unpacked(bits: BitMatrix) -> tuple[ByteArray, FloatArray]:
-    return bits.unpack(), bits.weights
+def _unpacked(rows: PackedRows) -> tuple[ByteArray, FloatArray]:
+    return rows.unpack(), rows.weights
