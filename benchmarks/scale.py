@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--memory-limit", default="6GB", help="of every worker")
     parser.add_argument("--no-mixture", action="store_true")
+    parser.add_argument("--gaps", type=float, default=0.0, help="share of values to hide")
     parser.add_argument("--json", type=Path, help="where to write all figures")
     options = parser.parse_args()
     if options.identity:
@@ -105,6 +106,8 @@ def measure(path: Path, test: np.ndarray, n_workers: int, options: argparse.Name
     found: dict = {"workers": n_workers}
     with start_cluster(n_workers, options.memory_limit) as cluster, Client(cluster) as client:
         X = da.from_zarr(str(path))
+        if options.gaps:
+            X = X.map_blocks(hide, options.gaps, dtype=np.float32)
         n_valid = X.chunks[0][-1]
         X, V = X[:-n_valid], X[-n_valid:]
         warm_up(X[:1000].rechunk((500, -1)))
@@ -135,6 +138,12 @@ def measure(path: Path, test: np.ndarray, n_workers: int, options: argparse.Name
             found["mixture_peak_gb"] = max(client.run(_peak_gb).values())
         found["no_worker_was_killed"] = sorted(client.run(os.getpid).values()) == pids
     return found
+
+
+def hide(block: np.ndarray, share: float, block_id: tuple[int, ...] = (0,)) -> np.ndarray:
+    """A block with some values unknown."""
+    numbers = np.random.default_rng([9, *block_id]).random(block.shape, dtype=np.float32)
+    return np.where(numbers < share, np.float32(np.nan), block.astype(np.float32))
 
 
 def warm_up(X: object) -> None:

@@ -43,7 +43,9 @@ def score_json(run, *arguments):
 
 
 def read_in_order(folder, n_parts):
-    return pd.concat([pd.read_parquet(folder / f"part.{n}.parquet") for n in range(n_parts)])
+    files = sorted(folder.iterdir())  # as most readers take them
+    assert len(files) == n_parts
+    return pd.concat(map(pd.read_parquet, files))
 
 
 @pytest.fixture
@@ -161,10 +163,64 @@ def test_an_encoded_model_scores_frames_in_parts(run, tmp_path):
     assert score_json(run, path, parts)["log_likelihood"] == pytest.approx(
         whole["log_likelihood"], rel=1e-12
     )
-    zarr = write_zarr(tmp_path / "rows.zarr", np.zeros((4, 5)))
-    code, _, err = run("score", path, zarr)
+    other = frame.assign(colour="mauve").iloc[:3]
+    other.to_parquet(parts / "part.9.parquet")
+    code, _, err = run("score", path, parts)
     assert (code, err.count("\n")) == (2, 1)
-    assert "give parquet files" in err
+    assert f"{parts / 'part.9.parquet'}: Column 'colour' holds 'mauve' at row 0" in err
+
+
+def test_arrays_without_names_are_scored_by_models_of_arrays(run, unseen_rows, tmp_path):
+    np.save(tmp_path / "rows.npy", unseen_rows)
+    path = tmp_path / "rows.strudel"
+    options = ("--encode", "auto", "--max-splits", 3, "--quiet")
+    assert run("fit", tmp_path / "rows.npy", "-o", path, *options)[0] == 0
+    whole = score_json(run, path, tmp_path / "rows.npy")
+    zarr = write_zarr(tmp_path / "rows.parquet", unseen_rows)  # whatever its ending
+    assert score_json(run, path, zarr)["log_likelihood"] == pytest.approx(whole["log_likelihood"])
+
+
+def test_an_index_is_no_column(run, model, unseen_rows, tmp_path):
+    frame = pd.DataFrame(unseen_rows, columns=NAMES)
+    frame.index = np.random.default_rng(0).permutation(len(frame)) + 7
+    visits = write_parts(tmp_path / "visits", frame, 3)
+    whole = tmp_path / "all.parquet"
+    frame.rename_axis("id").to_parquet(whole)
+    frame.iloc[:0].to_parquet(visits / "part.9.parquet", index=False)
+    expected = log_likelihood(load(model).circuit_, unseen_rows).mean()
+    for data in (visits, whole):
+        assert score_json(run, model, data)["log_likelihood"] == pytest.approx(expected)
+
+
+def test_hidden_files_are_not_looked_at(run, model, visits):
+    mean = score_json(run, model, visits)["log_likelihood"]
+    (visits / "._part.0.parquet").write_bytes(b"of another system")
+    (visits / ".old").mkdir()
+    (visits / ".old" / "part.0.parquet").write_bytes(b"nothing")
+    assert score_json(run, model, visits)["log_likelihood"] == mean
+
+
+def test_columns_in_names_of_folders_are_refused(run, model, visits, tmp_path):
+    (tmp_path / "by_year").mkdir()
+    visits.rename(tmp_path / "by_year" / "year=2024")
+    code, _, err = run("score", model, tmp_path / "by_year" / "*" / "*.parquet")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "'year' stands in names of folders" in err
+
+
+def test_what_is_noted_of_every_part_is_said_once_each(run, tmp_path):
+    frame = people(90)
+    path = tmp_path / "people.strudel"
+    frame.to_parquet(tmp_path / "all.parquet")
+    options = ("--encode", "auto", "--max-splits", 1, "--quiet")
+    assert run("fit", tmp_path / "all.parquet", "-o", path, *options)[0] == 0
+    frame.loc[70:, "weight"] = np.inf
+    parts = write_parts(tmp_path / "parts", frame.assign(shoe=42), 3)
+    code, _, err = run("score", path, parts)
+    assert code == 0
+    assert err.count("\n") == 2
+    assert "1 column of" in err
+    assert "infinite in 20 of 30 rows" in err
 
 
 def test_wrong_wishes_are_refused_before_the_work(
@@ -184,6 +240,10 @@ def test_wrong_wishes_are_refused_before_the_work(
         "score", model, visits, "--workers", 1, "--scheduler", "tcp://localhost:1"
     )
     assert "give -o FOLDER" in refused("predict", classifier, visits)
+    assert "no file, folder or pattern" in refused("score", model, "a.zarr", "--workers", 2)
+    assert "among the rows" in refused("score", model, visits, "-o", visits / "values")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    assert "exists" in refused("score", model, visits, "-o", tmp_path / "nowhere")
     assert "not a classifier" in refused("predict", model, visits, "-o", tmp_path / "new")
     assert "only strudel fit, score and predict" in refused("impute", model, visits)
     narrow = pd.DataFrame(unseen_rows[:, :4], columns=NAMES[:4])

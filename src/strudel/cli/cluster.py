@@ -67,7 +67,13 @@ def use_workers(workers: int | None, scheduler: str | None, is_quiet: bool) -> I
             client, has_dashboard = _connect(dask, str(scheduler), stack), True
         if has_dashboard and client.dashboard_link and not is_quiet:
             note(f"dashboard: {client.dashboard_link}")
-        yield len(client.nthreads())
+        try:
+            yield len(client.nthreads())
+        except dask.KilledWorker:
+            raise InputError(
+                "workers died over the same part again and again, most likely for lack of memory: "
+                "give them more, or cut DATA into smaller parts."
+            ) from None
 
 
 def _start(dask: Any, n_workers: int, stack: ExitStack) -> Any:

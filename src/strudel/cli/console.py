@@ -27,7 +27,7 @@ JsonOption = Annotated[
 ]
 
 
-_is_silent: ContextVar[bool] = ContextVar("_is_silent", default=False)
+_kept_notes: ContextVar[list[str] | None] = ContextVar("_kept_notes", default=None)
 
 
 class InputError(Exception):
@@ -99,18 +99,22 @@ def say(line: str = "") -> None:
 
 def note(line: str) -> None:
     """Print one line on stderr, where it does not mix with results."""
-    if not _is_silent.get():
+    kept = _kept_notes.get()
+    if kept is None:
         print(one_line(line), file=sys.stderr)
+    else:
+        kept.append(one_line(line))
 
 
 @contextmanager
-def without_notes(is_silent: bool = True) -> Iterator[None]:
-    """Say nothing inside the block that was said already."""
-    before = _is_silent.set(is_silent)
+def kept_notes() -> Iterator[list[str]]:
+    """Keep what is noted inside the block, for another process to say, or once for many."""
+    notes: list[str] = []
+    before = _kept_notes.set(notes)
     try:
-        yield
+        yield notes
     finally:
-        _is_silent.reset(before)
+        _kept_notes.reset(before)
 
 
 def left_out(n_columns: int, source: str, owner: str) -> str:

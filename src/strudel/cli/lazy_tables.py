@@ -33,7 +33,7 @@ def is_glob(source: str) -> bool:
 
 def is_in_parts(source: str) -> bool:
     """Whether this is a pattern or a folder, and not the name of a dataset."""
-    return not is_dataset(source) and (is_glob(source) or Path(source).is_dir())
+    return not is_dataset(source) and (is_glob(source) or Path(source).expanduser().is_dir())
 
 
 def read_lazily(source: str, dropped: list[str]) -> Table:
@@ -100,14 +100,14 @@ def parquet_files(path: Path, source: str) -> list[str]:
     """The files of a table, in the order of their numbers."""
     natural_sort_key = import_dask("dask.utils", f"{source}, a table in parts,").natural_sort_key
     if path.is_dir():
-        nested = min(path.glob("*/**/*.parquet"), default=None)
+        nested = min(path.glob("[!.]*/**/*.parquet"), default=None)
         if nested is not None:
             raise InputError(
                 f"the folder {source!r} has parquet files in folders of its own, such as "
                 f"{nested.relative_to(path).as_posix()!r}: say which to read, as in "
                 f"'{source}/*.parquet' for those beside them or '{source}/**/*.parquet' for all."
             )
-        found = [str(file) for file in path.glob("*.parquet")]
+        found = [str(file) for file in path.glob("*.parquet") if not file.name.startswith(".")]
         if not found:
             raise InputError(
                 f"the folder {source!r} holds no .parquet files, and is not a zarr folder."
@@ -142,8 +142,15 @@ def _columns(file: str) -> set[str]:
     """The names in one file, in its last bytes, and those of folders such as year=2024."""
     from pyarrow import ArrowException, parquet
 
+    from strudel.io.tables import index_columns
+
     try:
-        names = set(parquet.read_schema(file).names)
-    except ArrowException as error:
+        schema = parquet.read_schema(file)
+    except (ArrowException, OSError) as error:
         raise FileFormatError(f"{file} is a damaged parquet file: {error}") from None
-    return names | {name.partition("=")[0] for name in Path(file).parts[:-1] if "=" in name}
+    return (set(schema.names) - set(index_columns(schema))) | folder_columns(file)
+
+
+def folder_columns(file: str) -> set[str]:
+    """The columns that the folders of a file stand for, as year=2024 does for year."""
+    return {name.partition("=")[0] for name in Path(file).parts[:-1] if "=" in name}

@@ -18,6 +18,7 @@ from strudel.cli.columns import write_columns
 from strudel.cli.console import InputError
 
 TABLES = (".csv", ".tsv", ".parquet")
+OTHER_FILES = (".csv", ".tsv", ".txt", ".gz", ".json", ".npy", ".npz", ".strudel", ".zarr")
 
 
 def check_output(path: Path, what: str, inputs: Iterable[str | None], ending: str) -> Path:
@@ -66,20 +67,20 @@ def check_table_output(path: Path, what: str, inputs: Iterable[str | None]) -> P
     return check_output(path, what, inputs, path.suffix)
 
 
-def check_folder_output(path: Path, what: str) -> Path:
+def check_folder_output(path: Path, what: str, data: str) -> Path:
     """The path, if a folder of parquet files can be made there; none is written over."""
-    if path.exists():
+    if os.path.lexists(path):
         raise InputError(
             f"{what} of a table in parts go to a new folder, but {str(path)!r} exists: give -o "
             "another name, or remove it first."
         )
-    if path.suffix not in ("", ".parquet"):
+    if path.suffix in OTHER_FILES:
         raise InputError(
             f"{what} of a table in parts go to a folder of parquet files, but -o says "
             f"{str(path)!r}: leave out the ending."
         )
-    if not (find_spec("pyarrow") or find_spec("polars")):
-        raise InputError(f"{str(path)!r} needs pyarrow: pip install 'strudel-pc[frames]'.")
+    if Path(data).is_dir() and Path(data).resolve() in path.resolve().parents:
+        raise InputError(f"{what} would lie among the rows they are made of, in {data!r}.")
     return check_output(path, what, (), path.suffix)
 
 

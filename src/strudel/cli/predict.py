@@ -67,7 +67,7 @@ def predict(
 
     in_parts = comes_in_parts(data, workers, scheduler)
     if output is not None and in_parts:
-        check_folder_output(output, "the predictions")
+        check_folder_output(output, "the predictions", data)
     elif output is not None:
         check_table_output(output, "the predictions", {str(model), data})
     elif in_parts:
@@ -96,8 +96,6 @@ def predict(
             write_table(output, columns)
         elif not as_json:
             write_columns(columns, sys.stdout)
-    for message in dict.fromkeys(message for one in found for message in one.messages):
-        note(f"note: {message}")
     _tell(_report(held.target_name_, found, output), columns, as_json)
 
 
@@ -107,7 +105,6 @@ class _Predicted(NamedTuple):
     n_rows: int
     n_scored: int  # whose class is known
     scores: dict[str, float]  # means over these
-    messages: list[str]
 
 
 def _predict_part(part: RowPart, folder: Path, model: StrudelClassifier) -> _Predicted:
@@ -127,6 +124,8 @@ def _predict(
         table, truth = split_target(table, source, target)
     with warnings_as_notes() as messages:
         chances = model.predict_proba(to_frame(columns_of(model, table, source)))
+    for message in messages:
+        note(f"note: {message}")
     best = [model.classes_.tolist()[place] for place in chances.argmax(axis=1)]
     columns: dict[str, list[Any]] = {target: best}
     for place, value in enumerate(model.classes_.tolist()):
@@ -135,7 +134,7 @@ def _predict(
     scores: dict[str, float] = {}
     if truth is not None and known:
         scores = scores_of(model.classes_, chances[known], [truth[row] for row in known])
-    return columns, _Predicted(len(best), len(known), scores, messages)
+    return columns, _Predicted(len(best), len(known), scores)
 
 
 def _report(target: str, found: Sequence[_Predicted], output: Path | None) -> dict[str, Any]:

@@ -9,25 +9,26 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strudel.cli.cluster import use_workers
-from strudel.cli.console import InputError, without_notes
+from strudel.cli.console import InputError, kept_notes, note
 from strudel.cli.lazy_tables import (
     ROWS_OF_A_PART,
     check_same_columns,
+    folder_columns,
     is_in_parts,
     is_zarr,
     open_zarr,
     parquet_files,
 )
-from strudel.cli.outputs import check_folder_output
 from strudel.cli.progress import LiveLine, line_of
 from strudel.cli.sources import read_frame_rows, read_rows
-from strudel.errors import FileFormatError
+from strudel.errors import FileFormatError, StrudelError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -35,19 +36,23 @@ if TYPE_CHECKING:
     from strudel.data.table_columns import RawTable
     from strudel.io.tables import Table
 
+CELLS_OF_A_PART = 2**24  # at most, of a zarr folder with smaller blocks
+MOST_NOTES = 8
+
 
 class RowPart(NamedTuple):
-    """Some rows of a table, in a parquet file of their own or in a zarr folder."""
+    """Some rows of a table: a parquet file, or blocks of a zarr folder."""
 
     source: str
+    is_zarr: bool
     number: int
     first: int  # number of its first row in the whole table
     n_rows: int
 
     @property
     def output_name(self) -> str:
-        """The file in which its answers lie."""
-        return f"part.{self.number}.parquet"
+        """The file for its answers; in the order of the alphabet, as files are read."""
+        return f"part.{self.number:05d}.parquet"
 
 
 def comes_in_parts(data: str, workers: int | None, scheduler: str | None) -> bool:
@@ -56,7 +61,10 @@ def comes_in_parts(data: str, workers: int | None, scheduler: str | None) -> boo
         return True
     if workers is None and scheduler is None:
         return False
-    if not data.endswith(".parquet"):
+    path = Path(data).expanduser()
+    if not path.is_file():
+        raise InputError(f"there is no file, folder or pattern {data!r}.")
+    if path.suffix != ".parquet":
         raise InputError(
             f"--workers and --scheduler go with a table in parts, but {data!r} is not: give "
             "parquet files or a zarr folder."
@@ -77,25 +85,57 @@ def answer_parts(
 
     It writes to the folder what it has to write, if one is wanted.
     """
-    from strudel.scale.engines import Here, find_engine
+    from strudel.scale.engines import find_engine
 
-    with use_workers(workers, scheduler, is_quiet) as n_workers, _new_folder(output) as folder:
+    # The workers end first, so that nobody writes to a folder that is taken away.
+    with _new_folder(output) as folder, use_workers(workers, scheduler, is_quiet) as n_workers:
         parts = list_parts(data, n_workers)
-        engine = find_engine()
-        if not isinstance(engine, Here):
-            return engine.each(_answer, parts, answer, folder, *args)
-        answers = []
         with _PartProgress(len(parts), is_quiet) as progress:
-            for part in parts:
-                answers.append(_answer(part, answer, folder, *args))
-                progress.update(len(answers))
-        return answers
+            found = _all_answers(find_engine(), parts, (answer, folder, *args), progress)
+    _tell([line.replace(part.source, data) for part, (_, notes) in found for line in notes])
+    return [result for _, (result, _) in found]
 
 
-def _answer(part: RowPart, answer: Callable[..., Any], *args: Any) -> Any:
-    """What is noted of the columns holds for all parts, and is said of the first."""
-    with without_notes(part.number > 0):
-        return answer(part, *args)
+def _all_answers(
+    engine: Any, parts: Sequence[RowPart], args: Sequence[Any], progress: _PartProgress
+) -> list[tuple[RowPart, Any]]:
+    """Every part with its answer and notes: here one after the other, or on the workers."""
+    if not hasattr(engine, "client"):
+        found = []
+        for part in parts:
+            found.append((part, _answer(part, *args)))
+            progress.update(len(found))
+        return found
+    futures = engine.place(_answer, parts, *args)
+    try:
+        for n_done, future in enumerate(import_module("distributed").as_completed(futures), 1):
+            future.result()  # raises what was raised there
+            progress.update(n_done)
+        return [(part, future.result()) for part, future in zip(parts, futures, strict=True)]
+    except BaseException:
+        engine.client.cancel(futures)
+        raise
+
+
+def _answer(part: RowPart, answer: Callable[..., Any], *args: Any) -> tuple[Any, list[str]]:
+    """The answer for one part, and what there is to note."""
+    with kept_notes() as notes:
+        try:
+            return answer(part, *args), notes
+        except (InputError, StrudelError, ValueError) as error:
+            if part.source in str(error):
+                raise
+            where = f"{part.source}, rows from {part.first} on" if part.is_zarr else part.source
+            raise InputError(f"{where}: {error}") from None
+
+
+def _tell(notes: list[str]) -> None:
+    """What was noted of several parts, once."""
+    different = list(dict.fromkeys(notes))
+    for line in different[:MOST_NOTES]:
+        note(line)
+    if len(different) > MOST_NOTES:
+        note(f"note: {len(different) - MOST_NOTES} more such lines of other parts are left out")
 
 
 def list_parts(data: str, n_workers: int = 0) -> list[RowPart]:
@@ -104,23 +144,30 @@ def list_parts(data: str, n_workers: int = 0) -> list[RowPart]:
     Those of a zarr folder are whole blocks, about a share for every worker.
     """
     path = Path(data).expanduser()
-    if is_zarr(path):
+    in_zarr = is_zarr(path)
+    if in_zarr:
         array, source = open_zarr(path), os.path.abspath(path)
         n_rows, block = array.shape[0], array.chunks[0]
-        share = min(ROWS_OF_A_PART, -(-n_rows // max(1, n_workers)))
+        most = min(ROWS_OF_A_PART, CELLS_OF_A_PART // max(1, array.shape[1]))
+        share = min(most, -(-n_rows // max(1, n_workers)))
         step = block * max(1, -(-share // block))
         sizes = [(source, min(step, n_rows - first)) for first in range(0, n_rows, step)]
     else:
-        from pyarrow import parquet
-
         files = parquet_files(path, data)
         check_same_columns(files, data)
-        sizes = [(file, parquet.read_metadata(file).num_rows) for file in files]
+        in_names = folder_columns(files[0])
+        if in_names:
+            raise InputError(
+                f"{data}: the column {min(in_names)!r} stands in names of folders only. Write it "
+                "into the files, or ask in Python, where every query takes a Dask frame."
+            )
+        metadata: Any = import_module("pyarrow.parquet").read_metadata
+        sizes = [(file, metadata(file).num_rows) for file in files]
     parts: list[RowPart] = []
     first = 0
     for source, n_rows in sizes:
         if n_rows:
-            parts.append(RowPart(source, len(parts), first, n_rows))
+            parts.append(RowPart(source, in_zarr, len(parts), first, n_rows))
         first += n_rows
     if not parts:
         raise FileFormatError(f"{data} has no rows.")
@@ -131,19 +178,22 @@ def read_part(part: RowPart) -> Table:
     """The rows of one part, as 0, 1 and NaN."""
     from strudel.io.tables import as_table
 
-    if part.source.endswith(".parquet"):
-        return read_rows(part.source)
-    rows = open_zarr(Path(part.source))[part.first : part.first + part.n_rows]
-    return as_table(rows, None, f"{part.source} from row {part.first} on")
+    if part.is_zarr:
+        return as_table(_zarr_rows(part), None, part.source)
+    return read_rows(part.source)
 
 
 def read_frame_part(part: RowPart) -> tuple[RawTable, str]:
     """The rows of one part, of any types, and what to call it."""
-    if not part.source.endswith(".parquet"):
-        raise InputError(
-            f"the model has columns with names, and {part.source} has none: give parquet files."
-        )
+    from strudel.io.frames import as_raw_table
+
+    if part.is_zarr:
+        return as_raw_table(_zarr_rows(part), part.source), part.source
     return read_frame_rows(part.source)
+
+
+def _zarr_rows(part: RowPart) -> Any:
+    return open_zarr(Path(part.source))[part.first : part.first + part.n_rows]
 
 
 @contextmanager
@@ -157,7 +207,10 @@ def _new_folder(path: Path | None) -> Iterator[Path | None]:
     unfinished.mkdir()
     try:
         yield unfinished
-        check_folder_output(path, "the values")  # nobody made it meanwhile
+        for left in unfinished.glob(".*.tmp"):  # by a worker that died
+            left.unlink()
+        if os.path.lexists(final):
+            raise InputError(f"somebody else made {str(path)!r} meanwhile: give -o another name.")
         unfinished.rename(final)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -68,7 +68,7 @@ def score(
     """
     in_parts = comes_in_parts(data, workers, scheduler)
     if output is not None and in_parts:
-        check_folder_output(output, "the values")
+        check_folder_output(output, "the values", data)
     elif output is not None:
         check_table_output(output, "the values", {str(model), data})
     held = read_model(model)

@@ -66,7 +66,7 @@ def read_frame(
     kind = kind_of(path) if path.exists() and not path.is_dir() else ""
     if kind == ".parquet":
         frame = read_parquet_frame(unzip(path.read_bytes(), label), label)
-        return _checked(frame, label), label
+        return as_raw_table(frame, label), label
     if kind in (".npy", ".npz") or not kind:  # arrays and datasets
         return _from_arrays(source, label, kind, dataset_split)
     raw = unzip(path.read_bytes(), label)
@@ -81,10 +81,10 @@ def _from_arrays(
         try:
             content = np.load(source, allow_pickle=False)
             if isinstance(content, np.ndarray):
-                return _checked(content, label), label
+                return as_raw_table(content, label), label
             with content:
                 if len(content.files) == 1:
-                    return _checked(content[content.files[0]], label), label
+                    return as_raw_table(content[content.files[0]], label), label
         except (ValueError, EOFError, OSError) as error:
             raise FileFormatError(
                 f"{label} is not a NumPy file of plain numbers, and others are never opened: "
@@ -101,7 +101,8 @@ def _from_arrays(
     return RawTable(tuple(columns), raw.n_rows, CONTAINER, has_names=True), table.source
 
 
-def _checked(frame: Any, label: str) -> RawTable:
+def as_raw_table(frame: Any, label: str) -> RawTable:
+    """The columns of a frame, or of an array of numbers."""
     try:
         return read_columns(frame, label)
     except (ValueError, TypeError) as error:

@@ -13,6 +13,7 @@ import csv
 import gzip
 import io
 import os
+import re
 import sys
 import zipfile
 import zlib
@@ -38,6 +39,7 @@ from strudel.errors import FileFormatError, MissingDependencyError
 _KINDS = (".csv", ".tsv", ".txt", ".data", ".parquet", ".npy", ".npz")
 UNKNOWN = frozenset(("", "?", "na", "n/a", "nan", "<na>", "null", "none"))
 SAVE_AGAIN = "Save it again as UTF-8, which editors and spreadsheets offer."
+_INDEX = re.compile(r"__index_level_\d+__")  # an index of pandas without a name
 _ONE_LETTER = np.full(256, 3, dtype=np.uint8)  # what a cell of one byte means; 3 is nothing
 _ONE_LETTER[list(b"01? ")] = (0, 1, 2, 2)
 
@@ -161,9 +163,21 @@ def read_parquet_frame(raw: bytes, label: str) -> Any:
             ) from None
         read, failures = polars.read_parquet, (polars.exceptions.PolarsError, OSError)
     try:
-        return read(io.BytesIO(raw))
+        return _without_index(read(io.BytesIO(raw)))
     except failures as error:
         raise FileFormatError(f"{label} is a damaged parquet file: {one_line(error)}") from error
+
+
+def index_columns(schema: Any) -> list[str]:
+    """The columns in which pandas keeps an index, which is no column of the table."""
+    stored = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in stored if isinstance(name, str) and name in schema.names]
+
+
+def _without_index(frame: Any) -> Any:
+    if hasattr(frame, "schema") and hasattr(frame.schema, "pandas_metadata"):
+        return frame.drop_columns(index_columns(frame.schema))
+    return frame.select([name for name in frame.columns if not _INDEX.fullmatch(name)])  # polars
 
 
 def _read_numpy(raw: bytes, label: str, split: str | None) -> Table:

@@ -58,9 +58,9 @@ STARTS: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
 )
 N_STARTS = 2  # of them, for many variables
 FEW_VARIABLES = 200
-# Nodes that most searches end with fewer of: no table is copied into a larger one in their midst.
-# Memory is taken when it is written to, not before.
-ROOM = 2**18
+# Nodes that most greedy searches end with fewer of: no table is copied into a larger one in their
+# midst. Memory is taken when it is written to; of small tables only little is reserved.
+FEWEST_NODES, MOST_NODES, CELLS_PER_NODE = 2**10, 2**18, 4
 
 
 def learn_structure(
@@ -178,6 +178,10 @@ def grow(
     check_codes(search, train_bits, valid_bits)
     train_bits, valid_bits = merge_if_it_pays(train_bits), merge_if_it_pays(valid_bits)
 
+    room = FEWEST_NODES
+    if search.search == "greedy":
+        n_cells = train_bits.n_rows * train_bits.n_vars
+        room = int(np.clip(n_cells // CELLS_PER_NODE, FEWEST_NODES, MOST_NODES))
     searches = entrants(search, train_bits.n_vars, has_start=start is not None)
 
     def make(
@@ -192,7 +196,7 @@ def grow(
             pseudocount=search.pseudocount,
             copy_depth=search.copy_depth if search.search in ("greedy", "beam") else 1,
             strength=strength,
-            room=ROOM,
+            room=room,
         )
 
     makes = [
