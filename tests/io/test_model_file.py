@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-import strudel.io.model_file as model_file
+import strudel.io.estimator_options as estimator_options
 from strategies import (
     any_circuits,
     circuit_mixtures,
@@ -820,8 +820,8 @@ class SmallEstimator(BaseEstimator):
 
 @pytest.fixture
 def fitted_mixture(monkeypatch):
-    place = model_file.Estimator(__name__, "mixture", __name__, "SmallHistory")
-    monkeypatch.setitem(model_file.ESTIMATORS, "SmallEstimator", place)
+    place = estimator_options.Estimator(__name__, "mixture", __name__, "SmallHistory")
+    monkeypatch.setitem(estimator_options.ESTIMATORS, "SmallEstimator", place)
     return SmallEstimator(n_components=3).fit()
 
 
@@ -878,7 +878,7 @@ def test_an_estimator_must_hold_its_mixture(tmp_path, fitted_mixture, refused):
 
 
 def test_only_listed_classes_are_imported():
-    places = model_file.ESTIMATORS.values()
+    places = estimator_options.ESTIMATORS.values()
     assert {place.module for place in places} == {
         "strudel.models.density",
         "strudel.models.mixture",

@@ -1,0 +1,131 @@
+"""The classes and options of estimators, encoders and what imputers learn with, in a model file.
+
+In:  an estimator, or what a file says of one.
+Out: plain values; and the class, its options or its encoder, if all of them are known.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from strudel.data.table_code import TableCode
+from strudel.errors import FileFormatError
+from strudel.io.archive import as_json, expect
+from strudel.logic.events import Event, children_first
+
+MAX_EVENT_SIZE = 10**5  # parts of an event that is saved; shared ones count each time
+
+
+class Estimator(NamedTuple):
+    """Where the class of an estimator lives, and what a fitted one holds."""
+
+    module: str
+    holds: str  # "circuit", "mixture", "predictor" or, of the first two either, "model"
+    history_module: str = ""
+    history_class: str = ""
+
+
+ESTIMATORS = {  # nothing else is ever imported
+    "Strudel": Estimator(
+        "strudel.models.density", "circuit", "strudel.learning.history", "History"
+    ),
+    "StrudelMixture": Estimator(
+        "strudel.models.mixture", "mixture", "strudel.learning.mixture_history", "MixtureHistory"
+    ),
+    "RegressionCircuit": Estimator("strudel.models.regression", "predictor"),
+    "LogisticCircuit": Estimator("strudel.models.logistic", "predictor"),
+    "StrudelClassifier": Estimator("strudel.models.classifier", "mixture"),
+    "StrudelImputer": Estimator("strudel.models.imputer", "model"),
+}
+
+
+def plain_options(model: Any) -> tuple[dict[str, Any], list[str]]:
+    """The options of an estimator, and the names of those that are no plain values."""
+    options = model.get_params(deep=False)
+    if isinstance(options.get("constraint"), Event):
+        options["constraint"] = _event_text(options["constraint"]) or options["constraint"]
+    plain = {name: as_json(value) for name, value in options.items()}
+    params = {name: None if text is None else json.loads(text) for name, text in plain.items()}
+    return params, [name for name, text in plain.items() if text is None]
+
+
+def encoder_options(encoder: Any) -> dict[str, Any]:
+    """Those options of an encoder that are plain values."""
+    options = {name: as_json(value) for name, value in encoder.get_params().items()}
+    return {name: json.loads(text) for name, text in options.items() if text is not None}
+
+
+def learner_state(estimator: Any) -> dict[str, Any] | None:
+    """What an imputer learns with: a class and its options, or a model that is used as it is."""
+    from strudel.models.imputer import is_fitted_model
+
+    if is_fitted_model(estimator):
+        return {"is_fitted": True}  # it is the imputer's model
+    place = ESTIMATORS.get(type(estimator).__name__)
+    if place is None or place.module != type(estimator).__module__:
+        return None
+    params, _ = plain_options(estimator)
+    state = {"class": type(estimator).__name__, "params": params}
+    if hasattr(getattr(estimator, "encoder", None), "get_params"):
+        state["encoder"] = encoder_options(estimator.encoder)
+    return state
+
+
+def learner_from(state: Any, model: Any, encoder: Any) -> Any:
+    """What an imputer learned with; `encoder` is its own option."""
+    from strudel.models.table_encoder import TableEncoder
+
+    state = expect(state, dict, "what the imputer learned with")
+    if state.get("is_fitted") is True:
+        return model if encoder == "auto" else model.with_table_code(None)
+    estimator_class = class_of(state.get("class"))
+    params = known_options(estimator_class, state.get("params"))
+    if "encoder" in state:
+        params["encoder"] = TableEncoder(**known_options(TableEncoder, state["encoder"]))
+    return estimator_class(**params)
+
+
+def class_of(name: Any) -> Any:
+    """The class of an estimator by its name, if it is one of ours."""
+    class_name = expect(name, str, "the class of the estimator")
+    if class_name not in ESTIMATORS:
+        raise FileFormatError(f"it holds an estimator of the unknown class {class_name!r}")
+    return getattr(import_module(ESTIMATORS[class_name].module), class_name)
+
+
+def known_options(estimator_class: Any, params: Any) -> dict[str, Any]:
+    """Options from a file, if the class has all of them."""
+    known: dict[str, Any] = expect(params, dict, "the options")
+    unknown = sorted(set(known) - set(estimator_class().get_params(deep=False)))
+    if unknown:
+        raise FileFormatError(f"it holds options that this version does not know: {unknown}")
+    return known
+
+
+def _event_text(event: Event) -> str | None:
+    """An event as text that `parse_event` reads.
+
+    None if it is too long, holds an SDD, or knows a variable by its number: the name that would
+    stand for it may be that of another one.
+    """
+    size: dict[int, int] = {}
+    for part, _ in children_first(event, flat=False):
+        size[id(part)] = 1 + sum(size[id(child)] for child in part.children)
+        is_numbered = part.kind == "variable" and not isinstance(part.var, str)
+        if part.kind == "sdd" or is_numbered or size[id(part)] > MAX_EVENT_SIZE:
+            return None
+    return str(event)
+
+
+def encoder_from(params: Any, code: TableCode) -> Any:
+    """The encoder of an estimator; options of it that are not plain values have their defaults."""
+    from strudel.models.encoding import fitted_encoder
+    from strudel.models.table_encoder import TableEncoder
+
+    options = expect(params, dict, "the encoder")
+    unknown = sorted(set(options) - set(TableEncoder().get_params()))
+    if unknown:
+        raise FileFormatError(f"its encoder has options that this version does not know: {unknown}")
+    return fitted_encoder(TableEncoder(**options), code)

@@ -1,0 +1,248 @@
+"""The states of fitted estimators: that of the circuit, mixture or predictor they hold, and more.
+
+In:  a fitted estimator.
+Out: its state; and from the state in an `Archive` the estimator.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from strudel._types import AnyArray
+from strudel.circuits.mixture import Mixture
+from strudel.data.table_code import TableCode
+from strudel.errors import FileFormatError
+from strudel.io.archive import Archive, as_json, expect
+from strudel.io.estimator_options import (
+    ESTIMATORS,
+    Estimator,
+    class_of,
+    encoder_from,
+    encoder_options,
+    known_options,
+    learner_from,
+    learner_state,
+    plain_options,
+)
+from strudel.io.model_states import (
+    READERS,
+    WRITERS,
+    State,
+    circuit_from_state,
+    circuit_state,
+    mixture_from_state,
+    mixture_state,
+    names_from,
+)
+
+
+def estimator_state(model: Any) -> State:
+    """What it holds, its options, and what else it learned."""
+    from sklearn.utils.validation import check_is_fitted
+
+    holds = ESTIMATORS[type(model).__name__].holds
+    check_is_fitted(model, f"{holds}_")
+    meta, arrays = WRITERS[holds](getattr(model, f"{holds}_"))
+    params, not_saved = plain_options(model)
+    if "estimator" in not_saved:
+        learner = learner_state(model.estimator)
+        if learner is not None:
+            meta["learner"] = learner
+            not_saved.remove("estimator")
+    meta |= {
+        "class": type(model).__name__,
+        "params": params,
+        "n_features_in": int(model.n_features_in_),
+        "feature_names_in": None,
+        "data": getattr(model, "data_", None),
+        "provenance": {"options": params, "data": getattr(model, "data_", None)},
+    }
+    if not_saved:
+        meta["provenance"]["options_not_saved"] = not_saved
+    if hasattr(model, "feature_names_in_"):
+        meta["feature_names_in"] = [str(name) for name in model.feature_names_in_]
+    if hasattr(model, "encoder_"):
+        meta["encoder"] = encoder_options(model.encoder_)
+    if hasattr(model, "chosen_"):
+        meta["chosen"] = model.chosen_
+    if holds == "predictor":
+        meta["predictor"], density = _fitted_predictor_state(model)
+        arrays |= density
+    if hasattr(model, "component_class_"):
+        meta |= {"version": 4, "classes": _plain_classes(model.classes_)}
+        meta["target_name"] = model.target_name_
+        if model.component_class_ is not None:
+            arrays["classifier.component_class"] = model.component_class_.astype("<i4")
+    if holds == "model":
+        meta["version"] = 4
+    if hasattr(model, "history_"):
+        meta["history"], columns = _history_state(model.history_)
+        arrays |= columns
+    return meta, arrays
+
+
+def _fitted_predictor_state(model: Any) -> State:
+    """What was chosen, and the density model on the same vtree."""
+    is_mixture = isinstance(model.density_, Mixture)
+    write = mixture_state if is_mixture else circuit_state
+    meta, arrays = write(model.density_, "density")
+    facts = {
+        "alpha": float(model.alpha_),
+        "n_splits": int(model.n_splits_),
+        "n_target_splits": int(model.n_target_splits_),
+        "trials": [list(trial) for trial in model.trials_],
+        "density": "mixture" if is_mixture else "circuit",
+        "density_names": meta["feature_names"],
+    }
+    if hasattr(model, "classes_"):
+        facts["classes"] = _plain_classes(model.classes_)
+    return facts, arrays
+
+
+def _plain_classes(classes: AnyArray) -> Any:
+    text = as_json(classes)
+    if text is None:
+        raise TypeError("save keeps classes that are plain numbers or text, and no others.")
+    return json.loads(text)
+
+
+def _restore_classifier(model: Any, archive: Archive) -> None:
+    """The classes, and which components or variables stand for them."""
+    model.classes_ = np.array(expect(archive.meta.get("classes"), list, "the classes"))
+    n_classes = len(model.classes_)
+    if model.classes_.ndim != 1 or n_classes == 0:
+        raise FileFormatError("the classes are not plain values")
+    told = archive.meta.get("provenance", {}).get("target", "class")  # all that older files know
+    name = archive.meta.get("target_name", told)
+    model.target_name_ = expect(name, str, "the name of the class")
+    model.component_class_ = None
+    model.trials_ = []
+    if "classifier.component_class" not in archive:
+        return
+    own = archive.read_array("classifier.component_class", ("<i4",))
+    if (
+        len(own) != model.mixture_.n_components
+        or not np.array_equal(np.unique(own), np.arange(n_classes))
+        or np.any(np.diff(own) < 0)
+    ):
+        raise FileFormatError("classifier.component_class does not give every class components")
+    model.component_class_ = own
+
+
+def _restore_fitted_predictor(model: Any, archive: Archive) -> None:
+    from strudel.models.flow_search import StructureTrial
+
+    facts = expect(archive.meta.get("predictor"), dict, "what was chosen")
+    is_mixture = expect(facts.get("density"), str, "the kind of density model") == "mixture"
+    read = mixture_from_state if is_mixture else circuit_from_state
+    density = read(archive, "density")
+    if density.vtree != model.predictor_.vtree:
+        raise FileFormatError("the density model and the predictor are on different vtrees")
+    model.density_ = density.with_names(names_from(facts.get("density_names")))
+    model.alpha_ = expect(facts.get("alpha"), float, "the penalty")
+    model.n_splits_ = expect(facts.get("n_splits"), int, "the number of splits")
+    model.n_target_splits_ = expect(facts.get("n_target_splits"), int, "the number of splits")
+    trials = expect(facts.get("trials"), list, "the trials")
+    try:
+        model.trials_ = [StructureTrial(*trial) for trial in trials]
+    except TypeError:
+        raise FileFormatError("a trial does not have four entries") from None
+    if model.predictor_.kind == "logistic":
+        model.classes_ = np.array(expect(facts.get("classes"), list, "the classes"))
+        if model.classes_.ndim != 1:
+            raise FileFormatError("the classes are not plain values")
+        n_classes = len(model.classes_)
+        if model.predictor_.n_outputs != (1 if n_classes == 2 else n_classes) or n_classes < 2:
+            raise FileFormatError("the number of classes is not that of the predictor's outputs")
+
+
+def estimator_from_state(archive: Archive) -> Any:
+    """A fitted estimator, if all that the file says of it fits together."""
+    meta = archive.meta
+    estimator_class = class_of(meta.get("class"))
+    class_name = estimator_class.__name__
+    place = ESTIMATORS[class_name]
+    params = known_options(estimator_class, meta.get("params"))
+    fitted = READERS[place.holds](archive)
+    provenance = expect(meta.get("provenance", {}), dict, "the provenance")
+    if "vtree" in provenance.get("options_not_saved", ()):  # one that was given is in the model
+        params["vtree"] = fitted.vtree
+    if "learner" in meta:
+        params["estimator"] = learner_from(meta["learner"], fitted, params.get("encoder"))
+    code, n_vars = _inputs_of(fitted, archive)
+    encoder = None if code is None else encoder_from(meta.get("encoder"), code)
+    if encoder is not None and params.get("encoder") is None:
+        params["encoder"] = encoder
+    model = estimator_class(**params)
+    setattr(model, f"{place.holds}_", fitted)
+    model.n_features_in_ = expect(meta.get("n_features_in"), int, "the number of features")
+    if encoder is not None:
+        model.encoder_ = encoder
+    if model.n_features_in_ != (n_vars if code is None else len(code.columns)):
+        raise FileFormatError("the number of features is not that of the model's variables")
+    names = meta.get("feature_names_in")
+    if names is not None:
+        if len(expect(names, list, "the feature names")) != model.n_features_in_:
+            raise FileFormatError("the number of feature names is not that of the features")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    if meta.get("data") is not None:
+        model.data_ = expect(meta["data"], dict, "the facts about the data")
+    if meta.get("chosen") is not None:
+        model.chosen_ = expect(meta["chosen"], dict, "what was chosen")
+    if place.holds == "predictor":
+        _restore_fitted_predictor(model, archive)
+    if class_name == "StrudelClassifier":
+        _restore_classifier(model, archive)
+    if meta.get("history") is not None:
+        state = expect(meta["history"], dict, "the history")
+        model.history_ = _history_from_state(archive, state, place)
+    return model
+
+
+def _inputs_of(fitted: Any, archive: Archive) -> tuple[TableCode | None, int]:
+    """The code of the columns, if they have one, and the number of variables.
+
+    Of a joint model of inputs and class, those of the inputs only.
+    """
+    from strudel.models.class_code import class_codewords
+
+    code, n_vars = getattr(fitted, "table_code", None), fitted.n_vars
+    if "classes" not in archive.meta or "classifier.component_class" in archive:
+        return code, n_vars
+    n_classes = len(expect(archive.meta["classes"], list, "the classes"))
+    codewords = class_codewords(n_classes)
+    n_bits = codewords.shape[1]
+    if n_bits >= n_vars or (code is not None and len(code.columns) < 2):
+        raise FileFormatError("the model has no variables besides the class")
+    if code is not None and not np.array_equal(code.columns[-1].codewords, codewords):
+        raise FileFormatError("the last column of the model is not the class")
+    return None if code is None else replace(code, columns=code.columns[:-1]), n_vars - n_bits
+
+
+def _history_state(history: Any) -> State:
+    columns = history.columns()
+    meta = {
+        "columns": list(columns),
+        "best": int(history.best),
+        "stopped_because": str(history.stopped_because),
+    }
+    arrays = {
+        f"history.{name}": column.astype("<f8" if column.dtype.kind == "f" else "<i8")
+        for name, column in columns.items()
+    }
+    return meta, arrays
+
+
+def _history_from_state(archive: Archive, state: dict[str, Any], place: Estimator) -> Any:
+    history_class = getattr(import_module(place.history_module), place.history_class)
+    names = expect(state.get("columns"), list, "the columns of the history")
+    columns = {name: archive.read_array(f"history.{name}", ("<f8", "<i8")) for name in names}
+    best = expect(state.get("best"), int, "the best row of the history")
+    history = history_class.from_columns(columns, best, str(state.get("stopped_because", "")))
+    history.columns()  # fails now, not later, if a count is not a whole number
+    return history

@@ -1,0 +1,229 @@
+"""The states of circuits, mixtures and predictors: plain values and arrays, for a model file.
+
+In:  a model.
+Out: its state; and from the state in an `Archive` the model, every number checked.
+
+A mixture's state is that of its structure and more; components with their own structures lie one
+after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from strudel._types import AnyArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit_mixture import CircuitMixture
+from strudel.circuits.mixture import Mixture
+from strudel.circuits.predictor import PredictorCircuit
+from strudel.data.coded_rows import CodedNames
+from strudel.data.table_code import TableCode
+from strudel.errors import FileFormatError
+from strudel.io.archive import Archive, expect
+from strudel.trees.vtree import Vtree
+
+State: TypeAlias = tuple[dict[str, Any], dict[str, AnyArray]]  # for meta.json, and the arrays
+
+# Circuits
+
+_CIRCUIT_ARRAYS = {
+    "vtree_left": "<i4",
+    "vtree_right": "<i4",
+    "vtree_var": "<i4",
+    "node_vtree": "<i4",
+    "node_edges": "<i4",
+    "edge_left": "<i4",
+    "edge_right": "<i4",
+    "edge_log_theta": "<f8",
+}
+
+
+def circuit_state(circuit: Circuit, part: str = "circuit") -> State:
+    """Vtree, nodes, edges and parameters, under the name of a part of the file."""
+    arrays: dict[str, AnyArray] = {
+        "vtree_left": circuit.vtree.node_left,
+        "vtree_right": circuit.vtree.node_right,
+        "vtree_var": circuit.vtree.node_var,
+        "node_vtree": circuit.node_vtree,
+        "node_edges": circuit.node_edges,
+        "edge_left": circuit.edge_left,
+        "edge_right": circuit.edge_right,
+        "edge_log_theta": circuit.edge_log_theta,
+    }
+    named = {
+        f"{part}.{name}": arrays[name].astype(dtype) for name, dtype in _CIRCUIT_ARRAYS.items()
+    }
+    meta: dict[str, Any] = {"version": 1, "feature_names": circuit.feature_names}
+    if circuit.table_code is not None:
+        meta["table_code"] = circuit.table_code.to_dict()
+    return meta, named
+
+
+def circuit_from_state(archive: Archive, part: str = "circuit") -> Circuit:
+    """The circuit of a part of the file."""
+    arrays = {
+        name: archive.read_array(f"{part}.{name}", (dtype,))
+        for name, dtype in _CIRCUIT_ARRAYS.items()
+    }
+    return Circuit(
+        Vtree(arrays["vtree_left"], arrays["vtree_right"], arrays["vtree_var"]),
+        arrays["node_vtree"],
+        arrays["node_edges"],
+        arrays["edge_left"],
+        arrays["edge_right"],
+        arrays["edge_log_theta"],
+        names_from(archive.meta.get("feature_names"), archive.meta.get("table_code")),
+    )
+
+
+def names_from(names: Any, code: Any = None) -> tuple[str, ...] | None:
+    """Feature names of a circuit, or None; with a table's code, if there is one."""
+    if names is None:
+        return None
+    if not all(isinstance(name, str) for name in expect(names, list, "the feature names")):
+        raise FileFormatError("some feature names are not text")
+    if code is None:
+        return tuple(names)
+    return CodedNames(TableCode.from_dict(expect(code, dict, "the table's code")), tuple(names))
+
+
+# Mixtures
+
+_VTREE = ("left", "right", "var")
+
+_OWN = {name: dtype for name, dtype in _CIRCUIT_ARRAYS.items() if not name.startswith("vtree")}
+
+
+def mixture_state(mixture: Mixture, part: str = "circuit") -> State:
+    """The structure, a column of parameters per component, and the weights."""
+    if isinstance(mixture, CircuitMixture):
+        return _own_structures_state(mixture)
+    meta, arrays = circuit_state(mixture.structure, part)
+    arrays["mixture.edge_log_theta"] = mixture.edge_log_theta.astype("<f8")
+    arrays["mixture.log_weight"] = mixture.log_weight.astype("<f8")
+    return meta | {"version": 2}, arrays
+
+
+def _own_structures_state(mixture: CircuitMixture) -> State:
+    """The arrays of all components one after another, and where each begins."""
+    parts = mixture.circuits
+    meta, arrays = circuit_state(parts[0])
+    states = [circuit_state(part)[1] for part in parts]
+    for name in _OWN:
+        arrays[f"components.{name}"] = np.concatenate([one[f"circuit.{name}"] for one in states])
+        del arrays[f"circuit.{name}"]
+    for name, sizes in (
+        ("node_first", [part.n_nodes for part in parts]),
+        ("edge_first", [part.n_edges for part in parts]),
+    ):
+        arrays[f"components.{name}"] = np.cumsum([0, *sizes]).astype("<i8")
+    arrays["mixture.log_weight"] = mixture.log_weight.astype("<f8")
+    return meta | {"version": 3, "structures": "per_component"}, arrays
+
+
+def _own_structures_from_state(archive: Archive) -> CircuitMixture:
+    vtree = Vtree(*(archive.read_array(f"circuit.vtree_{name}", ("<i4",)) for name in _VTREE))
+    log_weight = archive.read_array("mixture.log_weight", ("<f8",))
+    columns = {
+        name: archive.read_array(f"components.{name}", (dtype,)) for name, dtype in _OWN.items()
+    }
+    first = {
+        what: archive.read_array(f"components.{what}_first", ("<i8",)) for what in ("node", "edge")
+    }
+    n_rows = {"node": len(columns["node_vtree"]), "edge": len(columns["edge_left"])}
+    for what, starts in first.items():
+        if (
+            len(starts) != len(log_weight) + 1
+            or starts[0] != 0
+            or starts[-1] != n_rows[what]
+            or np.any(starts[1:] < starts[:-1])
+        ):
+            raise FileFormatError(f"components.{what}_first does not say where components begin")
+    names = names_from(archive.meta.get("feature_names"), archive.meta.get("table_code"))
+    circuits = []
+    for c in range(len(log_weight)):
+        nodes = slice(first["node"][c], first["node"][c + 1])
+        edges = slice(first["edge"][c], first["edge"][c + 1])
+        # One entry more than nodes for every component.
+        node_edges = columns["node_edges"][nodes.start + c : nodes.stop + c + 1].copy()
+        circuits.append(
+            Circuit(
+                vtree,
+                columns["node_vtree"][nodes].copy(),
+                node_edges,
+                columns["edge_left"][edges].copy(),
+                columns["edge_right"][edges].copy(),
+                columns["edge_log_theta"][edges].copy(),
+                names,
+            )
+        )
+    return CircuitMixture(circuits, log_weight)
+
+
+def mixture_from_state(archive: Archive, part: str = "circuit") -> Mixture:
+    """A mixture of either kind."""
+    if archive.meta.get("structures") == "per_component":
+        return _own_structures_from_state(archive)
+    return Mixture(
+        circuit_from_state(archive, part),
+        archive.read_array("mixture.edge_log_theta", ("<f8",), n_axes=2),
+        archive.read_array("mixture.log_weight", ("<f8",)),
+    )
+
+
+# Either
+
+
+def model_state(model: Circuit | Mixture) -> State:
+    """A circuit or a mixture, and which of them it is."""
+    if not isinstance(model, Mixture):
+        return circuit_state(model)
+    meta, arrays = mixture_state(model)
+    return meta | {"is_mixture": True}, arrays
+
+
+def model_from_state(archive: Archive) -> Circuit | Mixture:
+    """Whichever it was."""
+    if archive.meta.get("is_mixture") is True:
+        return mixture_from_state(archive)
+    return circuit_from_state(archive)
+
+
+# Predictors
+
+
+def predictor_state(predictor: PredictorCircuit) -> State:
+    """The structure, and the weights of literals and edges."""
+    meta, arrays = circuit_state(predictor.structure)
+    arrays["predictor.literal_weight"] = predictor.literal_weight.astype("<f8")
+    arrays["predictor.edge_weight"] = predictor.edge_weight.astype("<f8")
+    arrays["predictor.bias"] = predictor.bias.astype("<f8")
+    return meta | {"version": 3, "predicts": predictor.kind}, arrays
+
+
+def predictor_from_state(archive: Archive) -> PredictorCircuit:
+    """A regression or logistic circuit."""
+    return PredictorCircuit(
+        structure=circuit_from_state(archive),
+        literal_weight=archive.read_array("predictor.literal_weight", ("<f8",), n_axes=2),
+        edge_weight=archive.read_array("predictor.edge_weight", ("<f8",), n_axes=2),
+        bias=archive.read_array("predictor.bias", ("<f8",)),
+        kind=archive.meta.get("predicts"),  # type: ignore[arg-type]
+    )
+
+
+WRITERS: dict[str, Callable[[Any], State]] = {
+    "circuit": circuit_state,
+    "mixture": mixture_state,
+    "model": model_state,
+    "predictor": predictor_state,
+}
+READERS: dict[str, Callable[[Archive], Any]] = {
+    "circuit": circuit_from_state,
+    "mixture": mixture_from_state,
+    "model": model_from_state,
+    "predictor": predictor_from_state,
+}
