@@ -1,4 +1,5 @@
 import pickle
+import time
 import warnings
 
 import numpy as np
@@ -15,6 +16,7 @@ from strudel.learning import em, mixture_search, own_steps, run
 from strudel.learning.own_structures import learn_own_structures
 from strudel.learning.parameters import fit_parameters
 from strudel.models import mixture as module
+from strudel.models import mixture_fit
 from strudel.models.base import InterruptedWarning
 
 QUICK = {"n_components": 3, "n_splits": 2, "random_state": 0}
@@ -351,7 +353,7 @@ def test_a_tiny_time_limit_still_gives_a_mixture(max_seconds, params):
 def test_the_time_limit_is_for_the_whole_fit(monkeypatch):
     """Structure search, choice and last fit share it: a clock that ticks with every look."""
     clock = iter(np.arange(0.0, 10**6, 1.0))
-    monkeypatch.setattr(module.time, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     model = StrudelMixture(3, max_seconds=60.0, random_state=0).fit(clusters(0))
     assert model.history_.stopped_because == "max_seconds"
     assert next(clock) < 150
@@ -418,7 +420,7 @@ def test_an_interrupt_of_the_last_fit_keeps_the_choice(monkeypatch, method):
         raise KeyboardInterrupt
 
     names = {"em": "fit_mixture", "bagged_em": "fit_bagged_mixture"}
-    monkeypatch.setattr(module, names.get(method, "fit_boosted_mixture"), interrupted)
+    monkeypatch.setattr(mixture_fit, names.get(method, "fit_boosted_mixture"), interrupted)
     V = clusters(1)
     model = StrudelMixture(3, method=method, random_state=0)
     with pytest.warns(InterruptedWarning):
@@ -437,7 +439,7 @@ def test_an_interrupt_before_anything_is_known_leaves_the_old_model(monkeypatch)
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "grow", interrupted)
+    monkeypatch.setattr(mixture_fit, "grow", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(clusters(2))
     assert model.history_ is history
@@ -568,7 +570,7 @@ def test_an_interrupt_of_a_later_size_keeps_the_best_of_the_others(monkeypatch):
             raise KeyboardInterrupt
         return learn_own_structures(*args, **more)
 
-    monkeypatch.setattr(module, "learn_own_structures", learn)
+    monkeypatch.setattr(mixture_fit, "learn_own_structures", learn)
     with pytest.warns(InterruptedWarning):
         model = StrudelMixture(**OWN | {"n_components": "auto"}).fit(clusters(0, 80))
     assert calls == [2, 5]

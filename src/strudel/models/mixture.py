@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -16,45 +14,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from strudel._numba import use_threads
 from strudel._types import FloatArray, IntArray
-from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.lazy import is_lazy
-from strudel.learning.bagging import fit_bagged_mixture
-from strudel.learning.boosting import fit_boosted_mixture
-from strudel.learning.em import fit_mixture
 from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.mixture_search import (
-    COMPONENTS,
-    FIRST_ROUNDS,
-    ROUNDS,
-    Choice,
-    MixtureSearch,
     Trial,
-    describe,
-    prefixes_of,
 )
 from strudel.learning.options import MixtureOptions, SearchOptions, check_number
-from strudel.learning.own_structures import learn_own_structures
-from strudel.learning.structure import grow
-from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
+from strudel.models.base import DensityEstimator, InterruptedWarning
 from strudel.models.incomplete_learning import learn_incomplete_mixture
 from strudel.models.input_table import rows_like
 from strudel.models.learned_mixture import (
     Clock,
     LearnedMixture,
-    chosen_for,
-    settle,
-    single_circuit,
 )
+from strudel.models.mixture_fit import MixtureFit, OnProgress, last_step
 from strudel.queries.blocks import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
 from strudel.queries.passes import decode
 
 METHODS = ("em", "bagged_em", "boosting")
 STRUCTURES = ("shared", "per_component")
-OWN_COMPONENTS = (2, 5, 10, 20)  # tried in this order, while validation improves
 STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
-OnProgress = Callable[[str], None]
 
 
 class StrudelMixture(DensityEstimator):
@@ -265,17 +246,14 @@ class StrudelMixture(DensityEstimator):
         if is_lazy(X):
             return self._fit_spread(X, X_valid, sample_weight, search, options, tell, checkpoint)
         rows = self._learning_rows(X, X_valid, sample_weight, search, checkpoint=checkpoint, y=y)
-        search = rows.search
         clock = Clock(rows.journal.now(), self.max_seconds, rows.journal.now)
         trials: list[Trial] = []
         with use_threads(self.n_jobs):
-            learn = self._learn_own if self.structure == "per_component" else self._learn
+            fit = MixtureFit(self, rows.search, options, clock, trials, tell)
             if rows.incomplete is not None:
-                learned = learn_incomplete_mixture(
-                    rows, options, lambda rows: learn(rows, search, options, clock, trials, tell)
-                )
+                learned = learn_incomplete_mixture(rows, options, fit.learn)
             else:
-                learned = learn(rows, search, options, clock, trials, tell)
+                learned = fit.learn(rows)
         rows.keep()
         self.mixture_: Mixture = learned.mixture.with_names(self._feature_names())
         self.history_: MixtureHistory = learned.history
@@ -325,7 +303,7 @@ class StrudelMixture(DensityEstimator):
                     int(n_splits),
                     n_bags,
                     clock,
-                    lambda latest: tell(_last_step(latest, learning)),
+                    lambda latest: tell(last_step(latest, learning)),
                 )
                 _warn_if_interrupted(learned.history)
         learning.keep(self)
@@ -350,187 +328,6 @@ class StrudelMixture(DensityEstimator):
             checkpoint=learning.journal,
             columns=learning.columns,
         )
-
-    def _learn(
-        self,
-        rows: LearningRows,
-        search: SearchOptions,
-        options: MixtureOptions,
-        clock: Clock,
-        trials: list[Trial],
-        tell: OnProgress,
-    ) -> LearnedMixture:
-        """Grow a structure, choose what is to be chosen, and train."""
-        tell("growing the structure")
-        grown = grow(
-            rows.train,
-            rows.valid,
-            search=search,
-            rng=rows.rng,
-            start=rows.start,
-            journal=rows.journal,
-        )
-        growing, splits = grown.growing, grown.history
-        last = len(splits) - 1  # fewer than asked for if nothing was left to split
-        prefixes = prefixes_of(splits.best) if self.n_splits == "auto" else [last]
-        sizes = self._sizes()
-        n_splits, n_components = prefixes[-1], sizes[0]
-        choice: Choice | None = None
-
-        def on_trial(trial: Trial, words: str) -> None:
-            trials.append(trial)
-            tell(f"{words}: {describe(trial)}")
-
-        try:
-            if splits.stopped_because == "interrupted":
-                raise KeyboardInterrupt
-            if len(prefixes) > 1 or len(sizes) > 1 or self._averages_all_it_can():
-                assert rows.valid is not None
-                chooser = MixtureSearch(
-                    options,
-                    n_components=sizes,
-                    rounds=ROUNDS if self._averages_all_it_can() else FIRST_ROUNDS,
-                    max_components=max(self.max_components, sizes[0]),
-                    max_seconds=clock.left(),
-                    rng=rows.rng,
-                    on_trial=on_trial,
-                    journal=rows.journal,
-                )
-                choice = chooser.run(growing, prefixes, rows.train, rows.valid)
-                n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
-                if not chooser.stopped_because and clock.left() == 0.0:
-                    chooser.stopped_because = "max_seconds"
-                if self._averages_all_it_can() or chooser.stopped_because:
-                    return settle(choice, chooser.stopped_because or "all rounds are done")
-            structure = growing.snapshot(n_splits)
-            options = replace(options, max_seconds=clock.left())
-            learned = self._train(structure, rows, options, n_splits, n_components, tell)
-            is_cut = learned.history.stopped_because in ("interrupted", "max_seconds")
-            if choice is not None and is_cut and learned.chosen["valid"] < choice.trial.valid:
-                return settle(choice, learned.history.stopped_because)
-            return learned
-        except KeyboardInterrupt:
-            if choice is not None:
-                return settle(choice, "interrupted")
-            return single_circuit(growing.snapshot(n_splits), n_splits, rows, options)
-
-    def _learn_own(
-        self,
-        rows: LearningRows,
-        search: SearchOptions,
-        options: MixtureOptions,
-        clock: Clock,
-        trials: list[Trial],
-        tell: OnProgress,
-    ) -> LearnedMixture:
-        """Grow components with their own structure, of several sizes if that is to be chosen."""
-        if self.n_splits != "auto":  # all of them, whatever the validation rows say
-            search = replace(search, patience=np.iinfo(np.int64).max)
-        started = time.perf_counter()
-        n_bags = self.n_bags if self.method == "bagged_em" else None
-        is_choosing = self.n_components == "auto"
-        sizes = [k for k in OWN_COMPONENTS if k <= self.max_components] if is_choosing else []
-        best: LearnedMixture | None = None
-
-        def train(k: int, n_bags: int | None) -> LearnedMixture:
-            words = f"{k} component{'s' if k > 1 else ''}"
-            learned = learn_own_structures(
-                rows.train,
-                rows.valid,
-                search=search,
-                options=replace(options, n_components=k, max_seconds=clock.left()),
-                n_bags=n_bags,
-                rng=rows.rng,
-                on_iteration=lambda history: tell(f"{words}, {_last_step(history, rows)}"),
-                start=rows.start,
-            )
-            chosen = chosen_for(learned.mixture, learned.n_splits, k, rows)
-            if is_choosing and n_bags is None:
-                seconds = time.perf_counter() - started
-                trials.append(
-                    Trial(
-                        learned.n_splits,
-                        k,
-                        chosen["n_runs"],
-                        learned.strength,
-                        chosen["valid"],
-                        seconds,
-                    )
-                )
-            return LearnedMixture(learned.mixture, learned.history, chosen)
-
-        try:
-            for k in sizes:
-                learned = train(k, None)
-                is_better = best is None or learned.chosen["valid"] > best.chosen["valid"]
-                stopped = learned.history.stopped_because
-                best = learned if best is None or is_better else best
-                if stopped in ("interrupted", "max_seconds"):
-                    best.history.stopped_because = stopped
-                    return best
-                if not is_better:  # more components are worse still
-                    break
-            if best is None:
-                return train(self._sizes()[0], n_bags)
-            return best if n_bags is None else train(best.chosen["n_components"], n_bags)
-        except KeyboardInterrupt:
-            if best is None:
-                raise
-            best.history.stopped_because = "interrupted"
-            return best
-
-    def _train(
-        self,
-        structure: Circuit,
-        rows: LearningRows,
-        options: MixtureOptions,
-        n_splits: int,
-        n_components: int,
-        tell: OnProgress,
-    ) -> LearnedMixture:
-        """One fit with everything decided."""
-        history = MixtureHistory()
-
-        def on_iteration(latest: MixtureHistory) -> None:
-            nonlocal history
-            history = latest
-            tell(_last_step(history, rows, "component" if self.method == "boosting" else ""))
-
-        arguments: dict[str, Any] = {
-            "X_valid": rows.valid,
-            "options": options,
-            "rng": rows.rng,
-            "on_iteration": on_iteration,
-        }
-        if self.method == "bagged_em":
-            arguments["n_bags"] = self.n_bags
-        if self.method != "boosting":  # which begins anew
-            arguments["journal"] = rows.journal
-        learn = {
-            "em": fit_mixture,
-            "bagged_em": fit_bagged_mixture,
-            "boosting": fit_boosted_mixture,
-        }[self.method]
-        mixture: Mixture = learn(structure, rows.train, n_components, **arguments)
-        if self.method == "boosting":  # may stop before it has all
-            n_components = mixture.n_components
-        return LearnedMixture(mixture, history, chosen_for(mixture, n_splits, n_components, rows))
-
-    def _sizes(self) -> list[int]:
-        """Components of one run, to choose from."""
-        if self.n_components != "auto":
-            return [int(self.n_components)]
-        most = max(1, self.max_components // self._n_parts())
-        return [size for size in COMPONENTS if size <= most] or [most]
-
-    def _averages_all_it_can(self) -> bool:
-        """Whether the number of runs is chosen, too."""
-        is_chosen = self.n_components == "auto" and self.n_runs is None
-        return self.method == "em" and is_chosen and self.structure == "shared"
-
-    def _n_parts(self) -> int:
-        """Mixtures that are averaged."""
-        return {"em": self.n_runs or 1, "bagged_em": self.n_bags, "boosting": 1}[self.method]
 
     def _search_options(self) -> SearchOptions:
         n_splits: Any = self.n_splits
@@ -621,13 +418,6 @@ class StrudelMixture(DensityEstimator):
     ) -> IntArray:
         """Learn a mixture, and give the cluster of each row."""
         return self.fit(X, y, X_valid=X_valid, sample_weight=sample_weight).predict(X)
-
-
-def _last_step(history: MixtureHistory, rows: Any, step: str = "") -> str:
-    """The last step in words."""
-    valid = "" if rows.valid is None else f", valid {history.valid[-1]:.4f}"
-    step = step or "iteration"
-    return f"{step} {len(history) - 1}: train {history.train[-1]:.4f}{valid}"
 
 
 def _warn_if_interrupted(history: MixtureHistory) -> None:
