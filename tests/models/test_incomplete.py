@@ -222,15 +222,43 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(incomplete_learning, "refit_circuit", interrupt)
+    monkeypatch.setattr(incomplete_learning, "first_mixture", interrupt)
     with pytest.raises(KeyboardInterrupt):  # nothing is learned yet
         Strudel(**SMALL).fit(hide(chains(0), 0.3))
+    monkeypatch.undo()
+    monkeypatch.setattr(incomplete_learning, "refit_circuit", interrupt)
+    with pytest.warns(InterruptedWarning):  # what completions gave is kept
+        model = Strudel(**SMALL).fit(hide(chains(0), 0.3))
+    assert total_probability(model) == pytest.approx(1.0)
     monkeypatch.undo()
     model = Strudel(**SMALL)
     with pytest.warns(InterruptedWarning):
         model._fit(hide(chains(0), 0.3), on_split=interrupt)
     assert model.history_.stopped_because == "interrupted"
     assert total_probability(model) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("step", "is_kept"), [(1, False), (3, False), (5, True), (7, True)])
+def test_an_interrupt_of_em_ends_the_fit(monkeypatch, step, is_kept):
+    """EM fits the model that completes rows, for four steps, and then what is learned of them."""
+    from strudel.missing import parameters
+
+    steps = []
+
+    def interrupt(*args):
+        steps.append(None)
+        if len(steps) == step:
+            raise KeyboardInterrupt
+        return maximise(*args)
+
+    maximise = parameters.maximise
+    monkeypatch.setattr(parameters, "maximise", interrupt)
+    model = Strudel(**SMALL)
+    expected = pytest.warns(InterruptedWarning) if is_kept else pytest.raises(KeyboardInterrupt)
+    with expected:
+        model.fit(hide(chains(0), 0.3))
+    assert len(steps) == step
+    assert hasattr(model, "circuit_") == is_kept
 
 
 def test_a_saved_model_remembers_that_values_were_unknown(tmp_path):

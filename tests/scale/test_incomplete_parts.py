@@ -109,6 +109,40 @@ def test_completions_belong_to_rows(X, cut, n):
     assert np.array_equal(found[0][0][known], np.repeat(table, n, axis=0)[known])
 
 
+@pytest.mark.parametrize("n", [1, 2, 16])
+@pytest.mark.parametrize("kind", ["whole", "fractions"])
+def test_sums_of_weights_of_copies_are_exact(kind, n):
+    weight = np.random.default_rng(0).random(len(TRAIN)) * 1e3
+    weight = np.ceil(weight) if kind == "whole" else weight
+    found = []
+    for cuts in ((), {7, 100, 101}):
+        table = spread_table(in_parts(PARTLY, cuts), Here(), sample_weight=weight)
+        rows = SpreadIncompleteRows(table.rows(), None)
+        completed, _ = rows.completed(SIX, n, np.random.default_rng(7))
+        found.append(completed.pair_counts)
+        assert completed.total_weight == pytest.approx(weight.sum(), rel=1e-12)
+        for part in completed.parts:
+            units = part.weights / completed.quantum
+            assert np.array_equal(units, np.round(units))
+        # A completion that is drawn for a sample counts as a row.
+        assert completed.sample(10**6, 0)[1].sum() == pytest.approx(n * weight.sum(), rel=1e-9)
+    assert np.array_equal(*found)
+
+
+SIX = compile_factorized(Vtree.from_nested(((0, (1, 2)), ((3, 4), 5))))
+
+
+def test_copies_and_steps_do_not_depend_on_which_rows_of_a_part_are_equal():
+    few = np.repeat(TRAIN[:10], 30, axis=0)
+    gaps = spread_table(in_parts(PARTLY_VALID, {9}), Here()).rows()
+    for cuts in ((), {50, 100, 150}):
+        rows = spread_table(in_parts(few, cuts), Here()).rows()
+        spread = SpreadIncompleteRows(rows, gaps)
+        assert spread.n_copies == 16
+        assert spread.train_rows.n_rows == 300
+        assert spread.valid_rows.n_rows == len(VALID)
+
+
 @pytest.mark.parametrize("cuts", [(), {1}, {2, 3}])
 def test_expected_flows_add_up_over_parts(cuts):
     X = np.array([[1, 0, 1, np.nan], [np.nan] * 3 + [1], [1, 1, np.nan, 0], [0, 1, 1, 1]])
@@ -160,9 +194,15 @@ def in_parts_of_two(X):
 def test_rows_that_tell_nothing_are_left_out_and_columns_refused():
     X = PARTLY.copy()
     X[[5, 17, 250]] = np.nan
-    with pytest.warns(NothingKnownWarning, match=r"left out: 3 of 300"):
+    with pytest.warns(NothingKnownWarning, match=r"Training rows .*left out: 3 of 300"):
         model = Strudel(**CIRCUIT).fit(in_parts(X, {100}), X_valid=VALID)
     assert np.isfinite(model.score(VALID))
+    assert model.data_["unknown"] == np.isnan(X).sum()
+    nothing = np.full((4, 6), np.nan)
+    with pytest.warns(NothingKnownWarning, match=r"Validation rows .*left out: 4 of 4"):
+        model = Strudel(**CIRCUIT).fit(in_parts(PARTLY, {100}), X_valid=in_parts(nothing, {1}))
+    by_itself = Strudel(**CIRCUIT).fit(in_parts(PARTLY, {100}), X_valid=in_parts(PARTLY, ()))
+    assert_nearly_same(model.circuit_, by_itself.circuit_)
     X = PARTLY.copy()
     X[:, [1, 4]] = np.nan
     X[:, 0] = 1.0  # so that every row knows something

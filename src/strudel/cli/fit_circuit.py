@@ -49,7 +49,7 @@ def log_likelihoods(model: Strudel, parts: dict[str, Table]) -> dict[str, float]
         "valid": float(history.valid[history.best]),
     }
     # The search has seen other rows: samples of a mixture, completions, or only some.
-    is_incomplete = has_gaps(parts["train"]) or getattr(model, "_had_gaps", False)
+    is_incomplete = "unknown" in model.data_ or any(map(has_gaps, parts.values()))
     is_other = is_incomplete or model.structure_rows is not None
     if model._options()[1] is not None or is_other:
         likelihood["train"] = mean_log_likelihood(model, parts["train"])

@@ -23,6 +23,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.column_codes import ColumnCode, complete_columns
 from strudel.learning.em import TRAINING_STRENGTH, fit_mixture
 from strudel.learning.em_steps import Prior, uniform_prior
+from strudel.learning.mixture_history import MixtureHistory
 from strudel.learning.options import MixtureOptions
 from strudel.missing.expected_flows import Passes, as_mixture
 from strudel.missing.incomplete_rows import IncompleteRows
@@ -68,7 +69,12 @@ def first_mixture(circuit: Circuit, rows: IncompleteRows, rng: np.random.Generat
     train, valid = rows.completed(circuit, 1, rng)
     k = min(N_COMPONENTS, len(rows.train))
     options = MixtureOptions(**COMPLETED)  # type: ignore[arg-type]
-    mixture = fit_mixture(circuit, train, k, X_valid=valid, options=options, rng=rng)
+    steps: list[MixtureHistory] = []
+    mixture = fit_mixture(
+        circuit, train, k, X_valid=valid, options=options, rng=rng, on_iteration=steps.append
+    )
+    if steps and steps[-1].stopped_because == "interrupted":
+        raise KeyboardInterrupt
     passes = Passes.of(mixture, "fit")
     prior = Prior(TRAINING_STRENGTH, circuit.theta)
     return climb(passes, mixture, rows.train_rows, rows.valid_rows, prior, LIMITS).model

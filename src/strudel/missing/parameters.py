@@ -65,7 +65,6 @@ class Fitted(NamedTuple):
     train: float  # mean log-likelihood of what is known of the rows
     valid: float  # of the validation rows; nan without any
     n_iterations: int
-    is_interrupted: bool = False
 
 
 def fit_incomplete(
@@ -115,7 +114,8 @@ def fit_incomplete(
     passes = Passes.of(model, "fit_incomplete")
     prior = uniform_prior(passes.circuit, pseudocount)
     limits = EmLimits(max_iterations, tolerance)
-    best = climb(passes, as_mixture(model), rows, valid, prior, limits)
+    start = as_mixture(model)
+    best = climb(passes, start, rows, valid, prior, limits, survives_interrupt=True)
     return best.model.component(0) if isinstance(model, Circuit) else best.model
 
 
@@ -129,10 +129,12 @@ def climb(
     *,
     n_groups: int = 1,
     on_iteration: Callable[[float, float], None] | None = None,
+    survives_interrupt: bool = False,
 ) -> Fitted:
     """EM steps until nothing is gained; groups of components are mixtures of their own.
 
-    `on_iteration` gets the mean log-likelihoods of training and validation rows.
+    `on_iteration` gets the mean log-likelihoods of training and validation rows. An interrupt ends
+    what the steps are a part of, or only the steps.
     """
     started = time.perf_counter()
     best: Fitted | None = None
@@ -160,9 +162,8 @@ def climb(
             if i < limits.max_iterations:
                 model = maximise(passes.circuit, flows, prior, n_groups)
     except KeyboardInterrupt:
-        if best is None:
+        if best is None or not survives_interrupt:
             raise
-        best = best._replace(is_interrupted=True)
     assert best is not None  # the start at least
     return best
 

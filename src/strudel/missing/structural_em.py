@@ -66,9 +66,11 @@ def learn_incomplete(
         for _ in range(MOST_ROUNDS):
             train, valid = rows.completed(completer, n_copies, rng)
             learned = learn(train, valid)
+            if best is None:  # what an interrupt would keep
+                best = Result(learned, -np.inf, False)
             learned = learned._replace(model=refit(learned.model))
             score = mean_valid(learned.model, rows)
-            if best is None or score > best.valid:
+            if not score <= best.valid:
                 best = Result(learned, score, False)
             # Without validation rows (nan) nothing says that another round would help.
             if learned.is_cut or not score > reached:
@@ -77,6 +79,8 @@ def learn_incomplete(
     except KeyboardInterrupt:
         if best is None:
             raise
+        if best.valid == -np.inf:
+            best = best._replace(valid=np.nan)
         return best._replace(is_interrupted=True)
     assert best is not None  # the first round at least
     return best

@@ -8,19 +8,14 @@ The model that completes the rows first is learned from a sample of them, in mem
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.errors import NothingKnownWarning
 from strudel.learning.history import History
 from strudel.learning.options import MixtureOptions, SearchOptions
-from strudel.logic.names import names_of
 from strudel.missing.first_model import first_mixture, first_tree
 from strudel.missing.incomplete_rows import IncompleteRows
 from strudel.missing.refit import refit_circuit, refit_mixture
@@ -30,11 +25,9 @@ from strudel.models.learned_mixture import LearnedMixture
 from strudel.models.spread_rows import SpreadLearning
 from strudel.queries.model import Model
 from strudel.scale.incomplete import SpreadIncompleteRows
-from strudel.scale.packed_codes import n_known
 from strudel.scale.tables import SpreadRows
 
 FIRST_ROWS = 2**16  # rows from which the first model is learned
-SHOWN = 8  # columns that an error names
 
 
 def learn_spread_incomplete_circuit(
@@ -43,7 +36,7 @@ def learn_spread_incomplete_circuit(
     learn: Callable[[SpreadLearning, SearchOptions], tuple[Circuit, History]],
 ) -> tuple[Circuit, History]:
     """The best circuit of all rounds, and the history of the search that found it."""
-    rows, now = _rows_with_gaps(learning), learning.journal.now
+    rows, now = SpreadIncompleteRows(learning.train, learning.valid), learning.journal.now
     started = now()
 
     def learn_once(train: SpreadRows, valid: SpreadRows | None) -> Learned:
@@ -75,7 +68,7 @@ def learn_spread_incomplete_mixture(
     learn: Callable[[SpreadLearning], LearnedMixture],
 ) -> LearnedMixture:
     """The best mixture of all rounds, with the history and the choices that led to it."""
-    rows = _rows_with_gaps(learning)
+    rows = SpreadIncompleteRows(learning.train, learning.valid)
     n_runs: dict[int, int] = {}  # of the mixture that is being learned
 
     def learn_once(train: SpreadRows, valid: SpreadRows | None) -> Learned:
@@ -96,28 +89,6 @@ def learn_spread_incomplete_mixture(
     return LearnedMixture(
         found.learned.model, learned.history, learned.chosen | {"valid": found.valid}
     )
-
-
-def _rows_with_gaps(learning: SpreadLearning) -> SpreadIncompleteRows:
-    """The rows, if something is known of every column."""
-    engine, names = learning.table.engine, names_of(learning.table.n_vars, learning.names)
-    *_, n_unknown = engine.total(n_known, learning.table.parts)
-    if n_unknown:
-        warnings.warn(
-            f"Rows without a known value tell nothing and are left out: {n_unknown} of "
-            f"{learning.table.n_rows}.",
-            NothingKnownWarning,
-            stacklevel=7,
-        )
-    known = engine.total(n_known, learning.train.parts)[:-1]
-    unknown = [names[var] for var in np.flatnonzero(known == 0)]
-    if unknown:
-        more = ", ..." if len(unknown) > SHOWN else ""
-        raise ValueError(
-            "Rows in parts must tell something of every column, but those to learn from tell "
-            f"nothing of {', '.join(map(repr, unknown[:SHOWN]))}{more}: leave out such columns."
-        )
-    return SpreadIncompleteRows(learning.train, learning.valid)
 
 
 def _first_model(learning: SpreadLearning) -> Mixture:

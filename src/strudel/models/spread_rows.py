@@ -10,6 +10,7 @@ and any number of workers.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,15 +22,25 @@ from sklearn.utils.validation import validate_data
 from strudel._types import ByteArray, FloatArray
 from strudel.data.coded_column import Column
 from strudel.data.coded_rows import CodedNames
+from strudel.errors import NothingKnownWarning
 from strudel.learning.journal import Journal
+from strudel.logic.names import names_of
 from strudel.models.base import check_fraction
 from strudel.models.continued import digest_of, open_journal
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
 from strudel.models.table_encoder import TableEncoder
 from strudel.scale.engines import find_engine
-from strudel.scale.tables import SpreadRows, SpreadTable, sample_of, spread_table
+from strudel.scale.packed_codes import n_known, n_unknown
+from strudel.scale.tables import (
+    NoRowsError,
+    SpreadRows,
+    SpreadTable,
+    sample_of,
+    spread_table,
+)
 
 CODED_BY = 100_000  # rows on which an encoder is fitted
+SHOWN = 8  # columns that an error names
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +72,9 @@ class SpreadLearning:
         validate_data(estimator, self.features, reset=True, skip_check_array=True)
         keep_encoder(estimator, self.encoder)
         n_rows, n_vars = self.table.n_rows, self.table.n_vars
-        estimator._had_gaps = self.has_gaps
         estimator.data_ = {"rows": n_rows, "columns": n_vars, "sha256": None}
+        if self.table.has_gaps:
+            estimator.data_["unknown"] = self.table.engine.total(n_unknown, self.table.parts)
 
     def sample(self, n_rows: int) -> tuple[ByteArray, FloatArray]:
         """About so many of the rows to learn from as codes, in memory, and their weights."""
@@ -105,7 +117,7 @@ def spread_rows(
             raise ValueError(
                 f"X_valid has {valid_table.n_vars} features, but X has {table.n_vars}."
             )
-        train, valid = table.rows(), valid_table.rows()
+        train, valid = table.rows(), _rows_to_stop_by(valid_table) or table.rows()
     elif estimator.validation_fraction is None:
         train = table.rows()
     else:
@@ -115,7 +127,46 @@ def spread_rows(
     rng = np.random.default_rng(random_state.randint(2**31))
     columns = code.columns if code is not None and estimator.respect_one_hot else None
     journal = open_journal(checkpoint, estimator, lambda: _digest(train, valid))
-    return SpreadLearning(table, train, valid, seed, rng, features, journal, encoder, columns)
+    learning = SpreadLearning(table, train, valid, seed, rng, features, journal, encoder, columns)
+    if table.has_gaps:
+        _warn_of_rows(table, "Training")
+        _check_columns(learning)
+    return learning
+
+
+def _rows_to_stop_by(table: SpreadTable) -> SpreadRows | None:
+    """The validation rows, if something is known of any."""
+    if not table.has_gaps:
+        return table.rows()
+    _warn_of_rows(table, "Validation")
+    try:
+        return table.rows()
+    except NoRowsError:
+        return None
+
+
+def _warn_of_rows(table: SpreadTable, name: str) -> None:
+    *_, n_rows = table.engine.total(n_known, table.parts)
+    if n_rows:
+        warnings.warn(
+            f"{name} rows without a known value tell nothing and are left out: {n_rows} of "
+            f"{table.n_rows}.",
+            NothingKnownWarning,
+            stacklevel=6,
+        )
+
+
+def _check_columns(learning: SpreadLearning) -> None:
+    """Refuse columns of which nothing is known."""
+    known = learning.table.engine.total(n_known, learning.train.parts)[:-1]
+    names = names_of(learning.table.n_vars, learning.names)
+    unknown = [names[var] for var in np.flatnonzero(known == 0)]
+    if unknown:
+        more = ", ..." if len(unknown) > SHOWN else ""
+        raise ValueError(
+            "Rows in parts must tell something of every column, but those to learn from tell "
+            f"nothing of {', '.join(map(repr, unknown[:SHOWN]))}{more}: leave out such columns."
+        )
 
 
 def _digest(train: SpreadRows, valid: SpreadRows | None) -> str:

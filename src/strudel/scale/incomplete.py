@@ -17,7 +17,7 @@ import numpy as np
 
 from strudel._types import FloatArray
 from strudel.circuits.mixture import Mixture
-from strudel.data.bits import BitMatrix, pack_columns
+from strudel.data.bits import BitMatrix, exact_weights, pack_columns, weight_quantum
 from strudel.missing.completions import complete_rows, numbers_per_row
 from strudel.missing.expected_flows import ExpectedFlows, Passes
 from strudel.missing.partial_rows import PartialRows, merge_codes
@@ -41,7 +41,8 @@ class SpreadIncompleteRows:
     @property
     def n_copies(self) -> int:
         """Completions of every row that make enough rows together: a power of two."""
-        wanted = max(ENOUGH_ROWS // max(self.train.n_rows, 1), 1)
+        rows = self.train if self.train.table.has_gaps or self.valid is None else self.valid
+        wanted = max(ENOUGH_ROWS // max(rows.n_rows, 1), 1)
         return int(min(2 ** (wanted.bit_length() - 1), MOST_COPIES))
 
     @cached_property
@@ -70,7 +71,8 @@ def _completed(rows: SpreadRows, model: Model, n: int, seed: int) -> SpreadRows:
     engine = rows.engine
     lengths = np.array(engine.each(_n_rows, rows.parts))
     first = np.cumsum(lengths) - lengths  # numbered anew: held-out rows and others apart
-    parts = engine.place(_complete, rows.parts, model, n, seed, numbers=first.tolist())
+    total = rows.total_weight
+    parts = engine.place(_complete, rows.parts, model, n, seed, total, numbers=first.tolist())
     table = SpreadTable(
         engine,
         parts,
@@ -78,14 +80,19 @@ def _completed(rows: SpreadRows, model: Model, n: int, seed: int) -> SpreadRows:
         rows.n_vars,
         n * rows.n_rows,
         rows.table.feature_names,
-        rows.quantum / n,
+        max(rows.quantum / n, weight_quantum(total)),
+        n_copies=n,
     )
     return table.rows()
 
 
-def _complete(rows: PackedRows, model: Model, n: int, seed: int, first: int) -> BitMatrix:
-    """The completions of one part, whose first row has this number."""
-    weight = rows.row_weight if n == 1 else np.repeat(rows.weights / n, n)
+def _complete(
+    rows: PackedRows, model: Model, n: int, seed: int, total: float, first: int
+) -> BitMatrix:
+    """The completions of one part, whose first row has this number; `total` weighs all parts."""
+    weight = rows.row_weight
+    if n > 1:
+        weight = exact_weights(np.repeat(rows.weights / n, n), total)
     codes = rows.unpack()
     if isinstance(rows, BitMatrix):
         completed = np.repeat(codes, n, axis=0)
@@ -101,7 +108,7 @@ class SpreadPartialRows:
 
     engine: Engine
     parts: list[Any]  # of PartialRows
-    n_rows: int
+    n_rows: int  # as they came: how many are distinct depends on the parts
     n_vars: int
     total_weight: float
 
@@ -119,7 +126,8 @@ class SpreadPartialRows:
 def _partial(rows: SpreadRows) -> SpreadPartialRows:
     engine = rows.engine
     parts = engine.place(_merged, rows.parts)
-    n_rows = int(engine.total(_n_rows, parts))
+    low, high = rows.share
+    n_rows = rows.n_rows if rows.table.has_gaps else round(rows.table.n_rows * (high - low))
     return SpreadPartialRows(engine, parts, n_rows, rows.n_vars, rows.total_weight)
 
 
@@ -155,5 +163,5 @@ def _log_probability(rows: PartialRows, passes: Passes, mixture: Mixture) -> flo
     return float(rows.weight @ passes.log_probabilities(rows, mixture)) if rows.n_rows else 0.0
 
 
-def _n_rows(rows: PackedRows | PartialRows) -> int:
+def _n_rows(rows: PackedRows) -> int:
     return rows.n_rows

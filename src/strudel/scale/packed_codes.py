@@ -95,6 +95,13 @@ def n_known(rows: PackedRows) -> AnyArray:
     return np.append(known.sum(axis=0, dtype=np.int64), (~known.any(axis=1)).sum())
 
 
+def n_unknown(rows: PackedRows) -> int:
+    """How many values are unknown."""
+    if isinstance(rows, BitMatrix):
+        return 0
+    return int(rows.known.unpack().size - rows.known.unpack().sum())
+
+
 def has_gaps(rows: PackedRows) -> bool:
     """Whether some value is unknown."""
     return isinstance(rows, PackedCodes)

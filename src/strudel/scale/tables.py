@@ -62,7 +62,7 @@ class SpreadRows:
     def sample(self, n_rows: int, seed: int) -> tuple[ByteArray, FloatArray]:
         """About so many of the rows, in their order, in memory, with their weights.
 
-        Values that are not known are UNKNOWN.
+        Values that are not known are UNKNOWN. A completion that is drawn weighs as much as its row.
         """
         share = n_rows / max(self.table.n_rows * (self.share[1] - self.share[0]), 1.0)
         while True:
@@ -79,7 +79,8 @@ class SpreadRows:
             if any(len(X) for X, _ in rows):
                 break
             share *= 4.0  # of a few rows, chance may take none
-        return np.concatenate([X for X, _ in rows]), np.concatenate([w for _, w in rows])
+        weight = self.table.n_copies * np.concatenate([w for _, w in rows])
+        return np.concatenate([X for X, _ in rows]), weight
 
     def bagged(self, n_bags: int, seed: int) -> list[Any]:
         """The parts as `BaggedRows`; how often a bag holds a row depends on its number only."""
@@ -112,6 +113,7 @@ class SpreadTable:
     feature_names: tuple[str, ...] | None
     quantum: float = 1.0  # what all weights are whole multiples of
     has_gaps: bool = False  # whether values are unknown
+    n_copies: int = 1  # completions of every row, which share its weight
 
     def rows(self) -> SpreadRows:
         """All rows."""
