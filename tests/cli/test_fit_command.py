@@ -199,6 +199,20 @@ def test_unknown_values_are_summed_out(run, rows, make_table, tmp_path):
     assert report["log_likelihood"] == pytest.approx({"train": found})
 
 
+def test_gaps_of_other_rows_do_not_change_what_is_reported(run, table, rows, make_table, tmp_path):
+    gaps = rows.astype(object)
+    gaps[::3, 1] = ""
+    other, path = make_table("gaps.csv", gaps), tmp_path / "a.strudel"
+    options = ("-o", path, "--max-splits", 2)
+    plain = fit_json(run, table, *options)["log_likelihood"]
+    tested = fit_json(run, table, "--test", other, *options)["log_likelihood"]
+    assert {part: tested[part] for part in plain} == plain
+    stopped = fit_json(run, table, "--valid", other, *options)["log_likelihood"]
+    for part, data in (("train", table), ("valid", other)):
+        found = json.loads(run("score", path, data, "--json")[1])["log_likelihood"]
+        assert stopped[part] == pytest.approx(found)
+
+
 def test_parts_of_different_width_are_refused(run, table, make_table):
     narrow = make_table("narrow.csv", np.ones((3, 2), dtype=int), names=None)
     code, out, err = run("fit", table, "--valid", narrow)

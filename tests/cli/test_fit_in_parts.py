@@ -145,6 +145,11 @@ def test_rows_to_learn_from_may_have_gaps(run, rows, tmp_path, options):
     mean = float(log_marginal(model_of(load(path)), X).mean())
     assert report["log_likelihood"]["train"] == pytest.approx(mean)
     assert report["n_rows"]["train"] == len(rows)
+    complete = write_parquet(tmp_path / "complete", rows, 2)
+    report = fit_json(run, complete, "--valid", gaps, "-o", path, *options)
+    for part, values in (("train", rows), ("valid", X)):
+        mean = float(log_marginal(model_of(load(path)), values).mean())
+        assert report["log_likelihood"][part] == pytest.approx(mean), part
 
 
 def test_a_model_outlives_rows_that_cannot_be_scored(run, visits, unseen_rows, tmp_path):

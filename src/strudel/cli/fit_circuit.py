@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from strudel.cli.progress import FitProgress
-from strudel.cli.score import has_gaps, mean_log_likelihood
+from strudel.cli.score import mean_log_likelihood
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -49,11 +49,10 @@ def log_likelihoods(model: Strudel, parts: dict[str, Table]) -> dict[str, float]
         "valid": float(history.valid[history.best]),
     }
     # The search has seen other rows: samples of a mixture, completions, or only some.
-    is_incomplete = "unknown" in model.data_ or any(map(has_gaps, parts.values()))
-    is_other = is_incomplete or model.structure_rows is not None
+    is_other = model._saw_completions or model.structure_rows is not None
     if model._options()[1] is not None or is_other:
         likelihood["train"] = mean_log_likelihood(model, parts["train"])
-    if "valid" in parts and (is_other or has_gaps(parts["valid"])):
+    if "valid" in parts and is_other:
         likelihood["valid"] = mean_log_likelihood(model, parts["valid"])
     elif is_other:  # it does not know how the final circuit scores the rows that were held out
         del likelihood["valid"]

@@ -316,6 +316,7 @@ class Strudel(DensityEstimator):
         is_longer = last is not None and hasattr(self, "history_")
         self.history_: History = history.after(self.history_) if is_longer else history
         self._constraint_of_circuit = self.constraint
+        self._saw_completions = rows.incomplete is not None  # what the history speaks of
         _warn_if_interrupted(history)
         return self
 
@@ -340,6 +341,7 @@ class Strudel(DensityEstimator):
         self.circuit_ = circuit.with_names(self._feature_names())
         self.history_ = history
         self._constraint_of_circuit = None
+        self._saw_completions = learning.has_gaps
         _warn_if_interrupted(history)
         return self
 
