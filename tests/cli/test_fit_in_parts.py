@@ -152,6 +152,14 @@ def test_rows_to_learn_from_may_have_gaps(run, rows, tmp_path, options):
         assert report["log_likelihood"][part] == pytest.approx(mean), part
 
 
+def test_what_other_packages_tell_programmers_is_not_said(run, rows, tmp_path):
+    (tmp_path / "plain").mkdir()
+    frame = pd.DataFrame(rows, columns=list(NAMES))
+    frame.to_parquet(tmp_path / "plain" / "part.0.parquet", index=False)  # Dask makes an index
+    code, _, err = run("fit", tmp_path / "plain", "-o", tmp_path / "out.strudel", *OPTIONS)
+    assert (code, err) == (0, "")
+
+
 def test_a_model_outlives_rows_that_cannot_be_scored(run, visits, unseen_rows, tmp_path):
     bad = write_parquet(tmp_path / "bad", unseen_rows + 7, 2)
     path = tmp_path / "out.strudel"

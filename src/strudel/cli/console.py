@@ -27,6 +27,8 @@ JsonOption = Annotated[
 ]
 
 
+# What other packages say to those who call them.
+FOR_PROGRAMMERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 _kept_notes: ContextVar[list[str] | None] = ContextVar("_kept_notes", default=None)
 
 
@@ -160,8 +162,8 @@ def warnings_as_notes() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield messages
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        messages.append(in_options(message))
+    told = [str(one.message) for one in caught if not issubclass(one.category, FOR_PROGRAMMERS)]
+    messages += map(in_options, dict.fromkeys(told))
 
 
 def bits_per_dimension(mean_log_likelihood: float, n_vars: int) -> float:
