@@ -1,4 +1,4 @@
-"""Facts about `strudel score` and `strudel predict` on tables in parts."""
+"""Facts about `strudel score`, `predict` and `impute` on tables in parts."""
 
 import json
 
@@ -245,9 +245,92 @@ def test_wrong_wishes_are_refused_before_the_work(
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
     assert "exists" in refused("score", model, visits, "-o", tmp_path / "nowhere")
     assert "not a classifier" in refused("predict", model, visits, "-o", tmp_path / "new")
-    assert "only strudel fit, score and predict" in refused("impute", model, visits)
+    assert "give -o FOLDER" in refused("impute", model, visits)
+    assert "only strudel fit, score, predict and impute" in refused(
+        "query", model, "map", "--given", f"{visits}/*.parquet"
+    )
     narrow = pd.DataFrame(unseen_rows[:, :4], columns=NAMES[:4])
     narrow.to_parquet(visits / "part.11.parquet")
     assert "part.11.parquet has not" in refused("score", model, visits)
     narrow.assign(cake=2).to_parquet(visits / "part.11.parquet")
     assert "part.11.parquet: " in refused("score", model, visits, "-o", tmp_path / "values")
+
+
+def with_gaps(rows):
+    """Gaps in some rows, of which the first ten have none."""
+    rows = rows.astype(float)
+    rows[10::3, 1] = np.nan
+    rows[12::4, 3:] = np.nan
+    return rows
+
+
+def impute_whole(run, model, data, *options):
+    code, out, err = run("impute", model, data, *options, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("strategy", ["map", "mean"])
+def test_gaps_in_parts_are_filled_as_in_one_table(run, model, unseen_rows, tmp_path, strategy):
+    frame = pd.DataFrame(with_gaps(unseen_rows), columns=NAMES)
+    frame.to_parquet(tmp_path / "all.parquet")
+    parts = write_parts(tmp_path / "parts", frame, 11)
+    wanted = impute_whole(run, model, tmp_path / "all.parquet", "--strategy", strategy)
+    code, out, err = run(
+        "impute", model, parts, "--strategy", strategy, "-o", tmp_path / "full", "--json"
+    )
+    assert code == 0, err
+    report = json.loads(out)
+    assert (report["n_rows"], report["n_filled"]) == (40, wanted["n_filled"])
+    files = [pd.read_parquet(file) for file in sorted((tmp_path / "full").iterdir())]
+    assert len(files) == 11
+    assert {dtype.kind for file in files for dtype in file.dtypes} == {
+        "i" if strategy == "map" else "f"  # in parts without a gap, too
+    }
+    found = pd.concat(files)
+    for name in NAMES:
+        assert found[name].tolist() == pytest.approx(wanted["columns"][name])
+
+
+def test_workers_draw_what_one_process_draws(run, model, unseen_rows, tmp_path):
+    pytest.importorskip("distributed")
+    rows = with_gaps(np.tile(unseen_rows, (5, 1)))
+    parts = write_parts(tmp_path / "parts", pd.DataFrame(rows, columns=NAMES), 3)
+    options = ("--strategy", "sample", "--seed", 3)
+    drawn = {}
+    for name, more in (("here", ()), ("there", ("--workers", 2)), ("other", ("--seed", 4))):
+        code, _, err = run("impute", model, parts, *options, *more, "-o", tmp_path / name)
+        assert code == 0, err
+        assert f"filled {np.isnan(rows).sum()} gaps of 200 rows" in err
+        drawn[name] = read_in_order(tmp_path / name, 3)[NAMES].to_numpy()
+    assert np.array_equal(drawn["here"], drawn["there"])
+    assert not np.array_equal(drawn["here"], drawn["other"])
+    known = ~np.isnan(rows)
+    assert np.array_equal(drawn["here"][known], rows[known])
+    assert set(np.unique(drawn["here"])) == {0, 1}
+    # Equal rows in different parts are filled by draws of their own.
+    assert not np.array_equal(drawn["here"][10:40], drawn["here"][90:120])
+
+
+@pytest.mark.parametrize("strategy", ["map", "mean", "sample"])
+def test_frames_and_classes_in_parts_are_filled(run, classifier, tmp_path, strategy):
+    frame = people(50, seed=1)
+    hidden = frame.astype({"weight": float, "smoker": "boolean"})
+    hidden.loc[20::4, "weight"] = np.nan
+    hidden.loc[21::4, "smoker"] = None
+    hidden.to_parquet(tmp_path / "all.parquet")
+    parts = write_parts(tmp_path / "parts", hidden, 4)
+    for data, output in ((tmp_path / "all.parquet", tmp_path / "1.parquet"), (parts, "full")):
+        code, _, err = run(
+            "impute", classifier, data, "--strategy", strategy, "-o", tmp_path / output
+        )
+        assert code == 0, err
+        assert f"filled {hidden.isna().sum().sum()} gaps of 50 rows" in err
+    found = read_in_order(tmp_path / "full", 4).reset_index(drop=True)
+    assert not found.isna().any(axis=None)
+    for name in frame:
+        known = hidden[name].notna()
+        assert found[name][known].tolist() == hidden[name][known].tolist()
+    if strategy != "sample":
+        whole = pd.read_parquet(tmp_path / "1.parquet")
+        pd.testing.assert_frame_equal(found, whole, check_dtype=False)

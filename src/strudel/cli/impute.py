@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from strudel.cli.cluster import SchedulerOption, WorkersOption
 from strudel.cli.columns import encode_table, known_cells, write_columns
 from strudel.cli.completion import complete_data
-from strudel.cli.console import JsonOption, note, print_json
+from strudel.cli.console import InputError, JsonOption, note, print_json
 from strudel.cli.evidence import variable_names
 from strudel.cli.impute_classes import fill_rows, input_rows, read_classifier, without_target
 from strudel.cli.models import ModelArgument, read_model
-from strudel.cli.outputs import check_table_output, write_table
-from strudel.cli.sources import match_columns, read_frame_rows, read_rows
+from strudel.cli.outputs import check_folder_output, check_table_output, write_table
+from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_bits, read_cells
+from strudel.cli.sources import match_columns
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from strudel.data.table_columns import RawTable
     from strudel.models.classifier import StrudelClassifier
     from strudel.queries.model import Model
+
+Seed = int | list[int]  # of a part: the seed, and where the part begins
 
 
 class Strategy(StrEnum):
@@ -43,13 +47,19 @@ def impute(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A table with gaps (empty, ?, NA), or - for stdin.",
+            help="A table with gaps (empty, ?, NA), or - for stdin; in parts: 'visits/*.parquet' "
+            "in quotes, a folder of parquet files, or a zarr folder.",
             autocompletion=complete_data,
         ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write a csv, tsv or parquet file instead of stdout."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write a csv, tsv or parquet file instead of stdout; in parts: a new folder of "
+            "parquet files.",
+        ),
     ] = None,
     strategy: Annotated[
         Strategy,
@@ -58,6 +68,8 @@ def impute(
         ),
     ] = Strategy.map,
     seed: Annotated[int, typer.Option(help="Makes draws repeatable.", min=0)] = 0,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fill the gaps of a table; known values stay as they are.
@@ -65,49 +77,89 @@ def impute(
     The mean of a 0/1 column is the probability of 1, that of numbers and dates their mean; other
     columns get their most probable value. A classifier fills its inputs and its class.
     """
-    if output is not None:
+    in_parts = comes_in_parts(data, workers, scheduler)
+    if output is not None and in_parts:
+        check_folder_output(output, "the rows", data)
+    elif output is not None:
         check_table_output(output, "the rows", {str(model), data})
-    held = read_model(model)
+    elif in_parts:
+        raise InputError("the rows of a table in parts go to a folder: give -o FOLDER.")
     classifier = read_classifier(model)
-    if classifier is None:
-        columns, rows, n_gaps = _by_model(held, data, strategy, seed)
+    held = read_model(model) if classifier is None else classifier
+    columns: dict[str, list[Any]] = {}
+    if in_parts:
+        found = answer_parts(
+            _impute_part,
+            data,
+            held,
+            strategy,
+            seed,
+            output=output,
+            workers=workers,
+            scheduler=scheduler,
+            is_quiet=as_json,
+        )
     else:
-        columns, rows, n_gaps = _by_classifier(classifier, data, strategy, seed)
-    report: dict[str, Any] = {"n_rows": len(rows), "n_filled": n_gaps, "output": output}
+        columns, *counts = _impute(held, data, strategy, seed)
+        found = [counts]
+        if output is not None:
+            write_table(output, columns)
+        elif not as_json:
+            write_columns(columns, sys.stdout)
+    n_rows, n_gaps = (sum(count) for count in zip(*found, strict=True))
+    report: dict[str, Any] = {"n_rows": n_rows, "n_filled": n_gaps, "output": output}
     if as_json:
         print_json(report | ({} if output is not None else {"columns": columns}))
-    if output is None and as_json:
-        return
-    if output is None:
-        write_columns(columns, sys.stdout)
-        return
-    write_table(output, columns)
-    if not as_json:
-        note(f"filled {n_gaps:,} gaps of {len(rows):,} rows and wrote them to {output}")
+    elif output is not None:
+        note(f"filled {n_gaps:,} gaps of {n_rows:,} rows and wrote them to {output}")
+
+
+def _impute_part(
+    part: RowPart, folder: Path, held: Model | StrudelClassifier, strategy: Strategy, seed: int
+) -> tuple[int, int]:
+    """Fill the gaps of a part and write it; returns the numbers of rows and gaps."""
+    columns, n_rows, n_gaps = _impute(held, part, strategy, [seed, part.first])
+    write_table(folder / part.output_name, columns)
+    return n_rows, n_gaps
+
+
+def _impute(
+    held: Model | StrudelClassifier, data: str | RowPart, strategy: Strategy, seed: Seed
+) -> tuple[dict[str, list[Any]], int, int]:
+    """The columns, filled, and the numbers of rows and gaps."""
+    from strudel.models.classifier import StrudelClassifier
+
+    if isinstance(held, StrudelClassifier):
+        return _by_classifier(held, data, strategy, seed)
+    return _by_model(held, data, strategy, seed)
 
 
 def _by_model(
-    model: Model, data: str, strategy: Strategy, seed: int
-) -> tuple[dict[str, list[Any]], FloatArray, int]:
-    """The columns, filled; the rows with gaps; the number of gaps."""
+    model: Model, data: str | RowPart, strategy: Strategy, seed: Seed
+) -> tuple[dict[str, list[Any]], int, int]:
     code, plain = model.table_code, model.with_table_code(None)
+    in_parts = not isinstance(data, str)
     if code is None:
-        table = match_columns(read_rows(data), model.n_vars, model.feature_names, "the model")
+        table = match_columns(read_bits(data), model.n_vars, model.feature_names, "the model")
         rows = table.X.astype(np.float64)
         filled = _fill(plain, rows, strategy, seed)
-        return _filled_variables(variable_names(model), rows, filled), rows, _n_unknown(rows)
-    raw, source = read_frame_rows(data)
+        columns = _filled_variables(variable_names(model), rows, filled, strategy, in_parts)
+        return columns, len(rows), _n_unknown(rows)
+    raw, source = read_cells(data)
     rows = encode_table(code, raw, source)
-    columns, n_gaps = _filled_columns(code, raw, _fill(plain, rows, strategy, seed), strategy)
-    return columns, rows, n_gaps
+    filled = _fill(plain, rows, strategy, seed)
+    columns, n_gaps = _filled_columns(code, raw, filled, strategy, in_parts)
+    return columns, len(rows), n_gaps
 
 
 def _by_classifier(
-    model: StrudelClassifier, data: str, strategy: Strategy, seed: int
-) -> tuple[dict[str, list[Any]], FloatArray, int]:
+    model: StrudelClassifier, data: str | RowPart, strategy: Strategy, seed: Seed
+) -> tuple[dict[str, list[Any]], int, int]:
     """The same with the class as the last column."""
-    raw, classes = without_target(model, *read_frame_rows(data))
-    rows = input_rows(model, raw, data)
+    table, source = read_cells(data)
+    raw, classes = without_target(model, table, source)
+    rows = input_rows(model, raw, source)
+    in_parts = not isinstance(data, str)
     filled, filled_classes = fill_rows(
         model,
         rows,
@@ -117,19 +169,26 @@ def _by_classifier(
         seed,
     )
     if hasattr(model, "encoder_"):
-        columns, n_gaps = _filled_columns(model.encoder_.code_, raw, filled, strategy)
+        columns, n_gaps = _filled_columns(model.encoder_.code_, raw, filled, strategy, in_parts)
     else:
         names = getattr(model, "feature_names_in_", [f"x{v}" for v in range(rows.shape[1])])
-        columns, n_gaps = _filled_variables(list(names), rows, filled), _n_unknown(rows)
+        columns = _filled_variables(list(names), rows, filled, strategy, in_parts)
+        n_gaps = _n_unknown(rows)
     columns[model.target_name_] = filled_classes
-    return columns, rows, n_gaps + classes.count(None)
+    return columns, len(rows), n_gaps + classes.count(None)
 
 
 def _filled_variables(
-    names: Sequence[str], rows: FloatArray, filled: FloatArray
+    names: Sequence[str],
+    rows: FloatArray,
+    filled: FloatArray,
+    strategy: Strategy,
+    in_parts: bool,
 ) -> dict[str, list[Any]]:
     """Columns of 0 and 1, with what is filled where a value is unknown."""
     values = np.where(np.isnan(rows), filled, rows)
+    if in_parts and strategy is Strategy.mean:  # of one type in all parts
+        return {name: values[:, var].tolist() for var, name in enumerate(names)}
     return {name: _plain(values[:, var]) for var, name in enumerate(names)}
 
 
@@ -138,7 +197,7 @@ def _n_unknown(rows: FloatArray) -> int:
 
 
 def _filled_columns(
-    code: TableCode, raw: RawTable, filled: FloatArray, strategy: Strategy
+    code: TableCode, raw: RawTable, filled: FloatArray, strategy: Strategy, in_parts: bool
 ) -> tuple[dict[str, list[Any]], int]:
     """The columns of a table with what is filled in their gaps, and the number of gaps."""
     columns, n_gaps, known = {}, 0, known_cells(code, raw)
@@ -148,12 +207,14 @@ def _filled_columns(
         bits = filled[gaps, column.start : column.stop]
         for row, value in zip(gaps, _values(column, bits, strategy), strict=True):
             cells[row] = value
+        if in_parts and column.kind == "number":  # of one type in all parts, gaps or not
+            cells = [float(cell) for cell in cells]
         columns[column.name] = cells
         n_gaps += len(gaps)
     return columns, n_gaps
 
 
-def _fill(model: Model, rows: FloatArray, strategy: Strategy, seed: int) -> FloatArray:
+def _fill(model: Model, rows: FloatArray, strategy: Strategy, seed: Seed) -> FloatArray:
     """All variables of every row: bits, or of means the probability of 1."""
     from strudel.queries.moments import marginal_probabilities
     from strudel.queries.most_probable import most_probable_state
@@ -169,7 +230,9 @@ def _fill(model: Model, rows: FloatArray, strategy: Strategy, seed: int) -> Floa
     elif strategy is Strategy.mean:
         filled[with_gaps] = marginal_probabilities(model, part)
     else:
-        filled[with_gaps] = sample_conditional(model, part, 1, rng=seed)[:, 0]
+        filled[with_gaps] = sample_conditional(model, part, 1, rng=np.random.default_rng(seed))[
+            :, 0
+        ]
     return filled
 
 

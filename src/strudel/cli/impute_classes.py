@@ -57,7 +57,7 @@ def fill_rows(
     classes: list[Any],
     fill: Callable[[Mixture, FloatArray], FloatArray],
     strategy: str,
-    seed: int,
+    seed: int | list[int],
 ) -> tuple[FloatArray, list[Any]]:
     """All inputs and all classes; known ones stay, and the inputs are filled given the class.
 
@@ -75,7 +75,7 @@ def fill_rows(
     return filled, [values[k] if value is None else value for value, k in both]
 
 
-def _classes(logs: FloatArray, strategy: str, seed: int) -> AnyArray:
+def _classes(logs: FloatArray, strategy: str, seed: int | list[int]) -> AnyArray:
     if strategy == "sample":  # the largest of logs with such noise is a draw
         logs = logs + np.random.default_rng(seed).gumbel(size=logs.shape)
     return np.asarray(logs.argmax(axis=1))

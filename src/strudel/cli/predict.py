@@ -25,8 +25,7 @@ from strudel.cli.fit_classifier import scores_of
 from strudel.cli.frames import split_target, to_frame
 from strudel.cli.models import ModelArgument, read_file
 from strudel.cli.outputs import check_folder_output, check_table_output, write_table
-from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_frame_part
-from strudel.cli.sources import read_frame_rows
+from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_cells
 
 if TYPE_CHECKING:
     from strudel.data.table_columns import RawTable
@@ -90,7 +89,7 @@ def predict(
             is_quiet=as_json,
         )
     else:
-        columns, one = _predict(held, *read_frame_rows(data))
+        columns, one = _predict(held, *read_cells(data))
         found = [one]
         if output is not None:
             write_table(output, columns)
@@ -109,7 +108,7 @@ class _Predicted(NamedTuple):
 
 def _predict_part(part: RowPart, folder: Path, model: StrudelClassifier) -> _Predicted:
     """Predict the rows of a part, and write what comes out to a folder."""
-    columns, found = _predict(model, *read_frame_part(part))
+    columns, found = _predict(model, *read_cells(part))
     write_table(folder / part.output_name, columns)
     return found
 

@@ -174,22 +174,26 @@ def list_parts(data: str, n_workers: int = 0) -> list[RowPart]:
     return parts
 
 
-def read_part(part: RowPart) -> Table:
-    """The rows of one part, as 0, 1 and NaN."""
+def read_bits(data: str | RowPart) -> Table:
+    """The rows of one part, or of a table that is whole, as 0, 1 and NaN."""
     from strudel.io.tables import as_table
 
-    if part.is_zarr:
-        return as_table(_zarr_rows(part), None, part.source)
-    return read_rows(part.source)
+    if isinstance(data, str):
+        return read_rows(data)
+    if data.is_zarr:
+        return as_table(_zarr_rows(data), None, data.source)
+    return read_rows(data.source)
 
 
-def read_frame_part(part: RowPart) -> tuple[RawTable, str]:
-    """The rows of one part, of any types, and what to call it."""
+def read_cells(data: str | RowPart) -> tuple[RawTable, str]:
+    """The rows of one part, or of a table that is whole, of any types; and what to call it."""
     from strudel.io.frames import as_raw_table
 
-    if part.is_zarr:
-        return as_raw_table(_zarr_rows(part), part.source), part.source
-    return read_frame_rows(part.source)
+    if isinstance(data, str):
+        return read_frame_rows(data)
+    if data.is_zarr:
+        return as_raw_table(_zarr_rows(data), data.source), data.source
+    return read_frame_rows(data.source)
 
 
 def _zarr_rows(part: RowPart) -> Any:

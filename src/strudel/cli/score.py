@@ -19,14 +19,8 @@ from strudel.cli.console import (
 )
 from strudel.cli.models import ModelArgument, read_model
 from strudel.cli.outputs import check_folder_output, check_table_output, write_table
-from strudel.cli.row_parts import (
-    RowPart,
-    answer_parts,
-    comes_in_parts,
-    read_frame_part,
-    read_part,
-)
-from strudel.cli.sources import match_columns, read_frame_rows, read_rows
+from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_bits, read_cells
+from strudel.cli.sources import match_columns
 from strudel.data.lazy import by_block, is_lazy
 
 if TYPE_CHECKING:
@@ -132,10 +126,9 @@ def _read(data: str | RowPart, model: Model, code: TableCode | None) -> Table:
     from strudel.io.tables import Table
 
     if code is not None:
-        raw, source = read_frame_rows(data) if isinstance(data, str) else read_frame_part(data)
+        raw, source = read_cells(data)
         return Table(encode_table(code, raw, source), None, source)
-    table = read_rows(data) if isinstance(data, str) else read_part(data)
-    return match_columns(table, model.n_vars, model.feature_names, "the model")
+    return match_columns(read_bits(data), model.n_vars, model.feature_names, "the model")
 
 
 def _columns(values: FloatArray, first: int = 0) -> dict[str, list[Any]]:

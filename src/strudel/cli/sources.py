@@ -89,8 +89,8 @@ def _refuse_parts(source: str) -> None:
     path = Path(source)
     if path.is_dir() or (any(mark in path.name for mark in "*?") and not path.exists()):
         raise InputError(
-            f"{source!r} is a folder or a pattern, a table in parts, which only strudel fit, score "
-            "and predict take; in Python every query takes a Dask frame or array."
+            f"{source!r} is a folder or a pattern, a table in parts, which only strudel fit, "
+            "score, predict and impute take; in Python every query takes a Dask frame or array."
         )
 
 
