@@ -176,11 +176,11 @@ class VariablePicker:
         if self.score == "gain":
             return self.gains.best_place(edge)
         places = np.empty(len(g.place_var), dtype=np.int32)
-        places = places[: undecided_places(g, edge, places)]
         if self.score == "random":
-            return int(rng.choice(places))
-        rows = g.train_rows[: rows_through(g.train_active[_vtree_of(g, edge)], edge, g.train_rows)]
-        scores = np.zeros(len(places))
+            return int(rng.choice(places[: undecided_places(g, edge, places)]))
+        n_places, n_rows = _list_places_and_rows(g, edge, places)
+        places, rows = places[:n_places], g.train_rows[:n_rows]
+        scores = np.zeros(n_places)
         if len(self.table):
             score_whole(
                 g.train_words,
@@ -198,15 +198,20 @@ class VariablePicker:
             )
         else:
             score_real(g.train_words, self.weight, rows, places, self.alpha, self.pair, scores)
-        return best_place(g, places, scores, self.growing.train_total)
+        return int(best_place(g.place_var, places, scores, self.growing.train_total))
 
 
-def best_place(g: Growth, places: IntArray, scores: FloatArray, total: float) -> int:
+@kernel
+def best_place(place_var: IntArray, places: IntArray, scores: FloatArray, total: float) -> int:
     """The place with the largest score; of several, that of the lowest variable."""
     # Sums in another order differ in the last digits, so equal means equal up to rounding.
     slack = 1e-12 * (1.0 + len(places)) * (1.0 + np.log1p(total))
-    tied = places[scores >= scores.max() - slack]
-    return int(tied[np.argmin(g.place_var[tied])])
+    enough = scores.max() - slack
+    best = NONE
+    for i in range(len(places)):
+        if scores[i] >= enough and (best == NONE or place_var[places[i]] < place_var[best]):
+            best = places[i]
+    return best
 
 
 def _whole_scale(weight: FloatArray) -> float:
@@ -217,8 +222,12 @@ def _whole_scale(weight: FloatArray) -> float:
     return 1.0
 
 
-def _vtree_of(g: Growth, edge: int) -> int:
-    return int(g.node["vtree"][g.edge["parent"][edge]])
+@kernel
+def _list_places_and_rows(g: Growth, edge: int, places: IntArray) -> tuple[int, int]:
+    """List the undecided places below `edge`, and its rows in `train_rows`; returns how many."""
+    v = g.node["vtree"][g.edge["parent"][edge]]
+    n_rows = rows_through(g.train_active[v], edge, g.train_rows)
+    return undecided_places(g, edge, places), n_rows
 
 
 @kernel

@@ -210,4 +210,5 @@ def pick_place(growing: SpreadCircuit, edge: int, alpha: float) -> int:
     g = growing.growth
     places = np.empty(len(g.place_var), dtype=np.int32)
     places = places[: undecided_places(g, edge, places)]
-    return best_place(g, places, growing.information(edge, places, alpha), growing.train_total)
+    scores = growing.information(edge, places, alpha)
+    return int(best_place(g.place_var, places, scores, growing.train_total))
