@@ -59,7 +59,8 @@ def test_held_out_rows_are_scored_apart(run, table, rows, tmp_path):
 @pytest.mark.compiled
 def test_auto_explains_what_won_and_by_how_much(run, short, tmp_path):
     path = tmp_path / "out.strudel"
-    report = fit_json(run, short, "--mixture", "auto", "--max-splits", 3, "-o", path)
+    options = ("--mixture", "auto", "--search", "greedy", "--max-splits", 3)
+    report = fit_json(run, short, *options, "-o", path)
     chosen = report["chosen"]
     size, n_runs = chosen["n_components"], chosen["n_runs"]
     assert report["n_components"] == load(path).mixture_.n_components == size * n_runs

@@ -145,6 +145,8 @@ def test_a_refused_fit_leaves_a_fitted_model_as_it_was():
         {"n_splits": -1},
         {"n_splits": 1.5},
         {"method": "magic"},
+        {"search": "beam"},
+        {"search": "best_first", "structure": "per_component"},
         {"n_runs": 0},
         {"n_bags": 0},
         {"max_components": 0},
@@ -279,6 +281,41 @@ def test_starts_and_smoothing(start, smoothing):
     assert model.score(clusters(1)) > Strudel(max_splits=2).fit(clusters(0)).score(clusters(1))
 
 
+@pytest.mark.parametrize(
+    ("params", "search"),
+    [
+        ({}, "best_first"),
+        ({"n_components": "auto", "max_components": 4}, "best_first"),
+        ({"method": "boosting"}, "best_first"),
+        ({"n_splits": 4}, "greedy"),
+        ({"edge_score": "random"}, "greedy"),
+        ({"variable_score": "random"}, "greedy"),
+        ({"copy_depth": 3}, "greedy"),
+        ({"structure": "per_component", "max_splits": 2}, "greedy"),
+    ],
+)
+def test_the_search_that_auto_stands_for(params, search):
+    assert StrudelMixture(**params)._search_options().search == search
+    options = {"n_components": 2, "random_state": 0, "max_iterations": 3, "max_splits": 8}
+    X = clusters(0)
+    model = StrudelMixture(**options | params).fit(X)
+    other = StrudelMixture(**options | params, search=search).fit(X)
+    assert np.array_equal(model.score_samples(X), other.score_samples(X))
+
+
+@pytest.mark.parametrize("search", ["greedy", "best_first"])
+def test_the_structure_is_that_of_the_search(search):
+    X = clusters(0)
+    mixture = StrudelMixture(2, n_splits=7, search=search, random_state=0)
+    mixture.fit(X, X_valid=clusters(1))
+    single = Strudel(search=search, max_splits=7, validation_fraction=None).fit(X)
+    component = mixture.mixture_.component(0)
+    for name in ("node_vtree", "node_edges", "edge_left", "edge_right"):
+        assert np.array_equal(getattr(component, name), getattr(single.circuit_, name)), name
+    other = {"greedy": "best_first", "best_first": "greedy"}[search]
+    assert mixture.set_params(search=other).fit(X).mixture_.n_edges != component.n_edges
+
+
 def test_one_component_is_the_single_circuit():
     X, V = clusters(0), clusters(1)
     model = StrudelMixture(1, n_splits=4, pseudocount=1.0, smoothing="uniform", random_state=0).fit(
@@ -372,9 +409,12 @@ def interrupt(monkeypatch, owner, name, call):
     monkeypatch.setattr(owner, name, interrupted)
 
 
-@pytest.mark.parametrize("params", [{}, {"n_components": "auto"}, {"n_splits": 30}])
+@pytest.mark.parametrize(
+    "params", [{}, {"n_components": "auto"}, {"n_splits": 30}, {"search": "greedy"}]
+)
 def test_an_interrupt_of_the_structure_search_keeps_the_circuit(monkeypatch, params):
-    interrupt(monkeypatch, run, "pick_edge", 6)
+    is_greedy = "n_splits" in params or "search" in params
+    interrupt(monkeypatch, *((run, "pick_edge") if is_greedy else (run.BestFirst, "next")), 6)
     with pytest.warns(InterruptedWarning, match="best mixture so far"):
         model = StrudelMixture(random_state=0, **params).fit(clusters(0))
     assert model.mixture_.n_components == model.chosen_["n_components"] == 1
@@ -390,7 +430,7 @@ def test_an_interrupt_before_a_trial_keeps_the_best_of_the_others(monkeypatch, c
     V = clusters(1)
     interrupt(monkeypatch, mixture_search, "train_runs", call)
     with pytest.warns(InterruptedWarning):
-        model = StrudelMixture("auto", max_components=75, random_state=0).fit(
+        model = StrudelMixture("auto", search="greedy", max_components=75, random_state=0).fit(
             clusters(0), X_valid=V
         )
     assert model.history_.stopped_because == "interrupted"

@@ -86,6 +86,7 @@ def test_any_parts_give_the_same_mixture(cuts):
         {"n_runs": 2},
         {"start": "random", "n_restarts": 2},
         {"method": "bagged_em", "n_bags": 3},
+        {"search": "best_first"},
     ):
         one, other = (
             StrudelMixture(**options, **more).fit(in_parts(TRAIN, parts), X_valid=VALID)

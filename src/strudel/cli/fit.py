@@ -170,12 +170,13 @@ def fit(
         typer.Option(help="Split on the variable that tells most, any, or the one with most gain."),
     ] = VariableScore.mutual_information,
     search: Annotated[
-        Search,
+        Search | None,
         typer.Option(
-            help="The next split by its score, the best of all splits and clones, a beam of the "
-            "best circuits, LearnPSDD, or auto for the best of several."
+            help="The next split by its score (greedy, the default), the best of all splits and "
+            "clones (default for mixtures, unless --splits is a number), a beam of the best "
+            "circuits, LearnPSDD, or auto for the best of several."
         ),
-    ] = Search.greedy,
+    ] = None,
     smoothing: Annotated[
         Smoothing, typer.Option(help="Draw copies to equal parameters, or to their originals.")
     ] = Smoothing.uniform,

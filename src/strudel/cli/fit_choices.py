@@ -85,7 +85,7 @@ class Init(StrEnum):
 
 
 def read_search(
-    search: Search,
+    search: Search | None,
     preset: Preset,
     smoothing: Smoothing,
     beam: dict[str, Any],
@@ -101,14 +101,15 @@ def read_search(
             raise InputError(f"--{option} goes with --search {kind}.")
         given |= {name: getattr(value, "value", value) for name, value in mine.items()}
     if is_mixture:
-        for name, value, plain in (
-            ("search", search, Search.greedy),
-            ("preset", preset, Preset.paper),
-            ("smoothing", smoothing, Smoothing.uniform),
+        for name, value, allowed in (
+            ("search", search, (None, Search.greedy, Search.best_first, Search.auto)),
+            ("preset", preset, (Preset.paper,)),
+            ("smoothing", smoothing, (Smoothing.uniform,)),
         ):
-            if value is not plain:
+            if value not in allowed:
                 raise InputError(f"--{name} {value} is for single circuits, not for mixtures.")
-        return {}
+        return {} if search is None else {"search": search.value}
+    search = search or Search.greedy
     chosen = {"search": search.value, "preset": preset.value, "smoothing": smoothing.value}
     return chosen | given
 

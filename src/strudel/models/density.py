@@ -98,8 +98,8 @@ class Strudel(DensityEstimator):
         How strongly copies are drawn, in virtual rows per sum; chosen on validation rows.
     sampled_rows : int, "auto" or None, default=None
         Learn a second time, from the rows and as many more sampled from a mixture, and keep the
-        better circuit on the validation rows; "auto" samples 60,000 for at most 200 variables.
-        Not used with a constraint or `warm_start`.
+        better circuit on the validation rows; "auto" samples 60,000, and of more than 200
+        variables 12,000 if time is left. Not used with a constraint or `warm_start`.
     structure_rows : int, optional
         Search the structure on about so many rows, drawn by the seed; the parameters are then found
         on all of them. For tables of which a part tells enough, above all Dask's.

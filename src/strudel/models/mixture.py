@@ -6,7 +6,7 @@ import sys
 import warnings
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -35,6 +35,7 @@ from strudel.queries.passes import decode
 
 METHODS = ("em", "bagged_em", "boosting")
 STRUCTURES = ("shared", "per_component")
+SEARCHES = ("auto", "greedy", "best_first")
 STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
 
 
@@ -79,6 +80,11 @@ class StrudelMixture(DensityEstimator):
     max_seconds : float, optional
         Stop after about so many seconds with the best mixture so far. Without it the result depends
         on the seed alone.
+    search : {"auto", "greedy", "best_first"}, default="auto"
+        How the shared structure grows: by the splits of the paper, or by the best of all splits and
+        clones, as in `Strudel`. "auto" is best-first if `n_splits` is "auto", too; but the paper's
+        search for a number of splits, if one of its options is given (`edge_score`,
+        `variable_score`, `copy_depth`), and for components with their own structure.
     edge_score, variable_score, init, vtree, copy_depth, max_splits, max_edges
         Options of the structure search, as in `Strudel`.
     structure_rows : int, optional
@@ -141,6 +147,7 @@ class StrudelMixture(DensityEstimator):
         patience: int = 10,
         max_components: int = 3200,
         max_seconds: float | None = None,
+        search: str = "auto",
         edge_score: str = "flow",
         variable_score: str = "mutual_information",
         init: str = "chow_liu",
@@ -171,6 +178,7 @@ class StrudelMixture(DensityEstimator):
         self.patience = patience
         self.max_components = max_components
         self.max_seconds = max_seconds
+        self.search = search
         self.edge_score = edge_score
         self.variable_score = variable_score
         self.init = init
@@ -337,6 +345,7 @@ class StrudelMixture(DensityEstimator):
             )
         max_splits = self.max_splits if n_splits == "auto" else int(n_splits)
         return SearchOptions(
+            search=self._search_kind(),
             edge_score=self.edge_score,  # type: ignore[arg-type]
             variable_score=self.variable_score,  # type: ignore[arg-type]
             init=self.init,  # type: ignore[arg-type]
@@ -347,6 +356,24 @@ class StrudelMixture(DensityEstimator):
             max_seconds=None if self.max_seconds is None else STRUCTURE_SHARE * self.max_seconds,
             copy_depth=self.copy_depth,
         )
+
+    def _search_kind(self) -> Literal["greedy", "best_first"]:
+        """How the structure grows; "auto" spoken out."""
+        is_shared = self.structure == "shared"
+        if self.search == "greedy" or (self.search == "best_first" and is_shared):
+            return self.search  # type: ignore[return-value]
+        if self.search == "best_first":
+            raise ValueError(
+                "search='best_first' grows a shared structure: take search='greedy' for "
+                "structure='per_component'."
+            )
+        if self.search != "auto":
+            raise ValueError(
+                f"search must be one of {', '.join(SEARCHES)}, but is {self.search!r}."
+            )
+        greedy = (self.edge_score, self.variable_score, self.copy_depth)
+        is_plain = greedy == ("flow", "mutual_information", 1)
+        return "best_first" if is_shared and is_plain and self.n_splits == "auto" else "greedy"
 
     def _mixture_options(self) -> MixtureOptions:
         if self.method not in METHODS:

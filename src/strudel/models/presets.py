@@ -37,8 +37,11 @@ PRESETS: dict[str, dict[str, Any]] = {
 # Shares of the time: learning from real rows, fitting the mixture, and when the last search ends.
 REAL, MIXTURE, LAST = 0.5, 0.15, 0.92
 N_SAMPLED = 60_000
-# Beyond so many variables the search itself needs all the time, and "auto" samples nothing.
+# Beyond so many variables the first search may use all of the time, and "auto" samples rows, fewer
+# of them, only if it leaves this share.
 FEW_VARIABLES = 200
+N_SAMPLED_WIDE = 12_000
+LEFT_TO_SAMPLE = 0.4
 
 
 def with_preset(options: dict[str, Any], preset: str, defaults: dict[str, Any]) -> dict[str, Any]:
@@ -81,6 +84,10 @@ def learn_with_sampled_rows(
         seconds = None if total is None else share * total
         return replace(search, max_seconds=seconds, **changes)
 
+    def left() -> float:
+        """The share that the last search may take; fitting the parameters takes time, too."""
+        return 1.0 if total is None else LAST - (rows.journal.now() - started) / total
+
     is_wide = n_rows == "auto" and rows.train.n_vars > FEW_VARIABLES
     first = bounded(LAST if is_wide else REAL)
     common: dict[str, Any] = {
@@ -91,18 +98,16 @@ def learn_with_sampled_rows(
     }
     grown = grow(rows.train, rows.valid, search=first, **common)
     circuit, history = grown.best()
-    if is_wide or history.stopped_because == "interrupted":
+    if history.stopped_because == "interrupted" or (is_wide and left() < LEFT_TO_SAMPLE):
         return circuit, history
     try:
         more = _with_samples(rows, n_rows, None if total is None else MIXTURE * total, seed, n_jobs)
     except KeyboardInterrupt:
         history.stopped_because = "interrupted"
         return circuit, history
-    left = 1.0
-    if total is not None:  # fitting the parameters takes time, too
-        left = max(LAST - (rows.journal.now() - started) / total, 0.01)
     # The search and the vtree that were best on the real rows.
-    again = replace(bounded(left), search=grown.search.search, split_sides=grown.search.split_sides)
+    again = bounded(max(left(), 0.01))
+    again = replace(again, search=grown.search.search, split_sides=grown.search.split_sides)
     again = replace(again, vtree=circuit.vtree, init=grown.search.init)
     del grown  # its flows are as large as those to come
     other, later = grow(more, rows.valid, search=again, **common).best()
@@ -123,7 +128,8 @@ def _with_samples(
     """The training rows, and others sampled from a mixture."""
     assert rows.valid is not None
     table, weight = rows.train.unpack(), rows.train.weights
-    n_sampled = N_SAMPLED if n_rows == "auto" else int(n_rows)
+    is_wide = rows.train.n_vars > FEW_VARIABLES
+    n_sampled = int(n_rows) if n_rows != "auto" else N_SAMPLED_WIDE if is_wide else N_SAMPLED
     mixture = StrudelMixture(
         "auto", n_splits="auto", max_seconds=max_seconds, random_state=seed, n_jobs=n_jobs
     )
