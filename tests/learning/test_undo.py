@@ -43,13 +43,14 @@ def random_split(growing, rng):
 
 
 def state(growing):
-    """Everything that is in use, but for stamps, the heap and the work lists."""
+    """Everything that is in use, but for stamps and what goes with them, heap and work lists."""
     g = growing.growth
     n, e = int(g.size[N_NODES]), int(g.size[N_EDGES])
     size = g.size.copy()
     size[[STAMP, N_HEAP]] = 0
     node, edge = g.node[:n].copy(), g.edge[:e].copy()
     node["stamp"] = edge["stamp"] = 0
+    node["is_reached"] = False
     return [
         size.tobytes(),
         g.total.tobytes(),

@@ -30,6 +30,7 @@ NODE = np.dtype(
         ("uses", np.int32),  # number of living edges that lead to the node
         ("stamp", np.int32),  # the operation that last touched the node
         ("is_open", np.bool_),  # whether some variable is undecided below
+        ("is_reached", np.bool_),  # whether rows came here before the operation of its stamp
         ("chance", np.float64),  # of a one at the split place, in the operation of its stamp
         ("strength", np.float64),  # virtual rows that draw its parameters to the priors
         ("train", np.float64),  # what the node contributes to the training log-likelihood

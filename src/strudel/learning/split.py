@@ -103,9 +103,13 @@ def close_split(g: Growth, ones: int, n_found: int, first_copy: int, pseudocount
     """Bring the likelihoods of everything that a split touched up to date with the counts."""
     refresh(g, g.edge["parent"][ones], pseudocount)
     for i in range(n_found):
-        refresh(g, g.node_found[i], pseudocount)
-    for n in range(first_copy, g.size[N_NODES]):
+        n = g.node_found[i]
+        if not g.node["is_reached"][n]:  # as most sums late in a search: nothing to bring
+            continue
         refresh(g, n, pseudocount)
+        for x in range(2):
+            if g.node_copy[n, x] >= first_copy:  # not a literal
+                refresh(g, g.node_copy[n, x], pseudocount)
 
 
 @kernel
@@ -133,10 +137,12 @@ def _find_undecided(g: Growth, edge: int, place: int, stamp: int) -> tuple[int, 
         is_leaf = g.vtree["left"][v] == NONE
         is_left = (not is_leaf) and place < g.vtree["last"][g.vtree["left"][v]]
         for i in range(level, end):
+            is_reached = False
             e = g.node["first"][g.node_found[i]]
             while e != NONE:
                 n_edges += 1
                 g.edge["stamp"][e] = stamp
+                is_reached |= g.edge["train"][e] > 0.0 or g.edge["valid"][e] > 0.0
                 if not is_leaf:
                     child = g.edge["left"][e] if is_left else g.edge["right"][e]
                     if g.node["stamp"][child] != stamp and _is_undecided(g, child, place):
@@ -144,6 +150,7 @@ def _find_undecided(g: Growth, edge: int, place: int, stamp: int) -> tuple[int, 
                         g.node_found[n_found] = child
                         n_found += 1
                 e = g.edge["next"][e]
+            g.node["is_reached"][g.node_found[i]] = is_reached
         level = end
         if not is_leaf:
             v = g.vtree["left"][v] if is_left else g.vtree["right"][v]
