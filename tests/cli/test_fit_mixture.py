@@ -4,6 +4,7 @@ import json
 import math
 import sys
 
+import numpy as np
 import pytest
 
 import strudel.learning.em
@@ -54,6 +55,20 @@ def test_held_out_rows_are_scored_apart(run, table, rows, tmp_path):
     of_all = float(log_likelihood(load(path).mixture_, rows).mean())
     assert 0.75 * found["train"] + 0.25 * found["valid"] == pytest.approx(of_all)
     assert found["train"] != found["valid"]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("search", ["greedy", "best_first", "auto"])
+def test_the_structure_grows_by_the_search_that_is_asked_for(run, short, tmp_path, search):
+    path = tmp_path / "out.strudel"
+    fit_json(run, short, "--mixture", 2, "--splits", 4, "--search", search, "-o", path)
+    assert load(path).search == search
+    wanted = "greedy" if search == "auto" else search
+    fit_json(
+        run, short, "--mixture", 2, "--splits", 4, "--search", wanted, "-o", tmp_path / "b.strudel"
+    )
+    other = load(tmp_path / "b.strudel")
+    assert np.array_equal(load(path).mixture_.edge_log_theta, other.mixture_.edge_log_theta)
 
 
 @pytest.mark.compiled

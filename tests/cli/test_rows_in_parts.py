@@ -294,22 +294,60 @@ def test_gaps_in_parts_are_filled_as_in_one_table(run, model, unseen_rows, tmp_p
 
 def test_workers_draw_what_one_process_draws(run, model, unseen_rows, tmp_path):
     pytest.importorskip("distributed")
-    rows = with_gaps(np.tile(unseen_rows, (5, 1)))
+    rows = np.tile(with_gaps(unseen_rows), (3, 1))
     parts = write_parts(tmp_path / "parts", pd.DataFrame(rows, columns=NAMES), 3)
     options = ("--strategy", "sample", "--seed", 3)
     drawn = {}
     for name, more in (("here", ()), ("there", ("--workers", 2)), ("other", ("--seed", 4))):
         code, _, err = run("impute", model, parts, *options, *more, "-o", tmp_path / name)
         assert code == 0, err
-        assert f"filled {np.isnan(rows).sum()} gaps of 200 rows" in err
+        assert f"filled {np.isnan(rows).sum()} gaps of 120 rows" in err
         drawn[name] = read_in_order(tmp_path / name, 3)[NAMES].to_numpy()
     assert np.array_equal(drawn["here"], drawn["there"])
     assert not np.array_equal(drawn["here"], drawn["other"])
     known = ~np.isnan(rows)
     assert np.array_equal(drawn["here"][known], rows[known])
     assert set(np.unique(drawn["here"])) == {0, 1}
-    # Equal rows in different parts are filled by draws of their own.
-    assert not np.array_equal(drawn["here"][10:40], drawn["here"][90:120])
+    assert not np.array_equal(drawn["here"][:40], drawn["here"][40:80])  # draws of their own
+
+
+def test_draws_for_arrays_do_not_depend_on_the_workers(run, model, unseen_rows, tmp_path):
+    pytest.importorskip("distributed")
+    zarr = write_zarr(tmp_path / "visits.zarr", with_gaps(unseen_rows))
+    drawn = []
+    for name, workers in (("here", ()), ("there", ("--workers", 2))):
+        options = ("--strategy", "sample", *workers, "-o", tmp_path / name)
+        assert run("impute", model, zarr, *options)[0] == 0
+        drawn.append(read_in_order(tmp_path / name, 1).to_numpy())
+    assert np.array_equal(*drawn)
+
+
+def test_filled_parts_have_the_same_types(run, tmp_path):
+    """Whatever pandas makes of columns with gaps, and if nothing at all is known."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"bit": rng.integers(0, 2, 60), "age": rng.integers(0, 9, 60)})
+    frame["colour"] = rng.choice(["red", "blue"], 60)
+    frame["nothing"] = np.nan
+    frame.to_parquet(tmp_path / "all.parquet")
+    path = tmp_path / "table.strudel"
+    options = ("--encode", "auto", "--max-splits", 2, "--quiet")
+    assert run("fit", tmp_path / "all.parquet", "-o", path, *options)[0] == 0
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    frame.to_parquet(parts / "0.parquet")
+    some = frame.astype({"bit": float, "age": float})
+    some.loc[::2, ["bit", "age"]] = np.nan
+    some.to_parquet(parts / "1.parquet")
+    none = some.assign(bit=np.nan, age=np.nan, colour=None)
+    none.to_parquet(parts / "2.parquet")
+    for strategy in ("map", "mean", "sample"):
+        output = tmp_path / strategy
+        code, _, err = run("impute", path, parts, "--strategy", strategy, "-o", output)
+        assert code == 0, err
+        files = [pd.read_parquet(file) for file in sorted(output.iterdir())]
+        for name in ("bit", "age", "colour"):
+            assert len({file[name].dtype for file in files}) == 1, (strategy, name)
+            assert not any(file[name].isna().any() for file in files)
 
 
 @pytest.mark.parametrize("strategy", ["map", "mean", "sample"])

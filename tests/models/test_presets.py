@@ -60,6 +60,37 @@ def test_sampled_rows_are_kept_only_if_they_help():
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("few_variables", "left_to_sample", "max_seconds", "n_sampled"),
+    [
+        (8, 2.0, 600.0, [70]),  # few variables: whatever is left
+        (7, 0.0, 600.0, [30]),  # many: fewer rows, as there is time
+        (7, 2.0, 600.0, []),  # but there is never so much
+        (7, 0.9, None, [30]),  # without a limit there always is
+    ],
+)
+def test_many_variables_are_sampled_if_time_is_left(
+    monkeypatch, few_variables, left_to_sample, max_seconds, n_sampled
+):
+    from strudel.models import presets
+
+    original, found = presets.sample, []
+
+    def sample(mixture, n_rows, **options):
+        found.append(n_rows)
+        return original(mixture, n_rows, **options)
+
+    monkeypatch.setattr(presets, "sample", sample)
+    monkeypatch.setattr(presets, "N_SAMPLED", 70)
+    monkeypatch.setattr(presets, "N_SAMPLED_WIDE", 30)
+    monkeypatch.setattr(presets, "FEW_VARIABLES", few_variables)
+    monkeypatch.setattr(presets, "LEFT_TO_SAMPLE", left_to_sample)
+    model = Strudel(sampled_rows="auto", max_splits=2, max_seconds=max_seconds, random_state=0)
+    model.fit(clusters(0, n_rows=80))
+    assert found == n_sampled
+
+
+@pytest.mark.compiled
 def test_sampled_rows_need_validation_rows():
     with pytest.raises(ValueError, match="sampled_rows needs validation rows"):
         Strudel(sampled_rows=10, max_splits=1, validation_fraction=None).fit(clusters(0))

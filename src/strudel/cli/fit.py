@@ -173,8 +173,9 @@ def fit(
         Search | None,
         typer.Option(
             help="The next split by its score (greedy, the default), the best of all splits and "
-            "clones (default for mixtures, unless --splits is a number), a beam of the best "
-            "circuits, LearnPSDD, or auto for the best of several."
+            "clones, a beam of the best circuits, LearnPSDD, or auto for the best of several. "
+            "Mixtures: greedy or best_first; auto, their default, is best_first if --splits is "
+            "auto, too, and no option of the greedy search is given."
         ),
     ] = None,
     smoothing: Annotated[

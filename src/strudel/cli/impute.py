@@ -98,6 +98,7 @@ def impute(
             workers=workers,
             scheduler=scheduler,
             is_quiet=as_json,
+            has_draws=True,
         )
     else:
         columns, *counts = _impute(held, data, strategy, seed)
@@ -207,11 +208,22 @@ def _filled_columns(
         bits = filled[gaps, column.start : column.stop]
         for row, value in zip(gaps, _values(column, bits, strategy), strict=True):
             cells[row] = value
-        if in_parts and column.kind == "number":  # of one type in all parts, gaps or not
-            cells = [float(cell) for cell in cells]
-        columns[column.name] = cells
+        columns[column.name] = _of_one_type(column, cells) if in_parts else cells
         n_gaps += len(gaps)
     return columns, n_gaps
+
+
+def _of_one_type(column: Column, cells: list[Any]) -> list[Any]:
+    """Known cells as the model has them, so that all parts have the type of what is filled in."""
+    if column.kind == "date":
+        return cells
+    if column.kind == "number":
+        return [None if cell is None else float(cell) for cell in cells]
+    own = {}
+    for cell in set(cells):
+        place = column.place_of(cell)
+        own[cell] = cell if place is None else column.values[place]
+    return [own[cell] for cell in cells]
 
 
 def _fill(model: Model, rows: FloatArray, strategy: Strategy, seed: Seed) -> FloatArray:

@@ -72,7 +72,7 @@ def fill_rows(
         found[gaps] = _classes(class_model.joint_logs(rows[gaps]), strategy, seed)
     filled = class_model.filled(rows, label if strategy == "mean" else found, fill)
     both = zip(classes, found, strict=True)
-    return filled, [values[k] if value is None else value for value, k in both]
+    return filled, [value if k == NONE else values[k] for value, k in both]
 
 
 def _classes(logs: FloatArray, strategy: str, seed: int | list[int]) -> AnyArray:

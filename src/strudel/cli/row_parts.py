@@ -80,16 +80,18 @@ def answer_parts(
     workers: int | None,
     scheduler: str | None,
     is_quiet: bool = False,
+    has_draws: bool = False,
 ) -> list[Any]:
     """What `answer(part, folder, *args)` gives for every part that has rows.
 
-    It writes to the folder what it has to write, if one is wanted.
+    It writes to the folder what it has to write, if one is wanted. Answers with draws get the same
+    parts for any number of workers.
     """
     from strudel.scale.engines import find_engine
 
     # The workers end first, so that nobody writes to a folder that is taken away.
     with _new_folder(output) as folder, use_workers(workers, scheduler, is_quiet) as n_workers:
-        parts = list_parts(data, n_workers)
+        parts = list_parts(data, 0 if has_draws else n_workers)
         with _PartProgress(len(parts), is_quiet) as progress:
             found = _all_answers(find_engine(), parts, (answer, folder, *args), progress)
     _tell([line.replace(part.source, data) for part, (_, notes) in found for line in notes])

@@ -37,7 +37,7 @@ class Strudel(DensityEstimator):
         What the options stand for that are left at their defaults: the paper's search; the same
         within two seconds; or everything that makes a circuit accurate, within four
         minutes (`max_seconds`): the best of several searches and vtrees, hierarchical smoothing,
-        and, for at most 200 variables, a second search with rows sampled from a mixture.
+        and a second search with rows sampled from a mixture.
     edge_score : {"flow", "random"}, default="flow"
         Which edge to split next: the one with most rows through it (eFLOW of the paper), or any.
     variable_score : {"mutual_information", "random", "gain"}, default="mutual_information"

@@ -54,7 +54,8 @@ class StrudelMixture(DensityEstimator):
     n_splits : int or "auto", default="auto"
         How far the structure search goes before EM begins. "auto" chooses among the circuits the
         search passes: with many components a short search is often best. Of components with
-        their own structure, the most splits that one may have on average.
+        their own structure, the most splits that one may have on average. Best-first search counts
+        its clones, too.
     method : {"em", "bagged_em", "boosting"}, default="em"
         EM on all rows; EM on bootstrap samples of the rows, averaged; or components added one after
         another where the mixture so far fails (shared structure only).
@@ -113,7 +114,8 @@ class StrudelMixture(DensityEstimator):
     history_ : MixtureHistory
         One row per EM step of the last runs, or per component in boosting.
     chosen_ : dict
-        `n_splits`, `n_components` and `n_runs` of the mixture, and its `valid` log-likelihood.
+        `n_splits`, `n_components` and `n_runs` of the mixture, and its `valid` log-likelihood. With
+        such a number of splits only ``search="best_first"`` gives the same structure again.
     trials_ : list of Trial
         All settings that were tried, in order; empty if nothing had to be chosen.
     n_features_in_, feature_names_in_

@@ -38,7 +38,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 REAL, MIXTURE, LAST = 0.5, 0.15, 0.92
 N_SAMPLED = 60_000
 # Beyond so many variables the first search may use all of the time, and "auto" samples rows, fewer
-# of them, only if it leaves this share.
+# of them, only if this share is left until LAST.
 FEW_VARIABLES = 200
 N_SAMPLED_WIDE = 12_000
 LEFT_TO_SAMPLE = 0.4

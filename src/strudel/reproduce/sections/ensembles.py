@@ -79,7 +79,8 @@ def ensembles(results: Results) -> Section:
             "splits, early stopping included; EM with 2, 5, 10, 15, 20, 25 or 30 components, "
             "chosen on the validation rows; BEM averages EM on ten bootstrap samples. *Single* is "
             'that structure by itself. The last column is `StrudelMixture("auto")`, which also '
-            "chooses the splits, averages many runs and draws components to the single circuit.",
+            "chooses how far a best-first search of the structure goes, averages many runs and "
+            "draws components to the single circuit.",
         ],
         tables,
         notes=explain("table:ensembles", far),
