@@ -372,7 +372,7 @@ def test_a_scheduler_is_used_and_left_running(run, table, unseen, plain, tmp_pat
 
 @pytest.mark.parametrize("data", ["", "/*.parquet"], ids=["folder", "glob"])
 def test_other_commands_point_to_python(run, visits, plain, data):
-    code, _, err = run("impute", plain[0], f"{visits}{data}")
+    code, _, err = run("query", plain[0], "marginal", "--given", f"{visits}{data}")
     assert code == 2
-    assert "only strudel fit, score and predict take" in err
+    assert "only strudel fit, score, predict and impute take" in err
     assert "Dask" in err
