@@ -14,11 +14,11 @@ import typer
 from strudel.cli.cluster import SchedulerOption, WorkersOption
 from strudel.cli.columns import encode_table, known_cells, write_columns
 from strudel.cli.completion import complete_data
-from strudel.cli.console import InputError, JsonOption, note, print_json
+from strudel.cli.console import JsonOption, note, print_json
 from strudel.cli.evidence import variable_names
 from strudel.cli.impute_classes import fill_rows, input_rows, read_classifier, without_target
 from strudel.cli.models import ModelArgument, read_model
-from strudel.cli.outputs import check_folder_output, check_table_output, write_table
+from strudel.cli.outputs import check_rows_output, write_table
 from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_bits, read_cells
 from strudel.cli.sources import match_columns
 
@@ -78,12 +78,7 @@ def impute(
     columns get their most probable value. A classifier fills its inputs and its class.
     """
     in_parts = comes_in_parts(data, workers, scheduler)
-    if output is not None and in_parts:
-        check_folder_output(output, "the rows", data)
-    elif output is not None:
-        check_table_output(output, "the rows", {str(model), data})
-    elif in_parts:
-        raise InputError("the rows of a table in parts go to a folder: give -o FOLDER.")
+    check_rows_output(output, "the rows", model, data, in_parts)
     classifier = read_classifier(model)
     held = read_model(model) if classifier is None else classifier
     columns: dict[str, list[Any]] = {}
@@ -98,7 +93,7 @@ def impute(
             workers=workers,
             scheduler=scheduler,
             is_quiet=as_json,
-            has_draws=True,
+            has_draws=strategy is Strategy.sample,
         )
     else:
         columns, *counts = _impute(held, data, strategy, seed)
@@ -208,12 +203,12 @@ def _filled_columns(
         bits = filled[gaps, column.start : column.stop]
         for row, value in zip(gaps, _values(column, bits, strategy), strict=True):
             cells[row] = value
-        columns[column.name] = _of_one_type(column, cells) if in_parts else cells
+        columns[column.name] = _own_values(column, cells) if in_parts else cells
         n_gaps += len(gaps)
     return columns, n_gaps
 
 
-def _of_one_type(column: Column, cells: list[Any]) -> list[Any]:
+def _own_values(column: Column, cells: list[Any]) -> list[Any]:
     """Known cells as the model has them, so that all parts have the type of what is filled in."""
     if column.kind == "date":
         return cells
@@ -242,9 +237,8 @@ def _fill(model: Model, rows: FloatArray, strategy: Strategy, seed: Seed) -> Flo
     elif strategy is Strategy.mean:
         filled[with_gaps] = marginal_probabilities(model, part)
     else:
-        filled[with_gaps] = sample_conditional(model, part, 1, rng=np.random.default_rng(seed))[
-            :, 0
-        ]
+        rng = np.random.default_rng(seed)
+        filled[with_gaps] = sample_conditional(model, part, 1, rng=rng)[:, 0]
     return filled
 
 

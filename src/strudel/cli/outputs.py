@@ -67,7 +67,17 @@ def check_table_output(path: Path, what: str, inputs: Iterable[str | None]) -> P
     return check_output(path, what, inputs, path.suffix)
 
 
-def check_folder_output(path: Path, what: str, data: str) -> Path:
+def check_rows_output(path: Path | None, what: str, model: Path, data: str, in_parts: bool) -> None:
+    """Refuse what answers row by row cannot be written to: a table or stdout; in parts a folder."""
+    if path is None and in_parts:
+        raise InputError(f"{what} of a table in parts go to a folder: give -o FOLDER.")
+    if path is not None and in_parts:
+        _check_folder_output(path, what, data)
+    elif path is not None:
+        check_table_output(path, what, {str(model), data})
+
+
+def _check_folder_output(path: Path, what: str, data: str) -> Path:
     """The path, if a folder of parquet files can be made there; none is written over."""
     if os.path.lexists(path):
         raise InputError(

@@ -24,7 +24,7 @@ from strudel.cli.console import (
 from strudel.cli.fit_classifier import scores_of
 from strudel.cli.frames import split_target, to_frame
 from strudel.cli.models import ModelArgument, read_file
-from strudel.cli.outputs import check_folder_output, check_table_output, write_table
+from strudel.cli.outputs import check_rows_output, write_table
 from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_cells
 
 if TYPE_CHECKING:
@@ -65,12 +65,7 @@ def predict(
     from strudel.models.classifier import StrudelClassifier
 
     in_parts = comes_in_parts(data, workers, scheduler)
-    if output is not None and in_parts:
-        check_folder_output(output, "the predictions", data)
-    elif output is not None:
-        check_table_output(output, "the predictions", {str(model), data})
-    elif in_parts:
-        raise InputError("predictions of a table in parts go to a folder: give -o FOLDER.")
+    check_rows_output(output, "the predictions", model, data, in_parts)
     held = read_file(model)
     if not isinstance(held, StrudelClassifier):
         raise InputError(

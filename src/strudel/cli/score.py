@@ -18,7 +18,7 @@ from strudel.cli.console import (
     show_facts,
 )
 from strudel.cli.models import ModelArgument, read_model
-from strudel.cli.outputs import check_folder_output, check_table_output, write_table
+from strudel.cli.outputs import check_rows_output, write_table
 from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_bits, read_cells
 from strudel.cli.sources import match_columns
 from strudel.data.lazy import by_block, is_lazy
@@ -61,10 +61,8 @@ def score(
     model and the table have names.
     """
     in_parts = comes_in_parts(data, workers, scheduler)
-    if output is not None and in_parts:
-        check_folder_output(output, "the values", data)
-    elif output is not None:
-        check_table_output(output, "the values", {str(model), data})
+    if output is not None:  # else there is nothing to write
+        check_rows_output(output, "the values", model, data, in_parts)
     held = read_model(model)
     code, plain = held.table_code, held.with_table_code(None)
     if in_parts:

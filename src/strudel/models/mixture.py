@@ -6,7 +6,7 @@ import sys
 import warnings
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -114,8 +114,8 @@ class StrudelMixture(DensityEstimator):
     history_ : MixtureHistory
         One row per EM step of the last runs, or per component in boosting.
     chosen_ : dict
-        `n_splits`, `n_components` and `n_runs` of the mixture, and its `valid` log-likelihood. With
-        such a number of splits only ``search="best_first"`` gives the same structure again.
+        `n_splits`, `n_components` and `n_runs` of the mixture, and its `valid` log-likelihood. To
+        get a best-first structure again, give ``search="best_first"`` beside the number of splits.
     trials_ : list of Trial
         All settings that were tried, in order; empty if nothing had to be chosen.
     n_features_in_, feature_names_in_
@@ -347,7 +347,7 @@ class StrudelMixture(DensityEstimator):
             )
         max_splits = self.max_splits if n_splits == "auto" else int(n_splits)
         return SearchOptions(
-            search=self._search_kind(),
+            search=self._search_kind(),  # type: ignore[arg-type]
             edge_score=self.edge_score,  # type: ignore[arg-type]
             variable_score=self.variable_score,  # type: ignore[arg-type]
             init=self.init,  # type: ignore[arg-type]
@@ -359,20 +359,20 @@ class StrudelMixture(DensityEstimator):
             copy_depth=self.copy_depth,
         )
 
-    def _search_kind(self) -> Literal["greedy", "best_first"]:
+    def _search_kind(self) -> str:
         """How the structure grows; "auto" spoken out."""
         is_shared = self.structure == "shared"
-        if self.search == "greedy" or (self.search == "best_first" and is_shared):
-            return self.search  # type: ignore[return-value]
-        if self.search == "best_first":
+        if self.search not in SEARCHES:
+            raise ValueError(
+                f"search must be one of {', '.join(SEARCHES)}, but is {self.search!r}."
+            )
+        if self.search == "best_first" and not is_shared:
             raise ValueError(
                 "search='best_first' grows a shared structure: take search='greedy' for "
                 "structure='per_component'."
             )
         if self.search != "auto":
-            raise ValueError(
-                f"search must be one of {', '.join(SEARCHES)}, but is {self.search!r}."
-            )
+            return self.search
         greedy = (self.edge_score, self.variable_score, self.copy_depth)
         is_plain = greedy == ("flow", "mutual_information", 1)
         return "best_first" if is_shared and is_plain and self.n_splits == "auto" else "greedy"

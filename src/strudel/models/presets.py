@@ -101,7 +101,9 @@ def learn_with_sampled_rows(
     if history.stopped_because == "interrupted" or (is_wide and left() < LEFT_TO_SAMPLE):
         return circuit, history
     try:
-        more = _with_samples(rows, n_rows, None if total is None else MIXTURE * total, seed, n_jobs)
+        n_sampled = N_SAMPLED_WIDE if is_wide else N_SAMPLED if n_rows == "auto" else int(n_rows)
+        seconds = None if total is None else MIXTURE * total
+        more = _with_samples(rows, n_sampled, seconds, seed, n_jobs)
     except KeyboardInterrupt:
         history.stopped_because = "interrupted"
         return circuit, history
@@ -120,7 +122,7 @@ def learn_with_sampled_rows(
 
 def _with_samples(
     rows: LearningRows,
-    n_rows: int | Literal["auto"],
+    n_sampled: int,
     max_seconds: float | None,
     seed: int,
     n_jobs: int | None,
@@ -128,8 +130,6 @@ def _with_samples(
     """The training rows, and others sampled from a mixture."""
     assert rows.valid is not None
     table, weight = rows.train.unpack(), rows.train.weights
-    is_wide = rows.train.n_vars > FEW_VARIABLES
-    n_sampled = int(n_rows) if n_rows != "auto" else N_SAMPLED_WIDE if is_wide else N_SAMPLED
     # Best-first structures make better mixtures, but not better teachers in the time there is:
     # samples from greedy ones taught plants -12.82, from the others -12.95.
     mixture = StrudelMixture(
