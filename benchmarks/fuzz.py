@@ -26,8 +26,8 @@ from pathlib import Path
 import numpy as np
 
 import strudel
-from strudel.io.formats import FORMATS
-from strudel.io.text import bare_suffix
+from strudel.io.formats.text import bare_suffix
+from strudel.io.read_write import FORMATS
 from strudel.logic.sdd import nnf_from_sdd
 
 TOKENS = (

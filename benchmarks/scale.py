@@ -171,7 +171,7 @@ def start_cluster(n_workers: int, memory_limit: str | None = None) -> Any:
 
 def count_bytes() -> list[tuple[str, int, int]]:
     """From now on, write down for every question its name, its bytes, and those of a sum."""
-    from strudel.scale.engines import OnCluster
+    from strudel.learning.partitioned.engines import OnCluster
 
     sent: list[tuple[str, int, int]] = []
     total = OnCluster.total

@@ -17,7 +17,7 @@ from typing import Any
 import machine
 
 from strudel import History, SearchOptions, Strudel, load_dataset
-from strudel.learning.structure import grow
+from strudel.learning.search.learn_structure import grow
 from strudel.reproduce.facts import paper, paper_datasets, record
 
 SEARCHES: dict[str, dict[str, Any]] = {

@@ -4,7 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
-from strudel.io.formats import FORMATS
+from strudel.io.read_write import FORMATS
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "file-formats.md").read_text("utf-8")
 

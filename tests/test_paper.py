@@ -7,10 +7,10 @@ import plain_learner as plain
 from strudel import figure_1_circuit, log_likelihood, log_marginal
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import load_dataset
-from strudel.learning.growing import GrowingCircuit
-from strudel.learning.heuristics import VariablePicker, pick_edge
+from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.options import SearchOptions
-from strudel.learning.structure import first_circuit, learn_structure
+from strudel.learning.search.greedy import VariablePicker, pick_edge
+from strudel.learning.search.learn_structure import first_circuit, learn_structure
 
 # Splits, mean training and validation log-likelihood, and parameters of the authors' program.
 NLTCS = """

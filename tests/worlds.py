@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from strudel.predictions.forms import LeafForm, LinearForm
+from strudel.predictions.predictor_forms import LeafForm, LinearForm
 
 TIE = 1e-11  # outputs this close to a threshold are taken to reach it
 

@@ -16,9 +16,9 @@ _MODULE_OF = {
     "Dataset": "data.datasets",
     "BitMatrix": "data.bits",
     "pack_columns": "data.bits",
-    "ColumnCode": "data.column_codes",
-    "Column": "data.table_code",
-    "TableCode": "data.table_code",
+    "ColumnCode": "tables.column_codes",
+    "Column": "tables.table_code",
+    "TableCode": "tables.table_code",
     # trees
     "ChowLiuTree": "trees.chow_liu",
     "learn_chow_liu_tree": "trees.chow_liu",
@@ -64,15 +64,15 @@ _MODULE_OF = {
     "SearchOptions": "learning.options",
     "MixtureOptions": "learning.options",
     "History": "learning.history",
-    "MixtureHistory": "learning.mixture_history",
+    "MixtureHistory": "learning.mixtures.mixture_history",
     "fit_parameters": "learning.parameters",
-    "learn_structure": "learning.structure",
-    "fit_mixture": "learning.em",
-    "compress": "learning.compress",
-    "fit_circuit_mixture": "learning.own_structures",
+    "learn_structure": "learning.search.learn_structure",
+    "fit_mixture": "learning.mixtures.em",
+    "compress": "learning.compression.compress",
+    "fit_circuit_mixture": "learning.mixtures.per_component",
     # missing
-    "expected_flows": "missing.expected_flows",
-    "fit_incomplete": "missing.parameters",
+    "expected_flows": "learning.incomplete.expected_flows",
+    "fit_incomplete": "learning.incomplete.em",
     "NothingKnownWarning": "errors",
     # queries
     "log_likelihood": "queries.likelihood",
@@ -82,10 +82,10 @@ _MODULE_OF = {
     "pair_probabilities": "queries.moments",
     "covariance": "queries.moments",
     "responsibilities": "queries.mixture_likelihood",
-    "most_probable_state": "queries.most_probable",
-    "SearchLimitWarning": "queries.most_probable",
-    "marginal_map": "queries.marginal_map",
-    "MarginalMap": "queries.marginal_map",
+    "most_probable_state": "queries.maximum.most_probable",
+    "SearchLimitWarning": "queries.maximum.most_probable",
+    "marginal_map": "queries.maximum.marginal_map",
+    "MarginalMap": "queries.maximum.marginal_map",
     "sample": "queries.sampling",
     "sample_conditional": "queries.sampling",
     "entropy": "queries.information",
@@ -119,19 +119,19 @@ _MODULE_OF = {
     "shap_values": "predictions.shapley",
     "ShapValues": "predictions.shapley",
     # models
-    "Strudel": "models.density",
+    "Strudel": "models.strudel",
     "StrudelMixture": "models.mixture",
     "StrudelClassifier": "models.classifier",
     "StrudelImputer": "models.imputer",
     "RegressionCircuit": "models.regression",
     "LogisticCircuit": "models.logistic",
-    "TableEncoder": "models.table_encoder",
+    "TableEncoder": "tables.encoder",
     # files
     "save": "io.model_file",
     "load": "io.model_file",
     "Checkpoint": "io.checkpoint_file",
-    "read": "io.formats",
-    "write": "io.formats",
+    "read": "io.read_write",
+    "write": "io.read_write",
     "read_cnf": "io.event_files",
     "read_sdd": "io.event_files",
     # pictures
@@ -201,12 +201,9 @@ if TYPE_CHECKING:
     )
     from strudel.data.bits import BitMatrix as BitMatrix
     from strudel.data.bits import pack_columns as pack_columns
-    from strudel.data.column_codes import ColumnCode as ColumnCode
     from strudel.data.datasets import Dataset as Dataset
     from strudel.data.datasets import dataset_names as dataset_names
     from strudel.data.datasets import load_dataset as load_dataset
-    from strudel.data.table_code import Column as Column
-    from strudel.data.table_code import TableCode as TableCode
     from strudel.errors import CircuitPropertyError as CircuitPropertyError
     from strudel.errors import EmptyColumnWarning as EmptyColumnWarning
     from strudel.errors import EventSyntaxError as EventSyntaxError
@@ -218,19 +215,21 @@ if TYPE_CHECKING:
     from strudel.io.checkpoint_file import Checkpoint as Checkpoint
     from strudel.io.event_files import read_cnf as read_cnf
     from strudel.io.event_files import read_sdd as read_sdd
-    from strudel.io.formats import read as read
-    from strudel.io.formats import write as write
     from strudel.io.model_file import load as load
     from strudel.io.model_file import save as save
-    from strudel.learning.compress import compress as compress
-    from strudel.learning.em import fit_mixture as fit_mixture
+    from strudel.io.read_write import read as read
+    from strudel.io.read_write import write as write
+    from strudel.learning.compression.compress import compress as compress
     from strudel.learning.history import History as History
-    from strudel.learning.mixture_history import MixtureHistory as MixtureHistory
+    from strudel.learning.incomplete.em import fit_incomplete as fit_incomplete
+    from strudel.learning.incomplete.expected_flows import expected_flows as expected_flows
+    from strudel.learning.mixtures.em import fit_mixture as fit_mixture
+    from strudel.learning.mixtures.mixture_history import MixtureHistory as MixtureHistory
+    from strudel.learning.mixtures.per_component import fit_circuit_mixture as fit_circuit_mixture
     from strudel.learning.options import MixtureOptions as MixtureOptions
     from strudel.learning.options import SearchOptions as SearchOptions
-    from strudel.learning.own_structures import fit_circuit_mixture as fit_circuit_mixture
     from strudel.learning.parameters import fit_parameters as fit_parameters
-    from strudel.learning.structure import learn_structure as learn_structure
+    from strudel.learning.search.learn_structure import learn_structure as learn_structure
     from strudel.logic.compile_event import compile_event as compile_event
     from strudel.logic.events import Event as Event
     from strudel.logic.events import at_least as at_least
@@ -245,15 +244,12 @@ if TYPE_CHECKING:
     from strudel.logic.models import uniform_circuit as uniform_circuit
     from strudel.logic.nnf import Nnf as Nnf
     from strudel.logic.sdd import Sdd as Sdd
-    from strudel.missing.expected_flows import expected_flows as expected_flows
-    from strudel.missing.parameters import fit_incomplete as fit_incomplete
     from strudel.models.classifier import StrudelClassifier as StrudelClassifier
-    from strudel.models.density import Strudel as Strudel
     from strudel.models.imputer import StrudelImputer as StrudelImputer
     from strudel.models.logistic import LogisticCircuit as LogisticCircuit
     from strudel.models.mixture import StrudelMixture as StrudelMixture
     from strudel.models.regression import RegressionCircuit as RegressionCircuit
-    from strudel.models.table_encoder import TableEncoder as TableEncoder
+    from strudel.models.strudel import Strudel as Strudel
     from strudel.plotting.dot import to_dot as to_dot
     from strudel.plotting.drawing import plot_circuit as plot_circuit
     from strudel.plotting.heat_maps import plot_components as plot_components
@@ -291,16 +287,20 @@ if TYPE_CHECKING:
     from strudel.queries.likelihood import log_likelihood as log_likelihood
     from strudel.queries.marginal import log_conditional as log_conditional
     from strudel.queries.marginal import log_marginal as log_marginal
-    from strudel.queries.marginal_map import MarginalMap as MarginalMap
-    from strudel.queries.marginal_map import marginal_map as marginal_map
+    from strudel.queries.maximum.marginal_map import MarginalMap as MarginalMap
+    from strudel.queries.maximum.marginal_map import marginal_map as marginal_map
+    from strudel.queries.maximum.most_probable import SearchLimitWarning as SearchLimitWarning
+    from strudel.queries.maximum.most_probable import most_probable_state as most_probable_state
     from strudel.queries.mixture_likelihood import responsibilities as responsibilities
     from strudel.queries.moments import covariance as covariance
     from strudel.queries.moments import marginal_probabilities as marginal_probabilities
     from strudel.queries.moments import pair_probabilities as pair_probabilities
-    from strudel.queries.most_probable import SearchLimitWarning as SearchLimitWarning
-    from strudel.queries.most_probable import most_probable_state as most_probable_state
     from strudel.queries.sampling import sample as sample
     from strudel.queries.sampling import sample_conditional as sample_conditional
+    from strudel.tables.column_codes import ColumnCode as ColumnCode
+    from strudel.tables.encoder import TableEncoder as TableEncoder
+    from strudel.tables.table_code import Column as Column
+    from strudel.tables.table_code import TableCode as TableCode
     from strudel.trees.chow_liu import ChowLiuTree as ChowLiuTree
     from strudel.trees.chow_liu import learn_chow_liu_tree as learn_chow_liu_tree
     from strudel.trees.fitting_tree import learn_tree_for_vtree as learn_tree_for_vtree

@@ -21,7 +21,7 @@ from strudel import (
     vtree_from_chow_liu,
 )
 from strudel.circuits.compile_columns import compile_column_tree
-from strudel.data.column_codes import as_column_codes, column_values, complete_columns
+from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
 from strudel.trees.column_tree import learn_column_tree, vtree_of_columns
 
 METHODS = ["chow_liu", "bottom_up", "top_down", "clusters", "balanced", "linear", "random"]

@@ -89,7 +89,7 @@ def test_claims_of_great_size_cost_nothing(tmp_path, name, text):
 
 
 def test_a_small_file_that_unpacks_to_a_large_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("strudel.io.text.MAX_UNPACKED", 2**20)
+    monkeypatch.setattr("strudel.io.formats.text.MAX_UNPACKED", 2**20)
     (tmp_path / "a.psdd.gz").write_bytes(gzip.compress(b" " * 2**22))
     with pytest.raises(FileFormatError, match="holds more than 1 MB of text"):
         read(tmp_path / "a.psdd.gz")

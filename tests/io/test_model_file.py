@@ -34,10 +34,10 @@ from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
-from strudel.learning.mixture_history import MixtureHistory
-from strudel.models.density import Strudel
+from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.models.mixture import StrudelMixture
-from strudel.models.table_encoder import TableEncoder
+from strudel.models.strudel import Strudel
+from strudel.tables.encoder import TableEncoder
 from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
 
 ARRAYS = ("node_vtree", "node_edges", "edge_left", "edge_right", "edge_log_theta")
@@ -704,7 +704,7 @@ def test_a_circuit_is_no_mixture(tmp_path, refused):
 
 @pytest.fixture
 def fitted(rng):
-    density = pytest.importorskip("strudel.models.density")
+    density = pytest.importorskip("strudel.models.strudel")
     X = rng.integers(0, 2, (60, 4)).astype(np.uint8)
     return density.Strudel(random_state=0, max_splits=5).fit(X)
 
@@ -730,7 +730,7 @@ def test_an_estimator_comes_back(tmp_path, fitted):
 
 
 def test_feature_names_of_an_estimator_come_back(tmp_path, rng):
-    density = pytest.importorskip("strudel.models.density")
+    density = pytest.importorskip("strudel.models.strudel")
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(rng.integers(0, 2, (60, 3)), columns=["a", "größe", "c"])
     model = density.Strudel(max_splits=2, random_state=0).fit(frame)
@@ -749,7 +749,7 @@ def test_options_that_are_not_plain_are_named(tmp_path, fitted):
 
 
 def test_an_estimator_must_be_fitted(tmp_path):
-    density = pytest.importorskip("strudel.models.density")
+    density = pytest.importorskip("strudel.models.strudel")
     with pytest.raises(NotFittedError):
         save(density.Strudel(), tmp_path / "m.strudel")
 
@@ -880,7 +880,7 @@ def test_an_estimator_must_hold_its_mixture(tmp_path, fitted_mixture, refused):
 def test_only_listed_classes_are_imported():
     places = estimator_options.ESTIMATORS.values()
     assert {place.module for place in places} == {
-        "strudel.models.density",
+        "strudel.models.strudel",
         "strudel.models.mixture",
         "strudel.models.regression",
         "strudel.models.logistic",
@@ -889,7 +889,7 @@ def test_only_listed_classes_are_imported():
     }
     assert {place.history_module for place in places if place.history_module} == {
         "strudel.learning.history",
-        "strudel.learning.mixture_history",
+        "strudel.learning.mixtures.mixture_history",
     }
 
 

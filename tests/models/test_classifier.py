@@ -26,8 +26,8 @@ from strudel import (
     save,
 )
 from strudel.data.bits import pack_columns
-from strudel.learning.class_mixtures import count_classes
-from strudel.models.class_rows import ClassRows, complete_rows
+from strudel.learning.supervised.class_mixtures import count_classes
+from strudel.learning.supervised.class_rows import ClassRows, complete_rows
 from strudel.trees.class_tree import learn_class_tree
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows

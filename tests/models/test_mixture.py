@@ -13,7 +13,7 @@ from strudel import Strudel, StrudelMixture
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.learning import em, mixture_search, own_steps, run
-from strudel.learning.own_structures import learn_own_structures
+from strudel.learning.mixtures.per_component import learn_own_structures
 from strudel.learning.parameters import fit_parameters
 from strudel.models import mixture as module
 from strudel.models import mixture_fit

@@ -27,7 +27,7 @@ from strudel import (
     save,
     write,
 )
-from strudel.models.flow_search import first_good
+from strudel.learning.supervised.predictor_search import first_good
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 import oracle
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_circuit
-from strudel.models.density import Strudel
+from strudel.models.strudel import Strudel
 from strudel.plotting.drawing import plot_circuit
 from strudel.plotting.heat_maps import plot_dependencies
 from strudel.plotting.marginals import plot_marginals

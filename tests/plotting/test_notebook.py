@@ -11,7 +11,7 @@ from strudel.circuits.compile import compile_factorized
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.history import History
-from strudel.models.density import Strudel
+from strudel.models.strudel import Strudel
 from strudel.plotting.notebook import html_of, svg_of
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import balanced_vtree, linear_vtree

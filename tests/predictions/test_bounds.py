@@ -16,8 +16,8 @@ from strategies import examples
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic.events import variables
 from strudel.predictions.decision import decision_of
-from strudel.predictions.forms import CircuitForm, EventForm
 from strudel.predictions.posterior_bounds import PosteriorBounds
+from strudel.predictions.predictor_forms import CircuitForm, EventForm
 from strudel.predictions.ranges import Ranges
 from strudel.predictions.recognise import predictor_of
 from strudel.queries.passes import UNKNOWN

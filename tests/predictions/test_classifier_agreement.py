@@ -26,11 +26,11 @@ from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic import pysdd_compiler
 from strudel.logic.compile_event import compile_event
 from strudel.logic.events import at_least, variables
-from strudel.models.density import Strudel
+from strudel.models.strudel import Strudel
 from strudel.predictions import classifier_agreement as module
 from strudel.predictions.agreement_search import Agreement
 from strudel.predictions.classifier_agreement import classifier_agreement
-from strudel.queries.most_probable import SearchLimitWarning
+from strudel.queries.maximum.most_probable import SearchLimitWarning
 from worlds import PREDICTORS, World, forest, label, tree
 
 approx = pytest.approx

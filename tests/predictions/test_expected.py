@@ -24,7 +24,7 @@ from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import CircuitPropertyError
 from strudel.predictions import circuit_moments, enumeration, leaf_moments, patterns, questions
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
-from strudel.predictions.forms import LinearForm
+from strudel.predictions.predictor_forms import LinearForm
 from strudel.trees.vtree import balanced_vtree, random_vtree
 
 

@@ -28,17 +28,17 @@ from strategies import examples, random_mixture
 from strudel.circuits.compile import compile_factorized
 from strudel.errors import CircuitPropertyError
 from strudel.learning.options import SearchOptions
-from strudel.learning.structure import learn_structure
+from strudel.learning.search.learn_structure import learn_structure
 from strudel.logic.events import variables
-from strudel.models.density import Strudel
+from strudel.models.strudel import Strudel
 from strudel.predictions.same_decision import (
     SameDecision,
     expected_same_decision_probability,
     same_decision_probability,
 )
 from strudel.queries.marginal import log_conditional
+from strudel.queries.maximum.most_probable import SearchLimitWarning
 from strudel.queries.moments import marginal_probabilities
-from strudel.queries.most_probable import SearchLimitWarning
 from strudel.trees.vtree import Vtree, balanced_vtree
 from worlds import PREDICTORS, World
 

@@ -20,8 +20,8 @@ from joint import (
 )
 from strategies import examples
 from strudel.circuits.compile import compile_factorized
-from strudel.models.density import Strudel
-from strudel.predictions.forms import LinearForm
+from strudel.models.strudel import Strudel
+from strudel.predictions.predictor_forms import LinearForm
 from strudel.predictions.shapley import shap_values
 from strudel.trees.vtree import balanced_vtree
 from worlds import PREDICTORS, World, forest, tree

@@ -12,10 +12,7 @@ import numpy as np
 
 from strudel._types import FloatArray
 from strudel.algebra.events import event_pairs, simple_event_of
-from strudel.algebra.operands import columns_of, in_normal_form
-from strudel.algebra.pairs import MAX_PAIRS
-from strudel.algebra.products import product_arrays
-from strudel.algebra.settle import (
+from strudel.algebra.normalize_weights import (
     Weighted,
     one_component,
     settle,
@@ -23,6 +20,9 @@ from strudel.algebra.settle import (
     weighted,
     zero,
 )
+from strudel.algebra.operands import columns_of, in_normal_form
+from strudel.algebra.pairs import MAX_PAIRS
+from strudel.algebra.products import product_arrays
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture, with_own_structures
 from strudel.circuits.mixture import Mixture

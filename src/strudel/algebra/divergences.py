@@ -18,10 +18,10 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.algebra.normalize_weights import local_parameters
 from strudel.algebra.operands import columns_of, need_single, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.algebra.products import edge_weights
-from strudel.algebra.settle import local_parameters
 from strudel.algebra.support import is_covered, is_model_covered
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import _upward_log_values

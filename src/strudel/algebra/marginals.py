@@ -17,14 +17,14 @@ import numpy as np
 from scipy import sparse
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.algebra.normalize_weights import Weighted, local_parameters, settle, zero
 from strudel.algebra.operands import one_model
-from strudel.algebra.settle import Weighted, local_parameters, settle, zero
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_log
 from strudel.circuits.mixture import Mixture
-from strudel.data.coded_rows import select_names
 from strudel.queries.arguments import variable_indices
+from strudel.tables.coded_rows import select_names
 from strudel.trees.vtree import Vtree
 
 MAX_EDGES = 2**24

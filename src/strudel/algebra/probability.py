@@ -24,7 +24,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.logic.event_forms import as_event, is_formula
 from strudel.logic.simple_events import SimpleEvent
 from strudel.queries.arguments import given_rows
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.counting import count_ones
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.algebra.operands import Columns, columns_of, need_single, one_model, two_models
-from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
-from strudel.algebra.settle import (
+from strudel.algebra.normalize_weights import (
     Weighted,
     one_component,
     settle,
@@ -23,6 +21,8 @@ from strudel.algebra.settle import (
     weighted,
     zero,
 )
+from strudel.algebra.operands import Columns, columns_of, need_single, one_model, two_models
+from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.algebra.support import is_model_covered
 from strudel.circuits.circuit import Circuit
 from strudel.queries.model import Model

@@ -24,7 +24,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, why_not_weights
 from strudel.circuits.properties import check_in_normal_form
 from strudel.circuits.scopes import reached_nodes
-from strudel.data.table_code import TableCode
+from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
 

@@ -26,7 +26,7 @@ def compile_column_tree(tree: ColumnTree, vtree: Vtree) -> Circuit:
     Examples
     --------
     >>> from strudel.data.bits import pack_columns
-    >>> from strudel.data.column_codes import ColumnCode
+    >>> from strudel.tables.column_codes import ColumnCode
     >>> from strudel.trees.column_tree import learn_column_tree
     >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
     >>> bits = pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]] * 5)

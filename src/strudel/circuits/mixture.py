@@ -17,7 +17,7 @@ import numpy as np
 from strudel._types import NONE, FloatArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import LARGEST_LOG, Circuit
-from strudel.data.table_code import TableCode
+from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
 LANES = 8  # components side by side in `theta_lanes`: one cache line of float64

@@ -22,8 +22,8 @@ from strudel.cli.evidence import variable_names
 
 if TYPE_CHECKING:
     from strudel._types import AnyArray, FloatArray
-    from strudel.data.table_code import TableCode
     from strudel.queries.model import Model
+    from strudel.tables.table_code import TableCode
 
 Answer: TypeAlias = dict[str, Any]
 Line: TypeAlias = tuple[Any, ...]
@@ -170,7 +170,7 @@ def show_column_marginals(question: Question, answer: Answer, n_lines: float) ->
 def find_states(question: Question) -> list[Answer]:
     """The k most probable completions."""
     from strudel.queries.marginal import log_marginal
-    from strudel.queries.most_probable import most_probable_state
+    from strudel.queries.maximum.most_probable import most_probable_state
 
     model, rows, k = question.model, question.rows, question.k
     states, log_p = most_probable_state(model, rows, k, max_seconds=question.max_seconds)
@@ -224,7 +224,7 @@ def _differences(state: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 def find_marginal_map(question: Question) -> list[Answer]:
     """The most probable values of some variables, with bounds."""
     from strudel.queries.marginal import log_marginal
-    from strudel.queries.marginal_map import marginal_map
+    from strudel.queries.maximum.marginal_map import marginal_map
 
     model, rows = question.model, question.rows
     log_given = log_marginal(model, rows).tolist()

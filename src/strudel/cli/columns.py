@@ -17,9 +17,9 @@ from strudel.cli.console import InputError, left_out, note
 
 if TYPE_CHECKING:
     from strudel._types import AnyArray, FloatArray
-    from strudel.data.table_code import TableCode
-    from strudel.data.table_columns import RawTable
     from strudel.logic.events import Event
+    from strudel.tables.columns import RawTable
+    from strudel.tables.table_code import TableCode
 
 _PIECE = re.compile(r"""(?:[^,'"\[\]]|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\[[^\]]*\]|['"\[\]])+""")
 
@@ -43,9 +43,9 @@ def encode_table(code: TableCode, table: RawTable, source: str) -> FloatArray:
 
 def read_conditions(code: TableCode, text: str, option: str) -> FloatArray:
     """One row from ``sex=f, age >= 30``."""
-    from strudel.data.coded_rows import CodedNames
     from strudel.errors import EventSyntaxError
     from strudel.logic.event_forms import as_event
+    from strudel.tables.coded_rows import CodedNames
 
     names = CodedNames(code)
     place = {name: var for var, name in enumerate(names)}
@@ -122,7 +122,7 @@ def decoded_columns(
 
     Numbers are the median of their cell, unless `known` has the value.
     """
-    from strudel.data.table_frames import as_date
+    from strudel.tables.frames import as_date
 
     table = np.asarray(rows, dtype=np.float64)
     decoded: dict[str, list[Any]] = {}
@@ -138,7 +138,7 @@ def decoded_columns(
 
 def known_cells(code: TableCode, table: RawTable, n: int = 1) -> dict[str, list[Any]]:
     """The cells of a table by column, each `n` times, None where one is missing."""
-    from strudel.data.table_frames import as_date
+    from strudel.tables.frames import as_date
 
     names = [column.name for column in table.columns] if table.has_names else code.names
     known = {}
@@ -180,7 +180,7 @@ def read_encoder(is_encoded: bool, edges: list[str], max_categories: int | None)
         raise InputError(f"{used[0]} goes with --encode auto.")
     if not used:
         return {"encoder": "auto"} if is_encoded else {}
-    from strudel.models.table_encoder import TableEncoder
+    from strudel.tables.encoder import TableEncoder
 
     bounds: dict[str, list[Any]] = {}
     for text in edges:

@@ -84,7 +84,7 @@ def read_constraint(text: str) -> Any:
     """A formula as it was typed, or that of a file."""
     if Path(text.removesuffix(".gz")).suffix not in FORMULA_FILES:
         return text
-    from strudel.io.formats import read
+    from strudel.io.read_write import read
 
     if not Path(text).is_file():
         raise InputError(f"there is no file {text!r}.")

@@ -116,7 +116,7 @@ def read_search(
 
 def read_vtree(text: str) -> Any:
     """The name of a method, or the vtree of a file."""
-    from strudel.io.formats import read
+    from strudel.io.read_write import read
     from strudel.trees.vtree import Vtree
     from strudel.trees.vtree_learning import VtreeMethod
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from strudel.cli.commands.score import mean_log_likelihood
 from strudel.cli.progress import FitProgress
-from strudel.cli.score import mean_log_likelihood
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
-    from strudel.models.density import Strudel
+    from strudel.models.strudel import Strudel
 
 NAME = "circuit"
 STOPPED = {
@@ -26,7 +26,7 @@ def learn(
     options: dict[str, Any], parts: dict[str, Table], is_quiet: bool, checkpoint: Any = None
 ) -> Strudel:
     """A fitted estimator, with a live line meanwhile."""
-    from strudel.models.density import Strudel
+    from strudel.models.strudel import Strudel
 
     model = Strudel(**options)
     valid = parts.get("valid")

@@ -20,11 +20,11 @@ from strudel.cli.console import (
 )
 from strudel.cli.frames import drop_columns, rows_with_target, split_target, to_frame
 from strudel.cli.sources import read_frame_rows
-from strudel.data.coded_column import label_texts
+from strudel.tables.coded_column import label_texts
 
 if TYPE_CHECKING:
-    from strudel.data.table_columns import RawTable
     from strudel.models.classifier import StrudelClassifier
+    from strudel.tables.columns import RawTable
 
 # What a classifier listens to; everything else it finds by cross-validation.
 OPTIONS = (
@@ -75,7 +75,7 @@ def fit_classifier(
     tables = {part: _read(source, part, target, dropped) for part, source in parts.items()}
     started = time.perf_counter()
     if max_categories is not None:
-        from strudel.models.table_encoder import TableEncoder
+        from strudel.tables.encoder import TableEncoder
 
         options |= {"encoder": TableEncoder(max_categories=max_categories, unknown="missing")}
     model = StrudelClassifier(**options)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from strudel.cli.commands.score import has_gaps, mean_log_likelihood
 from strudel.cli.console import InputError
 from strudel.cli.progress import MixtureProgress
-from strudel.cli.score import has_gaps, mean_log_likelihood
 from strudel.data.lazy import is_lazy
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 from strudel.cli.console import InputError, note
 
 if TYPE_CHECKING:
-    from strudel.data.table_columns import RawColumn, RawTable
+    from strudel.tables.columns import RawColumn, RawTable
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
@@ -40,7 +40,7 @@ def to_frame(table: RawTable) -> Any:
 
 def cells_of(column: RawColumn) -> list[Any]:
     """The values of a column, None where one is missing; dates as dates."""
-    from strudel.data.table_frames import as_date
+    from strudel.tables.frames import as_date
 
     if column.dtype in ("date", "datetime"):
         return [as_date(cell, column) for cell in column.objects()]
@@ -66,7 +66,7 @@ def check_drop(names: Sequence[str], source: str, dropped: list[str]) -> None:
     """Refuse to drop columns that are not there, or all."""
     for name in dropped:
         if name not in names:
-            from strudel.data.coded_column import did_you_mean
+            from strudel.tables.coded_column import did_you_mean
 
             raise InputError(
                 f"--drop: {source} has no column {name!r}. {did_you_mean(name, names)}"
@@ -98,7 +98,7 @@ def split_target(table: RawTable, source: str, target: str) -> tuple[RawTable, l
     """The table without a column, and the values of that column."""
     names = [column.name for column in table.columns]
     if target not in names:
-        from strudel.data.coded_column import did_you_mean
+        from strudel.tables.coded_column import did_you_mean
 
         raise InputError(f"{source} has no column {target!r}. {did_you_mean(target, names)}")
     if len(names) == 1:

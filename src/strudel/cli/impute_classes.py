@@ -14,14 +14,14 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.cli.columns import encode_table
+from strudel.cli.commands.predict import columns_of
 from strudel.cli.frames import split_target, to_frame
 from strudel.cli.models import read_file
-from strudel.cli.predict import columns_of
 
 if TYPE_CHECKING:
     from strudel.circuits.mixture import Mixture
-    from strudel.data.table_columns import RawTable
     from strudel.models.classifier import StrudelClassifier
+    from strudel.tables.columns import RawTable
 
 
 def read_classifier(path: Path) -> StrudelClassifier | None:

@@ -16,19 +16,19 @@ from typing import Annotated
 import typer
 
 from strudel.cli.advice import in_options
+from strudel.cli.commands.convert import convert
+from strudel.cli.commands.datasets import datasets
+from strudel.cli.commands.demo import demo
+from strudel.cli.commands.fit import fit
+from strudel.cli.commands.impute import impute
+from strudel.cli.commands.info import info
+from strudel.cli.commands.plot import plot
+from strudel.cli.commands.predict import predict
+from strudel.cli.commands.query import query
+from strudel.cli.commands.reproduce import reproduce
+from strudel.cli.commands.sample import sample
+from strudel.cli.commands.score import score
 from strudel.cli.console import InputError, note
-from strudel.cli.convert import convert
-from strudel.cli.datasets import datasets
-from strudel.cli.demo import demo
-from strudel.cli.fit import fit
-from strudel.cli.impute import impute
-from strudel.cli.info import info
-from strudel.cli.plot import plot
-from strudel.cli.predict import predict
-from strudel.cli.query import query
-from strudel.cli.reproduce import reproduce
-from strudel.cli.sample import sample
-from strudel.cli.score import score
 from strudel.errors import StrudelError
 
 INTERRUPTED = 130  # what shells expect after Ctrl-C

@@ -41,7 +41,7 @@ def check_output(path: Path, what: str, inputs: Iterable[str | None], ending: st
 
 def check_is_model_file(path: Path) -> None:
     """Refuse another ending, under which a model file would lie."""
-    from strudel.io.formats import FORMATS
+    from strudel.io.read_write import FORMATS
 
     if path.suffix in FORMATS:
         raise InputError(

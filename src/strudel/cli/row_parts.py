@@ -33,8 +33,8 @@ from strudel.errors import FileFormatError, StrudelError
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from strudel.data.table_columns import RawTable
     from strudel.io.tables import Table
+    from strudel.tables.columns import RawTable
 
 CELLS_OF_A_PART = 2**24  # at most, of a zarr folder with smaller blocks
 MOST_NOTES = 8
@@ -87,7 +87,7 @@ def answer_parts(
     It writes to the folder what it has to write, if one is wanted. Answers with draws get the same
     parts for any number of workers.
     """
-    from strudel.scale.engines import find_engine
+    from strudel.learning.partitioned.engines import find_engine
 
     # The workers end first, so that nobody writes to a folder that is taken away.
     with _new_folder(output) as folder, use_workers(workers, scheduler, is_quiet) as n_workers:

@@ -16,8 +16,8 @@ from strudel.cli.console import InputError, left_out, note
 from strudel.cli.frames import drop_columns
 
 if TYPE_CHECKING:
-    from strudel.data.table_columns import RawTable
     from strudel.io.tables import Table
+    from strudel.tables.columns import RawTable
 
 PARTS = ("train", "valid", "test")
 

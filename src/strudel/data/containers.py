@@ -200,3 +200,12 @@ def blocks(shape: tuple[int, ...]) -> Iterable[slice]:
     """Slices over the rows of a matrix, with about `_BLOCK` cells each."""
     n_rows = max(1, _BLOCK // max(1, shape[1]))
     return (slice(start, start + n_rows) for start in range(0, shape[0], n_rows))
+
+
+def is_single_row(given: Any) -> bool:
+    """Whether evidence is one row without an axis of rows: nothing, a dict or a flat list."""
+    if isinstance(given, list | tuple):
+        return np.ndim(given) == 1 and not isinstance(given[0], Mapping)
+    if hasattr(given, "shape"):  # arrays, frames, sparse matrices, series
+        return len(given.shape) == 1
+    return given is None or isinstance(given, Mapping)

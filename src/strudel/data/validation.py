@@ -12,13 +12,12 @@ from __future__ import annotations
 import reprlib
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.bits import BitMatrix, pack_columns
-from strudel.data.coded_rows import code_of, coded_evidence, coded_table
 from strudel.data.containers import (
     blocks,
     quote,
@@ -27,6 +26,17 @@ from strudel.data.containers import (
     to_uint8,
     values_of_named_rows,
 )
+
+
+@runtime_checkable
+class Encodes(Protocol):
+    """Names of variables that know the columns of a table, and how its values become 0 and 1."""
+
+    def encode_table(self, X: Any, name: str) -> FloatArray | None:
+        """Fully observed rows; None if they are rows of the variables already."""
+
+    def encode_evidence(self, X: Any, name: str) -> FloatArray | None:
+        """Partly observed rows; None if they are rows of the variables already."""
 
 
 def as_bits(X: Any, sample_weight: Any = None) -> BitMatrix:
@@ -96,8 +106,8 @@ def check_binary(
     Traceback (most recent call last):
     ValueError: X must hold only 0 and 1, but column 1 holds 2 at row 0. Binarise the data first.
     """
-    code = code_of(feature_names)
-    rows = None if code is None else coded_table(X, code, name)
+    encoder = _encoder_of(feature_names)
+    rows = None if encoder is None else encoder.encode_table(X, name)
     if rows is not None:
         return rows.astype(np.uint8), tuple(feature_names or ())
     values, names = _check_columns(*read_values(X, name), n_vars, feature_names, name)
@@ -144,8 +154,8 @@ def check_evidence(
     >>> check_evidence([0, None, 1], n_vars=3)
     array([[ 0., nan,  1.]])
     """
-    code = code_of(feature_names)
-    coded = None if code is None else coded_evidence(X, code, name)
+    encoder = _encoder_of(feature_names)
+    coded = None if encoder is None else encoder.encode_evidence(X, name)
     if coded is not None:
         return coded
     rows = read_named_rows(X)
@@ -231,6 +241,10 @@ def check_sample_weight(
     if total == np.inf:
         raise ValueError(f"{name} must have a finite sum, but overflows. Divide the weights first.")
     return weight
+
+
+def _encoder_of(names: Any) -> Encodes | None:
+    return names if isinstance(names, Encodes) else None
 
 
 def _check_columns(

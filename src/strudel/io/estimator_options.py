@@ -10,10 +10,10 @@ import json
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from strudel.data.table_code import TableCode
 from strudel.errors import FileFormatError
 from strudel.io.archive import as_json, expect
 from strudel.logic.events import Event, children_first
+from strudel.tables.table_code import TableCode
 
 MAX_EVENT_SIZE = 10**5  # parts of an event that is saved; shared ones count each time
 
@@ -29,10 +29,13 @@ class Estimator(NamedTuple):
 
 ESTIMATORS = {  # nothing else is ever imported
     "Strudel": Estimator(
-        "strudel.models.density", "circuit", "strudel.learning.history", "History"
+        "strudel.models.strudel", "circuit", "strudel.learning.history", "History"
     ),
     "StrudelMixture": Estimator(
-        "strudel.models.mixture", "mixture", "strudel.learning.mixture_history", "MixtureHistory"
+        "strudel.models.mixture",
+        "mixture",
+        "strudel.learning.mixtures.mixture_history",
+        "MixtureHistory",
     ),
     "RegressionCircuit": Estimator("strudel.models.regression", "predictor"),
     "LogisticCircuit": Estimator("strudel.models.logistic", "predictor"),
@@ -75,7 +78,7 @@ def learner_state(estimator: Any) -> dict[str, Any] | None:
 
 def learner_from(state: Any, model: Any, encoder: Any) -> Any:
     """What an imputer learned with; `encoder` is its own option."""
-    from strudel.models.table_encoder import TableEncoder
+    from strudel.tables.encoder import TableEncoder
 
     state = expect(state, dict, "what the imputer learned with")
     if state.get("is_fitted") is True:
@@ -122,7 +125,7 @@ def _event_text(event: Event) -> str | None:
 def encoder_from(params: Any, code: TableCode) -> Any:
     """The encoder of an estimator; options of it that are not plain values have their defaults."""
     from strudel.models.encoding import fitted_encoder
-    from strudel.models.table_encoder import TableEncoder
+    from strudel.tables.encoder import TableEncoder
 
     options = expect(params, dict, "the encoder")
     unknown = sorted(set(options) - set(TableEncoder().get_params()))

@@ -15,7 +15,6 @@ import numpy as np
 
 from strudel._types import AnyArray
 from strudel.circuits.mixture import Mixture
-from strudel.data.table_code import TableCode
 from strudel.errors import FileFormatError
 from strudel.io.archive import Archive, as_json, expect
 from strudel.io.estimator_options import (
@@ -39,6 +38,7 @@ from strudel.io.model_states import (
     mixture_state,
     names_from,
 )
+from strudel.tables.table_code import TableCode
 
 
 def estimator_state(model: Any) -> State:
@@ -135,7 +135,7 @@ def _restore_classifier(model: Any, archive: Archive) -> None:
 
 
 def _restore_fitted_predictor(model: Any, archive: Archive) -> None:
-    from strudel.models.flow_search import StructureTrial
+    from strudel.learning.supervised.predictor_search import StructureTrial
 
     facts = expect(archive.meta.get("predictor"), dict, "what was chosen")
     is_mixture = expect(facts.get("density"), str, "the kind of density model") == "mixture"
@@ -209,7 +209,7 @@ def _inputs_of(fitted: Any, archive: Archive) -> tuple[TableCode | None, int]:
 
     Of a joint model of inputs and class, those of the inputs only.
     """
-    from strudel.models.class_code import class_codewords
+    from strudel.learning.supervised.class_code import class_codewords
 
     code, n_vars = getattr(fitted, "table_code", None), fitted.n_vars
     if "classes" not in archive.meta or "classifier.component_class" in archive:

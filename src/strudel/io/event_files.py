@@ -7,8 +7,8 @@ Out: `Cnf` or `Sdd`. They are what `read` gives, under names that say so.
 from __future__ import annotations
 
 from strudel.errors import FileFormatError
-from strudel.io.formats import PathLike, read
-from strudel.io.text import bare_suffix
+from strudel.io.formats.text import bare_suffix
+from strudel.io.read_write import PathLike, read
 from strudel.logic.formula import Cnf
 from strudel.logic.sdd import Sdd
 from strudel.trees.vtree import Vtree

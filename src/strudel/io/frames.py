@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from strudel.data.table_columns import RawColumn, RawTable, read_columns
 from strudel.errors import FileFormatError
 from strudel.io.tables import (
     SAVE_AGAIN,
@@ -36,6 +35,7 @@ from strudel.io.tables import (
     separator_of,
     unzip,
 )
+from strudel.tables.columns import RawColumn, RawTable, read_columns
 
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
-from strudel.data.column_codes import as_column_codes
+from strudel.tables.column_codes import as_column_codes
 from strudel.trees.vtree import Vtree
 from strudel.trees.vtree_learning import VtreeMethod, check_method
 

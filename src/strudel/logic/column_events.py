@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray
-from strudel.data.coded_column import Column
-from strudel.data.column_conditions import compare, is_in, matches
 from strudel.data.containers import quote
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
+from strudel.tables.coded_column import Column
+from strudel.tables.column_conditions import compare, is_in, matches
 
 
 class ColumnTerm:

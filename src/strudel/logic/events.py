@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from strudel._types import NONE
-from strudel.data.coded_rows import code_of
 from strudel.data.containers import quote
 from strudel.data.validation import check_binary
 from strudel.logic.names import find_name, names_of, places_of
 from strudel.logic.sdd import Sdd
+from strudel.tables.coded_rows import code_of
 
 BARE_NAME = re.compile(r"[^\W\d][\w.]*")
 WORDS = frozenset({"true", "false", "True", "False", "and", "or", "not", "xor"})  # not bare names

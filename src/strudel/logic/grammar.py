@@ -27,8 +27,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
-from strudel.data.coded_column import did_you_mean
-from strudel.data.table_code import TableCode
 from strudel.errors import EventSyntaxError
 from strudel.logic.column_events import ColumnTerm
 from strudel.logic.events import (
@@ -43,6 +41,8 @@ from strudel.logic.events import (
     quoted,
 )
 from strudel.logic.names import hint
+from strudel.tables.coded_column import did_you_mean
+from strudel.tables.table_code import TableCode
 
 TOKEN = re.compile(
     r"\s*(?:(?P<name>"

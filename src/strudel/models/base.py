@@ -17,22 +17,19 @@ from strudel._types import ByteArray, FloatArray
 from strudel.algebra.probability import probability
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
-from strudel.data.coded_rows import CodedNames, coded_table
-from strudel.data.table_code import TableCode
 from strudel.data.validation import (
     check_binary,
     check_evidence,
     check_partial,
     check_sample_weight,
 )
+from strudel.learning.constraint import check_satisfied, constraint_circuit, restrict
+from strudel.learning.incomplete.checked_rows import Incomplete, as_codes, has_unknown
 from strudel.learning.journal import Journal
 from strudel.learning.options import SearchOptions
-from strudel.learning.structure import first_circuit
-from strudel.models.constraint import check_satisfied, constraint_circuit, restrict
-from strudel.models.continued import digest_of_rows, open_journal
+from strudel.learning.resume import digest_of_rows, open_journal
+from strudel.learning.search.learn_structure import first_circuit
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
-from strudel.models.incomplete import Incomplete, as_codes, has_unknown
-from strudel.models.input_table import n_rows_of, take_rows
 from strudel.models.notebook import NotebookSummary
 from strudel.predictions.classifier_agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
@@ -45,18 +42,21 @@ from strudel.predictions.sufficient_explanation import (
     SufficientExplanation,
     sufficient_explanation,
 )
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
 from strudel.queries.likelihood import log_likelihood, rows_log_likelihood
 from strudel.queries.marginal import log_conditional, log_marginal
-from strudel.queries.marginal_map import MarginalMap, marginal_map
+from strudel.queries.maximum.marginal_map import MarginalMap, marginal_map
+from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.model import Model, model_of
 from strudel.queries.moments import covariance, marginal_probabilities, pair_probabilities
-from strudel.queries.most_probable import most_probable_state
 from strudel.queries.passes import UNKNOWN
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.sampling import sample, sample_conditional
+from strudel.tables.coded_rows import CodedNames, coded_table
+from strudel.tables.input_table import n_rows_of, take_rows
+from strudel.tables.table_code import TableCode
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> ByteArray:

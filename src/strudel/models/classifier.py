@@ -18,19 +18,24 @@ from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.lazy import by_block
-from strudel.data.table_columns import is_missing
 from strudel.data.validation import check_sample_weight
-from strudel.models.class_code import class_codewords, class_names, target_name, with_class
-from strudel.models.class_rows import ClassRows, complete_rows, fold_of_rows
-from strudel.models.class_search import (
+from strudel.learning.supervised.choose_class_model import (
     ClassModel,
     ClassSearch,
     ClassTrial,
     Setting,
     Structures,
 )
+from strudel.learning.supervised.class_code import (
+    class_codewords,
+    class_names,
+    target_name,
+    with_class,
+)
+from strudel.learning.supervised.class_rows import ClassRows, complete_rows, fold_of_rows
 from strudel.models.encoding import keep_encoder
-from strudel.models.input_table import InputTable, as_table, keep_features, rows_like
+from strudel.tables.columns import is_missing
+from strudel.tables.input_table import InputTable, as_table, keep_features, rows_like
 
 METHODS = ("per_class", "joint")
 INITS = ("tree", "independent")

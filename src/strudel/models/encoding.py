@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from sklearn.base import clone
 
-from strudel.models.table_encoder import TableEncoder
+from strudel.tables.encoder import TableEncoder
 
 
 def encoder_for(estimator: Any, X: Any, y: Any = None, continued: Any = None) -> Any:

@@ -26,14 +26,19 @@ from strudel.data.bits import pack_columns
 from strudel.data.lazy import by_block as by_block_like
 from strudel.data.validation import check_binary, check_sample_weight
 from strudel.errors import CircuitPropertyError
-from strudel.learning.mixture_search import prefixes_of
+from strudel.learning.mixtures.choose import prefixes_of
 from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.structure import grow, impossible_rows
+from strudel.learning.search.learn_structure import grow, impossible_rows
+from strudel.learning.supervised.losses import Loss
+from strudel.learning.supervised.predictor_search import (
+    PredictorSearch,
+    Rows,
+    StructureTrial,
+    fit_circuit,
+)
 from strudel.models.base import check_rows
-from strudel.models.flow_losses import Loss
-from strudel.models.flow_search import PredictorSearch, Rows, StructureTrial, fit_circuit
-from strudel.queries.blocks import possible_row
+from strudel.queries.by_block import possible_row
 from strudel.queries.model import Model, model_of, structure_of
 
 by_block = partial(by_block_like, example=lambda self, table: possible_row(self.density_, table))

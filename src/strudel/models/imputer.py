@@ -16,28 +16,23 @@ from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.data.coded_column import Column
 from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning
 from strudel.models.encoding import fitted_encoder, keep_encoder
-from strudel.models.filled_cells import as_frame
-from strudel.models.filled_table import (
-    ValuesOf,
-    fill_columns,
-    fill_variables,
-    mean_values,
-    nearest_values,
-)
-from strudel.models.filled_types import with_room
-from strudel.models.input_table import as_table, dense, keep_features, rows_like
 from strudel.models.mixture import StrudelMixture
-from strudel.models.table_encoder import TableEncoder
-from strudel.queries.blocks import by_block, possible_row
+from strudel.queries.by_block import by_block, possible_row
+from strudel.queries.columns import mean_values
+from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.model import Model, model_of
 from strudel.queries.moments import marginal_probabilities
-from strudel.queries.most_probable import most_probable_state
 from strudel.queries.sampling import sample_conditional
+from strudel.tables.coded_column import Column
+from strudel.tables.encoder import TableEncoder
+from strudel.tables.filled_cells import as_frame
+from strudel.tables.filled_table import ValuesOf, fill_columns, fill_variables, nearest_values
+from strudel.tables.filled_types import with_room
+from strudel.tables.input_table import as_table, dense, keep_features, rows_like
 
 STRATEGIES = ("map", "mean", "sample")
 ROWS_PER_COMPONENT = 50

@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from strudel._types import AnyArray, FloatArray
 from strudel.data.validation import check_binary, check_sample_weight
-from strudel.models.flow_losses import LogLoss
+from strudel.learning.supervised.losses import LogLoss
 from strudel.models.flow_predictor import FlowPredictor, by_block, check_lengths
 
 

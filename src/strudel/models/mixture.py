@@ -16,22 +16,22 @@ from strudel._numba import use_threads
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.lazy import is_lazy
-from strudel.learning.mixture_history import MixtureHistory
-from strudel.learning.mixture_search import (
+from strudel.learning.incomplete.learn import learn_incomplete_mixture
+from strudel.learning.mixtures.choose import (
     Trial,
 )
-from strudel.learning.options import MixtureOptions, SearchOptions, check_number
-from strudel.models.base import DensityEstimator, InterruptedWarning
-from strudel.models.incomplete_learning import learn_incomplete_mixture
-from strudel.models.input_table import rows_like
-from strudel.models.learned_mixture import (
+from strudel.learning.mixtures.fit_mixture import MixtureFit, OnProgress, last_step
+from strudel.learning.mixtures.learned_mixture import (
     Clock,
     LearnedMixture,
 )
-from strudel.models.mixture_fit import MixtureFit, OnProgress, last_step
-from strudel.queries.blocks import by_block
+from strudel.learning.mixtures.mixture_history import MixtureHistory
+from strudel.learning.options import MixtureOptions, SearchOptions, check_number
+from strudel.models.base import DensityEstimator, InterruptedWarning
+from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
 from strudel.queries.passes import decode
+from strudel.tables.input_table import rows_like
 
 METHODS = ("em", "bagged_em", "boosting")
 STRUCTURES = ("shared", "per_component")
@@ -283,8 +283,8 @@ class StrudelMixture(DensityEstimator):
         checkpoint: Any,
     ) -> StrudelMixture:
         """`fit` on a Dask array or frame; what is "auto" is chosen on a sample of its rows."""
-        from strudel.models.spread_fit import CHOSEN_ON, fit_spread_components
-        from strudel.models.spread_rows import spread_rows
+        from strudel.learning.partitioned.fit import CHOSEN_ON, fit_spread_components
+        from strudel.learning.partitioned.fit_rows import spread_rows
 
         if self.method == "boosting" or self.structure != "shared":
             raise ValueError(

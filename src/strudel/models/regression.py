@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d
 
 from strudel._types import FloatArray
 from strudel.data.validation import check_binary
-from strudel.models.flow_losses import SquaredLoss
+from strudel.learning.supervised.losses import SquaredLoss
 from strudel.models.flow_predictor import FlowPredictor, by_block, check_lengths
 
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.layout import variable_names
-from strudel.data.table_code import Column
 from strudel.plotting.canvas import Palette, axes_or_current, palette_of, plain, size_in_points
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model, model_of
 from strudel.queries.moments import marginal_probabilities
+from strudel.tables.table_code import Column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

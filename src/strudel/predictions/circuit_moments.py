@@ -29,7 +29,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.properties import check_in_normal_form
 from strudel.predictions.moments import Moments, mix
-from strudel.predictions.patterns import (
+from strudel.predictions.shared_passes import (
     Patterns,
     Values,
     as_mixture,

@@ -23,10 +23,10 @@ from strudel.logic.event_forms import is_formula
 from strudel.predictions.agreement_search import OPEN, Agreement, search_agreement
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
-from strudel.predictions.forms import EventForm
+from strudel.predictions.predictor_forms import EventForm
 from strudel.predictions.same_decision import MAX_NODES, plain, warn_if_stopped
 from strudel.queries.arguments import check_limits, given_rows
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import decode, distinct_rows, encode

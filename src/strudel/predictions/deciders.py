@@ -19,8 +19,8 @@ from strudel.circuits.properties import check_in_normal_form
 from strudel.predictions.agreement_search import OPEN
 from strudel.predictions.decision import Decision
 from strudel.predictions.expected import expected_outputs
-from strudel.predictions.forms import LeafForm, LinearForm
 from strudel.predictions.posterior_bounds import PosteriorBounds
+from strudel.predictions.predictor_forms import LeafForm, LinearForm
 from strudel.predictions.ranges import Ranges
 from strudel.queries.model import Model, structure_of
 from strudel.queries.passes import UNKNOWN, decode

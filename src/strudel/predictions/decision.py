@@ -20,7 +20,7 @@ from scipy.special import logit
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.predictions.agreement_search import OPEN
-from strudel.predictions.forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
+from strudel.predictions.predictor_forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
 from strudel.predictions.ranges import Ranges, mentioned_variables
 from strudel.predictions.recognise import predictor_of
 from strudel.queries.arguments import variable_indices

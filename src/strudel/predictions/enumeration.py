@@ -14,9 +14,9 @@ from collections.abc import Callable
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.predictions.forms import Form, LeafForm, LinearForm
+from strudel.predictions.conditional_questions import ask
 from strudel.predictions.moments import Moments, of_points
-from strudel.predictions.questions import ask
+from strudel.predictions.predictor_forms import Form, LeafForm, LinearForm
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN
 

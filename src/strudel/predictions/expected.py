@@ -17,16 +17,16 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.algebra.probability import event_log_probabilities
+from strudel.data.containers import is_single_row
 from strudel.data.validation import check_evidence
 from strudel.predictions.circuit_moments import circuit_moments
 from strudel.predictions.enumeration import enumerated_moments, unknown_and_used
-from strudel.predictions.forms import EventForm, Form, LeafForm, LinearForm
 from strudel.predictions.leaf_moments import MAX_PAIRS, leaf_moments
 from strudel.predictions.linear_moments import linear_moments
 from strudel.predictions.moments import Moments, of_points
+from strudel.predictions.predictor_forms import EventForm, Form, LeafForm, LinearForm
 from strudel.predictions.recognise import predictor_of
-from strudel.queries.arguments import is_single_row
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import decode, distinct_rows, encode

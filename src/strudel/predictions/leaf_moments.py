@@ -15,9 +15,9 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.predictions.forms import LeafForm
+from strudel.predictions.conditional_questions import ask
 from strudel.predictions.moments import Moments
-from strudel.predictions.questions import ask
+from strudel.predictions.predictor_forms import LeafForm
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN
 

@@ -15,8 +15,8 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.predictions.circuit_moments import circuit_moments
-from strudel.predictions.forms import LinearForm
 from strudel.predictions.moments import Moments
+from strudel.predictions.predictor_forms import LinearForm
 from strudel.queries.model import Model
 from strudel.queries.probabilities import literal_probabilities
 

@@ -24,8 +24,8 @@ import numpy as np
 from strudel._numba import kernel, lowest_bit, parallel_kernel, prange
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
+from strudel.queries.maximum.relaxation import find_needs
 from strudel.queries.passes import UNKNOWN, Plan, plan
-from strudel.queries.relaxation import find_needs
 
 SMALLEST = 1e-120  # upper ends of values are raised to it, which keeps them upper ends
 N_TOLD = 8  # open variables remembered per node

@@ -18,7 +18,7 @@ from strudel.circuits.evaluate import evaluate_log
 from strudel.logic.events import Event, children_first
 from strudel.logic.names import find_name, names_of, places_of
 from strudel.logic.sdd import FIRST_LITERAL, TRUE, Sdd
-from strudel.predictions.forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
+from strudel.predictions.predictor_forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
 from strudel.queries.passes import UNKNOWN
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic.event_forms import as_event, is_formula
-from strudel.predictions.forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
+from strudel.predictions.predictor_forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
 from strudel.predictions.scikit_learn import SUPPORTED, form_of_estimator, is_estimator
 
 

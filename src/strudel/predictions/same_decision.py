@@ -21,14 +21,14 @@ from strudel.predictions.agreement_search import Agreement, SameLabels, search_a
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
 from strudel.predictions.expected import expected_outputs
-from strudel.predictions.forms import LinearForm
+from strudel.predictions.predictor_forms import LinearForm
 from strudel.predictions.ranges import mentioned_variables
 from strudel.predictions.split_posteriors import split_posteriors
 from strudel.queries.arguments import check_limits, given_rows, variable_indices
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.maximum.most_probable import SearchLimitWarning
 from strudel.queries.model import Model, model_of
-from strudel.queries.most_probable import SearchLimitWarning
 from strudel.queries.passes import UNKNOWN, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
 

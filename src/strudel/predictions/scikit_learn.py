@@ -18,7 +18,7 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.data.containers import quote
-from strudel.predictions.forms import LeafForm, LinearForm, Link, Output
+from strudel.predictions.predictor_forms import LeafForm, LinearForm, Link, Output
 
 SUPPORTED = (
     "Use a linear or logistic regression, a decision tree, a forest or gradient boosting of "

@@ -21,9 +21,9 @@ from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.containers import quote
 from strudel.predictions.decision import form_of
 from strudel.predictions.expected import expected_outputs
-from strudel.predictions.forms import Form
+from strudel.predictions.predictor_forms import Form
 from strudel.queries.arguments import given_rows
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import UNKNOWN, decode, distinct_rows, encode

@@ -15,8 +15,8 @@ import numpy as np
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.queries.conditional import conditional_parameters
+from strudel.queries.maximum.relaxation import find_decided
 from strudel.queries.passes import UNKNOWN
-from strudel.queries.relaxation import find_decided
 
 
 def split_posteriors(

@@ -26,7 +26,7 @@ from strudel.predictions.agreement_search import Agreement, SameLabels, search_a
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
 from strudel.predictions.expected import expected_outputs
-from strudel.predictions.forms import LinearForm
+from strudel.predictions.predictor_forms import LinearForm
 from strudel.predictions.ranges import mentioned_variables
 from strudel.queries.arguments import check_limits, given_rows
 from strudel.queries.marginal import raise_if_impossible

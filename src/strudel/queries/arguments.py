@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.coded_column import did_you_mean
-from strudel.data.containers import quote
+from strudel.data.containers import is_single_row, quote
 from strudel.data.validation import check_evidence
 from strudel.queries.model import Model
+from strudel.tables.coded_column import did_you_mean
 
 
 def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArray, bool]:
@@ -35,15 +35,6 @@ def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArra
         return np.full((1, model.n_vars), np.nan), True
     rows = check_evidence(given, n_vars=model.n_vars, feature_names=model.feature_names, name=name)
     return rows, is_single_row(given)
-
-
-def is_single_row(given: Any) -> bool:
-    """Whether evidence is one row without an axis of rows: nothing, a dict or a flat list."""
-    if isinstance(given, list | tuple):
-        return np.ndim(given) == 1 and not isinstance(given[0], Mapping)
-    if hasattr(given, "shape"):  # arrays, frames, sparse matrices, series
-        return len(given.shape) == 1
-    return given is None or isinstance(given, Mapping)
 
 
 def variable_indices(model: Model, variables: Any, name: str) -> AnyArray:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.coded_column import Column
-from strudel.data.coded_rows import known_values
-from strudel.data.table_code import TableCode
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model
 from strudel.queries.probabilities import log_probabilities
+from strudel.tables.coded_column import Column
+from strudel.tables.coded_rows import known_values
+from strudel.tables.filled_table import has_mean
+from strudel.tables.table_code import TableCode
 
 BLOCK_CELLS = 2**22  # cells of the evidence rows made at a time
 
@@ -170,6 +171,14 @@ def value_probabilities(model: Model, column: Column, evidence: FloatArray) -> F
     log_given = log_probabilities(model, evidence, "marginal_probabilities")
     raise_if_impossible(log_given)
     return _of_codewords(model, column, evidence, log_given)
+
+
+def mean_values(model: Model, column: Column, rows: FloatArray) -> list[Any]:
+    """The mean of a number or a date given each row, and the most probable value of all else."""
+    shares = value_probabilities(model, column, rows)
+    if has_mean(column):
+        return list((shares @ np.array(column.values, dtype=np.float64)).tolist())
+    return [column.values[place] for place in shares.argmax(axis=1)]
 
 
 def _of_codewords(

@@ -12,7 +12,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.queries.arguments import given_rows, variable_indices
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.distributions import NodeDistributions
 from strudel.queries.given_distributions import distributions_given
 from strudel.queries.marginal import raise_if_impossible

@@ -19,7 +19,7 @@ from strudel.circuits.properties import check_decomposable, check_smooth, why_no
 from strudel.data.containers import quote
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.components import component_log_probabilities
 from strudel.queries.conditional import conditional_parameters
 from strudel.queries.distributions import NodeDistributions

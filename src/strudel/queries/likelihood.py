@@ -12,7 +12,7 @@ from strudel.circuits.properties import check_decomposable, check_smooth
 from strudel.data.bits import pack_columns
 from strudel.data.validation import check_binary
 from strudel.errors import CircuitPropertyError
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import MixtureFlows
 from strudel.queries.model import Model, model_of, structures_of
 from strudel.queries.probabilities import log_probabilities

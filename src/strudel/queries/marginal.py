@@ -9,7 +9,7 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.data.validation import check_evidence
 from strudel.queries.arguments import given_rows
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.model import Model, model_of
 from strudel.queries.probabilities import log_probabilities
 

@@ -23,7 +23,7 @@ from strudel.circuits.properties import check_in_normal_form
 from strudel.data.bits import pack_columns
 from strudel.data.validation import check_evidence
 from strudel.errors import CircuitPropertyError
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.components import (
     component_log_probabilities,
     log_mean,

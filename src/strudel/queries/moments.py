@@ -11,7 +11,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.queries.arguments import given_rows
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.columns import column_marginals
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of

@@ -16,7 +16,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_in_normal_form, check_smooth
 from strudel.queries.arguments import given_rows
-from strudel.queries.blocks import by_block
+from strudel.queries.by_block import by_block
 from strudel.queries.columns import as_table
 from strudel.queries.components import component_log_probabilities, log_mean, posterior
 from strudel.queries.conditional import conditional_parameters, parameters_in_logs

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix, pack_columns
-from strudel.data.column_codes import ColumnCode, column_values
 from strudel.data.counts import pair_counts
+from strudel.tables.column_codes import ColumnCode, column_values
 from strudel.trees.mutual_information import pairwise_mutual_information
 
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix, exact_weights
-from strudel.data.column_codes import ColumnCode, column_values
+from strudel.tables.column_codes import ColumnCode, column_values
 from strudel.trees.chow_liu import ChowLiuTree, spanning_tree
 from strudel.trees.column_information import (
     column_information,

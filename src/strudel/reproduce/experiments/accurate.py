@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strudel.models.density import Strudel
+from strudel.models.strudel import Strudel
 from strudel.reproduce.experiments.measures import stopwatch
 from strudel.reproduce.settings import Settings
 from strudel.reproduce.tables import WARM, load_table

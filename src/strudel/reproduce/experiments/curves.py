@@ -6,9 +6,9 @@ import numpy as np
 
 from strudel._types import FloatArray
 from strudel.data.bits import BitMatrix
-from strudel.learning.growing import GrowingCircuit
-from strudel.learning.operations import replay
-from strudel.learning.structure import Grown
+from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.growing.operations import replay
+from strudel.learning.search.learn_structure import Grown
 
 
 def likelihoods_on_the_way(grown: Grown, rows: BitMatrix) -> FloatArray:

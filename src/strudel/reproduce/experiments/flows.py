@@ -26,7 +26,7 @@ from scipy.special import logsumexp
 from strudel._types import ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.learning.structure import learn_structure
+from strudel.learning.search.learn_structure import learn_structure
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.experiments.classical import FORMS, Classical
 from strudel.reproduce.settings import Settings

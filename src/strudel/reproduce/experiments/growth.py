@@ -22,7 +22,7 @@ from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
 from strudel.learning.history import History
 from strudel.learning.options import SearchOptions
-from strudel.learning.structure import grow
+from strudel.learning.search.learn_structure import grow
 from strudel.reproduce.experiments.curves import likelihoods_on_the_way, with_early_stopping
 from strudel.reproduce.experiments.measures import bits_per_dimension
 from strudel.reproduce.settings import Settings

@@ -15,7 +15,7 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.queries.most_probable import most_probable_state
+from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.reproduce.experiments.regression_sets import RegressionSet
 
 MICE_ROWS = 2000  # training rows that MICE sees

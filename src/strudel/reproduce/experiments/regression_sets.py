@@ -15,7 +15,7 @@ import numpy as np
 
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.io.formats import read
+from strudel.io.read_write import read
 from strudel.models.regression import RegressionCircuit
 
 NAMES = ("abalone", "delta-ailerons", "elevators", "insurance")

@@ -18,7 +18,7 @@ from strudel._types import FloatArray
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
 from strudel.learning.options import SearchOptions
-from strudel.learning.structure import Grown, grow
+from strudel.learning.search.learn_structure import Grown, grow
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.experiments.curves import likelihoods_on_the_way
 from strudel.reproduce.experiments.measures import bits_per_dimension, stopwatch

@@ -1,0 +1,311 @@
+"""`strudel plot`: a picture of a model, or of what it says.
+
+In:  a model file, or a file of another program.
+Out: a png, svg or pdf, or text for Graphviz; complete or not at all.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
+from strudel.cli.evidence import GivenOption, read_given
+from strudel.cli.outputs import check_output, write_text
+
+if TYPE_CHECKING:
+    from strudel._types import FloatArray
+    from strudel.queries.model import Model
+
+DOT = ".dot"
+
+
+class Picture(StrEnum):
+    """What can be drawn."""
+
+    CIRCUIT = "circuit"
+    VTREE = "vtree"
+    TREE = "tree"
+    CURVE = "curve"
+    MARGINALS = "marginals"
+    COMPONENTS = "components"
+    DEPENDENCIES = "dependencies"
+
+
+OWNERS = {  # which pictures an option belongs to
+    "--given": (Picture.MARGINALS, Picture.DEPENDENCIES),
+    "--row": (Picture.CIRCUIT,),
+    "--top": (Picture.MARGINALS,),
+}
+SIZES = {  # in inches
+    Picture.CIRCUIT: (10.0, 6.0),
+    Picture.VTREE: (10.0, 5.0),
+    Picture.TREE: (8.0, 6.5),
+    Picture.CURVE: (7.0, 4.2),
+    Picture.MARGINALS: (7.0, 5.5),
+    Picture.COMPONENTS: (8.0, 5.0),
+    Picture.DEPENDENCIES: (7.0, 6.0),
+}
+DRAWN_AS_DOT = (Picture.CIRCUIT, Picture.VTREE, Picture.TREE)
+
+
+def plot(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A .strudel file, or one of another program: .psdd .vtree .clt ...",
+        ),
+    ],
+    what: Annotated[
+        Picture | None,
+        typer.Argument(metavar="[WHAT]", help="One of the pictures above; circuit by default."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A .png, .svg, .pdf or .dot file; MODEL's name and WHAT with .png by default.",
+        ),
+    ] = None,
+    given: GivenOption = None,
+    row: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X=1,Y=0,...|0,1,...|TABLE:N",
+            help="circuit: mark what this row takes, in red; row N of a table, from 0.",
+        ),
+    ] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="marginals: at most so many bars.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Light on dark.")] = False,
+    size: Annotated[
+        str | None, typer.Option(metavar="WxH", help="Width and height in inches, such as 12x8.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw a model, or what it says.
+
+    \b
+    circuit       sums, products and parameters; a large one as its vtree, with a disc on every node
+                  for the edges that live there. With --row, what the row takes, in red
+    vtree         how the circuit divides the variables
+    tree          which variables go together: the Chow-Liu tree closest to the model
+    curve         how learning went
+    marginals     how probable each variable is to be 1; with --given, what that changes
+    components    the components of a mixture: weights, and marginals of each
+    dependencies  the correlation of every two variables
+
+    A .vtree file is drawn as a vtree and a .clt file as a tree by default. A .dot file is for
+    Graphviz: circuit, vtree or tree.
+    """  # noqa: D301
+    from strudel.plotting.marginals import as_evidence
+
+    held = _read(model)
+    what = what or _default_picture(held)
+    for option, value in {"--given": given, "--row": row, "--top": top}.items():
+        if value is not None and what not in OWNERS[option]:
+            raise InputError(f"{option} goes with {' and '.join(OWNERS[option])}, not with {what}.")
+    path = _checked_output(output, model, what, given, row)
+    inches = SIZES[what] if size is None else _read_size(size)
+    with warnings_as_notes() as messages:  # such as letters that a font lacks
+        thing = _thing_to_draw(held, what, model)
+        values: dict[str, Any] = {"given": None, "row": None, "top": top}
+        if given is not None:
+            values["given"] = as_evidence(thing, _one_row(read_given(thing, given), "--given"))
+        if row is not None:
+            values["row"] = as_evidence(thing, _read_row(thing, row))
+        if path.suffix == DOT:
+            _write_dot(thing, what, values["row"], path)
+        else:
+            _draw(thing, what, values, path, inches, f"{model.name}: {what}", dark)
+    for message in messages:
+        note(f"note: {message}")
+    report = {"model": model, "kind": type(held).__name__, "picture": what.value, "output": path}
+    if as_json:
+        print_json(report | {"bytes": path.stat().st_size})
+    else:
+        say(f"wrote {path}")
+
+
+def _read(path: Path) -> Any:
+    """What a file holds."""
+    from strudel.cli.models import read_file
+    from strudel.io.formats.text import bare_suffix
+    from strudel.io.read_write import FORMATS, read
+
+    if bare_suffix(path) in FORMATS and path.is_file():
+        return read(path)
+    return read_file(path)
+
+
+def _default_picture(held: Any) -> Picture:
+    from strudel.trees.chow_liu import ChowLiuTree
+    from strudel.trees.vtree import Vtree
+
+    if isinstance(held, Vtree):
+        return Picture.VTREE
+    return Picture.TREE if isinstance(held, ChowLiuTree) else Picture.CIRCUIT
+
+
+def _checked_output(
+    output: Path | None, model: Path, what: Picture, given: str | None, row: str | None
+) -> Path:
+    from strudel.plotting.canvas import ENDINGS
+
+    name = model.name.removesuffix(".gz")
+    path = output or Path(f"{Path(name).stem}-{what}.png")
+    endings = (*ENDINGS, DOT) if what in DRAWN_AS_DOT else ENDINGS
+    if path.suffix not in endings:
+        raise InputError(
+            f"a picture of {what} is a {', '.join(endings[:-1])} or {endings[-1]} file, "
+            f"but -o says {str(path)!r}."
+        )
+    return check_output(path, "the picture", {str(model), given, row}, path.suffix)
+
+
+def _read_size(text: str) -> tuple[float, float]:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", text.strip())
+    width, height = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+    if not (1.0 <= width <= 100.0 and 1.0 <= height <= 100.0):
+        raise InputError(f"--size must be like 12x8, from 1x1 to 100x100 inches, but is {text!r}.")
+    return width, height
+
+
+def _thing_to_draw(held: Any, what: Picture, path: Path) -> Any:
+    """What the picture needs, out of what the file holds."""
+    from strudel.circuits.compile import compile_chow_liu
+    from strudel.circuits.mixture import Mixture
+    from strudel.logic.models import uniform_circuit
+    from strudel.logic.nnf import Nnf
+    from strudel.logic.sdd import Sdd
+    from strudel.queries.model import model_of
+    from strudel.trees.chow_liu import ChowLiuTree
+    from strudel.trees.vtree import Vtree, vtree_from_chow_liu
+
+    if what is Picture.CURVE:
+        if getattr(held, "history_", None) is None:
+            raise InputError(
+                f"{str(path)!r} holds no history of learning; `strudel fit` keeps one."
+            )
+        return held.history_
+    if isinstance(held, ChowLiuTree):
+        if what is Picture.TREE:
+            return held
+        vtree = vtree_from_chow_liu(held)
+        return vtree if what is Picture.VTREE else compile_chow_liu(held, vtree)
+    if what is Picture.VTREE:
+        found = held if isinstance(held, Vtree) else getattr(held, "vtree", None)
+        if isinstance(found, Vtree) and not hasattr(held, "feature_names"):
+            return found
+    if isinstance(held, Sdd | Nnf):  # all satisfying rows equally likely
+        return uniform_circuit(held)
+    try:
+        model = model_of(held)
+    except TypeError as error:
+        raise InputError(
+            f"{str(path)!r} holds a {type(held).__name__}, of which there is no picture of {what}."
+        ) from error
+    if what is Picture.COMPONENTS and not isinstance(model, Mixture):
+        raise InputError(f"{str(path)!r} holds a single circuit, which has no components.")
+    return model
+
+
+def _one_row(rows: FloatArray, option: str) -> FloatArray:
+    if len(rows) != 1:
+        raise InputError(f"{option} must be one row, but has {len(rows):,}.")
+    return rows[0]
+
+
+def _read_row(model: Model, text: str) -> Any:
+    """One value for every variable: by name, in order, or from a table."""
+    import numpy as np
+
+    if re.fullmatch(r"\s*[01](\s*,?\s*[01])*\s*", text):
+        values = np.array([int(bit) for bit in re.sub(r"[\s,]", "", text)])
+        if len(values) != model.n_vars:
+            raise InputError(
+                f"--row has {len(values)} values, but the model has {model.n_vars} variables."
+            )
+        return values
+    source, number = text, None
+    numbered = re.fullmatch(r"(.+):(\d+)", text)
+    if numbered and not Path(text).exists():
+        source, number = numbered[1], int(numbered[2])
+    rows = read_given(model, source)
+    if number is None:
+        values = _one_row(rows, "--row")
+    elif number < len(rows):
+        values = rows[number]
+    else:
+        raise InputError(f"--row asks for row {number}, but {source} has {len(rows):,} rows.")
+    unknown = np.flatnonzero(np.isnan(values))
+    if len(unknown):
+        from strudel.cli.evidence import variable_names
+
+        raise InputError(
+            f"--row must give all {model.n_vars} variables, but lacks "
+            f"{variable_names(model)[unknown[0]]!r}."
+        )
+    return values
+
+
+def _draw(
+    thing: Any,
+    what: Picture,
+    values: dict[str, Any],
+    path: Path,
+    inches: tuple[float, float],
+    title: str,
+    dark: bool,
+) -> None:
+    from matplotlib import style
+
+    from strudel.plotting.canvas import new_figure, plain, save_figure
+    from strudel.plotting.drawing import plot_circuit
+    from strudel.plotting.heat_maps import plot_components, plot_dependencies
+    from strudel.plotting.learning_curve import plot_learning_curve
+    from strudel.plotting.marginals import plot_marginals
+    from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
+
+    with style.context("dark_background" if dark else "default"):
+        figure = new_figure(*inches)
+        figure.suptitle(plain(title, longest=80), fontsize=11)
+        ax = figure.add_subplot()
+        if what is Picture.CIRCUIT:
+            plot_circuit(thing, values["row"], ax=ax)
+        elif what is Picture.MARGINALS:
+            plot_marginals(thing, values["given"], ax=ax, top=values["top"])
+        elif what is Picture.DEPENDENCIES:
+            plot_dependencies(thing, values["given"], ax=ax)
+        else:
+            drawings: dict[Picture, Any] = {
+                Picture.VTREE: plot_vtree,
+                Picture.TREE: plot_chow_liu_tree,
+                Picture.CURVE: plot_learning_curve,
+                Picture.COMPONENTS: plot_components,
+            }
+            drawings[what](thing, ax=ax)
+        save_figure(figure, path)
+
+
+def _write_dot(thing: Any, what: Picture, row: Any, path: Path) -> None:
+    from strudel.circuits.layout import variable_names
+    from strudel.plotting.dot import to_dot
+    from strudel.plotting.trees import tree_of_model, vtree_and_names
+    from strudel.queries.model import structure_of
+    from strudel.trees.chow_liu import ChowLiuTree
+
+    if what is Picture.VTREE:
+        text = to_dot(*vtree_and_names(thing, None))
+    elif what is Picture.CIRCUIT:
+        text = to_dot(structure_of(thing), row=row)
+    elif isinstance(thing, ChowLiuTree):
+        text = to_dot(thing)
+    else:
+        text = to_dot(tree_of_model(thing), variable_names(thing.n_vars, thing.feature_names))
+    write_text(path, (text, "\n"))

@@ -1,0 +1,173 @@
+"""`strudel predict`: the class of every row, and how probable each class is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from strudel.cli.cluster import SchedulerOption, WorkersOption
+from strudel.cli.columns import write_columns
+from strudel.cli.completion import complete_data
+from strudel.cli.console import (
+    InputError,
+    JsonOption,
+    left_out,
+    note,
+    print_json,
+    warnings_as_notes,
+)
+from strudel.cli.fit_classifier import scores_of
+from strudel.cli.frames import split_target, to_frame
+from strudel.cli.models import ModelArgument, read_file
+from strudel.cli.outputs import check_rows_output, write_table
+from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_cells
+
+if TYPE_CHECKING:
+    from strudel.models.classifier import StrudelClassifier
+    from strudel.tables.columns import RawTable
+
+
+def predict(
+    model: ModelArgument,
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A table with the columns of the model, or - for stdin; gaps are allowed; in "
+            "parts: 'visits/*.parquet' in quotes, or a folder of parquet files.",
+            autocompletion=complete_data,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write a csv, tsv or parquet file instead of stdout; in parts: a new folder of "
+            "parquet files.",
+        ),
+    ] = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Predict the class of every row, with a model of `strudel fit --target`.
+
+    The csv has the predicted class and the probability of each. Unknown values are summed out
+    exactly. If DATA has the column that is predicted, you are told how often the model is right
+    where it is known.
+    """
+    from strudel.models.classifier import StrudelClassifier
+
+    in_parts = comes_in_parts(data, workers, scheduler)
+    check_rows_output(output, "the predictions", model, data, in_parts)
+    held = read_file(model)
+    if not isinstance(held, StrudelClassifier):
+        raise InputError(
+            f"{str(model)!r} holds a {type(held).__name__}, not a classifier: learn one with "
+            "strudel fit DATA --target COLUMN."
+        )
+    columns: dict[str, list[Any]] = {}
+    if in_parts:
+        found = answer_parts(
+            _predict_part,
+            data,
+            held,
+            output=output,
+            workers=workers,
+            scheduler=scheduler,
+            is_quiet=as_json,
+        )
+    else:
+        columns, one = _predict(held, *read_cells(data))
+        found = [one]
+        if output is not None:
+            write_table(output, columns)
+        elif not as_json:
+            write_columns(columns, sys.stdout)
+    _tell(_report(held.target_name_, found, output), columns, as_json)
+
+
+class _Predicted(NamedTuple):
+    """What is told of the predictions for some rows."""
+
+    n_rows: int
+    n_scored: int  # whose class is known
+    scores: dict[str, float]  # means over these
+
+
+def _predict_part(part: RowPart, folder: Path, model: StrudelClassifier) -> _Predicted:
+    """Predict the rows of a part, and write what comes out to a folder."""
+    columns, found = _predict(model, *read_cells(part))
+    write_table(folder / part.output_name, columns)
+    return found
+
+
+def _predict(
+    model: StrudelClassifier, table: RawTable, source: str
+) -> tuple[dict[str, list[Any]], _Predicted]:
+    """The columns of predictions, and how good they are where the class is known."""
+    target = model.target_name_
+    truth: list[Any] | None = None
+    if target in [column.name for column in table.columns] and len(table.columns) > 1:
+        table, truth = split_target(table, source, target)
+    with warnings_as_notes() as messages:
+        chances = model.predict_proba(to_frame(columns_of(model, table, source)))
+    for message in messages:
+        note(f"note: {message}")
+    best = [model.classes_.tolist()[place] for place in chances.argmax(axis=1)]
+    columns: dict[str, list[Any]] = {target: best}
+    for place, value in enumerate(model.classes_.tolist()):
+        columns[f"P({target}={value})"] = chances[:, place].tolist()
+    known = [row for row, value in enumerate(truth or ()) if value is not None]
+    scores: dict[str, float] = {}
+    if truth is not None and known:
+        scores = scores_of(model.classes_, chances[known], [truth[row] for row in known])
+    return columns, _Predicted(len(best), len(known), scores)
+
+
+def _report(target: str, found: Sequence[_Predicted], output: Path | None) -> dict[str, Any]:
+    report = {"target": target, "n_rows": sum(one.n_rows for one in found), "output": output}
+    scored = [one for one in found if one.scores]
+    if scored:
+        n_scored = sum(one.n_scored for one in scored)
+        for name in scored[0].scores:
+            report[name] = sum(one.n_scored * one.scores[name] for one in scored) / n_scored
+        report["n_scored"] = n_scored
+    return report
+
+
+def _tell(report: dict[str, Any], columns: dict[str, list[Any]], as_json: bool) -> None:
+    """Say how good the predictions are, and where they lie."""
+    target, output, n_rows = report["target"], report["output"], report["n_rows"]
+    if as_json:
+        print_json(report | ({} if output is not None else {"predictions": columns}))
+        return
+    if "accuracy" in report:
+        n_scored = report["n_scored"]
+        some = "" if n_scored == n_rows else f" of the {n_scored:,} rows with {target!r}"
+        note(f"accuracy {report['accuracy']:.4f}, log-loss {report['log_loss']:.4f}{some}")
+    if output is not None:
+        note(f"wrote {n_rows:,} predictions to {output}")
+
+
+def columns_of(model: StrudelClassifier, table: RawTable, source: str) -> RawTable:
+    """The columns that the model knows, in its order."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or not table.has_names:
+        return table
+    found = {column.name: column for column in table.columns}
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise InputError(
+            f"{source} lacks {len(missing)} of the {len(names)} columns of the model, among them "
+            f"{missing[0]!r}. Add it, with nothing in it where it is unknown."
+        )
+    if len(found) > len(names):
+        note(left_out(len(found) - len(names), source, "the model"))
+    return replace(table, columns=tuple(found[name] for name in names))

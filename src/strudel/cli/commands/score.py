@@ -1,0 +1,210 @@
+"""`strudel score`: how probable a model finds rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+
+from strudel.cli.cluster import SchedulerOption, WorkersOption
+from strudel.cli.columns import encode_table
+from strudel.cli.completion import complete_data
+from strudel.cli.console import (
+    JsonOption,
+    bits_per_dimension,
+    print_json,
+    show_facts,
+)
+from strudel.cli.models import ModelArgument, read_model
+from strudel.cli.outputs import check_rows_output, write_table
+from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_bits, read_cells
+from strudel.cli.sources import match_columns
+from strudel.data.lazy import by_block, is_lazy
+
+if TYPE_CHECKING:
+    from strudel._types import FloatArray
+    from strudel.io.tables import Table
+    from strudel.queries.model import Model
+    from strudel.tables.table_code import TableCode
+
+
+def score(
+    model: ModelArgument,
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin; in "
+            "parts: 'visits/*.parquet' in quotes, a folder of parquet files, or a zarr folder.",
+            autocompletion=complete_data,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Also write one log-likelihood per row, as a csv, tsv or parquet file; in parts: "
+            "as a new folder of parquet files.",
+        ),
+    ] = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print how probable a model finds rows.
+
+    That is their mean log-likelihood (natural log), and the same as bits per dimension.
+    Unknown values (empty, ?, NA) are summed out exactly. Columns are matched by name when both the
+    model and the table have names.
+    """
+    in_parts = comes_in_parts(data, workers, scheduler)
+    if output is not None:  # else there is nothing to write
+        check_rows_output(output, "the values", model, data, in_parts)
+    held = read_model(model)
+    code, plain = held.table_code, held.with_table_code(None)
+    if in_parts:
+        found = answer_parts(
+            _score_part,
+            data,
+            plain,
+            code,
+            output=output,
+            workers=workers,
+            scheduler=scheduler,
+            is_quiet=as_json,
+        )
+    else:
+        table = _read(data, plain, code)
+        values = log_probabilities(plain, table)
+        found = [_score_of(table, values)]
+        if output is not None:
+            write_table(output, _columns(values))
+    report = _report(_Score(*np.sum(found, axis=0)), plain.n_vars)
+    if as_json:
+        print_json(report | {"model": model, "data": data, "output": output})
+        return
+    facts: dict[str, Any] = {
+        "mean log-likelihood": report["log_likelihood"],
+        "bits per dimension": report["bits_per_dimension"],
+        "rows": report["n_rows"],
+        "rows with probability zero": report["n_impossible"],
+        "rows with unknown values": report["n_incomplete"],
+    }
+    show_facts("", facts if output is None else facts | {"values per row": output})
+
+
+class _Score(NamedTuple):
+    """What adds up over rows."""
+
+    n_rows: float
+    log_likelihood: float
+    n_impossible: float
+    n_incomplete: float
+
+
+def _score_of(table: Table, values: FloatArray) -> _Score:
+    n_incomplete = int(_is_incomplete(table).sum())
+    return _Score(len(values), float(values.sum()), int(np.isneginf(values).sum()), n_incomplete)
+
+
+def _score_part(part: RowPart, folder: Path | None, model: Model, code: TableCode | None) -> _Score:
+    """Score the rows of a part, and write their values to a folder, if there is one."""
+    table = _read(part, model, code)
+    values = log_probabilities(model, table)
+    if folder is not None:
+        write_table(folder / part.output_name, _columns(values, part.first))
+    return _score_of(table, values)
+
+
+def _read(data: str | RowPart, model: Model, code: TableCode | None) -> Table:
+    """The rows as 0, 1 and NaN, in the columns of the model."""
+    from strudel.io.tables import Table
+
+    if code is not None:
+        raw, source = read_cells(data)
+        return Table(encode_table(code, raw, source), None, source)
+    return match_columns(read_bits(data), model.n_vars, model.feature_names, "the model")
+
+
+def _columns(values: FloatArray, first: int = 0) -> dict[str, list[Any]]:
+    """A column of numbers of rows and one of values, all digits: reading gives the same floats."""
+    rows = list(range(first, first + len(values)))
+    return {"row": rows, "log_likelihood": values.tolist()}
+
+
+def log_probabilities(model: Model, table: Table) -> FloatArray:
+    """Complete rows through flows, the others with their unknown values summed out."""
+    from strudel.queries.likelihood import log_likelihood
+    from strudel.queries.marginal import log_marginal
+
+    is_incomplete = _is_incomplete(table)
+    if not is_incomplete.any():
+        return log_likelihood(model, table.X)
+    values = np.empty(len(table.X))
+    values[is_incomplete] = log_marginal(model, table.X[is_incomplete])
+    if not is_incomplete.all():
+        values[~is_incomplete] = log_likelihood(model, table.X[~is_incomplete].astype(np.uint8))
+    return values
+
+
+def mean_log_likelihood(model: Any, table: Table) -> float:
+    """Of the rows of a table, under a fitted estimator; unknown values are summed out."""
+    from strudel.io.tables import Table
+    from strudel.queries.model import model_of
+
+    if is_lazy(table.X):
+        return _lazy_mean(model, table.X)
+    held = model_of(model)
+    if held.table_code is not None:
+        table = Table(held.table_code.encode(table.X, table.source), None, table.source)
+    return float(log_probabilities(held.with_table_code(None), table).mean())
+
+
+def _lazy_mean(model: Any, X: Any) -> float:
+    """Block by block, where the rows are: on the workers, or here one after the other."""
+    from strudel.learning.partitioned.engines import find_engine
+
+    engine = find_engine()
+    (mean,) = engine.each(float, engine.keep([_block_log_probabilities(model, X).mean()]))
+    return float(mean)
+
+
+@by_block("X")
+def _block_log_probabilities(model: Any, X: Any) -> FloatArray:
+    from strudel.data.validation import check_evidence
+    from strudel.io.tables import Table
+    from strudel.queries.model import model_of
+
+    held = model_of(model)
+    code = held.table_code
+    rows = check_evidence(X) if code is None else code.encode(X)
+    return log_probabilities(held.with_table_code(None), Table(rows, None, "X"))
+
+
+def has_gaps(table: Table) -> bool:
+    """Whether some value of a table in memory, of whatever types, is unknown."""
+    if is_lazy(table.X):
+        return False
+    if hasattr(table.X, "columns"):
+        return any(column.is_missing().any() for column in table.X.columns)
+    return bool(_is_incomplete(table).any())
+
+
+def _is_incomplete(table: Table) -> np.ndarray:
+    if table.X.dtype.kind != "f":
+        return np.zeros(len(table.X), dtype=bool)
+    return np.asarray(np.isnan(table.X).any(axis=1))
+
+
+def _report(score: _Score, n_vars: int) -> dict[str, Any]:
+    mean = float(score.log_likelihood / score.n_rows)
+    return {
+        "log_likelihood": mean,
+        "bits_per_dimension": bits_per_dimension(mean, n_vars),
+        "n_rows": int(score.n_rows),
+        "n_impossible": int(score.n_impossible),
+        "n_incomplete": int(score.n_incomplete),
+    }

@@ -1,0 +1,183 @@
+"""Lines of decisions: nodes that choose among pairs of a prime and a sub, as PSDDs have them.
+
+In:  the columns of such lines, as a reader collected them.
+Out: children as places among the lines, the vtree that all decisions follow, and a `Circuit`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strudel._types import NONE, FloatArray
+from strudel.circuits.builder import assemble
+from strudel.circuits.circuit import Circuit
+from strudel.io.formats.text import TextFile
+from strudel.trees.vtree import Vtree
+
+
+class DecisionNodes:
+    """The node lines, column by column; a node is its place among them."""
+
+    def __init__(self) -> None:
+        self.name: list[int] = []
+        self.line: list[int] = []
+        self.kind: list[bytes] = []
+        self.literals: dict[int, int] = {}  # L: node -> literal
+        self.coins: dict[int, tuple[int, float, float]] = {}  # T: node -> variable, log P(0), P(1)
+        self.decision: list[int] = []  # D: nodes
+        self.width: list[int] = []  # D: number of elements
+        self.prime: list[int] = []
+        self.sub: list[int] = []
+        self.log_theta: FloatArray = np.empty(0)
+
+
+def resolve_children(file: TextFile, nodes: DecisionNodes) -> None:
+    """Turn primes and subs into nodes that come before their parents."""
+    place = {name: node for node, name in enumerate(nodes.name)}
+    if len(place) < len(nodes.name):
+        seen: set[int] = set()
+        for name, line in zip(nodes.name, nodes.line, strict=True):
+            if name in seen:
+                file.refuse(f"id {name} is used for two nodes", line)
+            seen.add(name)
+    parent = np.repeat(np.array(nodes.decision, dtype=np.int64), nodes.width)
+    bad = NONE
+    for by_place in (False, True):
+        n_nodes = len(nodes.name)
+        if by_place:
+            found = [
+                [child if 0 <= child < n_nodes else n_nodes for child in column]
+                for column in (nodes.prime, nodes.sub)
+            ]
+        else:
+            found = [
+                [place.get(child, n_nodes) for child in column]
+                for column in (nodes.prime, nodes.sub)
+            ]
+        late = np.flatnonzero((np.array(found, dtype=np.int64) >= parent).any(axis=0))
+        if not len(late):
+            nodes.prime, nodes.sub = found
+            return
+        if not by_place:
+            bad = int(late[0])
+    child = (
+        nodes.prime[bad]
+        if place.get(nodes.prime[bad], parent[bad]) >= parent[bad]
+        else nodes.sub[bad]
+    )
+    file.refuse(f"child {child} is not the id of an earlier node", nodes.line[parent[bad]])
+
+
+def recover(nodes: DecisionNodes) -> tuple[Vtree, list[int]] | None:
+    """The vtree by which all decisions split, and the vtree node of every node; None if none.
+
+    The vtree below a decision is a pair of those below its first prime and sub; equal pairs are
+    one. The rest follows from the pair of the root.
+    """
+    split_of: list[tuple[int, int]] = []  # per kind of vtree: its two sides; a variable and NONE
+    number_of: dict[tuple[int, int], int] = {}
+    shape: list[int] = []
+    starts = np.concatenate([[0], np.cumsum(nodes.width)]).astype(np.int64).tolist()
+    decisions = 0
+    for node, kind in enumerate(nodes.kind):
+        if kind == b"D":
+            element = starts[decisions]
+            decisions += 1
+            split = (shape[nodes.prime[element]], shape[nodes.sub[element]])
+        elif kind == b"L":
+            split = (nodes.literals[node] // 2, NONE)
+        else:
+            split = (nodes.coins[node][0], NONE)
+        found = number_of.get(split)
+        if found is None:
+            found = number_of[split] = len(split_of)
+            split_of.append(split)
+        shape.append(found)
+    vtree_of = _number_shapes(split_of, shape[-1])
+    if vtree_of is None:
+        return None
+    vtree, number_of_shape = vtree_of
+    node_vtree = [number_of_shape.get(kind, NONE) for kind in shape]
+    if nodes.decision:
+        placed = np.array(node_vtree)
+        at = placed[np.repeat(nodes.decision, nodes.width)]
+        is_wrong = (placed[nodes.prime] != vtree.node_left[at]) | (
+            placed[nodes.sub] != vtree.node_right[at]
+        )
+        if np.any(is_wrong & (at != NONE)):
+            return None
+    return vtree, node_vtree
+
+
+def _number_shapes(
+    split_of: list[tuple[int, int]], root: int
+) -> tuple[Vtree, dict[int, int]] | None:
+    """The vtree of a pair of pairs, in post-order, and the vtree node of every pair in it."""
+    order: list[int] = []
+    pending = [root]
+    variables = set()
+    while pending:
+        shape = pending.pop()
+        order.append(shape)
+        left, right = split_of[shape]
+        if right == NONE:
+            variables.add(left)
+        else:
+            pending += [left, right]
+        if len(order) > 2 * len(split_of):  # a pair that holds itself twice: a variable is shared
+            return None
+    order.reverse()
+    number_of = {shape: v for v, shape in enumerate(order)}
+    if len(number_of) < len(order) or max(variables) != len(variables) - 1:
+        return None
+    rows = [
+        (NONE, NONE, a) if b == NONE else (number_of[a], number_of[b], NONE)
+        for a, b in (split_of[shape] for shape in order)
+    ]
+    table = np.array(rows, dtype=np.int32)
+    return Vtree(*(table[:, column].copy() for column in range(3))), number_of
+
+
+def assemble_nodes(nodes: DecisionNodes, vtree: Vtree, node_vtree: list[int]) -> Circuit:
+    """The circuit, when all nodes fit the vtree; nodes outside it are not below the root."""
+    n_literals = 2 * vtree.n_vars
+    kinds = np.array(nodes.kind)
+    is_inside = np.array(node_vtree) != NONE
+    is_sum = is_inside & (kinds != b"L")
+    index = np.full(len(kinds), NONE, dtype=np.int64)
+    index[is_sum] = n_literals + np.arange(np.count_nonzero(is_sum))
+    for node, literal in nodes.literals.items():
+        if is_inside[node]:
+            index[node] = literal
+    root = int(index[-1])
+    all_vtree = [np.repeat(vtree.var_leaf, 2), np.array(node_vtree)[is_sum]]
+    coins = [(node, *coin) for node, coin in nodes.coins.items() if is_inside[node]]
+    coin_parent = index[[coin[0] for coin in coins]] if coins else np.empty(0, dtype=np.int64)
+    coin_var = np.array([coin[1] for coin in coins], dtype=np.int64)
+    parent = np.repeat(np.array(nodes.decision, dtype=np.int64), nodes.width)
+    kept = np.flatnonzero(is_inside[parent]) if len(parent) else np.empty(0, dtype=np.int64)
+    prime, sub = (np.array(column, dtype=np.int64)[kept] for column in (nodes.prime, nodes.sub))
+    edge_parent = [coin_parent, coin_parent, index[parent[kept]]]
+    edge_left = [2 * coin_var + 1, 2 * coin_var, index[prime]]
+    edge_right = [np.full(2 * len(coins), NONE), index[sub]]
+    log_theta = [
+        np.array([coin[3] for coin in coins]),
+        np.array([coin[2] for coin in coins]),
+        nodes.log_theta[kept],
+    ]
+    if root < n_literals:  # one variable, fixed
+        fixed, root = root, n_literals + int(np.count_nonzero(is_sum))
+        all_vtree.append(vtree.var_leaf[:1])
+        edge_parent.append(np.array([root]))
+        edge_left.append(np.array([fixed]))
+        edge_right.append(np.array([NONE]))
+        log_theta.append(np.zeros(1))
+    return assemble(
+        vtree,
+        np.concatenate(all_vtree).astype(np.int32),
+        edge_parent=np.concatenate(edge_parent).astype(np.int32),
+        edge_left=np.concatenate(edge_left).astype(np.int32),
+        edge_right=np.concatenate(edge_right).astype(np.int32),
+        edge_log_theta=np.concatenate(log_theta).astype(np.float64),
+        root=root,
+    )

@@ -1,0 +1,164 @@
+"""`.nnf` files: circuits of and and or.
+
+In:  the format of c2d, which Juice shares, or the newer one of d4, told apart by the first line.
+Out: `Nnf`. We write the format of c2d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from strudel._types import NONE
+from strudel.io.formats.text import MAX_VARIABLE, TextFile, show, signed
+from strudel.logic.nnf import AND, LITERAL, OR, Nnf
+
+
+def read_nnf(file: TextFile) -> Nnf:
+    """The circuit in a file."""
+    for line, tokens in file.lines():
+        if tokens[0].lower() == b"nnf":
+            return _read_c2d(file)
+        if tokens[0] in (b"o", b"a", b"t", b"f"):
+            return _read_d4(file)
+        file.refuse(
+            "it should start with 'nnf nodes edges variables', as c2d writes it, or with a node "
+            f"'o id 0' as d4 does, but starts with {show(tokens[0])}",
+            line,
+        )
+    file.refuse("it is empty")
+
+
+def _read_c2d(file: TextFile) -> Nnf:
+    """Nodes are lines, numbered from 0."""
+    lines = file.lines()
+    header, tokens = next(lines)
+    if len(tokens) != 4:
+        file.refuse("the first line should be 'nnf nodes edges variables'", header)
+    counts = [file.whole(token, header, "a count") for token in tokens[1:]]
+    n_nodes, n_vars = counts[0], counts[2]
+    if not 0 <= n_vars <= MAX_VARIABLE:
+        file.refuse(f"it cannot have {n_vars} variables", header)
+    nodes: list[tuple[int, Any]] = []
+    decisions: list[int] = []
+    for line, tokens in lines:
+        kind = tokens[0].upper()
+        decision = NONE
+        if kind == b"L" and len(tokens) == 2:
+            literal = file.literal(tokens[1], line)
+            if literal >= 2 * n_vars:
+                file.refuse(f"literal {signed(literal)} is of no variable from 1 to {n_vars}", line)
+            nodes.append((LITERAL, literal))
+        elif kind in (b"A", b"O") and len(tokens) >= (2 if kind == b"A" else 3):
+            skip = 1 if kind == b"A" else 2
+            if kind == b"O":
+                decision = file.whole(tokens[1], line, "a decision variable") - 1
+                if not NONE <= decision < n_vars:
+                    file.refuse(f"variable {decision + 1} is not from 1 to {n_vars}", line)
+            width = file.whole(tokens[skip], line, "the number of children")
+            children = [file.whole(token, line, "a child") for token in tokens[skip + 1 :]]
+            if len(children) != width:
+                file.refuse(f"it should have {width} children, but has {len(children)}", line)
+            for child in children:
+                if not 0 <= child < len(nodes):
+                    file.refuse(f"child {child} is not the number of an earlier node", line)
+            nodes.append((AND if kind == b"A" else OR, children))
+        else:
+            file.refuse(
+                "a node should be 'L literal', 'A k children' or 'O variable k children', "
+                f"but {len(tokens)} words start with {show(tokens[0])}",
+                line,
+            )
+        decisions.append(decision)
+        if len(nodes) > n_nodes:
+            file.refuse(f"{n_nodes} nodes were announced, but here are more", line)
+    if len(nodes) != n_nodes or not nodes:
+        file.refuse(
+            f"{n_nodes} nodes were announced, but {len(nodes)} are here: is it cut short?", header
+        )
+    return Nnf.from_nodes(nodes, n_vars, decisions)
+
+
+def _read_d4(file: TextFile) -> Nnf:
+    """Nodes ``kind id 0`` and arcs ``parent child literals 0`` in any order; the root has id 1."""
+    kind_of: dict[int, bytes] = {}
+    arcs: dict[int, list[tuple[int, list[int]]]] = {}
+    where: dict[int, int] = {}
+    n_vars = 0
+    for line, tokens in file.lines():
+        if tokens[-1] != b"0" or len(tokens) < 3:
+            file.refuse("a line of d4 should end in 0", line)
+        if tokens[0] in (b"o", b"a", b"t", b"f"):
+            name = file.whole(tokens[1], line, "an id")
+            if name in kind_of or len(tokens) != 3:
+                file.refuse("a node should be 'kind id 0', each id once", line)
+            kind_of[name], where[name], arcs[name] = tokens[0], line, []
+            continue
+        parent, child = (file.whole(token, line, "an id") for token in tokens[:2])
+        for name in (parent, child):
+            if name not in kind_of:
+                file.refuse(f"there is no node {name} before this line", line)
+        literals = [file.literal(token, line) for token in tokens[2:-1]]
+        n_vars = max([n_vars, *(literal // 2 + 1 for literal in literals)])
+        arcs[parent].append((child, literals))
+    if 1 not in kind_of:
+        file.refuse("node 1, the root, is missing")
+    nodes: list[tuple[int, Any]] = []
+    literal_node: dict[int, int] = {}
+    done: dict[int, int] = {}
+    for name in _children_first(file, arcs, where):
+        terms = []
+        for child, literals in arcs[name]:
+            for literal in literals:
+                if literal not in literal_node:
+                    literal_node[literal] = len(nodes)
+                    nodes.append((LITERAL, literal))
+            if literals:
+                nodes.append((AND, [*(literal_node[literal] for literal in literals), done[child]]))
+                terms.append(len(nodes) - 1)
+            else:
+                terms.append(done[child])
+        kind = kind_of[name]
+        if kind in (b"t", b"f") and terms:
+            file.refuse("a constant has no children", where[name])
+        nodes.append((AND if kind in (b"a", b"t") else OR, terms))
+        done[name] = len(nodes) - 1
+    return Nnf.from_nodes(nodes, n_vars)
+
+
+def _children_first(
+    file: TextFile, arcs: dict[int, list[tuple[int, list[int]]]], where: dict[int, int]
+) -> list[int]:
+    """The nodes below node 1 and itself, last; a circle is refused."""
+    order: list[int] = []
+    state: dict[int, int] = {}  # 1 while its children are visited, 2 afterwards
+    pending = [1]
+    while pending:
+        name = pending[-1]
+        if name not in state:
+            state[name] = 1
+            for child, _ in arcs[name]:
+                if state.get(child) == 1:
+                    file.refuse(f"node {child} is below itself", where[child])
+                if child not in state:
+                    pending.append(child)
+            continue
+        pending.pop()
+        if state[name] == 1:
+            state[name] = 2
+            order.append(name)
+    return order
+
+
+def nnf_lines(nnf: Nnf) -> Iterator[str]:
+    """The file, line by line."""
+    yield f"nnf {nnf.n_nodes} {len(nnf.child)} {nnf.n_vars}"
+    for node in range(nnf.n_nodes):
+        children = nnf.children(node)
+        below = " ".join(map(str, [len(children), *children]))
+        if nnf.node_kind[node] == LITERAL:
+            yield f"L {signed(int(nnf.node_literal[node]))}"
+        elif nnf.node_kind[node] == AND:
+            yield f"A {below}"
+        else:
+            yield f"O {nnf.node_decision[node] + 1} {below}"

@@ -1,0 +1,235 @@
+"""`.psdd` files: probabilistic sentential decision diagrams, which are our normal form.
+
+In:  the dialects of Juice, LearnPsdd, pypsdd, PySDD and the UAI compiler of hahaXD/psdd.
+Out: `Circuit`.
+
+The vtree follows from the circuit itself, because every decision names what it splits: ids of vtree
+nodes, which programs number in three different ways, are not needed and not read. Children are ids;
+in some files of LearnPsdd they are places among the node lines, which shows by ids that are not
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from strudel._types import NONE
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.graph import SumProductGraph
+from strudel.io.formats.decision_lines import (
+    DecisionNodes,
+    assemble_nodes,
+    recover,
+    resolve_children,
+)
+from strudel.io.formats.shared import check_sums, circuit_from_graph, finish, names_lines
+from strudel.io.formats.text import TextFile, number, show, signed
+from strudel.io.formats.vtree import inorder_ids, read_header
+from strudel.trees.vtree import Vtree
+
+HEADER = """\
+c ids of psdd nodes start at 0
+c psdd nodes appear bottom-up, children before parents
+c
+c file syntax:
+c psdd count-of-psdd-nodes
+c L id-of-literal-psdd-node id-of-vtree literal
+c T id-of-trueNode-psdd-node id-of-vtree variable log(litProb)
+c D id-of-decomposition-psdd-node id-of-vtree number-of-elements {prime sub log(elementProb)}*
+c"""
+
+ROUNDING = 1e-14  # of a log-parameter that a T line gives by the other
+
+
+def read_psdd(file: TextFile, vtree: Vtree | None, renormalize: bool) -> Circuit:
+    """The circuit in a file; on `vtree`, if one is given."""
+    nodes, announced = _read_nodes(file)
+    lines = [nodes.line[node] for node in nodes.decision]
+    check_sums(file, nodes.log_theta, nodes.width, lines, renormalize)
+    coins = np.array([coin[1:] for coin in nodes.coins.values()]).ravel()
+    lines = [nodes.line[node] for node in nodes.coins]
+    check_sums(file, coins, [2] * len(lines), lines, renormalize)
+    resolve_children(file, nodes)
+    _check_is_whole(file, nodes, announced)
+    recovered = recover(nodes)
+    if recovered is None or (vtree is not None and vtree != recovered[0]):
+        circuit = _by_graph(file, nodes, vtree)
+    else:
+        circuit = assemble_nodes(nodes, *recovered)
+    return finish(circuit, file, renormalize)
+
+
+def _check_is_whole(file: TextFile, nodes: DecisionNodes, announced: int | None) -> None:
+    """Refuse a file whose end is missing."""
+    n_nodes = len(nodes.kind)
+    if announced is None or announced <= n_nodes:
+        return
+    # The number is often wrong, as some programs count elements, too. But where the end is missing,
+    # more nodes than the root have no parent; literals may always have none.
+    loose = {*nodes.decision, *nodes.coins}.difference(nodes.prime, nodes.sub)
+    if len(loose) > 1:
+        file.refuse(f"{announced} nodes were announced, but {n_nodes} are here: it is cut short")
+
+
+def _read_nodes(file: TextFile) -> tuple[DecisionNodes, int | None]:
+    nodes = DecisionNodes()
+    lines = file.lines()
+    header, announced = read_header(file, lines, b"psdd")
+    names, primes, subs, log_thetas = [], [], [], []
+    for line, tokens in lines:
+        kind = tokens[0].upper()
+        n_tokens = len(tokens)
+        if kind == b"D" and n_tokens >= 7:
+            width = file.whole(tokens[3], line, "the number of elements")
+            if n_tokens != 4 + 3 * width:
+                file.refuse(
+                    f"a decision of {width} elements should have {4 + 3 * width} words, "
+                    f"but there are {n_tokens}",
+                    line,
+                )
+            nodes.decision.append(len(nodes.kind))
+            nodes.width.append(width)
+            primes += tokens[4::3]
+            subs += tokens[5::3]
+            log_thetas += tokens[6::3]
+        elif kind == b"L" and n_tokens == 4:
+            nodes.literals[len(nodes.kind)] = file.literal(tokens[3], line)
+        elif kind == b"T" and n_tokens in (5, 6):
+            nodes.coins[len(nodes.kind)] = _read_coin(file, tokens, line)
+        else:
+            file.refuse(
+                "a node should be 'L id vtree literal', 'T id vtree variable log-probability' or "
+                f"'D id vtree k prime sub log-theta ...', but {n_tokens} words start with "
+                f"{show(tokens[0])}",
+                line,
+            )
+        nodes.kind.append(kind)
+        names.append(tokens[1])
+        nodes.line.append(line)
+    if not nodes.kind:
+        file.refuse("it has no nodes", header)
+    lines_of = np.repeat([nodes.line[node] for node in nodes.decision], nodes.width)
+    where = lines_of.tolist()
+    nodes.name = file.wholes(names, nodes.line, "an id")
+    nodes.prime = file.wholes(primes, where, "a prime")
+    nodes.sub = file.wholes(subs, where, "a sub")
+    nodes.log_theta = file.reals(log_thetas, where, "a log-parameter")
+    return nodes, announced
+
+
+def _read_coin(file: TextFile, tokens: list[bytes], line: int) -> tuple[int, float, float]:
+    """Variable, log P(0) and log P(1); the second is given alone, or after the first."""
+    var = file.variable(tokens[3], line)
+    log_one = file.real(tokens[-1], line, "a log-probability")
+    if len(tokens) == 6:
+        return var, file.real(tokens[4], line, "a log-probability"), log_one
+    return var, log_complement(log_one), log_one
+
+
+def log_complement(log_p: float) -> float:
+    """`log(1 - exp(log_p))` to the last digits on both sides."""
+    if log_p >= 0.0:
+        return -np.inf
+    if log_p > -0.6931471805599453:
+        return float(np.log(-np.expm1(log_p)))
+    return float(np.log1p(-np.exp(log_p)))
+
+
+def _by_graph(file: TextFile, nodes: DecisionNodes, vtree: Vtree | None) -> Circuit:
+    """The circuit by the general way: elements in any order, or on another vtree."""
+    graph = SumProductGraph()
+    number_of: list[int] = []
+    line_of: list[int] = []
+
+    def add(node: int, line: int) -> int:
+        line_of.append(line)
+        return node
+
+    starts = np.concatenate([[0], np.cumsum(nodes.width)]).astype(np.int64).tolist()
+    decisions = 0
+    log_theta = nodes.log_theta.tolist()
+    for node, kind in enumerate(nodes.kind):
+        line = nodes.line[node]
+        if kind == b"L":
+            number_of.append(add(graph.add_literal(nodes.literals[node]), line))
+        elif kind == b"T":
+            var, log_zero, log_one = nodes.coins[node]
+            pair = [add(graph.add_literal(2 * var + value), line) for value in (1, 0)]
+            number_of.append(add(graph.add_sum(pair, [log_one, log_zero]), line))
+        else:
+            elements = slice(starts[decisions], starts[decisions + 1])
+            decisions += 1
+            products = [
+                add(graph.add_product([number_of[prime], number_of[sub]]), line)
+                for prime, sub in zip(nodes.prime[elements], nodes.sub[elements], strict=True)
+            ]
+            number_of.append(add(graph.add_sum(products, log_theta[elements]), line))
+    return circuit_from_graph(file, graph, line_of, vtree)
+
+
+def psdd_lines(circuit: Circuit) -> Iterator[str]:
+    """The file, line by line."""
+    n_literals = 2 * circuit.n_vars
+    vtree_ids = inorder_ids(circuit.vtree).tolist()
+    node_vtree = [vtree_ids[v] for v in circuit.node_vtree.tolist()]
+    start = circuit.node_edges.tolist()
+    left, right = circuit.edge_left.tolist(), circuit.edge_right.tolist()
+    log_theta = circuit.edge_log_theta.tolist()
+    is_leaf = (circuit.vtree.node_var[circuit.node_vtree] != NONE).tolist()
+
+    # A sum at a leaf is a literal if it fixes the variable, and a T line otherwise.
+    coins: dict[int, tuple[float, float]] = {}
+    alias = list(range(circuit.n_nodes))
+    for node in range(n_literals, circuit.n_nodes):
+        if is_leaf[node]:
+            weights = [-np.inf, -np.inf]
+            for edge in range(start[node], start[node + 1]):
+                value = left[edge] % 2
+                weights[value] = float(np.logaddexp(weights[value], log_theta[edge]))
+            if start[node + 1] - start[node] == 1 and max(weights) == 0.0:
+                alias[node] = left[start[node]]
+            else:
+                coins[node] = (weights[0], weights[1])
+    used = {alias[circuit.root]}
+    for node in range(n_literals, circuit.n_nodes):
+        if not is_leaf[node]:
+            for edge in range(start[node], start[node + 1]):
+                used.update((alias[left[edge]], alias[right[edge]]))
+    literals = [node for node in range(n_literals) if node in used]
+    sums = [node for node in range(n_literals, circuit.n_nodes) if alias[node] == node]
+
+    yield from HEADER.splitlines()
+    yield from names_lines(circuit.feature_names)
+    yield f"psdd {len(literals) + len(sums)}"
+    name: dict[int, int] = {}
+    for node in [*literals, *sums]:
+        name[node] = len(name)
+        head = f"{name[node]} {node_vtree[node]}"
+        if node < n_literals:
+            yield f"L {head} {signed(node)}"
+        elif node in coins:
+            var = left[start[node]] // 2
+            yield f"T {head} {var + 1} {_coin(*coins[node])}"
+        else:
+            edges = range(start[node], start[node + 1])
+            elements = " ".join(
+                f"{name[alias[left[e]]]} {name[alias[right[e]]]} {number(log_theta[e])}"
+                for e in edges
+            )
+            yield f"D {head} {len(edges)} {elements}"
+
+
+def _coin(log_zero: float, log_one: float) -> str:
+    """The parameters of a T line: one where it says enough, as all readers know; else both."""
+    # Near P(1) = 1 the log of P(0), kept apart in memory, is the finer of the two.
+    for only in (log_one, log_complement(log_zero)):
+        if _is_same(only, log_one) and _is_same(log_complement(only), log_zero):
+            return number(only)
+    return f"{number(log_zero)} {number(log_one)}"
+
+
+def _is_same(a: float, b: float) -> bool:
+    """Whether two logs are equal but for the rounding of their last digits."""
+    return a == b or (np.isfinite(a) and abs(a - b) <= ROUNDING * max(1.0, abs(a)))

@@ -1,0 +1,137 @@
+"""What readers of circuits share: parameters that add up, feature names, graphs into circuits.
+
+In:  what a reader found in a `TextFile`.
+Out: the same, checked; a `Circuit`; or `FileFormatError`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from strudel._types import NONE, FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.graph import GraphError, SumProductGraph
+from strudel.circuits.normal_form import normal_form
+from strudel.circuits.normalize import normalize
+from strudel.circuits.recover import recover_vtree
+from strudel.io.formats.text import TextFile, number
+from strudel.trees.vtree import Vtree
+
+TOLERANCE = 1e-3  # how far from one the parameters of a sum may add up, as in Juice
+LARGEST = 1e6  # of a log-parameter that is to be normalised: sums of these stay finite
+NAMES = b"c feature_names "
+
+
+def check_sums(
+    file: TextFile,
+    log_theta: FloatArray,
+    width: Sequence[int],
+    lines: Sequence[int],
+    renormalize: bool,
+) -> None:
+    """Refuse parameters that do not add up to one; `width` and `lines` have one entry per sum."""
+    if len(width) == 0:
+        return
+    starts = np.cumsum(width) - np.asarray(width)
+    with np.errstate(over="ignore"):
+        total = np.add.reduceat(np.exp(log_theta), starts)
+    if renormalize:
+        is_bad = np.maximum.reduceat(log_theta, starts) > LARGEST
+    else:
+        is_bad = ~(np.abs(total - 1.0) <= TOLERANCE)
+    for place in np.flatnonzero(is_bad)[:1]:
+        advice = "" if renormalize else ". Read it with normalize=True (--normalize) if it should"
+        file.refuse(
+            f"the parameters of a sum add up to {total[place]:.6g}, not to 1{advice}", lines[place]
+        )
+
+
+def finish(circuit: Circuit, file: TextFile, renormalize: bool) -> Circuit:
+    """The circuit with its names, normalised if that was asked for."""
+    if renormalize:
+        circuit, log_total = normalize(circuit)
+        if log_total == -np.inf:
+            file.refuse("every row is impossible, so there is nothing to normalise")
+    names = read_names(file, circuit.n_vars)
+    return circuit if names is None else circuit.with_names(names)
+
+
+def circuit_from_graph(
+    file: TextFile, graph: SumProductGraph, lines: Sequence[int], vtree: Vtree | None
+) -> Circuit:
+    """The circuit of a smooth graph, on a vtree if one is given; `lines` says where nodes are."""
+    try:
+        circuit = normal_form(graph, recover_vtree(graph) if vtree is None else vtree)
+    except GraphError as error:
+        file.refuse(f"this circuit has no normal form: {error}", lines[error.node])
+    assert circuit is not None  # nothing is false in a graph without empty sums
+    return circuit
+
+
+def read_names(file: TextFile, n_vars: int) -> tuple[str, ...] | None:
+    """Feature names from the comment in which `names_lines` keeps them."""
+    if NAMES not in file.content:
+        return None
+    for line in io.BytesIO(file.content):
+        if line.startswith(NAMES):
+            try:
+                names = json.loads(line[len(NAMES) :])
+            except (ValueError, RecursionError):
+                return None  # somebody else's comment
+            if isinstance(names, list) and len(names) == n_vars:
+                return tuple(names) if all(isinstance(name, str) for name in names) else None
+    return None
+
+
+def names_lines(names: tuple[str, ...] | None) -> list[str]:
+    """A comment that holds the feature names, if there are any."""
+    return [] if names is None else [NAMES.decode() + json.dumps(list(names))]
+
+
+def sum_product_lines(
+    circuit: Circuit,
+    *,
+    literal: Callable[[int, int], str],
+    product: Callable[[int, int, int, int], str],
+    weighted_sum: Callable[[int, int, Sequence[tuple[int, str]]], str],
+) -> Iterator[str]:
+    """A circuit as lines of literals, products and sums, children first, numbered from 0.
+
+    The functions make a line of the number, the vtree node (or the literal) and the children. A sum
+    of one product with parameter 1 is written as the product alone, which reads back the same.
+    """
+    number_of: dict[int, int] = {}
+    n_lines = 0
+    edge_left, edge_right = circuit.edge_left.tolist(), circuit.edge_right.tolist()
+    log_theta = circuit.edge_log_theta.tolist()
+    start = circuit.node_edges.tolist()
+    below = np.concatenate([circuit.edge_left, circuit.edge_right])
+    used = set(below[(below != NONE) & (below < 2 * circuit.n_vars)].tolist())
+    if circuit.root < 2 * circuit.n_vars:
+        used.add(circuit.root)
+    for node in sorted(used):
+        yield literal(n_lines, node)
+        number_of[node] = n_lines
+        n_lines += 1
+    for node in range(2 * circuit.n_vars, circuit.n_nodes):
+        v = int(circuit.node_vtree[node])
+        terms: list[tuple[int, str]] = []
+        for edge in range(start[node], start[node + 1]):
+            if edge_right[edge] == NONE:
+                term = number_of[edge_left[edge]]
+            else:
+                term = n_lines
+                yield product(n_lines, v, number_of[edge_left[edge]], number_of[edge_right[edge]])
+                n_lines += 1
+            terms.append((term, number(log_theta[edge])))
+        edge = start[node]
+        if len(terms) == 1 and edge_right[edge] != NONE and log_theta[edge] == 0.0:
+            number_of[node] = terms[0][0]
+            continue
+        yield weighted_sum(n_lines, v, terms)
+        number_of[node] = n_lines
+        n_lines += 1

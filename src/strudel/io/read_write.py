@@ -1,0 +1,201 @@
+"""Files of other programs: `read` and `write` by extension.
+
+In:  a path that ends in one of the extensions of `FORMATS`, with or without ``.gz``.
+Out: a `Circuit`, `Vtree`, `ChowLiuTree`, `PredictorCircuit`, `Sdd`, `Nnf`, `Cnf` or `Dnf`.
+
+Files are treated as hostile: whatever they hold, the answer is a model or `FileFormatError`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.leaf_sums import without_leaf_sums
+from strudel.circuits.mixture import Mixture
+from strudel.circuits.predictor import PredictorCircuit
+from strudel.errors import FileFormatError
+from strudel.io.formats.clt import clt_lines, read_clt
+from strudel.io.formats.cnf import formula_lines, read_cnf, read_dnf
+from strudel.io.formats.jlc import jlc_lines, read_jlc
+from strudel.io.formats.jpc import jpc_lines, read_jpc
+from strudel.io.formats.nnf import nnf_lines, read_nnf
+from strudel.io.formats.predictor import predictor_lines, read_predictor
+from strudel.io.formats.psdd import psdd_lines, read_psdd
+from strudel.io.formats.sdd import read_sdd, sdd_lines
+from strudel.io.formats.spn import read_spn, spn_lines
+from strudel.io.formats.text import TextFile, bare_suffix, write_text
+from strudel.io.formats.vtree import read_vtree, vtree_lines
+from strudel.logic.formula import Cnf, Dnf
+from strudel.logic.nnf import Nnf
+from strudel.logic.sdd import Sdd
+from strudel.trees.chow_liu import ChowLiuTree
+from strudel.trees.vtree import Vtree
+
+PathLike = str | os.PathLike[str]
+
+
+class Options(NamedTuple):
+    """What a reader is told besides the file."""
+
+    vtree: Vtree | None
+    node_of_id: dict[int, int] | None  # ids of the vtree's file
+    normalize: bool
+
+
+class Format(NamedTuple):
+    """What an extension stands for."""
+
+    holds: type
+    words: str  # for sentences: "a .psdd file holds ..."
+    read: Callable[[TextFile, Options], Any]
+    lines: Callable[[Any], Iterable[str]]
+
+
+FORMATS = {
+    ".vtree": Format(Vtree, "a vtree", lambda file, _: read_vtree(file)[0], vtree_lines),
+    ".psdd": Format(
+        Circuit, "a circuit", lambda file, o: read_psdd(file, o.vtree, o.normalize), psdd_lines
+    ),
+    ".jpc": Format(
+        Circuit, "a circuit", lambda file, o: read_jpc(file, o.vtree, o.normalize), jpc_lines
+    ),
+    ".spn": Format(
+        Circuit, "a circuit", lambda file, o: read_spn(file, o.vtree, o.normalize), spn_lines
+    ),
+    ".sdd": Format(Sdd, "an Sdd", lambda file, o: read_sdd(file, o.vtree, o.node_of_id), sdd_lines),
+    ".nnf": Format(Nnf, "an Nnf", lambda file, _: read_nnf(file), nnf_lines),
+    ".jlc": Format(Nnf, "an Nnf", lambda file, _: read_jlc(file), jlc_lines),
+    ".cnf": Format(Cnf, "a Cnf", lambda file, _: read_cnf(file), formula_lines),
+    ".dnf": Format(Dnf, "a Dnf", lambda file, _: read_dnf(file), formula_lines),
+    ".circuit": Format(
+        PredictorCircuit,
+        "a PredictorCircuit",
+        lambda file, o: read_predictor(file, o.vtree),
+        predictor_lines,
+    ),
+    ".glc": Format(
+        PredictorCircuit,
+        "a PredictorCircuit",
+        lambda file, o: read_predictor(file, o.vtree),
+        predictor_lines,
+    ),
+    ".clt": Format(ChowLiuTree, "a ChowLiuTree", lambda file, _: read_clt(file), clt_lines),
+}
+
+
+def read(path: PathLike, *, vtree: Vtree | PathLike | None = None, normalize: bool = False) -> Any:
+    """Read a file of another program, by its extension.
+
+    Parameters
+    ----------
+    path : path-like
+        Ends in ``.psdd``, ``.vtree``, ``.sdd``, ``.nnf``, ``.cnf``, ``.dnf``, ``.jpc``, ``.jlc``,
+        ``.spn``, ``.circuit``, ``.glc`` or ``.clt``; ``.gz`` may follow.
+    vtree : Vtree or path-like, optional
+        For circuits and SDDs: the vtree to follow. Circuits need none: it is recovered from the
+        file. An SDD takes the `.vtree` file of the same name beside it, if there is one.
+    normalize : bool
+        Accept circuits whose parameters do not add up to one, and make them so without changing
+        the distribution. Otherwise a sum that is off by more than 0.001 is an error.
+
+    Returns
+    -------
+    Circuit, Vtree, ChowLiuTree, PredictorCircuit, Sdd, Nnf, Cnf or Dnf
+        By the extension. Variables, which files count from 1, are counted from 0.
+
+    Raises
+    ------
+    FileFormatError
+        If the file breaks the rules of its format, with the number of the line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from strudel import figure_1_circuit
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(figure_1_circuit(), f"{folder}/figure_1.psdd")
+    ...     read(f"{folder}/figure_1.psdd")
+    Circuit(n_vars=4, n_nodes=17, n_edges=16)
+    """
+    form = format_of(path)
+    node_of_id = None
+    if vtree is None and form.holds is Sdd:
+        vtree = _vtree_beside(path)
+    if vtree is not None and not isinstance(vtree, Vtree):
+        vtree, node_of_id = read_vtree(TextFile(vtree))
+    return form.read(TextFile(path), Options(vtree, node_of_id, normalize))
+
+
+def _vtree_beside(path: PathLike) -> Path | None:
+    """The `.vtree` file with the name of another file, if there is one."""
+    name = Path(path).name.removesuffix(".gz")
+    for ending in (".vtree", ".vtree.gz"):
+        beside = Path(path).with_name(Path(name).stem + ending)
+        if beside.is_file():
+            return beside
+    return None
+
+
+def write(model: Any, path: PathLike) -> None:
+    """Write a file for other programs, by its extension.
+
+    The file is complete or not written at all, and reads back without loss. What a format cannot
+    hold is refused with a sentence that says so.
+
+    Parameters
+    ----------
+    model : Circuit, fitted estimator, Vtree, ChowLiuTree, PredictorCircuit, Sdd, Nnf, Cnf or Dnf
+        What the format holds; see `read`. A fitted `RegressionCircuit` or `LogisticCircuit` is
+        written `without_leaf_sums`, which predicts the same. Programs that read a `.psdd` or `.sdd`
+        file usually want its vtree too: ``write(circuit.vtree, "same_name.vtree")``.
+    path : path-like
+        Ends in an extension that `read` knows; ``.gz`` may follow.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from strudel import balanced_vtree
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(balanced_vtree(4), f"{folder}/balanced.vtree.gz")
+    ...     read(f"{folder}/balanced.vtree.gz").to_nested()
+    ((0, 1), (2, 3))
+    """
+    form = format_of(path)
+    if form.holds is Circuit and isinstance(getattr(model, "circuit_", None), Circuit):
+        model = model.circuit_
+    if form.holds is PredictorCircuit:
+        held = getattr(model, "predictor_", None)
+        model = without_leaf_sums(held) if isinstance(held, PredictorCircuit) else model
+    if not isinstance(model, form.holds):
+        is_mixture = isinstance(getattr(model, "mixture_", model), Mixture)
+        way_out = " Write its to_circuit()." if is_mixture and form.holds is Circuit else ""
+        raise TypeError(
+            f"A {bare_suffix(path)} file holds {form.words}, "
+            f"so it cannot hold this {type(model).__name__}.{way_out}"
+        )
+    if isinstance(model, Circuit) and not model.is_in_normal_form:
+        from strudel.circuits.properties import why_not_in_normal_form
+
+        raise ValueError(
+            f"Only circuits in normal form are written, but {why_not_in_normal_form(model)}."
+        )
+    write_text(path, form.lines(model))
+
+
+def format_of(path: PathLike) -> Format:
+    """The format that the extension of a path stands for."""
+    suffix = bare_suffix(path)
+    if suffix == ".strudel":
+        raise FileFormatError(
+            f"{os.fspath(path)}: strudel.load and strudel.save open and write .strudel files."
+        )
+    if suffix not in FORMATS:
+        raise FileFormatError(
+            f"{os.fspath(path)}: the extension {suffix!r} is not one of {', '.join(FORMATS)}, "
+            "so its format is not known."
+        )
+    return FORMATS[suffix]

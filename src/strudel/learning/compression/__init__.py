@@ -1,0 +1,1 @@
+"""A learned circuit -> a smaller one that is nearly as good."""

@@ -1,0 +1,1 @@
+"""The circuit while it grows: its arrays, and what a split or a clone does to them."""

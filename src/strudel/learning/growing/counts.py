@@ -1,0 +1,111 @@
+"""Counts and what they add to the log-likelihood: the stuff that gains are made of.
+
+A sum with counts h contributes f(h_1) + f(h_2) + ... - f(h_1 + h_2 + ...), with f(x) = x ln x.
+Copying it for some of its rows divides the counts between two sums. The contributions of both, less
+the old one, are the gain, so gains need counts only.
+
+A set of places is a row of words with one bit per place, as in `Growth`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strudel._numba import kernel, lowest_bit, popcount
+from strudel._types import NONE, FloatArray, IntArray, WordArray
+from strudel.learning.growing.growth import Growth
+
+LARGEST_TABLE = 2**22  # entries of x ln x, 32 MiB; beyond, logarithms are taken one by one
+
+
+def x_log_x_table(weight: FloatArray) -> FloatArray:
+    """`x ln x` for all counts that whole weights can add up to; empty for other weights."""
+    if not np.all(weight == np.round(weight)) or weight.sum() >= LARGEST_TABLE:
+        return np.zeros(0)
+    table = np.zeros(int(weight.sum()) + 1)
+    _x_log_x_table(table)
+    return table
+
+
+@kernel
+def _x_log_x_table(table: FloatArray) -> None:
+    """Fill the table, to the last digit as `x_log_x` computes it without one."""
+    for i in range(1, len(table)):
+        x = np.float64(i)
+        table[i] = x * np.log(x)
+
+
+@kernel
+def x_log_x(x: float, table: FloatArray) -> float:
+    """`x ln x`; whole numbers are looked up where all weights are whole."""
+    if x <= 0.0:
+        return 0.0
+    if len(table):
+        return table[np.int64(x)]
+    return x * np.log(x)
+
+
+@kernel
+def count_of(g: Growth, n: int) -> float:
+    """Weight of the training rows through a sum."""
+    total = 0.0
+    e = g.node["first"][n]
+    while e != NONE:
+        total += g.edge["train"][e]
+        e = g.edge["next"][e]
+    return total
+
+
+@kernel
+def undecided(g: Growth, edge: int, both_sides: bool) -> WordArray:
+    """The places with both literals below an edge, or below its left child only."""
+    mask = np.zeros(g.train_words.shape[1], dtype=np.uint64)
+    for side in range(2 if both_sides else 1):
+        child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
+        u = g.node["vtree"][child]
+        for w in range(g.vtree["first"][u] // 64, (g.vtree["last"][u] - 1) // 64 + 1):
+            mask[w] |= g.node_one[child, w] & g.node_zero[child, w]
+    return mask
+
+
+@kernel
+def places_in(mask: WordArray) -> IntArray:
+    """The places in a set of bits."""
+    n = 0
+    for word in mask:
+        n += popcount(word)
+    places = np.empty(n, dtype=np.int32)
+    k = 0
+    for w in range(len(mask)):
+        word = mask[w]
+        while word:
+            places[k] = w * 64 + lowest_bit(word)
+            word &= word - np.uint64(1)
+            k += 1
+    return places
+
+
+@kernel
+def words_in(mask: WordArray) -> tuple[int, int]:
+    """The first word with a one, and the last one plus one."""
+    low, high = len(mask), 0
+    for w in range(len(mask)):
+        if mask[w]:
+            low, high = min(low, w), w + 1
+    return low, high
+
+
+@kernel
+def count_ones(g: Growth, rows: IntArray, mask: WordArray, first: int, one: FloatArray) -> float:
+    """Weight of the rows with a one at every place; returns that of all rows."""
+    low, high = words_in(mask)
+    total = 0.0
+    for s in rows:
+        weight = g.train_weight[s]
+        total += weight
+        for w in range(low, high):
+            word = g.train_words[s, w] & mask[w]
+            while word:
+                one[w * 64 + lowest_bit(word) - first] += weight
+                word &= word - np.uint64(1)
+    return total

@@ -1,0 +1,1 @@
+"""Rows with unknown values -> a model."""

@@ -1,0 +1,156 @@
+"""Completions of partly observed rows, drawn exactly from a model given what is known.
+
+In:  a `Circuit` or a `Mixture`, and rows of codes 0, 1 and UNKNOWN.
+Out: complete rows.
+
+`sample_conditional` does the same for any model; this one looks only at what a row can reach.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strudel._numba import kernel, run_blocks
+from strudel._types import AnyArray, ByteArray, FloatArray, WordArray
+from strudel.circuits.circuit_mixture import CircuitMixture
+from strudel.circuits.mixture import Mixture
+from strudel.learning.incomplete.expected_flows import Passes, as_mixture
+from strudel.learning.incomplete.reachable_nodes import (
+    Layout,
+    Reached,
+    known_words,
+    pass_up,
+    reach,
+    room_for,
+)
+from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.model import Model
+from strudel.queries.passes import UNKNOWN, decode
+from strudel.queries.sampling import sample_conditional
+
+BLOCK_NUMBERS = 2**22  # random numbers drawn at a time
+PART_ROWS = 256  # that a thread takes
+
+
+def complete_rows(model: Model, codes: AnyArray, n: int, rng: np.random.Generator) -> ByteArray:
+    """Draw `n` completions of every row, of shape `(n_rows, n, n_vars)`.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> rng = np.random.default_rng(0)
+    >>> rows = complete_rows(figure_1_circuit(), np.array([[1, 0, 1, 2]], dtype=np.uint8), 500, rng)
+    >>> rows[0].mean(axis=0).round(1)
+    array([1. , 0. , 1. , 0.2])
+    """
+    if isinstance(model, CircuitMixture):  # every component reaches something else
+        return sample_conditional(model, decode(codes), n, rng)
+    passes, mixture = Passes.of(model, "complete_rows"), as_mixture(model)
+    n_rows, n_vars = codes.shape
+    out = np.full((n_rows, n, n_vars), UNKNOWN, dtype=np.uint8)
+    n_numbers = numbers_per_row(model)
+    block = max(PART_ROWS, BLOCK_NUMBERS // (n * n_numbers))
+    for start in range(0, n_rows, block):
+        rows = slice(start, min(start + block, n_rows))
+        known = known_words(passes.circuit, codes[rows])
+        # Drawn in order: threads cannot change the result.
+        numbers = rng.random((len(known), n, n_numbers))
+        mine = out[rows]
+
+        def run(part: slice) -> None:
+            _complete_rows(
+                known[part],  # noqa: B023  (it runs before the loop goes on)
+                numbers[part],  # noqa: B023
+                passes.layout,
+                mixture.edge_log_theta,
+                mixture.log_weight,
+                mine[part],  # noqa: B023
+            )
+
+        run_blocks(run, len(known), PART_ROWS)
+    if n:
+        impossible = np.any(out[:, 0] == UNKNOWN, axis=1)
+        raise_if_impossible(np.where(impossible, -np.inf, 0.0))
+    return out
+
+
+def numbers_per_row(model: Model) -> int:
+    """Random numbers that a completion takes: one per vtree node, one to choose the component."""
+    circuit = model.structure if isinstance(model, Mixture) else model
+    return int(circuit.vtree.n_nodes + 1)
+
+
+@kernel
+def _complete_rows(
+    known: WordArray,
+    numbers: FloatArray,
+    c: Layout,
+    log_theta: FloatArray,
+    log_weight: FloatArray,
+    out: ByteArray,
+) -> None:
+    """Fill `out` (n_rows, n, n_vars): one pass up per row, then one walk down per completion."""
+    n_edges, k = log_theta.shape
+    r = room_for(c)
+    value = np.empty((len(r.first), k))
+    share = np.empty((n_edges, k))
+    posterior = np.empty(k)
+    stack = np.empty(numbers.shape[2] + 1, dtype=np.int32)
+    for s in range(len(known)):
+        n_slots = reach(known[s], c, r)
+        if n_slots == 1:  # an impossible row, for the caller to find
+            continue
+        pass_up(r, n_slots, log_theta, value, share)
+        total, top = 0.0, -np.inf
+        for j in range(k):
+            top = max(top, log_weight[j] + value[n_slots - 1, j])
+        if top == -np.inf:
+            continue
+        for j in range(k):
+            posterior[j] = np.exp(log_weight[j] + value[n_slots - 1, j] - top)
+            total += posterior[j]
+        for i in range(numbers.shape[1]):
+            rest, chosen = numbers[s, i, 0] * total, 0
+            for j in range(k):
+                if posterior[j] > 0.0:
+                    chosen = j  # rounding may leave a last crumb: the last possible one takes it
+                    rest -= posterior[j]
+                    if rest < 0.0:
+                        break
+            _walk(n_slots - 1, chosen, numbers[s, i], c, r, share, stack, out[s, i])
+
+
+@kernel
+def _walk(
+    root: int,
+    component: int,
+    numbers: FloatArray,
+    c: Layout,
+    r: Reached,
+    share: FloatArray,
+    stack: AnyArray,
+    row: ByteArray,
+) -> None:
+    """Choose one active edge at every sum on the way, in proportion to its share."""
+    stack[0] = root
+    size, n_used = 1, 1
+    while size > 0:
+        size -= 1
+        i = stack[size]
+        rest, chosen = numbers[n_used], r.first[i]
+        n_used += 1
+        for a in range(r.first[i], r.first[i + 1]):
+            if share[a, component] > 0.0:
+                chosen = a
+                rest -= share[a, component]
+                if rest < 0.0:
+                    break
+        e = r.edge[chosen]
+        for side in range(2):
+            child = c.edge_left[e] if side == 0 else c.edge_right[e]
+            slot = r.left[chosen] if side == 0 else r.right[chosen]
+            if slot > 0:
+                stack[size] = slot
+                size += 1
+            elif child >= 0:
+                row[child // 2] = child % 2

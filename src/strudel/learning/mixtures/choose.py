@@ -1,0 +1,267 @@
+"""Choose a mixture on validation rows: how many splits, how many components, how many runs.
+
+In:  the circuits a structure search passes, and training and validation rows.
+Out: the winning `Mixture`, and every trial.
+
+Successive halving: all settings get one short run; the best third gets more runs, longer ones, and
+so on, until one setting is left that is filled up with runs to the largest size allowed. Runs of a
+setting are averaged, so none is lost from one round to the next. Smoothing is chosen last, for the
+average: the more runs, the less of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from strudel._types import FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture, average
+from strudel.data.bits import BitMatrix, merge_equal_rows
+from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.journal import Journal
+from strudel.learning.mixtures.em import MixtureData, Runs, priors, train_runs
+from strudel.learning.mixtures.em_steps import Prior
+from strudel.learning.mixtures.mixture_history import MixtureHistory
+from strudel.learning.options import MixtureOptions
+
+SPLITS = (0, 30, 100, 300, 1000)  # lengths of prefixes, besides the circuit that won the search
+COMPONENTS = (25, 75, 225)  # of one run
+MOST_RUNS = 64  # more hardly help
+MOST_NUMBERS = 2**24  # parameters of all components, those that carry no choice included: 128 MiB
+COLUMNS = 1024  # components that learn side by side
+TOLERANCE = 1e-5  # steps that gain a smaller share of the likelihood do not count as better
+PER_ROW = 3  # most components of all runs for every distinct row
+FEW_RUNS = 4  # with fewer, the short run of the first round would still be heard
+
+
+class Round(NamedTuple):
+    """One round of successive halving."""
+
+    n_kept: int  # settings that enter it
+    n_runs: int  # that each of them has after it
+    max_iterations: int
+    patience: int
+
+
+ROUNDS = (Round(10**9, 1, 8, 3), Round(6, 4, 40, 4), Round(2, 16, 80, 4), Round(1, 64, 80, 4))
+FIRST_ROUNDS = ROUNDS[:2]  # enough to choose a structure and a number of components
+
+
+class Trial(NamedTuple):
+    """What one setting reached in one round."""
+
+    n_splits: int
+    n_components: int  # of one run
+    n_runs: int
+    pseudocount: float
+    valid: float  # mean log-likelihood of the average of its runs
+    seconds: float  # since the search began
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The setting that won, with all its runs."""
+
+    trial: Trial
+    structure: Circuit
+    prior: Prior
+    parts: list[Runs]
+
+    @property
+    def history(self) -> MixtureHistory:
+        """How EM went in the last runs."""
+        return self.parts[-1].history
+
+    def mixture(self) -> Mixture:
+        """The average of the runs."""
+        return average([one for runs in self.parts for one in runs.mixtures(self.prior)])
+
+
+@dataclass(eq=False)
+class _Setting:
+    """A structure, a number of components, and what it has been trained to so far."""
+
+    n_splits: int
+    data: MixtureData
+    n_components: int
+    most_runs: int
+    priors: list[Prior]
+    parts: list[Runs] = field(default_factory=list)
+    log_p: list[FloatArray] = field(default_factory=list)  # (n_valid, n_runs) for each prior
+    best: int = 0  # the prior that suits the average best
+    valid: float = -math.inf  # and what it reaches
+
+    @property
+    def n_runs(self) -> int:
+        return sum(runs.n_runs for runs in self.parts)
+
+    @property
+    def prior(self) -> Prior:
+        return self.priors[self.best]
+
+    def add(self, runs: Runs, *, anew: bool = False, only_if_better: bool = False) -> bool:
+        """Average with more runs, or begin anew with these, and smooth; returns whether it did."""
+        log_p = [runs.log_likelihoods(prior, self.data.valid) for prior in self.priors]
+        parts = [runs]
+        if self.parts and not anew:
+            log_p = [np.hstack(pair) for pair in zip(self.log_p, log_p, strict=True)]
+            parts = [*self.parts, runs]
+        scores = [self.data.valid_score(one) for one in log_p]
+        best = int(np.argmax(scores))
+        if only_if_better and self.parts and not scores[best] > self.valid:
+            return False
+        self.parts, self.log_p, self.best, self.valid = parts, log_p, best, scores[best]
+        return True
+
+
+class MixtureSearch:
+    """A search over settings.
+
+    Parameters
+    ----------
+    options : MixtureOptions
+        How every run starts and is smoothed.
+    n_components : sequence of int
+        Components of one run, to be tried.
+    rounds : sequence of Round
+        How many runs the settings get, and how many settings are left.
+    max_components : int
+        Components of the whole mixture.
+    max_seconds : float, optional
+        Stop after so many seconds, with the best so far. Without it the result depends on the seed
+        alone.
+    """
+
+    def __init__(
+        self,
+        options: MixtureOptions,
+        *,
+        n_components: Sequence[int] = COMPONENTS,
+        rounds: Sequence[Round] = ROUNDS,
+        max_components: int = 3200,
+        max_seconds: float | None = None,
+        rng: np.random.Generator | int | None = None,
+        on_trial: Callable[[Trial, str], None] | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self.options = options
+        self.n_components = n_components
+        self.rounds = rounds
+        self.max_components = max_components
+        self.journal = journal or Journal()
+        self._started = self.journal.now()
+        self.deadline = math.inf if max_seconds is None else self._started + max_seconds
+        self.rng = np.random.default_rng(rng)
+        self.on_trial = on_trial
+        self.trials: list[Trial] = []
+        self.stopped_because = ""
+
+    def run(
+        self, growing: GrowingCircuit, prefixes: Sequence[int], train: BitMatrix, valid: BitMatrix
+    ) -> Choice:
+        """Search over prefixes of a structure search."""
+        settings: list[_Setting] = []
+        try:
+            settings = self._settings(growing, prefixes, train, valid)
+            for number, round_ in enumerate(self.rounds, 1):
+                settings = sorted(settings, key=lambda setting: -setting.valid)[: round_.n_kept]
+                for setting in settings:
+                    self._train(setting, round_, f"round {number} of {len(self.rounds)}")
+                    if self.stopped_because:
+                        break
+                if self.stopped_because:
+                    break
+        except KeyboardInterrupt:
+            self.stopped_because = "interrupted"
+            settings = [setting for setting in settings if setting.parts]
+            if not settings:
+                raise
+        best = max(settings, key=lambda setting: setting.valid)
+        return Choice(self._trial(best), best.data.single, best.prior, best.parts)
+
+    def _settings(
+        self, growing: GrowingCircuit, prefixes: Sequence[int], train: BitMatrix, valid: BitMatrix
+    ) -> list[_Setting]:
+        """All that fit into memory, and at least the smallest."""
+        settings: list[_Setting] = []
+        most_for_rows = PER_ROW * merge_equal_rows(train)[0].n_rows
+        for n_splits in prefixes:
+            circuit = growing.snapshot(n_splits)
+            most = min(self.max_components, MOST_NUMBERS // circuit.n_edges)
+            # More components than rows can tell apart are only tried when they were asked for.
+            sensible = max(most_for_rows, min(self.n_components))
+            sizes = [k for k in self.n_components if k <= min(most, sensible)]
+            if not settings and not sizes:
+                sizes = [max(1, min(*self.n_components, self.max_components))]
+            if not sizes:
+                continue
+            data = MixtureData.of(circuit, train, valid, self.options)
+            for k in sizes:
+                most_runs = max(1, min(MOST_RUNS, min(most, most_for_rows) // k))
+                settings.append(_Setting(n_splits, data, k, most_runs, priors(data, self.options)))
+        return settings
+
+    def _train(self, setting: _Setting, round_: Round, words: str) -> None:
+        """Give a setting the runs of a round."""
+        wanted = min(round_.n_runs, setting.most_runs)
+        anew = setting.n_runs == wanted < FEW_RUNS  # no room for more runs: longer ones instead
+        while anew or setting.n_runs < wanted:
+            left = self.deadline - self.journal.now()
+            if left <= 0.0 and self.trials:
+                self.stopped_because = "max_seconds"
+                return
+            missing = wanted if anew else wanted - setting.n_runs
+            side_by_side = max(1, COLUMNS // (setting.n_components * self.options.n_restarts))
+            options = replace(
+                self.options,
+                n_components=setting.n_components,
+                n_runs=missing if anew else min(missing, side_by_side),
+                max_iterations=round_.max_iterations,
+                patience=round_.patience,
+                tolerance=TOLERANCE * abs(setting.valid) if setting.parts else TOLERANCE,
+                max_seconds=None if math.isinf(left) else max(left, 0.0),
+            )
+            runs = train_runs(setting.data, options, self.rng, journal=self.journal)
+            stopped = runs.history.stopped_because
+            if stopped in ("interrupted", "max_seconds"):
+                self.stopped_because = stopped
+            # Runs that were cut short may be worse than what there is.
+            is_kept = setting.add(
+                runs, anew=anew, only_if_better=anew or self.stopped_because != ""
+            )
+            if is_kept:
+                self.trials.append(self._trial(setting))
+                if self.on_trial is not None:
+                    self.on_trial(self.trials[-1], words)
+            if anew or self.stopped_because:
+                return
+
+    def _trial(self, setting: _Setting) -> Trial:
+        return Trial(
+            setting.n_splits,
+            setting.n_components,
+            setting.n_runs,
+            setting.prior.strength,
+            setting.valid,
+            self.journal.now() - self._started,
+        )
+
+
+def prefixes_of(best: int) -> list[int]:
+    """The prefixes of a search to be tried, up to the circuit that won it."""
+    shorter = [n for n in SPLITS if n < best / 1.5]
+    return [*shorter, best]
+
+
+def describe(trial: Trial) -> str:
+    """A setting and what it reached, in words."""
+    runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} runs"
+    return (
+        f"{trial.n_components} components{runs} on a {trial.n_splits}-split structure: "
+        f"valid {trial.valid:.4f}"
+    )

@@ -1,0 +1,456 @@
+"""Fit a mixture of circuits with one structure by EM (section 5 of the paper).
+
+In:  a deterministic `Circuit` for the structure, and fully observed rows.
+Out: `Mixture`, the best one on the validation rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from strudel._numba import use_threads
+from strudel._types import FloatArray, IntArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture, average
+from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
+from strudel.data.validation import as_bits
+from strudel.learning.journal import Arrays, Journal, Section, take
+from strudel.learning.mixtures.em_steps import (
+    Ensemble,
+    Prior,
+    log_mean,
+    uniform_prior,
+    weighted_sums,
+)
+from strudel.learning.mixtures.first_responsibilities import responsibilities
+from strudel.learning.mixtures.mixture_history import MixtureHistory
+from strudel.learning.mixtures.shared_flows import Bag, Choices, ImpossibleRowError, share_flows
+from strudel.learning.options import MixtureOptions
+from strudel.learning.parameters import fit_parameters
+
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # what pseudocount="auto" tries
+FEW_ADDITIONS = 2**22  # what one thread does in a millisecond or two
+TRAINING_STRENGTH = 2.0  # pseudocount during EM when it is chosen afterwards
+
+
+def fit_mixture(
+    circuit: Circuit,
+    X: BitMatrix | ArrayLike,
+    n_components: int = 10,
+    *,
+    X_valid: BitMatrix | ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    options: MixtureOptions | None = None,
+    rng: np.random.Generator | int | None = None,
+    on_iteration: Callable[[MixtureHistory], None] | None = None,
+    journal: Journal | None = None,
+) -> Mixture:
+    """Fit a mixture whose components share the structure of a circuit.
+
+    The flow of every row is found once; an EM step is then a few additions per row and component.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Deterministic; its own parameters do not matter.
+    X : BitMatrix or array-like of shape (n_rows, n_vars)
+        Fully observed rows.
+    n_components : int
+        How many components one run has; that of `options` does not count.
+    X_valid : BitMatrix or array-like, optional
+        Rows that decide when to stop and which step to keep. Without them EM goes on until the
+        training likelihood hardly grows.
+    sample_weight : array-like of shape (n_rows,), optional
+        How often each row counts.
+    options : MixtureOptions, optional
+        Starts, smoothing, averaging and limits.
+    rng : numpy Generator or seed
+        For the starts.
+    on_iteration : callable, optional
+        Called with the history after every step, for progress.
+    journal : Journal, optional
+        Where to write what is done, so that another process can go on from there (`Checkpoint`).
+
+    Returns
+    -------
+    Mixture
+        A keyboard interrupt ends EM, not the call: the best mixture so far is returned.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit, sample
+    >>> circuit = figure_1_circuit()
+    >>> fit_mixture(circuit, sample(circuit, 200, rng=0), n_components=3, rng=0)
+    Mixture(n_components=3, n_vars=4, n_nodes=17, n_edges=16)
+    """
+    options = replace(options or MixtureOptions(), n_components=n_components)
+    data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
+    runs = train_runs(data, options, np.random.default_rng(rng), on_iteration, journal=journal)
+    mixtures = runs.mixtures(best_prior(data, [runs], options))
+    return average(mixtures).with_names(circuit.feature_names)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureData:
+    """The rows as EM sees them: flows through one structure."""
+
+    rows: BitMatrix  # distinct training rows that count
+    single: Circuit  # the structure with its closed-form parameters
+    choices: Choices
+    train: list[Bag]
+    valid: list[Bag]
+
+    @classmethod
+    def of(
+        cls,
+        circuit: Circuit,
+        train: BitMatrix,
+        valid: BitMatrix | ArrayLike | None,
+        options: MixtureOptions,
+    ) -> MixtureData:
+        """Merge equal rows and find all flows."""
+        rows, place = distinct_rows(train)
+        if rows.n_rows == 0:
+            raise ValueError("Learning needs at least one row that counts.")
+        if valid is None and options.pseudocount == "auto":
+            raise ValueError("pseudocount='auto' is chosen on validation rows, but there are none.")
+        tables, places = [rows], [place]
+        if valid is not None:
+            valid_rows, valid_place = distinct_rows(as_bits(valid))
+            tables.append(valid_rows)
+            places.append(valid_place)
+        # With hardly any smoothing a parameter may be zero, and the difference of two logs not a
+        # number.
+        is_smoothed = options.pseudocount == "auto" or options.pseudocount > 1e-9
+        try:
+            choices, bags = share_flows(circuit, *tables, has_defaults=is_smoothed)
+        except ImpossibleRowError as error:
+            name, row = ("X", "X_valid")[error.table], places[error.table][error.row]
+            raise ValueError(f"Row {row} of {name} is impossible under this structure.") from None
+        single = fit_parameters(circuit, rows, pseudocount=1.0)
+        return cls(rows, single, choices, bags[0], [] if valid is None else bags[1])
+
+    @property
+    def train_total(self) -> float:
+        """Weight of all training rows."""
+        return self.rows.total_weight
+
+    def valid_score(self, log_p: FloatArray) -> float:
+        """Mean log-likelihood of the validation rows under the average of some groups."""
+        weight = self.valid_weight
+        return float(weight @ log_mean(log_p) / weight.sum())
+
+    @cached_property
+    def valid_weight(self) -> FloatArray:
+        """Weight of every validation row."""
+        return np.concatenate([bag.weight for bag in self.valid]) if self.valid else np.empty(0)
+
+    def prior(self, options: MixtureOptions, strength: float | None = None) -> Prior:
+        """What parameters are drawn to, with another strength than that of the options if given."""
+        if strength is None:
+            strength = TRAINING_STRENGTH if options.pseudocount == "auto" else options.pseudocount
+        if options.smoothing == "single":
+            return Prior(float(strength), self.single.theta)
+        return uniform_prior(self.single, strength)
+
+
+def distinct_rows(bits: BitMatrix) -> tuple[BitMatrix, IntArray]:
+    """The distinct rows that count, and the place of each in the table."""
+    counted = np.flatnonzero(bits.weights > 0.0)
+    if len(counted) < bits.n_rows:
+        words = pack_columns(bits.unpack()[counted]).words
+        bits = BitMatrix(words, len(counted), bits.weights[counted])
+    merged, place = merge_equal_rows(bits)
+    first = np.unique(place, return_index=True)[1]
+    return merged, counted[first].astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Trained mixtures of equal size, as the counts from which any smoothing can be read off."""
+
+    choices: Choices
+    n_runs: int
+    count: FloatArray  # (n_states, n_runs * n_components)
+    total: FloatArray  # (n_runs * n_components,)
+    history: MixtureHistory
+
+    def with_prior(self, prior: Prior) -> Ensemble:
+        """As an ensemble whose parameters are drawn to a prior."""
+        size = len(self.total) // self.n_runs
+        return Ensemble(self.choices, prior, self.n_runs, size, self.count, self.total)
+
+    def mixtures(self, prior: Prior) -> list[Mixture]:
+        """The mixture of every run."""
+        return self.with_prior(prior).mixtures()
+
+    def log_likelihoods(self, prior: Prior, bags: list[Bag]) -> FloatArray:
+        """Log-likelihood of each row under each run."""
+        ensemble = self.with_prior(prior)
+        with _threads_for(bags, ensemble):
+            ensemble.maximise()
+            return ensemble.log_likelihoods(bags)
+
+
+def joined(parts: list[Runs]) -> Runs:
+    """The runs of several calls as those of one; the history is that of the last."""
+    last = parts[-1]
+    if len(parts) == 1:
+        return last
+    count = np.hstack([runs.count for runs in parts])
+    total = np.concatenate([runs.total for runs in parts])
+    return Runs(last.choices, sum(runs.n_runs for runs in parts), count, total, last.history)
+
+
+def priors(data: MixtureData, options: MixtureOptions) -> list[Prior]:
+    """What the strength of smoothing is chosen from."""
+    if options.pseudocount != "auto":
+        return [data.prior(options)]
+    return [data.prior(options, strength) for strength in STRENGTHS]
+
+
+def best_prior(data: MixtureData, parts: list[Runs], options: MixtureOptions) -> Prior:
+    """The prior that is best for the average of all runs on the validation rows."""
+    choice = priors(data, options)
+    if len(choice) == 1:
+        return choice[0]
+    log_p = [[runs.log_likelihoods(prior, data.valid) for runs in parts] for prior in choice]
+    return choice[int(np.argmax([data.valid_score(np.hstack(one)) for one in log_p]))]
+
+
+def _threads_for(bags: list[Bag], ensemble: Ensemble) -> AbstractContextManager[None]:
+    """One thread where a step ends sooner than a second one would begin."""
+    n_additions = sum(len(bag.row_state) for bag in bags) * len(ensemble.total)
+    return use_threads(1) if n_additions < FEW_ADDITIONS else nullcontext()
+
+
+class EmRows(Protocol):
+    """What EM asks of the rows, wherever they are."""
+
+    @property
+    def has_valid(self) -> bool:
+        """Whether some validation row counts."""
+
+    @property
+    def train_total(self) -> float:
+        """Weight of all training rows."""
+
+    def start(self, ensemble: Ensemble, options: MixtureOptions, rng: np.random.Generator) -> None:
+        """Give the ensemble the counts of its first responsibilities."""
+
+    def expect(self, ensemble: Ensemble) -> tuple[FloatArray, float]:
+        """E-step; returns the log-likelihood of every group on its rows, and of their average."""
+
+    def valid_scores(self, ensemble: Ensemble, n_restarts: int) -> tuple[FloatArray, float]:
+        """Log-likelihood of the validation rows under every group.
+
+        And its mean per row under the average of the groups that are the best of their restarts.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class RowsHere:
+    """Rows in memory."""
+
+    data: MixtureData
+    weights: list[FloatArray]  # of every bag, (1, n_rows) or (n_groups, n_rows)
+
+    @property
+    def has_valid(self) -> bool:
+        """Whether some validation row counts."""
+        return bool(self.data.valid_weight.sum() > 0.0)
+
+    @property
+    def train_total(self) -> float:
+        """Weight of all training rows."""
+        return self.data.train_total
+
+    def start(self, ensemble: Ensemble, options: MixtureOptions, rng: np.random.Generator) -> None:
+        """The counts of the first responsibilities."""
+        starts = [
+            responsibilities(self.data.rows, options.n_components, options.start, rng)
+            for _ in range(ensemble.n_groups)
+        ]
+        first = 0
+        for bag, weight in zip(self.data.train, self.weights, strict=True):
+            rows = slice(first, first + bag.n_rows)
+            share = np.empty((bag.n_rows, len(ensemble.total)), dtype=np.float32)
+            for g, start in enumerate(starts):
+                share[:, g * ensemble.size : (g + 1) * ensemble.size] = start(rows)
+            ensemble.add(bag, share, weight)
+            first += bag.n_rows
+
+    def expect(self, ensemble: Ensemble) -> tuple[FloatArray, float]:
+        """E-step."""
+        return ensemble.expect(self.data.train, self.weights)
+
+    def valid_scores(self, ensemble: Ensemble, n_restarts: int) -> tuple[FloatArray, float]:
+        """Of every group, and of what is returned."""
+        log_p = ensemble.log_likelihoods(self.data.valid)
+        score = weighted_sums(self.data.valid_weight[np.newaxis], log_p)
+        return score, self.data.valid_score(log_p[:, best_restarts(score, n_restarts)])
+
+
+def train_runs(
+    data: MixtureData,
+    options: MixtureOptions,
+    rng: np.random.Generator,
+    on_iteration: Callable[[MixtureHistory], None] | None = None,
+    row_weight: FloatArray | None = None,
+    journal: Journal | None = None,
+) -> Runs:
+    """Train `n_runs` mixtures side by side, each from `n_restarts` starts of which one is kept.
+
+    `row_weight` of shape `(n_runs, n_rows)` gives every run its own weights.
+    """
+    if row_weight is None:
+        weights = [bag.weight[np.newaxis] for bag in data.train]
+    else:
+        per_group = np.repeat(row_weight, options.n_restarts, axis=0)
+        stops = np.cumsum([bag.n_rows for bag in data.train])
+        parts = np.split(per_group, stops[:-1], axis=1)
+        weights = [np.ascontiguousarray(part) for part in parts]
+    n_groups = options.n_runs * options.n_restarts
+    ensemble = Ensemble(data.choices, data.prior(options), n_groups, options.n_components)
+    with _threads_for(data.train, ensemble):
+        return run_em(RowsHere(data, weights), ensemble, options, rng, on_iteration, journal)
+
+
+def run_em(
+    rows: EmRows,
+    ensemble: Ensemble,
+    options: MixtureOptions,
+    rng: np.random.Generator,
+    on_iteration: Callable[[MixtureHistory], None] | None = None,
+    journal: Journal | None = None,
+) -> Runs:
+    """EM from the first responsibilities to the end; the best restart of every run."""
+    journal = journal or Journal()
+    climb = _Climb(ensemble, MixtureHistory(clock=journal.now), options)
+    section = journal.begin("EM", rng, climb.state)
+    if section.is_recorded:
+        climb.restore(section)
+        journal.catch_up(section)
+        if on_iteration is not None:
+            on_iteration(climb.history)
+    else:
+        rows.start(ensemble, options, rng)
+    if not section.stopped_because:
+        climb.go_on(rows, on_iteration, journal)
+        section.state = climb.result
+        if climb.history.stopped_because != "interrupted":
+            journal.end(section, climb.history.stopped_because)
+    best = climb.best
+    assert best is not None
+    kept = best_restarts(best.score, options.n_restarts)
+    columns = (kept[:, np.newaxis] * ensemble.size + np.arange(ensemble.size)).ravel()
+    count, total = best.count[:, columns], best.total[columns]
+    return Runs(ensemble.choices, options.n_runs, count, total, climb.history)
+
+
+def best_restarts(score: FloatArray, n_restarts: int) -> IntArray:
+    """The group with the best score of every run."""
+    best = score.reshape(-1, n_restarts).argmax(axis=1)
+    return np.arange(0, len(score), n_restarts) + best
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The counts behind the best parameters."""
+
+    count: FloatArray
+    total: FloatArray
+    score: FloatArray  # (n_groups,) log-likelihood by which restarts are compared
+
+
+class _Climb:
+    """EM steps until validation says stop."""
+
+    def __init__(
+        self, ensemble: Ensemble, history: MixtureHistory, options: MixtureOptions
+    ) -> None:
+        self.ensemble = ensemble
+        self.history = history
+        self.options = options
+        self.best: _Best | None = None
+
+    def go_on(
+        self,
+        rows: EmRows,
+        on_iteration: Callable[[MixtureHistory], None] | None,
+        journal: Journal,
+    ) -> None:
+        """Step by step to the end; an interrupt ends it with the best so far, if there is one."""
+        ensemble, history, options = self.ensemble, self.history, self.options
+        valid, valid_score = np.nan, np.empty(0)
+        try:
+            while not history.stopped_because:
+                ensemble.maximise()
+                if rows.has_valid:
+                    valid_score, valid = rows.valid_scores(ensemble, options.n_restarts)
+                count, total = ensemble.count.copy(), ensemble.total.copy()
+                by_group, train = rows.expect(ensemble)
+                candidate = _Best(count, total, valid_score if rows.has_valid else by_group)
+                is_best = history.add(train / rows.train_total, valid, options.tolerance)
+                if is_best or self.best is None:
+                    self.best = candidate
+                if not history.is_finished(options):
+                    journal.tick()
+                if on_iteration is not None:
+                    on_iteration(history)
+        except KeyboardInterrupt:
+            history.stopped_because = "interrupted"
+            if self.best is None:
+                raise
+
+    def result(self) -> Arrays:
+        """The best step, and the history."""
+        assert self.best is not None
+        steps = {f"step_{name}": column for name, column in self.history.columns().items()}
+        return steps | {
+            "count": self.best.count,
+            "total": self.best.total,
+            "score": self.best.score,
+        }
+
+    def state(self) -> Arrays:
+        """The same, and where EM is now."""
+        if self.best is None:
+            return {}
+        return self.result() | {
+            "last_count": self.ensemble.count.copy(),
+            "last_total": self.ensemble.total.copy(),
+        }
+
+    def restore(self, section: Section) -> None:
+        """Take up what an earlier process recorded."""
+        ensemble, found = self.ensemble, section.arrays
+        n_steps = len(found.get("step_train", ()))
+        for row in zip(
+            *(
+                take(found, f"step_{name}", column.dtype, (n_steps,)).tolist()
+                for name, column in self.history.columns().items()
+            ),
+            strict=True,
+        ):
+            self.history.add_again(row, self.options.tolerance)
+        self.history.stopped_because = section.stopped_because
+        numbers = [
+            take(found, name, np.float64, shape)
+            for name, shape in (
+                ("count", ensemble.count.shape),
+                ("total", ensemble.total.shape),
+                ("score", (ensemble.n_groups,)),
+            )
+        ]
+        self.best = _Best(*numbers)
+        if not section.stopped_because:
+            ensemble.count[:] = take(found, "last_count", np.float64, ensemble.count.shape)
+            ensemble.total[:] = take(found, "last_total", np.float64, ensemble.total.shape)

@@ -1,0 +1,332 @@
+"""Expectation maximisation for mixtures that share one structure (equation 1 of the paper).
+
+In:  `Choices` and `Bag`s of the rows: the flows, found once.
+Out: `Ensemble`, the parameters of several mixtures of equal size, improved step by step.
+
+E-step: the log-likelihood of a row under every component is a sum of lines of the table of
+log-parameters, picked by what the row takes. M-step: the weight through an edge is a sum of lines
+of the table of responsibilities, picked by which rows take it. Both are the same gather, once by
+row and once by edge, so every sum has one owner and one order: the number of threads changes
+nothing.
+
+Several mixtures (bags, restarts, runs to be averaged) learn side by side as *groups* of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from strudel._numba import kernel, parallel_kernel, prange
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
+from strudel.learning.mixtures.shared_flows import Bag, Choices
+
+N_PARTS = 64  # pieces of equal work, for the threads to share
+NEGLIGIBLE = -30.0  # what is below exp(-30) of the largest responsibility counts as zero
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Virtual rows per sum node, and how its edges share them."""
+
+    strength: float
+    mean: FloatArray  # (n_edges,) adds up to one at every sum
+
+    def log_density(self, mixture: Mixture) -> float:
+        """What the prior adds to the log-likelihood of a mixture, up to a constant.
+
+        The parameters get `strength` virtual rows per sum, the weights one in all.
+        """
+        is_used = self.mean > 0.0
+        by_column = self.mean[is_used] @ mixture.edge_log_theta[is_used] if self.strength else 0.0
+        return float(self.strength * np.sum(by_column) + mixture.log_weight.mean())
+
+
+def uniform_prior(circuit: Circuit, strength: float) -> Prior:
+    """The prior that treats all edges of a sum alike, as in `fit_parameters`."""
+    return Prior(float(strength), 1.0 / np.diff(circuit.node_edges)[circuit.edge_parent])
+
+
+class Ensemble:
+    """Groups of components on one structure, each group a mixture of its own.
+
+    `count` and `total` say how much weight every component sends through every state, and in all;
+    they determine the parameters.
+    """
+
+    def __init__(
+        self,
+        choices: Choices,
+        prior: Prior,
+        n_groups: int,
+        size: int,
+        count: FloatArray | None = None,
+        total: FloatArray | None = None,
+    ) -> None:
+        self.choices = choices
+        self.prior = prior
+        self.n_groups = n_groups
+        self.size = size
+        shape = (choices.n_states, n_groups * size)
+        self.count: FloatArray = np.zeros(shape) if count is None else count.copy()
+        self.total: FloatArray = np.zeros(shape[1]) if total is None else total.copy()
+        self._log_theta: FloatArray = np.zeros(shape)  # stays 0 for "no choice here"
+        self._delta: AnyArray = np.zeros(shape, dtype=np.float32)  # to the default of the place
+        self._base: AnyArray = np.zeros(shape[1], dtype=np.float32)  # all defaults, and the weight
+
+    def maximise(self) -> None:
+        """M-step: the best parameters for the counts."""
+        choices = self.choices
+        _complete(self.total, choices.place_first, choices.place_state, choices.default, self.count)
+        _log_parameters(
+            self.count,
+            choices.node_first,
+            self.prior.mean[choices.edge],
+            self.prior.strength,
+            self._log_theta,
+        )
+        usual = choices.default[choices.default != NONE]
+        self._base[:] = self._log_theta[usual].sum(axis=0) + self._log_weight()
+        _differences(
+            self._log_theta, choices.place_first, choices.place_state, choices.default, self._delta
+        )
+
+    def expect(
+        self, bags: Sequence[Bag], weights: Sequence[FloatArray]
+    ) -> tuple[FloatArray, float]:
+        """E-step: the counts under the parameters.
+
+        `weights` are of shape `(1, n_rows)`, or `(n_groups, n_rows)` where groups see other rows.
+        Returns the log-likelihood of every group on its rows, and that of their average.
+        """
+        self.clear()
+        by_group, of_average = np.zeros(self.n_groups), 0.0
+        for bag, weight in zip(bags, weights, strict=True):
+            share, log_p = self.shares(bag)
+            by_group += weighted_sums(weight, log_p)
+            of_average += float(bag.weight @ log_mean(log_p))
+            self.add(bag, share, weight)
+        return by_group, of_average
+
+    def clear(self) -> None:
+        """Forget the counts."""
+        self.count[:] = 0.0
+        self.total[:] = 0.0
+
+    def add(self, bag: Bag, share: AnyArray, weight: FloatArray) -> None:
+        """Add the rows of a bag to the counts: component c gets `share[r, c]` of row r."""
+        _weighted_sum(share, weight, self.total)
+        _gather_sum(share, weight, bag.state_first, bag.state_row, self.count)
+
+    def log_likelihoods(self, bags: Sequence[Bag]) -> FloatArray:
+        """Log-likelihood of each row under each group."""
+        return np.concatenate([self.shares(bag)[1] for bag in bags])
+
+    def shares(self, bag: Bag) -> tuple[AnyArray, FloatArray]:
+        """Responsibilities of all components, and the log-likelihood under every group, by row."""
+        share = np.empty((bag.n_rows, len(self.total)), dtype=np.float32)
+        log_p = np.empty((bag.n_rows, self.n_groups))
+        _expect(bag.row_first, bag.row_state, self._base, self._delta, share, log_p)
+        return share, log_p
+
+    def columns(self) -> tuple[AnyArray, AnyArray]:
+        """The parameters as `shares` needs them."""
+        return self._base, self._delta
+
+    def set_columns(self, base: AnyArray, delta: AnyArray) -> None:
+        """Take over the parameters of another ensemble."""
+        self._base, self._delta = base, delta
+
+    def _log_weight(self) -> FloatArray:
+        mass = self.total.reshape(-1, self.size)
+        # One virtual row per group keeps every weight above zero.
+        weight = (mass + 1.0 / self.size) / (mass.sum(axis=1, keepdims=True) + 1.0)
+        return np.log(weight).ravel()
+
+    def mixtures(self) -> list[Mixture]:
+        """Every group as a mixture, for the counts that some M-step completed."""
+        circuit, edge = self.choices.circuit, self.choices.edge
+        edge_count = np.zeros((circuit.n_edges, len(self.total)))
+        edge_count[edge] = self.count[: len(edge)]
+        log_theta = np.empty_like(edge_count)
+        _log_parameters(
+            edge_count,
+            circuit.node_edges[2 * circuit.n_vars :],
+            self.prior.mean,
+            self.prior.strength,
+            log_theta,
+        )
+        log_weight = self._log_weight()
+        columns = [slice(g * self.size, (g + 1) * self.size) for g in range(self.n_groups)]
+        return [
+            Mixture(circuit, np.ascontiguousarray(log_theta[:, own]), log_weight[own])
+            for own in columns
+        ]
+
+
+def log_mean(log_p: FloatArray) -> FloatArray:
+    """Log-likelihood of each row under the average of the groups, from that under each."""
+    top = log_p.max(axis=1)
+    if log_p.shape[1] == 1:
+        return top
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = shift + np.log(np.exp(log_p - shift[:, np.newaxis]).mean(axis=1))
+    return logs
+
+
+def weighted_sums(weight: FloatArray, log_p: FloatArray) -> FloatArray:
+    """Log-likelihood of every group; a row of weight zero may be impossible."""
+    with np.errstate(invalid="ignore"):  # 0 * -inf
+        sums: FloatArray = np.where(weight.T > 0.0, weight.T * log_p, 0.0).sum(axis=0)
+    return sums
+
+
+@parallel_kernel
+def _expect(
+    row_first: IntArray,
+    row_state: IntArray,
+    base: AnyArray,
+    delta: AnyArray,
+    share: AnyArray,
+    log_p: FloatArray,
+) -> None:
+    """Fill `share` (n_rows, n_columns), and `log_p` (n_rows, n_groups)."""
+    n_groups = log_p.shape[1]
+    size = len(base) // n_groups
+    for r in prange(len(log_p)):
+        row = np.int64(r)
+        mine = share[row]
+        for j in range(len(mine)):
+            mine[j] = base[j]
+        for i in range(row_first[row], row_first[row + 1]):
+            other = delta[row_state[i]]
+            for j in range(len(mine)):
+                mine[j] += other[j]
+        for g in range(n_groups):
+            log_p[row, g] = _normalise(mine[g * size : (g + 1) * size])
+
+
+@kernel
+def _normalise(logs: AnyArray) -> float:
+    """Turn logs into shares of one; returns the log of their sum."""
+    top = logs[0]
+    for j in range(1, len(logs)):
+        top = max(top, logs[j])
+    if top == -np.inf:  # impossible under every component
+        logs[:] = 0.0
+        return -np.inf
+    total = np.float32(0.0)
+    for j in range(len(logs)):
+        below = logs[j] - top
+        logs[j] = np.exp(below) if below > np.float32(NEGLIGIBLE) else np.float32(0.0)
+        total += logs[j]
+    scale = np.float32(1.0) / total
+    for j in range(len(logs)):
+        logs[j] *= scale
+    return np.float64(top) + np.log(np.float64(total))
+
+
+@kernel
+def _weighted_sum(share: AnyArray, weight: FloatArray, total: FloatArray) -> None:
+    size = len(total) // len(weight)
+    for row in range(len(share)):
+        for g in range(len(weight)):
+            w = weight[g, row]
+            for j in range(g * size, (g + 1) * size):
+                total[j] += w * share[row, j]
+
+
+@parallel_kernel
+def _gather_sum(
+    share: AnyArray, weight: FloatArray, first: IntArray, index: IntArray, count: FloatArray
+) -> None:
+    """Add to line s of `count` the weighted rows that `index[first[s]:first[s + 1]]` names."""
+    size = count.shape[1] // len(weight)
+    for p in prange(N_PARTS):
+        part = int(np.int64(p))
+        for s in range(_part_start(first, part), _part_start(first, part + 1)):
+            for i in range(first[s], first[s + 1]):
+                row = index[i]
+                for g in range(len(weight)):
+                    w = weight[g, row]
+                    mine = count[s, g * size : (g + 1) * size]
+                    other = share[row, g * size : (g + 1) * size]
+                    for j in range(size):
+                        mine[j] += w * other[j]
+
+
+@kernel
+def _part_start(first: IntArray, part: int) -> int:
+    """The line at which a part begins, so that all have about equally many entries."""
+    n_lines = len(first) - 1
+    if part == N_PARTS:
+        return n_lines
+    return int(np.searchsorted(first[:n_lines], np.int64(first[n_lines]) * part // N_PARTS))
+
+
+@kernel
+def _complete(
+    total: FloatArray,
+    place_first: IntArray,
+    place_state: IntArray,
+    default: IntArray,
+    count: FloatArray,
+) -> None:
+    """The default of a place gets what its other states leave over."""
+    for p in range(len(default)):
+        usual = default[p]
+        if usual == NONE:
+            continue
+        for j in range(len(total)):
+            count[usual, j] = total[j]
+        for i in range(place_first[p], place_first[p + 1]):
+            s = place_state[i]
+            if s != usual:
+                for j in range(len(total)):
+                    count[usual, j] -= count[s, j]
+        for j in range(len(total)):
+            count[usual, j] = max(count[usual, j], 0.0)  # rounding may leave a little less
+
+
+@parallel_kernel
+def _log_parameters(
+    count: FloatArray,
+    node_first: IntArray,
+    mean: FloatArray,
+    strength: float,
+    log_theta: FloatArray,
+) -> None:
+    """Fill the lines of edges in `log_theta`; a component that never reaches a sum gets `mean`."""
+    n_columns = count.shape[1]
+    for n in prange(len(node_first) - 1):
+        first, last = node_first[n], node_first[n + 1]
+        for j in range(n_columns):
+            total = strength
+            for s in range(first, last):
+                total += count[s, j]
+            for s in range(first, last):
+                theta = (count[s, j] + strength * mean[s]) / total if total > 0.0 else mean[s]
+                log_theta[s, j] = np.log(theta) if theta > 0.0 else -np.inf
+
+
+@kernel
+def _differences(
+    log_theta: FloatArray,
+    place_first: IntArray,
+    place_state: IntArray,
+    default: IntArray,
+    delta: AnyArray,
+) -> None:
+    """Log-parameters less that of the place's default, where it has one."""
+    for p in range(len(default)):
+        usual = default[p]
+        for i in range(place_first[p], place_first[p + 1]):
+            s = place_state[i]
+            for j in range(log_theta.shape[1]):
+                base = log_theta[usual, j] if usual != NONE else 0.0
+                delta[s, j] = log_theta[s, j] - base

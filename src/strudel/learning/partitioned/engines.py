@@ -1,0 +1,173 @@
+"""Where the parts of a table live, and how a function is applied to all of them.
+
+In:  parts, and functions of one part.
+Out: new parts, kept where the old ones are; or the sum of what the function gives, part by part.
+
+`Here` keeps the parts in this process. `OnCluster` keeps each on a Dask worker: parts are futures,
+so a worker that dies has its own made anew from where they came from, and sums are taken in a tree.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, Protocol
+
+from strudel._numba import alone_if_needed, use_threads
+from strudel.learning.partitioned.arrays_on_disk import Room
+
+FAN_IN = 8  # results that are added up in one task
+SCATTERED = 2**16  # bytes from which an argument travels once to each worker, not with every task
+
+
+class Engine(Protocol):
+    """What the learner needs of the place where rows are."""
+
+    def keep(self, lazy: Sequence[Any]) -> list[Any]:
+        """Compute Dask's delayed objects, and keep each where it was computed."""
+
+    def place(
+        self,
+        make: Callable[..., Any],
+        parts: Sequence[Any],
+        *args: Any,
+        numbers: Sequence[Any] | None = None,
+    ) -> list[Any]:
+        """Make `make(part, *args)` of each, and keep it there; a number of its own comes last."""
+
+    def total(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> Any:
+        """The sum of `function(part, *args)` over all parts."""
+
+    def each(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> list[Any]:
+        """What `function(part, *args)` gives, part by part; for small results."""
+
+
+class Here:
+    """All parts in this process, one after the other; on disk, where memory is short."""
+
+    def __init__(self, limit: float | None = None) -> None:
+        self.room = Room(limit)
+
+    def keep(self, lazy: Sequence[Any]) -> list[Any]:
+        """Compute one after the other, so that only one table is in memory at a time."""
+        return [one.compute(scheduler="synchronous") for one in lazy]
+
+    def place(
+        self,
+        make: Callable[..., Any],
+        parts: Sequence[Any],
+        *args: Any,
+        numbers: Sequence[Any] | None = None,
+    ) -> list[Any]:
+        """Make one new part of each."""
+        return [
+            self.room.keep(make(part, *args, *more))
+            for part, more in zip(parts, _own(numbers, parts), strict=True)
+        ]
+
+    def total(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> Any:
+        """Add up one part after the other."""
+        return reduce(add, (function(part, *args) for part in parts))
+
+    def each(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> list[Any]:
+        """What the function gives for every part."""
+        return [function(part, *args) for part in parts]
+
+
+class OnCluster:
+    """Parts on the workers of a Dask cluster."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def keep(self, lazy: Sequence[Any]) -> list[Any]:
+        """Compute all on the workers; the scheduler keeps the graphs, to make lost ones anew."""
+        futures: list[Any] = self.client.compute(list(lazy), sync=False)
+        return futures
+
+    def place(
+        self,
+        make: Callable[..., Any],
+        parts: Sequence[Any],
+        *args: Any,
+        numbers: Sequence[Any] | None = None,
+    ) -> list[Any]:
+        """Make one new part of each on the worker that has it."""
+        return self._submit(make, parts, args, _own(numbers, parts))
+
+    def total(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> Any:
+        """Add up in a tree, on the workers."""
+        results = self._submit(function, parts, args)
+        while len(results) > 1:
+            groups = [results[i : i + FAN_IN] for i in range(0, len(results), FAN_IN)]
+            results = self.client.map(_add_all, groups, pure=False)
+        return results[0].result()
+
+    def each(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> list[Any]:
+        """Gather what the function gives for every part."""
+        gathered: list[Any] = self.client.gather(self._submit(function, parts, args))
+        return gathered
+
+    def _submit(
+        self,
+        function: Callable[..., Any],
+        parts: Sequence[Any],
+        args: Sequence[Any],
+        own: Sequence[tuple[Any, ...]] | None = None,
+    ) -> list[Any]:
+        args = [self._sent(arg) for arg in args]
+        every = [
+            (function, part, *args, *more)
+            for part, more in zip(parts, own or [()] * len(parts), strict=True)
+        ]
+        if not every:
+            return []
+        # In one message. A part changes in place, so no task is the same as another one with equal
+        # arguments.
+        futures: list[Any] = self.client.map(
+            _with_one_thread, *zip(*every, strict=True), pure=False
+        )
+        return futures
+
+    def _sent(self, arg: Any) -> Any:
+        """A large argument goes to each worker once."""
+        if len(pickle.dumps(arg)) < SCATTERED:
+            return arg
+        return self.client.submit(_itself, arg, pure=False)
+
+
+def _with_one_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Dask gives every task one thread; those of kernels would come on top, for every worker."""
+    with alone_if_needed(), use_threads(1):
+        return function(*args)
+
+
+def _itself(arg: Any) -> Any:
+    return arg
+
+
+def _own(numbers: Sequence[Any] | None, parts: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The last argument of every part, if each has its own."""
+    return [()] * len(parts) if numbers is None else [(number,) for number in numbers]
+
+
+def add(a: Any, b: Any) -> Any:
+    """The sum of what two parts gave."""
+    return a + b
+
+
+def _add_all(parts: Sequence[Any]) -> Any:
+    return reduce(add, parts)
+
+
+def find_engine() -> Engine:
+    """The cluster whose client is active, or this process."""
+    try:
+        from distributed import get_client
+    except ImportError:
+        return Here()
+    try:
+        return OnCluster(get_client())
+    except ValueError:  # no client is active
+        return Here()

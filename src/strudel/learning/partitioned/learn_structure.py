@@ -1,0 +1,171 @@
+"""Algorithm 2 on rows in parts: the same search, split for split, as on one table in memory.
+
+In:  packed parts of the training and validation rows, on an engine.
+Out: the best circuit with its parameters, and the `History` of the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from strudel._types import CountArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.circuits.compile_columns import compile_column_tree
+from strudel.circuits.flows import compute_flows
+from strudel.data.bits import BitMatrix
+from strudel.learning.growing.operations import Operation
+from strudel.learning.history import History
+from strudel.learning.journal import Journal, Section
+from strudel.learning.options import SearchOptions
+from strudel.learning.parameters import log_parameters
+from strudel.learning.partitioned.gains import SpreadGains
+from strudel.learning.partitioned.growing_circuit import SpreadCircuit, pick_place
+from strudel.learning.partitioned.partitioned_table import SpreadRows
+from strudel.learning.search.gains import Gains
+from strudel.learning.search.greedy import VariablePicker, pick_edge
+from strudel.learning.search.race import Run
+from strudel.tables.column_codes import complete_columns
+from strudel.trees.chow_liu import chow_liu_tree_from_counts
+from strudel.trees.column_information import value_counts
+from strudel.trees.column_tree import column_tree_from_counts
+from strudel.trees.vtree import vtree_from_chow_liu
+
+
+def learn_spread_structure(
+    train: SpreadRows,
+    valid: SpreadRows | None,
+    *,
+    search: SearchOptions,
+    rng: np.random.Generator | int | None = None,
+    on_split: Callable[[History], None] | None = None,
+    start: Circuit | None = None,
+    journal: Journal | None = None,
+) -> tuple[Circuit, History]:
+    """Learn a circuit from rows in parts, as `learn_structure` does from rows in memory."""
+    run = grow_spread(
+        train, valid, search=search, rng=rng, on_split=on_split, start=start, journal=journal
+    )
+    best = run.growing.snapshot(run.history.best)
+    return fit_spread_parameters(best, train, search.pseudocount), run.history
+
+
+def grow_spread(
+    train: SpreadRows,
+    valid: SpreadRows | None,
+    *,
+    search: SearchOptions,
+    rng: np.random.Generator | int | None = None,
+    on_split: Callable[[History], None] | None = None,
+    start: Circuit | None = None,
+    journal: Journal | None = None,
+) -> SpreadRun:
+    """The search itself."""
+    _check(search, has_valid=valid is not None)
+    journal = journal or Journal()
+    started = journal.now()
+    first = start or first_spread_circuit(train, search)
+    is_greedy = search.search == "greedy"
+    asks_pairs = is_greedy and search.variable_score == "mutual_information"
+
+    def make() -> SpreadCircuit:
+        return SpreadCircuit(
+            first,
+            train.engine,
+            train.parts,
+            [] if valid is None else valid.parts,
+            (train.total_weight, 0.0 if valid is None else valid.total_weight),
+            pseudocount=search.pseudocount,
+            asks_pairs=asks_pairs,
+        )
+
+    run = SpreadRun(make, search, np.random.default_rng(rng), started, journal)
+    run.continue_until(search, on_split)
+    return run
+
+
+class SpreadRun(Run):
+    """A greedy or best-first search that asks the parts for what it needs to know."""
+
+    def _gains(self) -> Gains:
+        assert isinstance(self.growing, SpreadCircuit)
+        return SpreadGains(self.growing)
+
+    def _chooser(self) -> Callable[[], Operation | None]:
+        if self._has_scores:
+            return super()._chooser()
+        growing, search, rng = self.growing, self.search, self.rng
+        assert isinstance(growing, SpreadCircuit)
+        at_random = VariablePicker(growing, "random")
+        gains = self._gains() if search.variable_score == "gain" else None
+
+        def next_split() -> Operation | None:
+            edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
+            if edge is None:
+                return None
+            if search.variable_score == "random":
+                return Operation(edge, at_random.pick(edge, rng))
+            if gains is not None:
+                return Operation(edge, gains.best_place(edge))
+            return Operation(edge, pick_place(growing, edge, search.alpha))
+
+        return next_split
+
+    def _replay(self, section: Section) -> None:
+        assert isinstance(self.growing, SpreadCircuit)
+        with self.growing.without_pairs():  # what is next is known
+            super()._replay(section)
+
+
+def first_spread_circuit(train: SpreadRows, search: SearchOptions) -> Circuit:
+    """The Chow-Liu tree of all rows, compiled; or independent variables on its vtree."""
+    is_independent = search.init == "independent"
+    columns = complete_columns(search.columns or (), train.n_vars)
+    if not all(column.is_bit for column in columns):
+        counts = train.engine.total(value_counts, train.parts, columns)
+        found = column_tree_from_counts(
+            counts, columns, train.total_weight, is_independent=is_independent, alpha=search.alpha
+        )
+        return compile_column_tree(*found)
+    tree = chow_liu_tree_from_counts(train.pair_counts, train.total_weight, alpha=search.alpha)
+    vtree = vtree_from_chow_liu(tree)
+    return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)
+
+
+def fit_spread_parameters(circuit: Circuit, rows: SpreadRows, pseudocount: float) -> Circuit:
+    """Parameters in closed form from all rows."""
+    count = rows.engine.total(edge_counts, rows.parts, circuit)
+    return circuit.with_parameters(log_parameters(circuit, count, pseudocount))
+
+
+def edge_counts(rows: BitMatrix, circuit: Circuit) -> CountArray:
+    """Weight of the rows of one part through every edge."""
+    return compute_flows(circuit, rows).edge_count
+
+
+def _check(search: SearchOptions, *, has_valid: bool) -> None:
+    """Refuse what needs all rows in one place."""
+    wrong = [
+        f"{name}={getattr(search, name)!r}"
+        for name, allowed in (
+            ("search", ("greedy", "best_first")),
+            ("smoothing", ("uniform",)),
+            ("vtree", (None, "chow_liu")),
+            ("copy_depth", (0, 1)),
+        )
+        if getattr(search, name) not in allowed
+    ]
+    if wrong:
+        raise ValueError(
+            f"Rows in parts are searched greedily or best first, without {', '.join(wrong)}. Give "
+            "structure_rows to search a sample of the rows in memory; the parameters will still "
+            "see all of them."
+        )
+    limits = (search.max_splits, search.max_edges, search.max_seconds)
+    if not has_valid and all(limit is None for limit in limits):
+        raise ValueError(
+            "Without validation rows the search would never stop: give some, or one of "
+            "max_splits, max_edges and max_seconds."
+        )

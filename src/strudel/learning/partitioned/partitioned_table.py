@@ -1,0 +1,315 @@
+"""A table in parts: packed rows of a Dask array or frame, on an engine.
+
+In:  a Dask array or frame, or a plain table; perhaps weights, and the code of its columns.
+Out: `SpreadRows`: one `BitMatrix` per part, equal rows merged where that pays; `PackedCodes` where
+     values are unknown.
+
+Which rows are held out or sampled is decided by the number of a row in the whole table, so that it
+does not depend on the parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from strudel._types import AnyArray, ByteArray, CountArray, FloatArray
+from strudel.data.bits import (
+    BitMatrix,
+    exact_weights,
+    merge_if_it_pays,
+    pack_columns,
+    weight_quantum,
+)
+from strudel.data.counts import pair_counts
+from strudel.data.lazy import is_lazy, row_blocks
+from strudel.data.validation import check_partial, check_sample_weight
+from strudel.learning.partitioned.chosen_rows import bag_rows, sample_rows, take_rows
+from strudel.learning.partitioned.engines import Engine
+from strudel.learning.partitioned.packed_codes import (
+    PackedRows,
+    digest_packed,
+    has_gaps,
+    pack_codes,
+)
+from strudel.learning.partitioned.row_numbers import uniform_numbers
+from strudel.learning.partitioned.weight_blocks import weight_blocks
+from strudel.queries.passes import encode
+from strudel.tables.table_code import TableCode
+
+
+class NoRowsError(ValueError):
+    """No row that counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadRows:
+    """Rows in parts, and what they weigh in all."""
+
+    engine: Engine
+    parts: list[Any]  # of PackedRows
+    n_vars: int
+    n_rows: int
+    total_weight: float
+    table: SpreadTable  # of which these are a share
+    share: tuple[float, float]  # those whose random number lies between
+    seed: int
+
+    @property
+    def quantum(self) -> float:
+        """What all weights are whole multiples of."""
+        return self.table.quantum
+
+    def sample(self, n_rows: int, seed: int) -> tuple[ByteArray, FloatArray]:
+        """About so many of the rows, in their order, in memory, with their weights.
+
+        Values that are not known are UNKNOWN. A completion that is drawn weighs as much as its row.
+        """
+        share = n_rows / max(self.table.n_rows * (self.share[1] - self.share[0]), 1.0)
+        while True:
+            chosen = self.engine.place(
+                sample_rows,
+                self.table.parts,
+                *self.share,
+                self.seed,
+                share,
+                seed,
+                numbers=self.table.first,
+            )
+            rows = self.engine.each(_unpacked, chosen)
+            if any(len(X) for X, _ in rows):
+                break
+            share *= 4.0  # of a few rows, chance may take none
+        weight = self.table.n_copies * np.concatenate([w for _, w in rows])
+        return np.concatenate([X for X, _ in rows]), weight
+
+    def bagged(self, n_bags: int, seed: int) -> list[Any]:
+        """The parts as `BaggedRows`; how often a bag holds a row depends on its number only."""
+        return self.engine.place(
+            bag_rows,
+            self.table.parts,
+            *self.share,
+            self.seed,
+            n_bags,
+            seed,
+            numbers=self.table.first,
+        )
+
+    @cached_property
+    def pair_counts(self) -> CountArray:
+        """Weight of the rows in which two variables are both one."""
+        found: CountArray = self.engine.total(pair_counts, self.parts)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadTable:
+    """A checked table in parts, rows in their order."""
+
+    engine: Engine
+    parts: list[Any]  # of PackedRows, every row as it was
+    first: list[int]  # number of the first row of every part
+    n_vars: int
+    n_rows: int
+    feature_names: tuple[str, ...] | None
+    quantum: float = 1.0  # what all weights are whole multiples of
+    has_gaps: bool = False  # whether values are unknown
+    n_copies: int = 1  # completions of every row, which share its weight
+
+    def rows(self) -> SpreadRows:
+        """All rows."""
+        return self._chosen(0.0, 1.0, 0)
+
+    def split(self, fraction: float, seed: int) -> tuple[SpreadRows, SpreadRows]:
+        """About `fraction` of the rows held out, and the others; others come first.
+
+        Few rows, of which chance holds out none or all, can only be checked against themselves.
+        """
+        try:
+            return self._chosen(fraction, 1.0, seed), self._chosen(0.0, fraction, seed)
+        except NoRowsError:
+            return self.rows(), self.rows()
+
+    def digest(self) -> int:
+        """What tells the rows and their order from others, whatever the parts."""
+        hashes = self.engine.place(digest_packed, self.parts, numbers=self.first)
+        return int(sum(self.engine.each(_itself, hashes)) % 2**64)
+
+    def _chosen(self, low: float, high: float, seed: int) -> SpreadRows:
+        parts = self.engine.place(take_rows, self.parts, low, high, seed, numbers=self.first)
+        if not self.has_gaps:
+            parts = self.engine.place(merge_if_it_pays, parts)
+        n_rows, weight = self.engine.total(_size, parts)
+        if weight == 0.0:
+            known = " and knows a value" if self.has_gaps else ""
+            raise NoRowsError(f"Learning needs at least one row that counts{known}.")
+        return SpreadRows(
+            self.engine,
+            parts,
+            self.n_vars,
+            int(n_rows),
+            float(weight),
+            self,
+            (low, high),
+            seed,
+        )
+
+
+def spread_table(
+    X: Any,
+    engine: Engine,
+    *,
+    sample_weight: Any = None,
+    code: TableCode | None = None,
+    feature_names: tuple[str, ...] | None = None,
+    name: str = "X",
+) -> SpreadTable:
+    """Check, encode and pack every part of a table, where it is.
+
+    `feature_names` is the order in which to take the columns of a frame; its own by default.
+    """
+    delayed = import_module("dask").delayed
+    blocks, names = _blocks(X, name)
+    blocks, weights, total = weight_blocks(sample_weight, X, blocks, name)
+    names = None if names is None else feature_names or names
+    if code is None:
+        n_vars = np.shape(X)[1] if names is None else len(names)
+        pack = delayed(partial(_pack, total, n_vars, names, name), pure=True)
+    else:
+        n_vars = code.n_vars
+        pack = delayed(partial(_pack_coded, total, code, name), pure=True)
+    parts = engine.keep(
+        [
+            pack(block, weight, number)
+            for number, (block, weight) in enumerate(zip(blocks, weights, strict=True))
+        ]
+    )
+    lengths = engine.each(_n_rows, parts)
+    if sum(lengths) == 0:
+        raise ValueError(f"{name} must have at least one row, but is empty.")
+    first = [0, *np.cumsum(lengths)[:-1].tolist()]
+    is_whole = total is None or engine.total(_n_fractions, parts) == 0
+    quantum = 1.0 if total is None or is_whole else weight_quantum(total)
+    n_rows, gaps = int(sum(lengths)), any(engine.each(has_gaps, parts))
+    return SpreadTable(engine, parts, first, int(n_vars), n_rows, names, quantum, gaps)
+
+
+def _blocks(X: Any, name: str) -> tuple[list[Any], tuple[str, ...] | None]:
+    """The blocks of rows, and the column names of a frame."""
+    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+    return row_blocks(X, name)[0] if is_lazy(X) else [X], names
+
+
+def _pack(
+    total: float | None,
+    n_vars: int,
+    names: tuple[str, ...] | None,
+    name: str,
+    block: Any,
+    weight: Any,
+    number: int,
+) -> PackedRows:
+    """One block, checked and packed."""
+    if len(block) == 0:
+        return BitMatrix(np.zeros((n_vars, 0), dtype=np.uint64), 0)
+    try:
+        table, _ = check_partial(block, n_vars=n_vars, feature_names=names, name=name)
+        if weight is not None:
+            weight = exact_weights(check_sample_weight(weight, len(table), is_part=True), total)
+    except ValueError as error:
+        raise ValueError(f"In block {number} of {name}: {error}") from None
+    if table.dtype != np.uint8:
+        return pack_codes(encode(np.asarray(table, dtype=np.float64)), weight)
+    bits = pack_columns(table)
+    return BitMatrix(bits.words, bits.n_rows, weight)
+
+
+def _pack_coded(
+    total: float | None, code: TableCode, name: str, block: Any, weight: Any, number: int
+) -> PackedRows:
+    """One block, encoded and packed; rows that weigh nothing are not looked at."""
+    rows = np.zeros((len(block), code.n_vars))
+    counts = _counting(len(block), weight)
+    if counts.any():
+        try:
+            rows[counts] = code.encode(_taken(block, counts), name)
+        except ValueError as error:
+            advice = " Encoders of parts see a sample; categorize() of Dask tells them all values."
+            said = f"{error}{advice if 'not seen at fit' in str(error) else ''}"
+            raise ValueError(f"In block {number} of {name}: {said}") from None
+    return _pack(total, code.n_vars, None, name, rows, weight, number)
+
+
+def _counting(n_rows: int, weight: Any) -> AnyArray:
+    """Which rows weigh something."""
+    if weight is None:
+        return np.ones(n_rows, dtype=bool)
+    return check_sample_weight(weight, n_rows, is_part=True) > 0.0
+
+
+def _taken(block: Any, rows: AnyArray) -> Any:
+    """Some rows of a block."""
+    if rows.all():
+        return block
+    return block.loc[rows] if hasattr(block, "loc") else np.asarray(block)[rows]
+
+
+def sample_of(
+    X: Any, engine: Engine, n_rows: int, seed: int, *, sample_weight: Any = None, name: str = "X"
+) -> Any:
+    """About so many rows of a lazy table as they are, in memory; none that weighs nothing.
+
+    They depend on the seed and on the numbers of the rows, not on the parts.
+    """
+    delayed = import_module("dask").delayed
+    blocks, lengths = row_blocks(X, name)
+    blocks, weights, _ = weight_blocks(sample_weight, X, blocks, name)
+    if np.isnan(lengths).any():
+        # Of these blocks: Dask may read a single column in fewer.
+        lengths = engine.each(_itself, engine.keep([delayed(len)(block) for block in blocks]))
+    total = sum(lengths)
+    if total == 0:
+        raise ValueError(f"{name} must have at least one row, but is empty.")
+    take = delayed(partial(_sampled, min(1.0, n_rows / total), seed), pure=True)
+    first = [0, *np.cumsum(lengths)[:-1].tolist()]
+    taken = engine.keep(
+        [
+            take(block, weight, int(number))
+            for block, weight, number in zip(blocks, weights, first, strict=True)
+        ]
+    )
+    found = engine.each(_itself, taken)
+    is_frame = hasattr(X, "columns")
+    return import_module("pandas").concat(found) if is_frame else np.concatenate(found)
+
+
+def _sampled(share: float, seed: int, block: Any, weight: Any, first: int) -> Any:
+    """The rows of a block whose random number is below a share."""
+    return _taken(
+        block, (uniform_numbers(seed, first, len(block)) < share) & _counting(len(block), weight)
+    )
+
+
+def _itself(part: Any) -> Any:
+    return part
+
+
+def _size(rows: PackedRows) -> AnyArray:
+    return np.array([rows.n_rows, rows.total_weight])
+
+
+def _n_fractions(rows: PackedRows) -> int:
+    """How many weights are not whole numbers."""
+    return 0 if rows.row_weight is None else int((rows.row_weight % 1.0 != 0.0).sum())
+
+
+def _n_rows(rows: PackedRows) -> int:
+    return rows.n_rows
+
+
+def _unpacked(rows: PackedRows) -> tuple[ByteArray, FloatArray]:
+    return rows.unpack(), rows.weights

@@ -1,0 +1,459 @@
+"""Score splits for best-first search: the best variable of every edge, by exact gain.
+
+In:  `Growth`, edges, and the variables undecided below them.
+Out: for each edge the place to split it on, and the gain per unit of cost.
+
+A split is credited with the copies beside its way that it makes possible: by itself it often gains
+nothing, and only what its two sides stop sharing does.
+
+Nothing depends on the order of the rows, nor on whether equal ones were merged: counts are added up
+in the order of edges, and which rows are looked at first is decided by what they hold. So rows that
+are elsewhere, in parts, give the same scores (`learning/partitioned/gains.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from strudel._numba import kernel, lowest_bit, popcount
+from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
+from strudel.learning.growing.counts import (
+    count_of,
+    count_ones,
+    places_in,
+    undecided,
+    words_in,
+    x_log_x,
+)
+from strudel.learning.growing.growth import Growth, rows_through
+
+MOST_PLACES = 64  # variables that are compared at all, the most balanced ones
+LONG = 2048  # rows of an edge beyond which its variables are first compared on a part of them
+SHORT_LIST = 12  # variables that are then compared on all rows
+N_PRICED = 3  # the best of them, for which the copied edges are counted, too
+EDGE_PRICE = 0.05  # of an edge without rows, in parameters; else circuits grow and learn nothing
+
+
+class SplitRoom(NamedTuple):
+    """What the kernels here work in; one lane per thread."""
+
+    rank: IntArray  # (n_rows,) of its number among those of all rows
+    seen_rank: AnyArray  # (n_lanes, n_rows) False
+    local: IntArray  # (n_lanes, n_edges) NONE
+    local_node: IntArray  # (n_lanes, n_nodes) NONE
+    seen: IntArray  # (n_lanes, n_nodes)
+    round: IntArray  # (n_lanes,)
+    rows: IntArray  # (n_lanes, n_rows)
+
+
+def split_room(g: Growth, n_lanes: int, rank: IntArray) -> SplitRoom:
+    """Room for a circuit as large as `g` may become before it moves."""
+    n_nodes, n_edges, n_rows = len(g.node), len(g.edge), g.train_active.shape[1]
+    return SplitRoom(
+        rank=rank,
+        seen_rank=np.zeros((n_lanes, n_rows), dtype=np.bool_),
+        local=np.full((n_lanes, n_edges), NONE, dtype=np.int32),
+        local_node=np.full((n_lanes, n_nodes), NONE, dtype=np.int32),
+        seen=np.zeros((n_lanes, n_nodes), dtype=np.int32),
+        round=np.zeros(n_lanes, dtype=np.int32),
+        rows=np.empty((n_lanes, n_rows), dtype=np.int32),
+    )
+
+
+def row_ranks(words: WordArray) -> IntArray:
+    """The rank of every row's number; equal rows have the same."""
+    return np.unique(row_numbers(words), return_inverse=True)[1].astype(np.int32)
+
+
+def row_numbers(words: WordArray) -> WordArray:
+    """A number for every row that looks random, and is the same for equal rows."""
+    number = np.zeros(len(words), dtype=np.uint64)
+    for w in range(words.shape[1]):
+        number = (number ^ words[:, w]) * np.uint64(0x9E3779B97F4A7C15)
+        number ^= number >> np.uint64(32)
+    return number * np.uint64(0xD6E8FEB86659FD93)
+
+
+@kernel
+def score_splits(
+    g: Growth,
+    edges: IntArray,
+    table: FloatArray,
+    least: float,
+    room: SplitRoom,
+    lane: int,
+    edge_score: FloatArray,
+    edge_place: IntArray,
+) -> None:
+    """For every one of `edges` its best place, and the gain of that split per unit of its cost."""
+    for e in edges:
+        edge_score[e], edge_place[e] = _score_split(g, e, table, least, room, lane)
+
+
+@kernel
+def _score_split(
+    g: Growth, edge: int, table: FloatArray, least: float, room: SplitRoom, lane: int
+) -> tuple[float, int]:
+    """The score of an edge's best split, and its place; some undecided place where none gains."""
+    v = g.node["vtree"][g.edge["parent"][edge]]
+    rows, local, local_node = room.rows[lane], room.local[lane], room.local_node[lane]
+    rows = rows[: rows_through(g.train_active[v], edge, rows)]
+    first, last = g.vtree["first"][v], g.vtree["last"][v]
+    mask = undecided(g, edge, True)
+    default = places_in(mask)[0]
+    gains = np.full(last - first, -np.inf)
+    costs = np.ones(last - first)
+    if has_many_places(mask):
+        one = np.zeros(last - first)
+        total = count_ones(g, rows, mask, first, one)
+        keep_balanced(one, total, first, mask, gains, costs)
+    if len(rows) > LONG:
+        some = _some_rows(rows, room.rank, room.seen_rank[lane])
+        if len(some) > 0:
+            split_gains(g, v, some, mask, True, table, least, local, local_node, gains, costs)
+            keep_best(SHORT_LIST, first, mask, gains, costs)
+    split_gains(g, v, rows, mask, False, table, least, local, local_node, gains, costs)
+    return best_split(g, edge, default, gains, costs, room.seen[lane], room.round, lane)
+
+
+@kernel
+def best_split(
+    g: Growth,
+    edge: int,
+    place: int,
+    gains: FloatArray,
+    costs: FloatArray,
+    seen: IntArray,
+    round: IntArray,
+    lane: int,
+) -> tuple[float, int]:
+    """The best place by gain for what it costs, copied edges included; `place` if none gains."""
+    first = g.vtree["first"][g.node["vtree"][g.edge["parent"][edge]]]
+    best_score, best_place = -np.inf, place
+    for _ in range(N_PRICED):
+        i, gain = _take_best(gains, costs)
+        if gain > 0.0:
+            round[lane] += 1
+            n_edges = _n_copied(g, edge, first + i, seen, round[lane])
+            score = gain / (costs[i] + EDGE_PRICE * n_edges)
+            if score > best_score or (score == best_score and first + i < best_place):
+                best_score, best_place = score, first + i
+    return best_score, best_place
+
+
+@kernel
+def _some_rows(rows: IntArray, rank: IntArray, seen: AnyArray) -> IntArray:
+    """The rows with the lowest numbers, `LONG` different ones; none if there are not more."""
+    n = 0
+    for s in rows:
+        if not seen[rank[s]]:
+            seen[rank[s]] = True
+            n += 1
+    limit = -1
+    n_left = LONG if n > LONG else 0
+    while n_left > 0:
+        limit += 1
+        if seen[limit]:
+            n_left -= 1
+    n = 0
+    for s in rows:
+        seen[rank[s]] = False
+        if rank[s] <= limit:
+            n += 1
+    some = np.empty(n, dtype=np.int32)
+    n = 0
+    for s in rows:
+        if rank[s] <= limit:
+            some[n] = s
+            n += 1
+    return some
+
+
+@kernel
+def has_many_places(mask: WordArray) -> bool:
+    """Whether there are more places than are compared."""
+    n_places = 0
+    for word in mask:
+        n_places += popcount(word)
+    return n_places > MOST_PLACES
+
+
+@kernel
+def keep_balanced(
+    one: FloatArray,
+    total: float,
+    first: int,
+    mask: WordArray,
+    balance: FloatArray,
+    costs: FloatArray,
+) -> None:
+    """Of very many places keep those whose rarer value is most frequent; others gain little."""
+    for place in places_in(mask):
+        balance[place - first] = min(one[place - first], total - one[place - first])
+    keep_best(MOST_PLACES, first, mask, balance, costs)
+
+
+@kernel
+def keep_best(
+    n_places: int, first: int, mask: WordArray, gains: FloatArray, costs: FloatArray
+) -> None:
+    """Keep so many places in the mask, the best; then gains and costs are as at the beginning."""
+    mask[:] = np.uint64(0)
+    for _ in range(n_places):
+        i, gain = _take_best(gains, costs)
+        if gain > -np.inf:
+            mask[(first + i) // 64] |= np.uint64(1) << np.uint64((first + i) % 64)
+    gains[:] = -np.inf
+    costs[:] = 1.0
+
+
+@kernel
+def _take_best(gains: FloatArray, costs: FloatArray) -> tuple[int, float]:
+    """The place with the largest gain per parameter, and its gain, which is then taken out."""
+    best = 0
+    for i in range(1, len(gains)):
+        if gains[i] / costs[i] > gains[best] / costs[best]:
+            best = i
+    gain = gains[best]
+    gains[best] = -np.inf
+    return best, gain
+
+
+@kernel
+def _n_copied(g: Growth, edge: int, place: int, seen: IntArray, now: int) -> int:
+    """How many edges a split copies, once for each value."""
+    word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
+    v = g.node["vtree"][g.edge["parent"][edge]]
+    is_left = place < g.vtree["last"][g.vtree["left"][v]]
+    pending = [np.int64(g.edge["left"][edge] if is_left else g.edge["right"][edge])]
+    n_edges = 0
+    while len(pending) > 0:
+        n = pending.pop()
+        v = g.node["vtree"][n]
+        if g.vtree["left"][v] == NONE:
+            continue
+        is_left = place < g.vtree["last"][g.vtree["left"][v]]
+        e = g.node["first"][n]
+        while e != NONE:
+            n_edges += 2
+            child = g.edge["left"][e] if is_left else g.edge["right"][e]
+            if seen[child] != now and g.node_one[child, word] & g.node_zero[child, word] & bit:
+                seen[child] = now
+                pending.append(np.int64(child))
+            e = g.edge["next"][e]
+    return n_edges
+
+
+@kernel
+def split_gains(
+    g: Growth,
+    v: int,
+    rows: IntArray,
+    mask: WordArray,
+    is_part: bool,
+    table: FloatArray,
+    least: float,
+    local: IntArray,
+    local_node: IntArray,
+    gains: FloatArray,
+    costs: FloatArray,
+) -> None:
+    """Gain and number of new parameters of splitting an edge on each place in `mask`."""
+    first = g.vtree["first"][v]
+    one = np.zeros(len(gains))
+    total = count_ones(g, rows, mask, first, one)
+    usable = start_gains(one, total, first, mask, table, gains)
+    column = np.empty(len(gains), dtype=np.int32)
+    pending: list[Any] = [np.int64(g.vtree["left"][v]), np.int64(g.vtree["right"][v])]
+    masks = [usable, usable]
+    i = 0
+    while i < len(pending):  # level by level
+        u, mask = pending[i], masks[i]
+        i += 1
+        places = places_in(mask)
+        if len(places) == 0:
+            continue
+        for k in range(len(places)):
+            column[places[k] - first] = k
+        edges, here, hist = histogram(g, u, rows, mask, first, column, len(places), local)
+        if len(edges) == 0:
+            continue
+        below = add_gains(
+            g, u, edges, here, hist, places, is_part, table, least, first, local_node, gains, costs
+        )
+        if g.vtree["left"][u] != NONE:
+            pending.append(np.int64(g.vtree["left"][u]))
+            pending.append(np.int64(g.vtree["right"][u]))
+            masks.append(below)
+            masks.append(below)
+
+
+@kernel
+def start_gains(
+    one: FloatArray,
+    total: float,
+    first: int,
+    mask: WordArray,
+    table: FloatArray,
+    gains: FloatArray,
+) -> WordArray:
+    """What the choice between both values contributes; returns the places where both occur."""
+    usable = mask.copy()
+    for place in places_in(mask):
+        x = one[place - first]
+        if x == 0.0 or x == total:
+            usable[place // 64] &= ~(np.uint64(1) << np.uint64(place % 64))
+        else:
+            gains[place - first] = (
+                x_log_x(x, table) + x_log_x(total - x, table) - x_log_x(total, table)
+            )
+    return usable
+
+
+@kernel
+def histogram(
+    g: Growth,
+    u: int,
+    rows: IntArray,
+    mask: WordArray,
+    first: int,
+    column: IntArray,
+    n_columns: int,
+    local: IntArray,
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Active edges at u in their order, their weights, and those of rows with a one at a place."""
+    active = g.train_active[u]
+    edges = np.empty(len(rows), dtype=np.int32)
+    n_edges = 0
+    for s in rows:
+        e = active[s]
+        if e != NONE and local[e] == NONE:
+            local[e] = n_edges
+            edges[n_edges] = e
+            n_edges += 1
+    edges = edges[:n_edges]
+    if _sort(edges):
+        for k in range(n_edges):
+            local[edges[k]] = k
+    here = np.zeros(n_edges)
+    hist = np.zeros((n_edges, n_columns))
+    low, high = words_in(mask)
+    for s in rows:
+        e = active[s]
+        if e == NONE:
+            continue
+        k = local[e]
+        weight = g.train_weight[s]
+        here[k] += weight
+        for w in range(low, high):
+            word = g.train_words[s, w] & mask[w]
+            while word:
+                hist[k, column[w * 64 + lowest_bit(word) - first]] += weight
+                word &= word - np.uint64(1)
+    for e in edges:
+        local[e] = NONE
+    return edges, here, hist
+
+
+@kernel
+def _sort(edges: IntArray) -> bool:
+    """Sort a list that is mostly short, or sorted already; returns whether it was not."""
+    n_moves = 0
+    for k in range(1, len(edges)):
+        e, i = edges[k], k
+        while i > 0 and edges[i - 1] > e:
+            edges[i] = edges[i - 1]
+            i -= 1
+        edges[i] = e
+        n_moves += k - i
+        if n_moves > 16 * len(edges):
+            edges[:] = np.sort(edges)
+            return True
+    return n_moves > 0
+
+
+@kernel
+def add_gains(
+    g: Growth,
+    u: int,
+    edges: IntArray,
+    here: FloatArray,
+    hist: FloatArray,
+    places: IntArray,
+    is_part: bool,
+    table: FloatArray,
+    least: float,
+    first: int,
+    local_node: IntArray,
+    gains: FloatArray,
+    costs: FloatArray,
+) -> WordArray:
+    """Add the gains of the copies at u; returns the places that reach the vtree nodes below.
+
+    On the way to its leaf a place needs copies. Beside the way a copy is made where it pays; the
+    split is what makes it possible, so its gain counts.
+    """
+    below = np.zeros(g.train_words.shape[1], dtype=np.uint64)
+    start, end = g.vtree["first"][u], g.vtree["last"][u]
+    n_columns = len(places)
+    n_nodes = 0
+    nodes = np.empty(len(edges), dtype=np.int32)
+    for e in edges:
+        n = g.edge["parent"][e]
+        if local_node[n] == NONE:
+            local_node[n] = n_nodes
+            nodes[n_nodes] = n
+            n_nodes += 1
+    inside = np.zeros(n_nodes)
+    one, value = np.zeros((n_nodes, n_columns)), np.zeros((n_nodes, n_columns))
+    free = np.full((n_nodes, n_columns), -2.0)
+    for k in range(len(edges)):
+        j = local_node[g.edge["parent"][edges[k]]]
+        h = here[k]
+        inside[j] += h
+        if is_part:
+            rest = -x_log_x(h, table)
+        else:
+            count = g.edge["train"][edges[k]]
+            rest = x_log_x(count - h, table) - x_log_x(count, table)
+        for i in range(n_columns):
+            x = hist[k, i]
+            value[j, i] += rest
+            if x > 0.0:
+                one[j, i] += x
+                value[j, i] += x_log_x(x, table)
+                free[j, i] += 1.0
+            if h - x > 0.0:
+                value[j, i] += x_log_x(h - x, table)
+                free[j, i] += 1.0
+    for j in range(n_nodes):
+        n = nodes[j]
+        local_node[n] = NONE
+        if is_part:
+            rest = x_log_x(inside[j], table)
+        else:
+            total = count_of(g, n)
+            rest = x_log_x(total, table) - x_log_x(total - inside[j], table)
+        is_unary = g.node["width"][n] == 1
+        for i in range(n_columns):
+            place = places[i]
+            word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
+            x = one[j, i]
+            gain = value[j, i] + rest - x_log_x(x, table) - x_log_x(inside[j] - x, table)
+            cost = max(0.0, free[j, i])
+            if start <= place < end:
+                below[word] |= bit
+                if not (g.node_one[n, word] & g.node_zero[n, word] & bit):
+                    continue  # decided: it is not copied
+            elif is_unary:
+                below[word] |= bit
+                continue
+            elif gain > least * max(1.0, cost):
+                below[word] |= bit
+            else:
+                continue
+            gains[place - first] += gain
+            costs[place - first] += cost
+    return below

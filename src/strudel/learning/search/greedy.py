@@ -1,0 +1,246 @@
+"""What to split next: the edge with most rows, the variable that tells most about the others.
+
+In:  a `GrowingCircuit`.
+Out: one edge (eFLOW); one place, a variable's position among the vtree's leaves (vMI).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from strudel._numba import kernel, lowest_bit
+from strudel._types import NONE, FloatArray, IntArray
+from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.growing.growth import ALIVE, N_HEAP, ROOT, STAMP, Growth, pop, rows_through
+from strudel.learning.options import EdgeScore, TieRule, VariableScore
+from strudel.learning.search.gains import Gains
+from strudel.learning.search.information_scores import score_real, score_whole
+
+
+def pick_edge(
+    growing: GrowingCircuit,
+    score: EdgeScore,
+    rng: np.random.Generator,
+    tie_rule: TieRule = "root_first",
+) -> int | None:
+    """The edge to split, or None when no variable is undecided anywhere.
+
+    ``"flow"`` takes the edge with the largest weight of training rows (eFLOW). Of several,
+    ``"root_first"`` takes the one nearest the root, then the oldest; ``"depth_first"`` the one
+    whose sum a depth-first walk from the root, left before right, leaves first. ``"random"`` takes
+    any (eRAND).
+    """
+    if score == "random":
+        candidates = growing.candidates()
+        return int(rng.choice(candidates)) if len(candidates) else None
+    edge = _largest_flow(growing.growth)
+    if edge == NONE or growing.growth.edge["train"][edge] == 0.0:
+        # Only edges without rows are left, and those of the last split are not in the heap yet.
+        growing.queue_all()
+        edge = _largest_flow(growing.growth)
+    if edge == NONE:
+        return None
+    return int(_first_left(growing.growth) if tie_rule == "depth_first" else edge)
+
+
+@kernel
+def _largest_flow(g: Growth) -> int:
+    """The first edge of the heap that is still what it was when it entered."""
+    while g.size[N_HEAP] and _is_stale(g, 0):
+        pop(g)
+    return g.heap["edge"][0] if g.size[N_HEAP] else NONE
+
+
+@kernel
+def _first_left(g: Growth) -> int:
+    """Of the edges tied for the largest flow, the first that a depth-first walk leaves."""
+    # Equal keys are the top of the heap, a tree by themselves: walk it without taking anything out.
+    g.size[STAMP] += 1
+    stamp = g.size[STAMP]
+    n_tied = 0
+    pending = [0]
+    while len(pending) > 0:
+        i = pending.pop()
+        if i >= g.size[N_HEAP] or g.heap["key"][i] != g.heap["key"][0]:
+            continue
+        pending.append(2 * i + 1)
+        pending.append(2 * i + 2)
+        e = g.heap["edge"][i]
+        if _is_stale(g, i) or g.edge["stamp"][e] == stamp:
+            continue
+        g.edge["stamp"][e] = stamp
+        n_tied += 1
+        v = g.node["vtree"][g.edge["parent"][e]]
+        while v != NONE and g.vtree["stamp"][v] != stamp:
+            g.vtree["stamp"][v] = stamp
+            v = g.vtree["parent"][v]
+    if n_tied == 1:
+        return g.heap["edge"][0]
+    first = np.empty(1, dtype=np.int32)
+    in_depth_first_order(g, stamp, first)
+    return first[0]
+
+
+@kernel
+def _is_stale(g: Growth, i: int) -> bool:
+    """Whether the edge of a heap entry died or changed its count since."""
+    e = g.heap["edge"][i]
+    return g.edge["death"][e] != ALIVE or g.edge["train"][e] != g.heap["key"][i]
+
+
+@kernel
+def in_depth_first_order(g: Growth, stamp: int, found: IntArray) -> None:
+    """Fill `found` with the first stamped edges in post-order, below stamped vtree nodes only."""
+    n_found = 0
+    nodes = [int(g.size[ROOT])]
+    edges = [int(g.node["first"][g.size[ROOT]])]  # next edge to descend into
+    sides = [0]
+    g.node["stamp"][g.size[ROOT]] = stamp
+    while len(nodes) > 0:
+        e = edges[-1]
+        if e == NONE:
+            n = nodes.pop()
+            edges.pop()
+            sides.pop()
+            e = g.node["first"][n]
+            while e != NONE:
+                if g.edge["stamp"][e] == stamp:
+                    found[n_found] = e
+                    n_found += 1
+                    if n_found == len(found):
+                        return
+                e = g.edge["next"][e]
+            continue
+        child = g.edge["left"][e] if sides[-1] == 0 else g.edge["right"][e]
+        if sides[-1] == 0:
+            sides[-1] = 1
+        else:
+            sides[-1] = 0
+            edges[-1] = g.edge["next"][e]
+        if child == NONE or g.node["stamp"][child] == stamp or g.node["first"][child] == NONE:
+            continue
+        if g.vtree["stamp"][g.node["vtree"][child]] != stamp:
+            continue
+        g.node["stamp"][child] = stamp
+        nodes.append(int(child))
+        edges.append(int(g.node["first"][child]))
+        sides.append(0)
+
+
+LARGEST_TABLE = 2**22  # entries, 32 MiB; larger totals are counted as real weights
+
+
+class VariablePicker:
+    """Chooses a variable below an edge; keeps its working memory from one split to the next."""
+
+    def __init__(self, growing: GrowingCircuit, score: VariableScore, alpha: float = 1.0) -> None:
+        g = growing.growth
+        self.score = score
+        self.alpha = float(alpha)
+        self.growing = growing
+        n_vars = len(g.place_var)
+        if score == "random":  # needs no memory
+            return
+        if score == "gain":
+            self.gains = Gains(growing)
+            return
+        # Information does not change when all weights and alpha are multiplied by one number:
+        # completions that count 1/4 are as quick as rows that count 1.
+        scale = _whole_scale(g.train_weight)
+        self.weight = weight = g.train_weight * scale
+        self.alpha *= scale
+        self.is_unit = bool(np.all(weight == 1.0))
+        is_whole = bool(np.all(weight == np.round(weight))) and weight.sum() < LARGEST_TABLE
+        total = int(weight.sum()) if is_whole else 0
+        # x ln x for x = alpha + count; counts are whole numbers unless the rows have real weights.
+        smoothed = np.arange(total + 1) + self.alpha
+        self.table = np.zeros(0)
+        if is_whole:
+            logs = np.log(smoothed, out=np.zeros_like(smoothed), where=smoothed > 0)
+            self.table = smoothed * logs
+        n_words = -(-len(weight) // 64) if self.is_unit else 0
+        self.columns = np.zeros((n_vars, n_words), dtype=np.uint64)
+        self.pair = np.zeros((n_vars, n_vars), dtype=np.int32 if is_whole else np.float64)
+        self.touched = np.empty(n_vars * (n_vars - 1) // 2 if is_whole else 0, dtype=np.int32)
+        self.slot = np.full(total + 1, NONE, dtype=np.int32)
+
+    def pick(self, edge: int, rng: np.random.Generator) -> int:
+        """The place of the variable to split on.
+
+        ``"mutual_information"`` sums, for every variable still undecided below the edge, its
+        smoothed mutual information with the other undecided ones on the rows through the edge
+        (vMI); the largest wins, then the lowest variable. ``"random"`` takes any (vRAND).
+        ``"gain"`` takes the one whose split gains most per new parameter.
+        """
+        g = self.growing.growth
+        if self.score == "gain":
+            return self.gains.best_place(edge)
+        places = np.empty(len(g.place_var), dtype=np.int32)
+        if self.score == "random":
+            return int(rng.choice(places[: undecided_places(g, edge, places)]))
+        n_places, n_rows = _list_places_and_rows(g, edge, places)
+        places, rows = places[:n_places], g.train_rows[:n_rows]
+        scores = np.zeros(n_places)
+        if len(self.table):
+            score_whole(
+                g.train_words,
+                self.weight,
+                rows,
+                places,
+                self.alpha,
+                self.table,
+                self.is_unit,
+                self.columns,
+                self.pair,
+                self.touched,
+                self.slot,
+                scores,
+            )
+        else:
+            score_real(g.train_words, self.weight, rows, places, self.alpha, self.pair, scores)
+        return int(best_place(g.place_var, places, scores, self.growing.train_total))
+
+
+@kernel
+def best_place(place_var: IntArray, places: IntArray, scores: FloatArray, total: float) -> int:
+    """The place with the largest score; of several, that of the lowest variable."""
+    # Sums in another order differ in the last digits, so equal means equal up to rounding.
+    slack = 1e-12 * (1.0 + len(places)) * (1.0 + np.log1p(total))
+    enough = scores.max() - slack
+    best = NONE
+    for i in range(len(places)):
+        if scores[i] >= enough and (best == NONE or place_var[places[i]] < place_var[best]):
+            best = places[i]
+    return best
+
+
+def _whole_scale(weight: FloatArray) -> float:
+    """The smallest power of two up to 64 that makes all weights whole; 1 if there is none."""
+    for scale in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0):
+        if np.all(weight * scale == np.round(weight * scale)):
+            return scale
+    return 1.0
+
+
+@kernel
+def _list_places_and_rows(g: Growth, edge: int, places: IntArray) -> tuple[int, int]:
+    """List the undecided places below `edge`, and its rows in `train_rows`; returns how many."""
+    v = g.node["vtree"][g.edge["parent"][edge]]
+    n_rows = rows_through(g.train_active[v], edge, g.train_rows)
+    return undecided_places(g, edge, places), n_rows
+
+
+@kernel
+def undecided_places(g: Growth, edge: int, places: IntArray) -> int:
+    """List the places of the variables with both literals below `edge`; returns how many."""
+    n = 0
+    for side in range(2):
+        child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
+        v = g.node["vtree"][child]
+        for w in range(g.vtree["first"][v] // 64, (g.vtree["last"][v] - 1) // 64 + 1):
+            word = g.node_one[child, w] & g.node_zero[child, w]
+            while word:
+                places[n] = w * 64 + lowest_bit(word)
+                n += 1
+                word &= word - np.uint64(1)
+    return n

@@ -1,0 +1,367 @@
+"""Algorithm 2 of the paper: grow a circuit by splits until validation says stop.
+
+In:  training and validation rows.
+Out: the best circuit seen, with its parameters, and the `History` of the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from strudel._types import AnyArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.circuits.compile_columns import compile_column_tree
+from strudel.circuits.flows import flow_log_likelihood
+from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
+from strudel.data.bits import BitMatrix, merge_if_it_pays
+from strudel.data.validation import as_bits
+from strudel.errors import CircuitPropertyError
+from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.growing.operations import Operation
+from strudel.learning.history import History
+from strudel.learning.journal import Journal
+from strudel.learning.options import Init, Search, SearchOptions
+from strudel.learning.parameters import fit_parameters
+from strudel.learning.search.beam import Divergence, grow_beam
+from strudel.learning.search.hierarchical_smoothing import first_strength, shrink
+from strudel.learning.search.race import Run, race
+from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
+from strudel.trees.chow_liu import learn_chow_liu_tree
+from strudel.trees.column_tree import learn_column_tree
+from strudel.trees.fitting_tree import learn_tree_for_vtree
+from strudel.trees.vtree import Vtree, vtree_from_chow_liu
+from strudel.trees.vtree_learning import VtreeMethod, learn_vtree
+
+# What vtree="auto" tries, and what search="auto" tries: search, vtree and first circuit. The latter
+# begins with those that are tried on many variables, too, where every start takes its time.
+VTREES: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
+    (None, "chow_liu", "chow_liu"),
+    (None, "bottom_up", "chow_liu"),
+    (None, "top_down", "chow_liu"),
+    (None, "clusters", "chow_liu"),
+    (None, "clusters", "independent"),
+)
+STARTS: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
+    ("learnpsdd", "chow_liu", "chow_liu"),
+    ("learnpsdd", "bottom_up", "independent"),
+    ("best_first", "chow_liu", "chow_liu"),
+    ("best_first", "bottom_up", "chow_liu"),
+    ("learnpsdd", "clusters", "chow_liu"),
+    ("learnpsdd", "bottom_up", "chow_liu"),
+)
+N_STARTS = 2  # of them, for many variables
+FEW_VARIABLES = 200
+# Nodes that most greedy searches end with fewer of: no table is copied into a larger one in their
+# midst. Memory is taken when it is written to; of small tables only little is reserved.
+FEWEST_NODES, MOST_NODES, CELLS_PER_NODE = 2**10, 2**18, 4
+
+
+def learn_structure(
+    train: BitMatrix | ArrayLike,
+    valid: BitMatrix | ArrayLike | None = None,
+    *,
+    search: SearchOptions | None = None,
+    rng: np.random.Generator | int | None = None,
+    on_split: Callable[[History], None] | None = None,
+    start: Circuit | None = None,
+    divergence: Divergence | None = None,
+    journal: Journal | None = None,
+) -> tuple[Circuit, History]:
+    """Learn a structured-decomposable, deterministic circuit by splits (Algorithm 2).
+
+    Parameters
+    ----------
+    train : BitMatrix or array-like of shape (n_rows, n_vars)
+        Fully observed 0/1 rows; a `BitMatrix` may carry weights.
+    valid : BitMatrix or array-like, optional
+        Rows that decide when to stop. Without them the search needs `max_splits`, `max_edges` or
+        `max_seconds`, and returns its last circuit.
+    search : SearchOptions, optional
+        The paper's defaults when not given.
+    rng : numpy Generator or seed
+        Used by the random scores only.
+    on_split : callable, optional
+        Called with the history after every split, for progress.
+    start : Circuit, optional
+        Where to start, instead of the circuit of `search.init` and `search.vtree`: one that was
+        learned before, read from a file or made by hand, as long as it is deterministic, in normal
+        form, and every row is possible. Its parameters do not matter. Splits never make a row
+        possible that it excludes, so a circuit of a logical constraint (`uniform_circuit`) stays
+        one. The bounds of the search, but for `max_edges`, count from here.
+    divergence : callable, optional
+        Compares two circuits for `search.beam_kl_threshold`, which needs it; for example
+        `kl_divergence`.
+    journal : Journal, optional
+        Where to write what is done, so that another process can go on from there (`Checkpoint`).
+
+    Returns
+    -------
+    circuit : Circuit
+        The circuit with the best validation likelihood; a keyboard interrupt ends the search, not
+        the call.
+    history : History
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, size=(200, 1)).repeat(5, axis=1) ^ (rng.random((200, 5)) < 0.1)
+    >>> circuit, history = learn_structure(X[:150], X[150:])
+    >>> circuit.is_deterministic and circuit.is_structured_decomposable
+    True
+    """
+    search = search or SearchOptions()
+    grown = grow(
+        train,
+        valid,
+        search=search,
+        rng=rng,
+        on_split=on_split,
+        start=start,
+        divergence=divergence,
+        journal=journal,
+    )
+    try:
+        return grown.best()
+    except KeyboardInterrupt:  # the search is over: finish what it found
+        grown.history.stopped_because = "interrupted"
+        return grown.best()
+
+
+class Grown(NamedTuple):
+    """What a search has seen."""
+
+    train: BitMatrix  # rows as the search saw them, equal ones merged
+    growing: GrowingCircuit  # knows every circuit up to the best one
+    history: History
+    operations: list[Operation]
+    make: Callable[..., GrowingCircuit]  # gives the growing circuit before the first of them
+    search: SearchOptions  # the one that won, if several were compared
+
+    def best(self) -> tuple[Circuit, History]:
+        """The best circuit with its parameters, and the history that led there."""
+        search = self.search
+        if search.smoothing == "hierarchical":
+            return shrink(self.make, self.operations, search.smoothing_strength, self.history)
+        best = self.growing.snapshot(self.history.best)
+        return fit_parameters(best, self.train, pseudocount=search.pseudocount), self.history
+
+
+def grow(
+    train: BitMatrix | ArrayLike,
+    valid: BitMatrix | ArrayLike | None,
+    *,
+    search: SearchOptions,
+    rng: np.random.Generator | int | None = None,
+    on_split: Callable[[History], None] | None = None,
+    start: Circuit | None = None,
+    divergence: Divergence | None = None,
+    journal: Journal | None = None,
+) -> Grown:
+    """The search itself."""
+    journal = journal or Journal()
+    started = journal.now()
+    rng = np.random.default_rng(rng)
+    train_bits = as_bits(train)
+    valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
+    _check(train_bits, valid_bits, search)
+    if search.search == "beam":
+        _check_beam(valid_bits, search, divergence)
+    if start is not None:
+        check_start(start, train_bits, valid_bits)
+    check_codes(search, train_bits, valid_bits)
+    train_bits, valid_bits = merge_if_it_pays(train_bits), merge_if_it_pays(valid_bits)
+
+    room = FEWEST_NODES
+    if search.search == "greedy":
+        n_cells = train_bits.n_rows * train_bits.n_vars
+        room = int(np.clip(n_cells // CELLS_PER_NODE, FEWEST_NODES, MOST_NODES))
+    searches = entrants(search, train_bits.n_vars, has_start=start is not None)
+
+    def make(
+        first: Circuit,
+        strength: float | None = first_strength(search),
+        valid: BitMatrix = valid_bits,
+    ) -> GrowingCircuit:
+        return GrowingCircuit(
+            first,
+            train_bits,
+            valid,
+            pseudocount=search.pseudocount,
+            copy_depth=search.copy_depth if search.search in ("greedy", "beam") else 1,
+            strength=strength,
+            room=room,
+        )
+
+    makes = [
+        partial(make, start or first_circuit(train_bits, entrant, rng)) for entrant in searches
+    ]
+    if search.search == "beam":
+        history = History(started, journal.now)
+        growing, operations = grow_beam(makes[0], search, rng, history, on_split, divergence)
+        return Grown(train_bits, growing, history, operations, makes[0], search)
+    runs = [
+        Run(one, entrant, rng, started, journal)
+        for one, entrant in zip(makes, searches, strict=True)
+    ]
+    run = runs[0]
+    if len(runs) > 1:
+        run = race(runs, search, on_split)
+    else:
+        run.continue_until(search, on_split)
+    return Grown(train_bits, run.growing, run.history, run.operations, run.make, run.search)
+
+
+def entrants(search: SearchOptions, n_vars: int, *, has_start: bool = False) -> list[SearchOptions]:
+    """The searches to be compared, each with its start; one, unless something is "auto"."""
+    if search.search != "auto" and (search.vtree != "auto" or has_start):
+        return [search]
+    if has_start:  # there is nothing to choose but the search itself
+        return [
+            replace(search, search="learnpsdd", split_sides="both"),
+            replace(search, search="best_first"),
+        ]
+    is_wide = n_vars > FEW_VARIABLES
+    tried = STARTS[: N_STARTS if is_wide else None] if search.search == "auto" else VTREES
+    return [
+        replace(
+            search,
+            search=kind or search.search,
+            vtree=method if search.vtree == "auto" else search.vtree,
+            init=init,
+            split_sides="both" if kind == "learnpsdd" else search.split_sides,
+        )
+        for kind, method, init in tried
+        if kind == "learnpsdd" or init == "chow_liu" or not is_wide
+    ]
+
+
+def first_circuit(
+    train: BitMatrix, search: SearchOptions, rng: np.random.Generator | int | None = None
+) -> Circuit:
+    """The circuit before the first split, when there is none to start from."""
+    columns = complete_columns(search.columns or (), train.n_vars)
+    if not all(column.is_bit for column in columns):
+        return _first_circuit_of_columns(train, columns, search, rng)
+    is_independent = search.init == "independent"
+    if search.vtree in ("chow_liu", "auto"):  # under a constraint there is nothing to compare
+        tree = learn_chow_liu_tree(train, alpha=search.alpha)
+        vtree = vtree_from_chow_liu(tree)
+        return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)
+    if isinstance(search.vtree, Vtree):
+        vtree = search.vtree
+    else:
+        method = cast(VtreeMethod, search.vtree)
+        vtree = learn_vtree(train, method, alpha=_vtree_alpha(search), rng=rng)
+    if vtree.n_vars != train.n_vars:
+        raise ValueError(
+            f"The training rows have {train.n_vars} columns, but the vtree has {vtree.n_vars} "
+            "variables."
+        )
+    if is_independent:
+        return compile_factorized(vtree)
+    return compile_chow_liu(learn_tree_for_vtree(train, vtree, alpha=search.alpha), vtree)
+
+
+def _first_circuit_of_columns(
+    train: BitMatrix,
+    columns: tuple[ColumnCode, ...],
+    search: SearchOptions,
+    rng: np.random.Generator | int | None,
+) -> Circuit:
+    """The same, where some columns have several variables, or not all codes."""
+    vtree = "chow_liu" if search.vtree == "auto" else search.vtree
+    return compile_column_tree(
+        *learn_column_tree(
+            train,
+            columns,
+            vtree=cast(Vtree | VtreeMethod, vtree),
+            is_independent=search.init == "independent",
+            alpha=search.alpha,
+            vtree_alpha=_vtree_alpha(search),
+            rng=rng,
+        )
+    )
+
+
+def _vtree_alpha(search: SearchOptions) -> float:
+    """LearnPSDD weighs pairs by plain counts; with virtual rows pumsb_star got -25.0 for -24.3."""
+    return 0.0 if search.search == "learnpsdd" else search.alpha
+
+
+def check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
+    """Refuse a circuit that cannot be grown, or that excludes a row it should learn from."""
+    if start.n_vars != train.n_vars:
+        raise ValueError(
+            f"The training rows have {train.n_vars} columns, but the circuit to start from has "
+            f"{start.n_vars} variables."
+        )
+    check_in_normal_form(start, "learn_structure")
+    if not start.is_deterministic:
+        raise CircuitPropertyError(
+            "learn_structure starts from a deterministic circuit, but "
+            f"{why_not_deterministic(start)}."
+        )
+    for name, bits in (("training", train), ("validation", valid)):
+        impossible = impossible_rows(start, bits)
+        if len(impossible):
+            raise ValueError(
+                f"The circuit to start from must give every row a chance, but row {impossible[0]} "
+                f"of the {name} rows satisfies none of its products."
+            )
+
+
+def check_codes(search: SearchOptions, train: BitMatrix, valid: BitMatrix) -> None:
+    """Refuse rows with a code that stands for no value of its column."""
+    if search.columns is not None:
+        columns = complete_columns(search.columns, train.n_vars)
+        column_values(train, columns)
+        column_values(valid, columns, "validation")
+
+
+def impossible_rows(circuit: Circuit, bits: BitMatrix) -> AnyArray:
+    """The rows that no parameters of a deterministic circuit make possible."""
+    no_choice = circuit.with_parameters(np.zeros(circuit.n_edges))
+    return np.flatnonzero(flow_log_likelihood(no_choice, bits) == -np.inf)
+
+
+def _empty_like(bits: BitMatrix) -> BitMatrix:
+    return BitMatrix(np.zeros((bits.n_vars, 0), dtype=np.uint64), 0)
+
+
+def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
+    if train.total_weight == 0.0 or train.n_vars == 0:
+        raise ValueError("Learning needs a column, and at least one row that counts.")
+    if valid.n_vars != train.n_vars:
+        raise ValueError(
+            f"The validation rows have {valid.n_vars} columns, "
+            f"but the training rows have {train.n_vars}."
+        )
+    is_race = "auto" in (search.search, search.vtree)
+    if is_race and (valid.total_weight == 0.0 or search.search == "beam"):
+        raise ValueError(
+            "search='auto' and vtree='auto' compare circuits on validation rows, not in a beam: "
+            "give such rows, or name a search and a vtree."
+        )
+    limits = (search.max_splits, search.max_edges, search.max_seconds)
+    if valid.total_weight == 0.0 and all(limit is None for limit in limits):
+        raise ValueError(
+            "Without validation rows the search would never stop: give some, or one of "
+            "max_splits, max_edges and max_seconds."
+        )
+
+
+def _check_beam(valid: BitMatrix, search: SearchOptions, divergence: Divergence | None) -> None:
+    if search.beam_selection == "valid" and valid.total_weight == 0.0:
+        raise ValueError("beam_selection='valid' needs validation rows: give some, or use 'train'.")
+    if search.beam_kl_threshold is not None and divergence is None:
+        raise ValueError(
+            "beam_kl_threshold needs a divergence to compare circuits by: "
+            "learn_structure(..., divergence=strudel.kl_divergence)."
+        )

@@ -1,0 +1,208 @@
+"""One search under way, and several side by side of which the best goes on.
+
+In:  a way to make the first `GrowingCircuit`, and options.
+Out: `Run`: one operation after another, with the history they make; `race` of several runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from strudel._types import NONE
+from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.growing.operations import Operation, apply
+from strudel.learning.history import History
+from strudel.learning.journal import Arrays, Journal, JournalError, Section, take
+from strudel.learning.options import SearchOptions
+from strudel.learning.search.best_first import BestFirst
+from strudel.learning.search.gains import Gains
+from strudel.learning.search.greedy import VariablePicker, pick_edge
+from strudel.learning.search.learnpsdd import LearnPsdd, copied_levels
+from strudel.learning.search.recorded_operations import (
+    check_operation,
+    operations_from_arrays,
+    operations_to_arrays,
+)
+
+ROUNDS = (150, 500, 1500)  # operations after which the worse half of the runs ends
+SHARE = 0.25  # of the time: the most that all runs together may take in a round
+
+
+class Run:
+    """A greedy or best-first search, or LearnPSDD, that can be continued."""
+
+    def __init__(
+        self,
+        make: Callable[..., GrowingCircuit],
+        search: SearchOptions,
+        rng: np.random.Generator,
+        started: float | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self.make = make
+        self.search = search
+        self.rng = rng
+        self.journal = journal or Journal()
+        self.history = History(started, self.journal.now)
+        self.operations: list[Operation] = []
+        self.growing = make()
+        self.history.add(self.growing)
+        self._next: Callable[[], Operation | None] | None = None
+        self._scorer: BestFirst | LearnPsdd | None = None
+        self._number = self.journal.add_scorer(self)
+        self._has_file_scores = False  # whose operations are as doubtful as the file
+
+    def continue_until(
+        self, search: SearchOptions, on_split: Callable[[History], None] | None = None
+    ) -> None:
+        """Do one operation after another until the bounds in `search` say stop."""
+        self.history.stopped_because = ""
+        try:
+            first = len(self.operations)
+            section = self.journal.begin("a search", self.rng, lambda: self._done_since(first))
+            if section.is_recorded:
+                self._replay(section)
+            if not section.stopped_because:
+                if self._next is None:
+                    self._next = self._chooser()
+                self._search(self._next, search, on_split)
+                self.journal.end(section, self.history.stopped_because)
+        except KeyboardInterrupt:
+            self.history.stopped_because = "interrupted"
+
+    def _search(
+        self,
+        find: Callable[[], Operation | None],
+        search: SearchOptions,
+        on_split: Callable[[History], None] | None,
+    ) -> None:
+        while not self.history.is_finished(search):
+            operation = find()
+            if operation is None:
+                self.history.stopped_because = "nothing left to split"
+                return
+            if self._has_file_scores:
+                check_operation(self.growing, operation)
+            apply(self.growing, operation)
+            self.operations.append(operation)
+            self.history.add(self.growing)
+            self.journal.tick()
+            if on_split is not None:
+                on_split(self.history)
+
+    def _done_since(self, first: int) -> Arrays:
+        """The operations of a section, when they were done, and what came out."""
+        done = operations_to_arrays(self.operations[first:])
+        done["seconds"] = self.history.seconds[first + 1 :]
+        done["likelihood"] = np.array([self.growing.train_log_likelihood])
+        return done
+
+    def _replay(self, section: Section) -> None:
+        """Do what an earlier process did; the same numbers come out."""
+        if self._has_scores:
+            self.growing.without_queue()
+        operations = operations_from_arrays(section.arrays)
+        seconds = take(section.arrays, "seconds", np.float64, (len(operations),))
+        likelihood = take(section.arrays, "likelihood", np.float64, (1,))
+        for operation, when in zip(operations, seconds.tolist(), strict=True):
+            check_operation(self.growing, operation)
+            apply(self.growing, operation)
+            self.operations.append(operation)
+            self.history.add_row((*self.history.row_of(self.growing)[:-1], when))
+        # Another processor may round the last digit in another way, and not more.
+        if not np.allclose(self.growing.train_log_likelihood, likelihood, rtol=1e-9, atol=0.0):
+            raise JournalError("its operations do not give the circuit that they gave")
+        self.history.stopped_because = section.stopped_because
+        self.journal.catch_up(section)
+
+    def scores(self) -> Arrays:
+        """What a replay does not give back: scores, some of them old."""
+        return {} if self._scorer is None else self._scorer.scores()
+
+    @property
+    def _has_scores(self) -> bool:
+        search = self.search
+        is_learnpsdd = search.search == "learnpsdd" and search.operation_score != "heuristic"
+        return search.search == "best_first" or is_learnpsdd
+
+    @property
+    def best_likelihood(self) -> float:
+        """Mean log-likelihood of the validation rows under the best circuit so far."""
+        return float(self.history.valid[self.history.best])
+
+    def _chooser(self) -> Callable[[], Operation | None]:
+        """What says which operation comes next."""
+        growing, search, rng = self.growing, self.search, self.rng
+        if self._has_scores:
+            scores = self.journal.scores_of(self._number)
+            self._has_file_scores = bool(scores)
+            if search.search == "best_first":
+                self._scorer = BestFirst(
+                    growing, clones=search.clones, gains=self._gains(), scores=scores
+                )
+            else:
+                self._scorer = LearnPsdd(growing, search, scores)
+            return self._scorer.next
+        n_levels = copied_levels(growing, search) if search.search == "learnpsdd" else NONE
+        variables = VariablePicker(growing, search.variable_score, search.alpha)
+
+        def next_split() -> Operation | None:
+            edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
+            if edge is None:
+                return None
+            return Operation(edge, variables.pick(edge, rng), n_levels=n_levels)
+
+        return next_split
+
+    def _gains(self) -> Gains:
+        """What scores splits and clones for best-first search."""
+        return Gains(self.growing)
+
+
+def race(
+    runs: list[Run],
+    search: SearchOptions,
+    on_split: Callable[[History], None] | None = None,
+) -> Run:
+    """Let several runs go side by side; in every round the half that is better goes on.
+
+    How likely the first circuit makes the rows does not tell which start is best; some hundred
+    operations do. The last one goes on to its end. Where there is a time limit, those that were
+    left behind use what remains of it, the best first.
+    """
+    left_behind: list[Run] = []
+    for n_operations in ROUNDS:
+        share = SHARE / len(runs)
+        for run in runs:
+            bound = run.search
+            if bound.max_splits is None or n_operations < bound.max_splits:
+                bound = replace(bound, max_splits=n_operations)
+            if search.max_seconds is not None:
+                until = min(search.max_seconds, run.history.elapsed + share * search.max_seconds)
+                bound = replace(bound, max_seconds=until)
+            run.continue_until(bound, on_split)
+            if run.history.stopped_because == "interrupted":
+                return _stopped(runs)
+        runs.sort(key=lambda run: -run.best_likelihood)
+        n_kept = (len(runs) + 1) // 2
+        left_behind = runs[n_kept:] + left_behind
+        del runs[n_kept:]
+    ended: list[Run] = []
+    for run in runs + left_behind:
+        if ended and (search.max_seconds is None or run.history.elapsed >= search.max_seconds):
+            break
+        run.continue_until(run.search, on_split)
+        ended.append(run)
+        if run.history.stopped_because == "interrupted":
+            return _stopped(ended)
+    return max(ended, key=lambda run: run.best_likelihood)
+
+
+def _stopped(runs: list[Run]) -> Run:
+    """The best run after an interrupt."""
+    best = max(runs, key=lambda run: run.best_likelihood)
+    best.history.stopped_because = "interrupted"
+    return best

@@ -1,0 +1,1 @@
+"""Rows and a target -> class models and predictor circuits."""

@@ -1,0 +1,294 @@
+"""Choose a class model by cross-validation: its structure, its components and its smoothing.
+
+In:  rows with classes, under each of the encoders to be compared.
+Out: the best `Setting` with its smoothing, and every trial; the `ClassModel` fitted to all rows.
+
+All settings are tried on the first fold, and on large tables only the better half of them on each
+further one. Smoothing is read off the counts of a fit, so all strengths cost one fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_softmax, logsumexp
+
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.circuits.mixture import Mixture
+from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
+from strudel.learning.incomplete.expected_flows import expected_flows
+from strudel.learning.options import SearchOptions
+from strudel.learning.search.learn_structure import grow
+from strudel.learning.supervised.class_code import class_codewords
+from strudel.learning.supervised.class_mixtures import ClassCounts, count_classes
+from strudel.learning.supervised.class_rows import ClassRows, complete_rows
+from strudel.queries.class_logs import class_logs, class_logs_of_joint
+from strudel.trees.chow_liu import learn_chow_liu_tree
+from strudel.trees.class_tree import learn_class_tree
+from strudel.trees.vtree import vtree_from_chow_liu
+
+MANY_CELLS = 50_000  # with more, half of the settings leave the race after every fold
+LEAST_KEPT = 3
+REFINEMENTS = 10  # steps of EM on rows with unknown values, once all is chosen
+
+
+class Setting(NamedTuple):
+    """What is chosen, but for the smoothing."""
+
+    encoder: int  # which of the encoders
+    method: str  # "per_class" or "joint"
+    init: str  # "tree" or "independent"
+    n_splits: int
+    n_components: int  # of every class; of a joint model on average
+
+
+class ClassTrial(NamedTuple):
+    """How a setting did with its best smoothing on rows it had not seen."""
+
+    setting: Setting
+    class_pseudocount: float
+    pseudocount: float
+    log_loss: float
+    brier: float  # mean squared difference of the class probabilities from 0 and 1, over classes
+    accuracy: float
+    n_folds: int  # on which it was tried
+
+    def describe(self) -> dict[str, Any]:
+        """The same as plain values by name."""
+        facts = self._asdict()
+        return {**facts.pop("setting")._asdict(), **facts}
+
+
+@dataclass(frozen=True, eq=False)
+class ClassModel:
+    """A mixture that holds classes."""
+
+    mixture: Mixture
+    component_class: IntArray | None  # the class of every component, or
+    codewords: ByteArray | None  # what the last variables say for every class
+
+    def joint_logs(self, rows: FloatArray) -> FloatArray:
+        """Log-probability of the known values of a row together with each class."""
+        if self.component_class is not None:
+            return class_logs(self.mixture, self.component_class, rows)
+        assert self.codewords is not None
+        return class_logs_of_joint(self.mixture, self.codewords, rows)
+
+    def filled(
+        self, rows: FloatArray, label: IntArray, fill: Callable[[Mixture, FloatArray], FloatArray]
+    ) -> FloatArray:
+        """Rows filled by `fill(mixture, rows)`, given their class; NONE if that is not known."""
+        filled = rows.copy()
+        for k in np.unique(label):
+            own = label == k
+            mixture, given = self.mixture.with_table_code(None), rows[own]
+            if self.component_class is None:
+                assert self.codewords is not None
+                word = self.codewords[k] if k != NONE else np.full(self.codewords.shape[1], np.nan)
+                given = np.hstack([given, np.tile(np.asarray(word, np.float64), (len(given), 1))])
+            elif k != NONE:
+                part = self.component_class == k
+                weight = mixture.log_weight[part]
+                mixture = Mixture(
+                    mixture.structure, mixture.edge_log_theta[:, part], weight - logsumexp(weight)
+                )
+            filled[own] = fill(mixture, given)[:, : rows.shape[1]]
+        return filled
+
+
+@dataclass(frozen=True, eq=False)
+class ClassFit:
+    """Counts, from which the model is read off for any smoothing."""
+
+    counts: ClassCounts
+    codewords: ByteArray | None  # of a joint model
+
+    def model(self, class_pseudocount: float, pseudocount: float) -> ClassModel:
+        """The model with this smoothing."""
+        mixture = self.counts.mixture(class_pseudocount, pseudocount)
+        own = self.counts.component_class if self.codewords is None else None
+        return ClassModel(mixture, own, self.codewords)
+
+    def refined(self, rows: ClassRows, class_pseudocount: float, pseudocount: float) -> ClassFit:
+        """EM on the rows as they are, with unknown values, instead of the completed ones."""
+        if rows.is_complete:
+            return self
+        groups = [(rows.X[own], rows.weight[own]) for own in rows.members()]
+        if self.codewords is not None:
+            table = np.hstack([rows.X, self.codewords[rows.label].astype(np.float64)])
+            groups = [(table, rows.weight)]
+        counts = self.counts
+        for _ in range(REFINEMENTS):
+            counts = _expected_counts(
+                counts, counts.mixture(class_pseudocount, pseudocount), groups
+            )
+        return replace(self, counts=counts)
+
+
+def _expected_counts(
+    counts: ClassCounts, mixture: Mixture, groups: list[tuple[FloatArray, FloatArray]]
+) -> ClassCounts:
+    """The counts that the rows of every class have on average."""
+    edge_count, total = counts.edge_count.copy(), counts.total.copy()
+    for c, (table, weight) in enumerate(groups):
+        own = counts.component_class == c
+        log_weight = mixture.log_weight[own] - logsumexp(mixture.log_weight[own])
+        part = Mixture(mixture.structure, mixture.edge_log_theta[:, own], log_weight)
+        flows = expected_flows(part, table, sample_weight=weight)
+        edge_count[:, own], total[own] = flows.edge_count, flows.component_weight
+    return replace(counts, edge_count=edge_count, total=total)
+
+
+class Structures:
+    """The structures on some complete rows, each made once."""
+
+    def __init__(self, rows: ClassRows) -> None:
+        self.rows = rows
+        self.codewords = class_codewords(rows.n_classes)
+        self._classes = rows.by_class()
+        self._made: dict[tuple[str, str, int], Circuit] = {}
+
+    def fit(self, setting: Setting, rng: np.random.Generator) -> ClassFit:
+        """Fit a setting to the rows."""
+        circuit = self._circuit(setting.method, setting.init, setting.n_splits)
+        if setting.method == "per_class":
+            return ClassFit(
+                count_classes(circuit, self._classes, setting.n_components, rng=rng), None
+            )
+        n_components = setting.n_components * self.rows.n_classes
+        counts = count_classes(circuit, [self._joint_rows()], n_components, rng=rng)
+        return ClassFit(counts, self.codewords)
+
+    def _circuit(self, method: str, init: str, n_splits: int) -> Circuit:
+        key = (method, init, n_splits)
+        if key not in self._made:
+            self._made[key] = self._grown(*key) if n_splits else self._first(method, init)
+        return self._made[key]
+
+    def _first(self, method: str, init: str) -> Circuit:
+        if method == "per_class":
+            tree = learn_class_tree(self._classes)
+        else:
+            tree = learn_chow_liu_tree(self._joint_rows())
+        vtree = vtree_from_chow_liu(tree)
+        return compile_factorized(vtree) if init == "independent" else compile_chow_liu(tree, vtree)
+
+    def _grown(self, method: str, init: str, n_splits: int) -> Circuit:
+        """Splits that the search makes on all rows together."""
+        joint = self._joint_rows()
+        bits = joint if method == "joint" else _without_last(joint, self.codewords.shape[1])
+        search = SearchOptions(max_splits=n_splits, patience=n_splits)
+        grown = grow(bits, None, search=search, start=self._circuit(method, init, 0), rng=0)
+        return grown.growing.snapshot()
+
+    def _joint_rows(self) -> BitMatrix:
+        """All rows, with their class in the last variables."""
+        table = np.hstack([self.rows.X.astype(np.uint8), self.codewords[self.rows.label]])
+        return merge_equal_rows(pack_columns(table, self.rows.weight))[0]
+
+
+def _without_last(bits: BitMatrix, n: int) -> BitMatrix:
+    return merge_equal_rows(BitMatrix(bits.words[:-n], bits.n_rows, bits.row_weight))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSearch:
+    """What is to be compared, and how."""
+
+    settings: Sequence[Setting]
+    strengths: Sequence[tuple[float, float]]  # of the smoothing: for classes, for components
+    scoring: str  # "brier", "log_loss" or "accuracy"
+    seed: int
+
+    def run(
+        self,
+        encoded: Callable[[int, AnyArray], ClassRows],
+        fold: IntArray,
+        on_trial: Callable[[str], None],
+    ) -> tuple[ClassTrial, list[ClassTrial]]:
+        """The best trial, and all.
+
+        `encoded(e, train)` gives all rows as encoder e codes them, when it is fitted on the rows
+        `train`.
+        """
+        sums = {
+            setting: np.zeros((len(self._strengths_of(setting)), 4)) for setting in self.settings
+        }
+        alive, trials = list(self.settings), []
+        n_folds = int(fold.max()) + 1
+        for f in range(n_folds):
+            held = fold == f
+            made: dict[int, tuple[Structures, ClassRows]] = {}
+            for setting in alive:
+                if setting.encoder not in made:
+                    rows = encoded(setting.encoder, ~held)
+                    rng = np.random.default_rng([self.seed, f])
+                    train = complete_rows(rows.take(~held), rng)
+                    made[setting.encoder] = Structures(train), rows.take(held)
+                structures, valid = made[setting.encoder]
+                fit = structures.fit(setting, np.random.default_rng([self.seed, f]))
+                for i, strengths in enumerate(self._strengths_of(setting)):
+                    sums[setting][i] += _scores(fit.model(*strengths), valid)
+                on_trial(f"fold {f + 1} of {n_folds}, {_words(self._trial(setting, sums, f + 1))}")
+            trials += [self._trial(setting, sums, f + 1) for setting in alive]
+            size = valid.X.size * n_folds
+            latest = trials[-len(alive) :]
+            best = np.argsort([self._loss(trial) for trial in latest], kind="stable")
+            if size > MANY_CELLS and f + 1 < n_folds:
+                alive = [alive[i] for i in np.sort(best[: max(LEAST_KEPT, -(-len(alive) // 2))])]
+        return latest[best[0]], trials
+
+    def _strengths_of(self, setting: Setting) -> list[tuple[float, float]]:
+        """All that make a difference: a class that is one component needs no drawing to itself.
+
+        A joint mixture is one class.
+        """
+        classes, components = (
+            list(dict.fromkeys(one)) for one in zip(*self.strengths, strict=True)
+        )
+        if setting.method == "joint":
+            classes = classes[:1]
+        elif setting.n_components == 1:
+            components = components[:1]
+        return [(a, b) for a in classes for b in components]
+
+    def _trial(self, setting: Setting, sums: dict[Setting, FloatArray], n_folds: int) -> ClassTrial:
+        """What a setting reached with the best smoothing so far."""
+        means = sums[setting][:, :3] / sums[setting][:, 3:]
+        found = [
+            ClassTrial(setting, a, b, log_loss, brier, accuracy, n_folds)
+            for (a, b), (log_loss, brier, accuracy) in zip(
+                self._strengths_of(setting), means.tolist(), strict=True
+            )
+        ]
+        return min(found, key=self._loss)
+
+    def _loss(self, trial: ClassTrial) -> float:
+        score = float(getattr(trial, self.scoring))
+        return -score if self.scoring == "accuracy" else score
+
+
+def _scores(model: ClassModel, valid: ClassRows) -> FloatArray:
+    """Sums of the log-loss, the Brier score and the right answers, and the weight of the rows."""
+    log_p = log_softmax(model.joint_logs(valid.X), axis=1)
+    wanted = valid.label[:, np.newaxis] == np.arange(log_p.shape[1])
+    scores = (
+        -log_p[wanted],
+        np.square(np.exp(log_p) - wanted).sum(axis=1),
+        log_p.argmax(axis=1) == valid.label,
+        np.ones(len(log_p)),
+    )
+    return np.array([valid.weight @ score for score in scores])
+
+
+def _words(trial: ClassTrial) -> str:
+    _, method, init, n_splits, n_components = trial.setting
+    return (
+        f"{method}, {init}, {n_splits} splits, {n_components} components: "
+        f"log-loss {trial.log_loss:.4f}, accuracy {trial.accuracy:.4f}"
+    )

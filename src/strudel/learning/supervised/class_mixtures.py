@@ -1,0 +1,151 @@
+"""One mixture per class on one structure: the counts behind it, and its smoothing.
+
+In:  a deterministic `Circuit`, and the fully observed rows of every class.
+Out: `ClassCounts`, from which the mixture of all classes is read off for any smoothing.
+
+The components of all classes stand side by side in one `Mixture`, whose weights hold the share of
+each class. The probability of a class given a row, complete or not, is then the responsibility of
+its components.
+
+Parameters are drawn in two steps: those of a component to those of its class, and those of a class
+to those of all rows. A class with few rows so borrows from the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from strudel._types import FloatArray, IntArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
+from strudel.data.bits import BitMatrix
+from strudel.learning.mixtures.em import MixtureData, Runs, train_runs
+from strudel.learning.options import MixtureOptions
+
+MOST_STEPS = 30  # of EM: smoothing, chosen afterwards, matters more than the last of the likelihood
+LEAST_GAIN = 1e-3  # nats per row of a step that is not the last
+ROWS_PER_COMPONENT = 2  # a class with fewer rows has fewer components
+POOLED = 1.0  # virtual rows per sum node that draw the parameters of all rows to even shares
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """How much weight every component sends through every edge."""
+
+    circuit: Circuit
+    edge_count: FloatArray  # (n_edges, n_components)
+    total: FloatArray  # (n_components,) weight of all rows of a component
+    component_class: IntArray  # (n_components,) the class of each component, from 0 and in order
+    n_runs: int = 1  # how often the components of a class count all of its rows
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.component_class[-1]) + 1
+
+    def mixture(
+        self, class_strength: float, strength: float, class_prior: FloatArray | None = None
+    ) -> Mixture:
+        """The mixture of all classes.
+
+        Parameters
+        ----------
+        class_strength, strength : float
+            Virtual rows per sum node that draw a class to all rows, and a component to its class.
+        class_prior : ndarray of shape (n_classes,), optional
+            Share of each class; that of its rows by default.
+        """
+        width = np.diff(self.circuit.node_edges)[self.circuit.edge_parent]
+        of_class = np.arange(self.n_classes)[:, np.newaxis] == self.component_class
+        class_count = self.edge_count @ of_class.T / self.n_runs
+        count = class_count.sum(axis=1, keepdims=True)
+        everywhere = self._shares(count, 1.0 / width[:, np.newaxis], POOLED)
+        by_class = self._shares(class_count, everywhere, class_strength)
+        theta = self._shares(self.edge_count, by_class[:, self.component_class], strength)
+        class_total = of_class @ self.total
+        prior = class_total / class_total.sum() if class_prior is None else class_prior
+        # One virtual row per class keeps every weight above zero.
+        size = of_class.sum(axis=1)[self.component_class]
+        weight = (self.total + 1.0 / size) / (class_total[self.component_class] + 1.0)
+        with np.errstate(divide="ignore"):
+            return Mixture(
+                self.circuit, np.log(theta), np.log(weight * prior[self.component_class])
+            )
+
+    def _shares(self, count: FloatArray, mean: FloatArray, strength: float) -> FloatArray:
+        """The share of every edge in its sum, with virtual rows that are divided as in `mean`."""
+        node_edges = self.circuit.node_edges
+        first = node_edges[:-1][np.diff(node_edges) > 0]
+        total = np.add.reduceat(count, first, axis=0)
+        below = np.repeat(total, np.diff(first, append=len(count)), axis=0) + strength
+        share = np.broadcast_to(mean, count.shape).copy()
+        np.divide(count + strength * mean, below, out=share, where=below > 0.0)
+        return share
+
+
+def count_classes(
+    circuit: Circuit,
+    classes: Sequence[BitMatrix],
+    n_components: int,
+    *,
+    n_runs: int = 1,
+    rng: np.random.Generator | int | None = None,
+) -> ClassCounts:
+    """Fit a mixture to every class by EM.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Deterministic; its own parameters do not matter.
+    classes : sequence of BitMatrix
+        The fully observed rows of every class.
+    n_components : int
+        Components of every class and run; fewer where a class has few rows.
+    n_runs : int
+        EM runs from different starts whose mixtures are averaged.
+    rng : numpy Generator or seed
+        For the starts.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit, sample
+    >>> from strudel.data.bits import pack_columns
+    >>> circuit = figure_1_circuit()
+    >>> classes = [pack_columns(sample(circuit, 50, rng=seed)) for seed in (0, 1)]
+    >>> count_classes(circuit, classes, 2, rng=0).mixture(1.0, 1.0)
+    Mixture(n_components=4, n_vars=4, ...)
+    """
+    rng = np.random.default_rng(rng)
+    counts, totals, component_class = [], [], []
+    for c, rows in enumerate(classes):
+        size = max(1, min(n_components, rows.n_rows // ROWS_PER_COMPONENT))
+        options = MixtureOptions(
+            n_components=size,
+            n_runs=n_runs,
+            start="k-means" if size > 1 else "random",  # which is the same, and quick
+            smoothing="single",
+            pseudocount=2.0,
+            max_iterations=MOST_STEPS,
+            tolerance=LEAST_GAIN,
+        )
+        runs = train_runs(MixtureData.of(circuit, rows, None, options), options, rng)
+        counts.append(_edge_counts(circuit, runs))
+        totals.append(runs.total / options.n_runs)
+        component_class.append(np.full(len(runs.total), c, dtype=np.int32))
+    return ClassCounts(
+        circuit,
+        np.hstack(counts),
+        np.concatenate(totals),
+        np.concatenate(component_class),
+        n_runs,
+    )
+
+
+def _edge_counts(circuit: Circuit, runs: Runs) -> FloatArray:
+    """The weight through all edges, also those that no row takes."""
+    counts = np.zeros((circuit.n_edges, len(runs.total)))
+    counts[runs.choices.edge] = runs.count[: len(runs.choices.edge)]
+    return counts

@@ -1,0 +1,171 @@
+"""The most probable completions of a row (MAP), exact on deterministic circuits and mixtures.
+
+In:  a `Circuit` or a `Mixture`, and what is given.
+Out: the k best states that agree with it, and their log-probabilities.
+
+One pass up and one down answer for a circuit; a mixture needs a search.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
+from strudel.circuits.properties import (
+    check_in_normal_form,
+    check_smooth,
+    why_not_deterministic,
+)
+from strudel.errors import CircuitPropertyError
+from strudel.queries.arguments import check_limits, given_rows
+from strudel.queries.by_block import by_block
+from strudel.queries.columns import as_table
+from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.maximum.best_states import best_states, k_best_states
+from strudel.queries.maximum.mixture_search import MixtureSearch
+from strudel.queries.model import Model, model_of, structure_of
+from strudel.queries.passes import distinct_rows, encode
+
+
+class SearchLimitWarning(UserWarning):
+    """A limit stopped a search, so that what it found may not be the best.
+
+    Attributes
+    ----------
+    upper_bound : ndarray of shape (n_rows,)
+        Per row of evidence, the log-probability that no completion but those returned exceeds.
+    """
+
+    def __init__(self, message: str, upper_bound: FloatArray) -> None:
+        super().__init__(message)
+        self.upper_bound = upper_bound
+
+
+@by_block("given")
+def most_probable_state(
+    model: Model,
+    given: Any = None,
+    k: int = 1,
+    *,
+    max_seconds: float | None = None,
+    max_nodes: int | None = None,
+) -> tuple[ByteArray, FloatArray]:
+    """The k most probable completions of each row.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        In normal form, and so smooth and structured-decomposable. A circuit must be deterministic;
+        a mixture is searched by branch and bound, which is exact.
+    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
+        0, 1, or NaN where the value is to be found; everything by default.
+    k : int
+        How many completions per row.
+    max_seconds, max_nodes : optional
+        Stop the search in a mixture after so many seconds, or partial assignments, per row. What
+        was found until then is returned, and a `SearchLimitWarning` says how much better another
+        completion could be.
+
+    Returns
+    -------
+    states : uint8 ndarray
+        Of shape (n_rows, n_vars) for k = 1, else (n_rows, k, n_vars): best first, equally probable
+        ones in the order of their values; of the last ones a mixture may give any. Without the
+        first axis when `given` is a single row, a dict or nothing. A frame of ``n_rows * k`` rows
+        if the model was learned from a table: what is given stays as it is, and numbers are the
+        median of their cell.
+    log_p : ndarray
+        Their joint log-probabilities with what is given; ``-inf`` past the last possible
+        completion.
+
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> state, log_p = most_probable_state(figure_1_circuit(), {"X4": 1})
+    >>> state, log_p.round(4)
+    (array([1, 0, 0, 1], dtype=uint8), np.float64(-2.3228))
+    """
+    model = model_of(model)
+    if not isinstance(k, int | np.integer) or k < 1:
+        raise ValueError(f"k must be a whole number, one or more, but is {k!r}.")
+    limits = check_limits(max_seconds, max_nodes)
+    structure = structure_of(model)
+    if not (structure.is_in_normal_form and structure.is_smooth):
+        check_smooth(structure, "most_probable_state")
+        check_in_normal_form(structure, "most_probable_state")
+    evidence, is_single = given_rows(model, given)
+    codes, place = distinct_rows(encode(evidence))
+    if isinstance(model, Mixture):
+        states, log_p, upper_bound = _search_mixture(model, codes, int(k), *limits)
+    else:
+        states, log_p = _best_of_circuit(model, codes, int(k))
+        upper_bound = log_p[:, -1]
+    raise_if_impossible(log_p[place, 0])
+    _warn_if_stopped(log_p[place], upper_bound[place])
+    if k == 1:
+        states, log_p = states[:, 0], log_p[:, 0]
+    states, log_p = (states[0], log_p[0]) if is_single else (states[place], log_p[place])
+    return as_table(model, states, given), log_p
+
+
+def _best_of_circuit(circuit: Circuit, codes: AnyArray, k: int) -> tuple[ByteArray, FloatArray]:
+    """States (n_rows, k, n_vars) and their log-probabilities (n_rows, k)."""
+    if not circuit.is_deterministic:
+        raise CircuitPropertyError(
+            "most_probable_state needs a deterministic circuit, but "
+            f"{why_not_deterministic(circuit)}. marginal_map over all variables finds the best "
+            "state of any circuit, by branch and bound."
+        )
+    if k > 1:
+        return k_best_states(circuit, codes, k)
+    states, log_p, is_tied = best_states(circuit, codes)
+    states, log_p = states[:, np.newaxis], log_p[:, np.newaxis]
+    if is_tied.any():
+        states[is_tied], log_p[is_tied] = k_best_states(circuit, codes[is_tied], 1)
+    return states, log_p
+
+
+def _search_mixture(
+    mixture: Mixture, codes: AnyArray, k: int, max_seconds: float, max_nodes: float
+) -> tuple[ByteArray, FloatArray, FloatArray]:
+    """States (n_rows, k, n_vars), log-probabilities (n_rows, k), and bounds on all others."""
+    states = np.zeros((len(codes), k, mixture.n_vars), dtype=np.uint8)
+    log_p = np.full((len(codes), k), -np.inf)
+    upper_bound = np.full(len(codes), -np.inf)
+    for row in range(len(codes)):
+        search = MixtureSearch(mixture, codes[row], k)
+        search.run(max_seconds, max_nodes)
+        found, log_found = search.states()
+        states[row, : len(found)], log_p[row, : len(found)] = found, log_found
+        upper_bound[row] = search.upper_bound
+    return states, log_p, upper_bound
+
+
+def _warn_if_stopped(log_p: FloatArray, upper_bound: FloatArray) -> None:
+    """Say how good the completions are where a limit stopped the search."""
+    stopped = np.flatnonzero(upper_bound > log_p[:, -1])
+    if len(stopped) == 0:
+        return
+    row, n_wanted = int(stopped[0]), log_p.shape[1]
+    log_found = float(log_p[row, -1])
+    found = (
+        f"it found fewer than {n_wanted} completions"
+        if log_found == -math.inf
+        else f"the {'best' if n_wanted == 1 else 'last'} one found has log-probability "
+        f"{log_found:.6g}"
+    )
+    warnings.warn(
+        SearchLimitWarning(
+            f"The search stopped at a limit for {len(stopped)} of {len(log_p)} rows. For row "
+            f"{row}, {found}; no other completion has more than {upper_bound[row]:.6g}. Allow "
+            "more with max_seconds or max_nodes.",
+            upper_bound,
+        ),
+        stacklevel=4,
+    )

@@ -1,0 +1,1 @@
+"""Tables as people have them -> 0/1 variables, and back."""

@@ -1,0 +1,311 @@
+"""Coded columns: the 0/1 variables of one column of a table, and the code of each of its values.
+
+In:  the cells of a column; rows of its variables.
+Out: which value each cell has; which value each row's bits stand for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray
+from strudel.data.containers import quote
+from strudel.tables.columns import NUMERIC, RawColumn, is_missing
+from strudel.tables.edges import as_stamp
+
+KINDS = ("boolean", "category", "ordinal", "number", "date")
+_DTYPES = (*NUMERIC, "text", "categorical", "enum", "object")
+_LAST_DATE = 253_402_300_799e6  # the end of the year 9999, in microseconds since 1970
+_BLOCK = 2**16  # rows decoded at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a table, and the 0/1 code of each of its values."""
+
+    name: str
+    kind: str  # one of KINDS
+    start: int  # its variables are start, ..., stop - 1
+    stop: int
+    labels: tuple[str, ...]  # (n_values,) what each value or cell is called
+    codewords: ByteArray  # (n_values, stop - start) the bits of each value, all distinct
+    variable_names: tuple[str, ...]  # (stop - start,) such as "smoker=yes" or "age>=40"
+    values: tuple[Any, ...]  # (n_values,) the value that stands for each cell; dates as stamps
+    edges: tuple[float, ...] = ()  # number and date: cell j holds edges[j - 1] <= x < edges[j]
+    ranges: tuple[tuple[float, float], ...] = ()  # number and date: what was seen in each cell
+    counts: tuple[int, ...] = ()  # (n_values,) rows with each value at fit; decides ties
+    dtype: str = "object"  # the type of the frame's column, see `RawColumn`
+    zone: str | None = None  # the time zone of a datetime column
+
+    def __post_init__(self) -> None:
+        codewords = np.array(self.codewords, dtype=np.uint8)
+        if codewords.ndim != 2:
+            codewords = codewords.reshape(len(self.labels), -1)
+        codewords.flags.writeable = False
+        object.__setattr__(self, "codewords", codewords)
+        if not self.counts:
+            object.__setattr__(self, "counts", (0,) * len(self.labels))
+        if self.kind in ("number", "date") and not self.ranges:
+            seen = tuple((value or 0.0, value or 0.0) for value in self.values)
+            object.__setattr__(self, "ranges", seen)
+        problem = _why_not_a_column(self)
+        if problem is not None:
+            raise ValueError(f"This is not a column of a table code: {problem}.")
+
+    @property
+    def n_values(self) -> int:
+        """Number of values or cells."""
+        return len(self.labels)
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """What stands for each value: itself, or the text of a cell with several numbers."""
+        if self.kind == "number" and has_one_value_per_cell(self.values, self.edges, self.ranges):
+            return self.values
+        return self.labels if self.kind in ("number", "date") else self.values
+
+    @property
+    def variables(self) -> range:
+        """The numbers of its variables."""
+        return range(self.start, self.stop)
+
+    def places(self, raw: RawColumn, unknown: str = "error") -> AnyArray:
+        """For each cell the number of its value, NONE where it is missing."""
+        if self.kind in ("number", "date"):
+            return self._cells_of_numbers(raw)
+        place_of = {value: place for place, value in enumerate(self.values)}
+        place_of[None] = NONE
+        cells = raw.objects()
+        for cell in set(cells) - place_of.keys():
+            place = self.place_of(cell)  # "1" may have been read as a number
+            if place is not None:
+                place_of[cell] = place
+        found = np.array([place_of.get(cell, NONE - 1) for cell in cells], dtype=np.int64)
+        strange = found == NONE - 1
+        if strange.any():
+            if unknown == "error":
+                row = int(np.argmax(strange))
+                self.raise_unseen(cells[row], f" at row {row}")
+            found[strange] = NONE
+        return found
+
+    def place_of(self, value: Any) -> int | None:
+        """Which of its values this is: the value itself, or what it is called; None if none is."""
+        names, texts = list(self.labels), label_texts(value)
+        if self.kind == "boolean":
+            names = ["0", "1"]
+            texts = [{"false": "0", "true": "1"}.get(text.casefold(), text) for text in texts]
+        is_plain = isinstance(value, str | int | float | np.generic)
+        ways = (
+            [type(own) is type(value) and own == value for own in self.values],
+            [is_plain and own == value for own in self.values],
+            [is_plain and name in texts for name in names],
+        )
+        return next((found.index(True) for found in ways if any(found)), None)
+
+    def _cells_of_numbers(self, raw: RawColumn) -> AnyArray:
+        expected = "dates" if self.kind == "date" else "numbers"
+        is_number = raw.dtype in NUMERIC and (raw.dtype in ("date", "datetime")) == (
+            self.kind == "date"
+        )
+        missing = raw.is_missing()
+        if not is_number and not missing.all():
+            row = int(np.argmin(missing))
+            row = next(
+                (r for r, value in enumerate(raw.values) if isinstance(value, str | bytes)), row
+            )
+            raise ValueError(
+                f"Column {self.name!r} must hold {expected}, as when the encoder was fitted, but "
+                f"holds {reprlib.repr(raw.objects()[row])} at row {row}. Turn the column into "
+                f"{expected} first, with None or NaN where a value is unknown."
+            )
+        if missing.all():
+            return np.full(len(missing), NONE, dtype=np.int64)
+        found = np.searchsorted(np.array(self.edges), raw.values, side="right")
+        return np.where(missing, NONE, found)
+
+    def raise_unseen(self, value: Any, where: str = "") -> None:
+        """Say that a value is not one of this column's."""
+        raise ValueError(
+            f"Column {self.name!r} holds {value!r}{where}, a value that was not seen at fit. "
+            f"{did_you_mean(value, self.labels)} Put it right, fit on rows that have it, or take "
+            "such values as missing with TableEncoder(unknown='missing')."
+        )
+
+    def own_value(self, value: Any) -> Any:
+        """A value that someone gives, of the type that the column holds."""
+        if self.kind == "date":
+            return as_stamp(value)
+        if self.kind != "number":
+            place = self.place_of(value)
+            return value if place is None else self.values[place]
+        number = float(value)
+        is_whole = self.dtype == "integer" and number.is_integer() and abs(number) < 2.0**63
+        return int(number) if is_whole else number
+
+    def literals(self, holds: Iterable[bool]) -> tuple[tuple[int, int], ...] | None:
+        """The variables and bits that say that `holds` is true of the value; None if none do.
+
+        A single value is its whole codeword. Several are as few bits as tell them from all other
+        values: an interval under a thermometer code, any values under a one-hot code.
+        """
+        chosen = np.array(list(holds), dtype=bool)
+        words = self.codewords[chosen]
+        if not len(words):
+            return None
+        shared = np.flatnonzero((words == words[0]).all(axis=0))
+        meets = (self.codewords[:, shared] == words[0, shared]).all(axis=1)
+        if not np.array_equal(meets, chosen):
+            return None
+        bits = shared.tolist()
+        for bit in list(bits) if len(words) > 1 else []:
+            fewer = [other for other in bits if other != bit]
+            if np.array_equal((self.codewords[:, fewer] == words[0, fewer]).all(axis=1), chosen):
+                bits = fewer
+        return tuple((self.start + bit, int(words[0, bit])) for bit in bits)
+
+    def nearest(self, bits: FloatArray) -> AnyArray:
+        """The value whose codeword differs from each row in the fewest known bits.
+
+        Ties go to the value with most rows at fit. NONE where bits are unknown and several values
+        fit equally well.
+        """
+        known = ~np.isnan(bits)
+        ones = np.where(known, bits, 0.0)
+        words = self.codewords.astype(np.float64)
+        distance = ones @ (1.0 - words).T + (known - ones) @ words.T
+        order = np.argsort(-np.array(self.counts), kind="stable")
+        found = order[np.argmin(distance[:, order], axis=1)]
+        n_nearest = (distance == distance.min(axis=1, keepdims=True)).sum(axis=1)
+        return np.where((n_nearest > 1) & ~known.all(axis=1), NONE, found)
+
+    def decoded(self, bits: FloatArray) -> list[Any]:
+        """The value of every row, None where it is unknown; dates as stamps."""
+        values = (*self.values, None)  # NONE is the last
+        decoded: list[Any] = []
+        for at in range(0, len(bits), _BLOCK):
+            part = bits[at : at + _BLOCK]
+            _, first, again = np.unique(_keys(part), return_index=True, return_inverse=True)
+            few = part[first]  # most rows share their bits with many others
+            places = np.where(np.isnan(few).all(axis=1), NONE, self.nearest(few))
+            decoded += [values[place] for place in places[again].tolist()]
+        return decoded
+
+
+def _keys(bits: FloatArray) -> AnyArray:
+    """A number for each row, the same for rows with the same bits."""
+    if bits.shape[1] > 33:  # more digits than a float holds
+        return np.arange(len(bits))
+    return np.where(np.isnan(bits), 2.0, bits) @ 3.0 ** np.arange(bits.shape[1])
+
+
+def label_texts(value: Any) -> list[str]:
+    """What a value may be called: a number that is whole, also without its point.
+
+    Examples
+    --------
+    >>> label_texts(1.0), label_texts("yes")
+    (['1.0', '1'], ['yes'])
+    """
+    is_whole = isinstance(value, float) and value.is_integer()
+    return [str(value), str(int(value))] if is_whole else [str(value)]
+
+
+def has_one_value_per_cell(
+    values: Sequence[Any], edges: Sequence[float], ranges: Sequence[Sequence[float]]
+) -> bool:
+    """Whether every cell starts at the only value that was seen in it."""
+    return list(edges) == list(values[1:]) and all(low == high for low, high in ranges)
+
+
+def did_you_mean(name: Any, names: Sequence[str]) -> str:
+    """A sentence with the names that are close to a wrong one, or else with all."""
+    close = difflib.get_close_matches(str(name), names, n=3)
+    return f"Did you mean {quote(close)}?" if close else f"There are {quote(list(names))}."
+
+
+def column_to_dict(column: Column) -> dict[str, Any]:
+    """A column as what JSON holds."""
+    content = {field.name: getattr(column, field.name) for field in fields(column)}
+    for name in ("labels", "variable_names", "values", "edges", "counts"):
+        content[name] = list(content[name])
+    content["ranges"] = [list(seen) for seen in column.ranges]
+    content["codewords"] = ["".join(map(str, word)) for word in column.codewords.tolist()]
+    return content
+
+
+def column_from_dict(content: Mapping[str, Any]) -> Column:
+    """The column that `column_to_dict` gave; a `ValueError` if it is not one."""
+    known = {field.name for field in fields(Column)}
+    if set(content) != known:
+        raise ValueError(f"A column has {quote(sorted(known))}, but here {quote(sorted(content))}.")
+    read = dict(content)
+    for name in ("labels", "variable_names", "values", "edges", "counts"):
+        if not isinstance(content[name], list):
+            raise ValueError(f"{name!r} of a column must be a list.")
+        read[name] = tuple(content[name])
+    read["ranges"] = tuple(tuple(seen) for seen in content["ranges"])
+    words = content["codewords"]
+    if not all(isinstance(word, str) and set(word) <= {"0", "1"} for word in words):
+        raise ValueError("Codewords must be texts of 0 and 1.")
+    if len({len(word) for word in words}) != 1:
+        raise ValueError("Codewords must be of equal length.")
+    read["codewords"] = np.array([[int(bit) for bit in word] for word in words], dtype=np.uint8)
+    return Column(**read)
+
+
+def _why_not_a_column(column: Column) -> str | None:
+    """Why the parts do not fit together, or None."""
+    n_values, width = len(column.labels), column.stop - column.start
+    if not isinstance(column.name, str) or column.kind not in KINDS or column.dtype not in _DTYPES:
+        return f"it must have a name, a kind of {quote(KINDS)} and a known dtype"
+    if not isinstance(column.start, int) or not isinstance(column.stop, int) or width < 1:
+        return "it must have at least one variable"
+    if n_values < 1 or column.codewords.shape != (n_values, width):
+        return f"{n_values} values and {width} variables need as many codewords and bits"
+    if np.any(column.codewords > 1) or len(np.unique(column.codewords, axis=0)) != n_values:
+        return "the codewords must be distinct and of 0 and 1"
+    if len(column.variable_names) != width or not (
+        len(column.values) == len(column.counts) == n_values
+    ):
+        return "there must be a name for every variable, and a value and a count for every label"
+    texts = (*column.labels, *column.variable_names, column.zone or "UTC")
+    if not all(isinstance(text, str) for text in texts) or len(set(column.labels)) != n_values:
+        return "labels, names and time zone must be texts, and the labels distinct"
+    if not all(isinstance(count, int) for count in column.counts):
+        return "counts must be whole numbers"
+    if not all(value is None or isinstance(value, str | int | float) for value in column.values):
+        return "values must be texts, numbers, booleans or None"
+    if (column.dtype in ("date", "datetime")) > (column.kind == "date"):
+        return "only a column of kind 'date' holds dates"
+    kinds: dict[str, Any] = {"integer": int, "boolean": bool, "float": float, "text": str}
+    known = [value for value in column.values if value is not None]
+    if not all(isinstance(value, kinds.get(column.dtype, object)) for value in known):
+        return f"its values are not of type {column.dtype}"
+    if column.kind not in ("number", "date"):
+        return None
+    if column.kind == "date" and any(abs(value) > _LAST_DATE for value in (*known, *column.edges)):
+        return "its dates are beyond the year 9999"
+    edges = column.edges
+    if not all(isinstance(edge, float | int) and np.isfinite(edge) for edge in edges):
+        return "edges must be numbers"
+    if len(edges) != n_values - 1 or any(a >= b for a, b in pairwise(edges)):
+        return "there must be one edge less than cells, each larger than the one before"
+    if len(column.ranges) != n_values or not all(
+        len(seen) == 2 and all(isinstance(end, float | int) for end in seen)
+        for seen in column.ranges
+    ):
+        return "every cell must have a range"
+    is_number = [
+        isinstance(value, int | float) and not is_missing(value) for value in column.values
+    ]
+    if not all(is_number) and column.values != (None,):
+        return "the values of numbers and dates must be numbers"
+    return None

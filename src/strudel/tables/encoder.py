@@ -1,0 +1,247 @@
+"""The encoder: a scikit-learn transformer from frames to 0/1 variables and back."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, column_or_1d
+
+from strudel._types import AnyArray, FloatArray
+from strudel.data.containers import quote
+from strudel.data.lazy import by_block
+from strudel.errors import EmptyColumnWarning
+from strudel.tables.coded_column import Column, did_you_mean
+from strudel.tables.columns import RawTable, read_columns
+from strudel.tables.learn_code import CodeOptions, learn_column
+from strudel.tables.table_code import TableCode
+
+_METHODS = ("quantile", "uniform", "supervised")
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turns a table of numbers, text, dates and missing values into 0/1 variables, and back.
+
+    Parameters
+    ----------
+    kinds : dict, optional
+        The kind of a column where it is not what its type says: "boolean", "category", "ordinal",
+        "number" or "date"; or a list of its values in their order, for an ordinal. By default
+        booleans and columns of only 0 and 1 are "boolean", text and categories "category", ordered
+        categories of pandas and enums of polars "ordinal", other numbers "number".
+    n_bins : int, default=8
+        The largest number of cells of a column of numbers or dates. A column with at most so many
+        values has one cell per value.
+    edges : {"quantile", "uniform", "supervised"} or dict, default="quantile"
+        Where the cells meet: so that each holds as many rows, or is as wide; or where a small
+        decision tree cuts the column to predict `y`. A dict maps columns to a method or to their
+        edges, and the others have quantiles.
+    code : {"thermometer", "one_hot"}, default="thermometer"
+        Whether ordinals, numbers and dates have one variable ``value >= edge`` per edge, or one
+        per cell. Categories always have one per value, or a single one if there are two.
+    max_categories : int, default=32
+        A category with more values is an error.
+    unknown : {"error", "missing"}, default="error"
+        What to do with categories that were not seen at fit.
+
+    Attributes
+    ----------
+    code_ : TableCode
+        The variables and codewords of every column.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from strudel import TableEncoder
+    >>> people = pd.DataFrame({"age": [20, 40, None, 60], "smoker": ["no", "yes", "no", None]})
+    >>> encoder = TableEncoder().set_output(transform="pandas").fit(people)
+    >>> encoder.transform(people)
+       age>=40  age>=60  smoker=yes
+    0      0.0      0.0         0.0
+    1      1.0      0.0         1.0
+    2      NaN      NaN         0.0
+    3      1.0      1.0         NaN
+    >>> encoder.inverse_transform([[1, 0, 1]])
+        age smoker
+    0  40.0    yes
+    """
+
+    def __init__(
+        self,
+        *,
+        kinds: dict[str, Any] | None = None,
+        n_bins: int = 8,
+        edges: Any = "quantile",
+        code: str = "thermometer",
+        max_categories: int = 32,
+        unknown: str = "error",
+    ) -> None:
+        self.kinds = kinds
+        self.n_bins = n_bins
+        self.edges = edges
+        self.code = code
+        self.max_categories = max_categories
+        self.unknown = unknown
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:
+        """Learn the categories and cells of every column.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n_rows, n_columns)
+            pandas, polars, pyarrow, numpy or a list of rows; None, NaN, NaT or `pandas.NA` where a
+            value is missing.
+        y : array-like of shape (n_rows,), optional
+            Classes or numbers, for ``edges="supervised"``.
+        """
+        table = read_columns(X)
+        names = [column.name for column in table.columns]
+        options = self._options()
+        kinds = _by_column(self.kinds or {}, names, "kinds")
+        edges = self.edges if isinstance(self.edges, dict) else {}
+        edges = _by_column(edges, names, "edges")
+        target = self._target(y, table, edges)
+        columns: list[Column] = []
+        for raw in table.columns:
+            own = options
+            if isinstance(self.edges, dict):
+                own = replace(options, edges=edges.get(raw.name, "quantile"))
+            start = columns[-1].stop if columns else 0
+            columns.append(learn_column(raw, start, kinds.get(raw.name), own, target))
+        columns = _with_distinct_names(columns)
+        self._keep_names(table)
+        self.code_ = TableCode(tuple(columns), table.container, self.unknown)
+        empty = [raw.name for raw in table.columns if raw.is_missing().all()]
+        if empty:
+            warnings.warn(
+                f"Nothing is known of {quote(empty)}: all values are missing, and will be when "
+                "decoded. Drop such columns, unless later rows have values there.",
+                EmptyColumnWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def transform(self, X: Any) -> FloatArray:
+        """Rows of 0 and 1, NaN where a value is missing.
+
+        Parameters
+        ----------
+        X : frame or array of shape (n_rows, n_columns)
+            The columns of `fit`; those of a frame in any order. A Dask array or frame is encoded
+            lazily, block by block.
+
+        Returns
+        -------
+        float64 ndarray of shape (n_rows, n_vars)
+            Or a frame, see `set_output`.
+        """
+        check_is_fitted(self)
+        return self.code_.encode(X)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """A frame of the kind that was fitted, from rows of 0, 1 and NaN.
+
+        A number or date is given by the median of its cell at fit; see `TableCode.decode`.
+        """
+        check_is_fitted(self)
+        return self.code_.decode(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
+        """The names of the variables, such as ``smoker=yes`` or ``age>=40``."""
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features)
+        return np.array(self.code_.variable_names, dtype=object)
+
+    def _options(self) -> CodeOptions:
+        """The options, checked."""
+        for name, least in (("n_bins", 2), ("max_categories", 2)):
+            number = getattr(self, name)
+            if not isinstance(number, int | np.integer) or number < least:
+                raise ValueError(f"{name} must be a whole number from {least}, but is {number!r}.")
+        choices: dict[str, tuple[str, ...]] = {
+            "code": ("thermometer", "one_hot"),
+            "unknown": ("error", "missing"),
+        }
+        if not isinstance(self.edges, dict):
+            choices["edges"] = _METHODS
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"{name} must be {quote(allowed)}, but is {getattr(self, name)!r}."
+                )
+        for name, own in (self.edges if isinstance(self.edges, dict) else {}).items():
+            if isinstance(own, str) and own not in _METHODS:
+                raise ValueError(
+                    f"edges[{name!r}] must be {quote(_METHODS)} or edges, not {own!r}."
+                )
+        return CodeOptions(int(self.n_bins), self.edges, self.code, int(self.max_categories))
+
+    def _target(self, y: Any, table: RawTable, edges: dict[str, Any]) -> AnyArray | None:
+        """What supervised edges tell apart, if there are any."""
+        methods = [self.edges] if isinstance(self.edges, str) else list(edges.values())
+        if not any(isinstance(method, str) and method == "supervised" for method in methods):
+            return None
+        if y is None:
+            raise ValueError(
+                "edges='supervised' needs y, the classes or numbers to predict. requires y to be "
+                "passed, but the target y is None: call fit(X, y), or use edges='quantile'."
+            )
+        target: AnyArray = column_or_1d(y)
+        if len(target) != table.n_rows:
+            raise ValueError(f"X has {table.n_rows} rows, but y has {len(target)}.")
+        return target
+
+    def _keep_names(self, table: RawTable) -> None:
+        self.n_features_in_ = len(table.columns)
+        if table.has_names:
+            names = [column.name for column in table.columns]
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.target_tags.required = isinstance(self.edges, str) and self.edges == "supervised"
+        return tags
+
+
+# Around what `set_output` makes of it: so each block comes as it was asked for.
+TableEncoder.transform = by_block("X")(TableEncoder.transform)  # type: ignore[method-assign]
+
+
+def _by_column(given: dict[str, Any], names: list[str], what: str) -> dict[str, Any]:
+    """An option by column, whose columns must exist."""
+    for name in given:
+        if name not in names:
+            raise ValueError(
+                f"{what} names {name!r}, which is not a column. {did_you_mean(name, names)}"
+            )
+    return given
+
+
+def _with_distinct_names(columns: list[Column]) -> list[Column]:
+    """The columns with a number after variable names that another column has or is called by."""
+    called = {column.name for column in columns}
+    seen: set[str] = set()
+    result = []
+    for column in columns:
+        taken = seen | called - {column.name}
+        names = []
+        for name in column.variable_names:
+            number, distinct = 1, name
+            while distinct in taken:
+                number += 1
+                distinct = f"{name} ({number})"
+            taken.add(distinct)
+            names.append(distinct)
+        seen.update(names)
+        result.append(replace(column, variable_names=tuple(names)))
+    return result

@@ -1,0 +1,174 @@
+"""A table as an estimator gets it: of 0 and 1 already, or to be encoded.
+
+In:  a frame, an array or a list of rows, and the option `encoder`.
+Out: `InputTable`: its 0/1 rows, under each of the encoders that are worth a try.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import _check_feature_names, _get_feature_names
+
+from strudel._types import AnyArray, FloatArray
+from strudel.data.containers import is_single_row, read_values
+from strudel.data.lazy import is_lazy
+from strudel.data.validation import check_evidence
+from strudel.errors import EmptyColumnWarning, UnseenValueWarning
+from strudel.tables.columns import RawColumn, read_columns
+from strudel.tables.encoder import TableEncoder
+from strudel.tables.table_code import TableCode
+
+
+@dataclass(frozen=True, eq=False)
+class InputTable:
+    """A table, and what may turn it into 0 and 1."""
+
+    X: Any
+    n_rows: int
+    evidence: FloatArray | None  # the rows, if they are of 0, 1 and NaN already
+    encoders: tuple[TableEncoder | None, ...]  # not fitted; (None,) if there is nothing to encode
+
+    def take(self, rows: AnyArray) -> InputTable:
+        """Some of the rows."""
+        if self.evidence is not None:
+            part = self.evidence[rows]
+            return replace(self, X=part, n_rows=len(part), evidence=part)
+        part = take_rows(self.X, np.flatnonzero(rows))
+        return replace(self, X=part, n_rows=int(np.sum(rows)))
+
+    def encoded(self, e: int, train: AnyArray, y: AnyArray) -> FloatArray:
+        """All rows under an encoder that has seen only some; what is new to it is unknown."""
+        encoder = self.encoders[e]
+        if encoder is None:
+            return self.rows(None)
+        encoder = clone(encoder).set_params(unknown="missing")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EmptyColumnWarning)
+            encoder.fit(take_rows(self.X, np.flatnonzero(train)), y[train])
+        return self.rows(encoder)
+
+    def fitted(self, e: int, y: AnyArray | None = None) -> TableEncoder | None:
+        """An encoder, fitted on all rows."""
+        encoder = self.encoders[e]
+        return None if encoder is None else clone(encoder).fit(self.X, y)
+
+    def rows(self, encoder: TableEncoder | None) -> FloatArray:
+        """All rows under a fitted encoder."""
+        if encoder is not None:
+            return encoder.code_.encode(self.X)
+        assert self.evidence is not None
+        return self.evidence
+
+
+def as_table(X: Any, encoder: Any, n_bins: Sequence[int] = (8,)) -> InputTable:
+    """Look at a table; "auto" takes encoders with so many cells if it is not of 0 and 1.
+
+    Examples
+    --------
+    >>> as_table([[0, 1], [None, 1]], "auto").encoders
+    (None,)
+    >>> as_table([[0.5, 1], [None, 2]], "auto").encoders
+    (TableEncoder(unknown='missing'),)
+    """
+    if encoder is not None and encoder != "auto" and not hasattr(encoder, "transform"):
+        raise ValueError(f"encoder must be 'auto', a TableEncoder or None, but is {encoder!r}.")
+    if is_lazy(X) and hasattr(X, "columns"):
+        raise ValueError(
+            "X must be a frame in memory to learn from here, but is lazy. Take a sample of "
+            "the rows, and call its compute()."
+        )
+    X = dense(X)
+    if hasattr(encoder, "transform"):
+        return InputTable(X, n_rows_of(X), None, (encoder,))
+    if encoder is None or _is_binary(X):
+        evidence = check_evidence(X)
+        return InputTable(X, len(evidence), evidence, (None,))
+    return InputTable(X, n_rows_of(X), None, tuple(_encoder(n) for n in n_bins))
+
+
+def dense(X: Any) -> Any:
+    """A sparse matrix as an array; any other table as it is."""
+    return X.toarray() if hasattr(X, "toarray") else X
+
+
+def _encoder(n_bins: int) -> TableEncoder:
+    # A column of numbers with two values at fit may have others later.
+    return TableEncoder(n_bins=n_bins, unknown="missing")
+
+
+def _is_binary(X: Any) -> bool:
+    """Whether a table is of 0, 1 and unknown values."""
+    if is_single_row(X):  # no table at all, as the encoder will say
+        return False
+    try:
+        check_evidence(X)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def n_rows_of(X: Any) -> int:
+    """Number of rows of any table; whether it is one is up to the encoder."""
+    shape = getattr(X, "shape", None) or read_values(X, "X")[0].shape
+    return int(shape[0]) if shape else 0
+
+
+def take_rows(X: Any, rows: AnyArray) -> Any:
+    """Some rows of a frame, an array or a list of rows, in their own kind."""
+    import narwhals as nw
+
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return frame[rows.tolist()].to_native()
+    return read_values(X, "X")[0][rows]
+
+
+def keep_features(estimator: Any, X: Any, n_features: int) -> None:
+    """Remember the number and the names of the columns, as scikit-learn does."""
+    _check_feature_names(estimator, X, reset=True)
+    estimator.n_features_in_ = n_features
+
+
+def rows_like(estimator: Any, X: Any) -> FloatArray:
+    """0/1 rows with NaN of a table with the columns that an estimator was fitted on."""
+    encoder = getattr(estimator, "encoder_", None)
+    if encoder is None or _get_feature_names(X) is None:
+        _check_feature_names(estimator, X, reset=False)  # a code finds columns by their names
+    X = dense(X)
+    if encoder is not None:
+        columns = encoder.code_.match(read_columns(X))
+        rows = encoder.code_.encode_columns(columns)
+        if not isinstance(estimator.encoder, TableEncoder):  # whose user has said what to do
+            _warn_of_unseen(encoder.code_, columns, rows)
+        return rows
+    if is_single_row(X):
+        raise ValueError(
+            "X must have rows and columns, but is a single row. Reshape your data: "
+            "X.reshape(1, -1) if it is one row, X.reshape(-1, 1) if it is one column."
+        )
+    return check_evidence(X, n_vars=estimator.n_features_in_)
+
+
+def _warn_of_unseen(code: TableCode, columns: list[RawColumn], rows: FloatArray) -> None:
+    """Say which values have no code and are taken as missing."""
+    unseen = []
+    for column, raw in zip(code.columns, columns, strict=True):
+        is_unseen = np.isnan(rows[:, column.start]) & ~raw.is_missing()
+        if is_unseen.any():
+            row = int(np.argmax(is_unseen))
+            unseen.append(f"{raw.objects()[row]!r} of column {column.name!r} (row {row})")
+    if unseen:
+        warnings.warn(
+            f"Values that were not seen at fit are taken as missing: {', '.join(unseen[:5])}"
+            f"{', ...' if len(unseen) > 5 else ''}. Put them right if they are misspelt; "
+            "encoder=TableEncoder(unknown='missing') accepts them without a word, "
+            "unknown='error' refuses them.",
+            UnseenValueWarning,
+            stacklevel=4,
+        )

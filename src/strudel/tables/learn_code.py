@@ -1,0 +1,349 @@
+"""Learning the code of a column: its kind, its values or cells, and their codewords.
+
+In:  a `RawColumn` and options.
+Out: a `Column`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from strudel._types import ByteArray, FloatArray
+from strudel.data.containers import quote
+from strudel.tables.coded_column import KINDS, Column, has_one_value_per_cell
+from strudel.tables.columns import NUMERIC, RawColumn, is_missing
+from strudel.tables.edges import (
+    as_stamp,
+    date_text,
+    number_text,
+    quantile_edges,
+    shortest_date,
+    shortest_number,
+    supervised_edges,
+    uniform_edges,
+)
+
+_PLAIN = re.compile(r"[+-]?\d+")
+_FORMS = (  # how people write numbers and dates, and what to do; thousands before decimals
+    (
+        re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?"),
+        "numbers with commas between thousands",
+        "write them without commas, as 1485 for 1,485",
+    ),
+    (
+        re.compile(r"[+-]?\d+,\d+"),
+        "numbers with a decimal comma",
+        "write them with a point, as 1.5 for 1,5",
+    ),
+    (
+        re.compile(r"\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4}( .*)?|\d{4}[/.]\d{1,2}[/.]\d{1,2}( .*)?"),
+        "dates in another form",
+        "write them year first, as 2000-01-31",
+    ),
+    (
+        re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"),
+        "numbers",
+        "leave the cells that are none empty",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class CodeOptions:
+    """How columns become variables; see `TableEncoder`."""
+
+    n_bins: int = 8
+    edges: Any = "quantile"  # a method, or the edges themselves
+    code: str = "thermometer"
+    max_categories: int = 32
+
+
+def learn_column(
+    raw: RawColumn, start: int, kind: Any = None, options: CodeOptions | None = None, y: Any = None
+) -> Column:
+    """The code of a column whose variables start at `start`.
+
+    Parameters
+    ----------
+    raw : RawColumn
+    start : int
+    kind : str or list, optional
+        One of "boolean", "category", "ordinal", "number", "date"; or the values of an ordinal in
+        their order. By default what fits the column's type.
+    options : CodeOptions, optional
+    y : ndarray of shape (n_rows,), optional
+        What supervised edges are to tell apart.
+
+    Examples
+    --------
+    >>> raw = RawColumn("age", "integer", np.array([20.0, 40.0, 60.0]))
+    >>> learn_column(raw, 0).variable_names
+    ('age>=40', 'age>=60')
+    """
+    options = options or CodeOptions()
+    order = None if kind is None or isinstance(kind, str) else list(kind)
+    kind = "ordinal" if order is not None else kind or _kind_of(raw)
+    if kind not in KINDS:
+        raise ValueError(
+            f"The kind of column {raw.name!r} must be {quote(KINDS)} or a list of the values of an "
+            f"ordinal in their order, but is {kind!r}."
+        )
+    if kind in ("number", "date"):
+        return _learn_cells(raw, start, kind, options, y)
+    if kind == "boolean":
+        return _learn_boolean(raw, start)
+    return _learn_values(raw, start, kind, order, options)
+
+
+def _kind_of(raw: RawColumn) -> str:
+    """The kind that fits a column's type."""
+    if raw.dtype in ("boolean", "enum"):
+        return "boolean" if raw.dtype == "boolean" else "ordinal"
+    if raw.dtype in ("date", "datetime"):
+        return "date"
+    if raw.dtype in NUMERIC:
+        known = raw.known()
+        is_binary = len(known) > 0 and bool(np.all((known == 0.0) | (known == 1.0)))
+        return "boolean" if is_binary else "number"
+    return "category"
+
+
+def _learn_boolean(raw: RawColumn, start: int) -> Column:
+    """One variable, which has the name of the column."""
+    cells = [cell for cell in raw.objects() if cell is not None]
+    strange = next((cell for cell in cells if cell not in (0, 1)), None)
+    if strange is not None:
+        raise ValueError(
+            f"Column {raw.name!r} cannot be boolean: it holds {strange!r}, and not only True, "
+            "False, 0 and 1. Give it another kind."
+        )
+    make = {"boolean": bool, "integer": int, "float": float}.get(raw.dtype, bool)
+    values = (make(0), make(1))
+    counts = tuple(sum(cell == value for cell in cells) for value in values)
+    dtype = raw.dtype if raw.dtype in ("boolean", "integer", "float") else "boolean"
+    return Column(
+        raw.name,
+        "boolean",
+        start,
+        start + 1,
+        tuple(number_text(value) if make is float else str(value) for value in values),
+        np.array([[0], [1]], dtype=np.uint8),
+        (raw.name,),
+        values,
+        counts=counts,
+        dtype=dtype,
+    )
+
+
+def _learn_values(
+    raw: RawColumn, start: int, kind: str, order: list[Any] | None, options: CodeOptions
+) -> Column:
+    """The code of a category or an ordinal."""
+    cells = [cell for cell in raw.objects() if cell is not None]
+    _check_types(raw, cells)
+    counts = Counter(cells)
+    values = _values_in_order(raw, kind, order, counts)
+    if kind == "category" and len(values) > options.max_categories:
+        raise ValueError(
+            f"Column {raw.name!r} has {len(values)} categories (such as {quote(values, 3)}), more "
+            f"than max_categories={options.max_categories}. {_looks_like(values)}Drop it if it is "
+            "an identifier or free text, unite rare categories, or allow more with "
+            "TableEncoder(max_categories=...)."
+        )
+    labels = tuple(map(str, values))
+    if len(set(labels)) < len(labels):
+        labels = tuple(map(repr, values))
+    if not values:  # nothing is known of this column
+        values, labels = [None], ("unknown",)
+    is_ordered = kind == "ordinal" and options.code == "thermometer"
+    words, names = _code(raw.name, labels, [f"{raw.name}>={label}" for label in labels[1:]])
+    if not is_ordered and len(values) > 2:
+        words, names = _one_hot(raw.name, labels)
+    elif kind == "category" or len(values) == 1:
+        names = (f"{raw.name}={labels[-1]}",)
+    return Column(
+        raw.name,
+        kind,
+        start,
+        start + len(names),
+        labels,
+        words,
+        names,
+        tuple(values),
+        counts=tuple(counts[value] for value in values),
+        dtype=raw.dtype if raw.dtype not in ("date", "datetime") else "object",
+    )
+
+
+def _looks_like(values: list[Any]) -> str:
+    """A sentence on text that was probably meant to be something else."""
+    for kind, read, how in (
+        ("numbers", float, "astype(float)"),
+        ("dates", as_stamp, "to_datetime"),
+    ):
+        try:
+            for value in values:
+                read(value)
+        except (ValueError, TypeError):
+            continue
+        return f"Its values look like {kind}: make them {kind} first, as with {how} in pandas. "
+    for form, what, advice in _FORMS:
+        fits = [value for value in values if isinstance(value, str) and form.fullmatch(value)]
+        n_plain = sum(bool(_PLAIN.fullmatch(str(value))) for value in values)
+        if fits and 2 * (len(fits) + n_plain) > len(values):
+            return f"Most of its values look like {what}, such as {fits[0]!r}: {advice}. "
+    return ""
+
+
+def _check_types(raw: RawColumn, cells: list[Any]) -> None:
+    """Refuse values that a model file could not hold."""
+    for cell in cells:
+        if not isinstance(cell, str | int | float):
+            raise ValueError(
+                f"Column {raw.name!r} holds {cell!r} of type {type(cell).__name__}. Turn the "
+                "column into text, numbers, booleans or dates, or drop it."
+            )
+
+
+def _values_in_order(
+    raw: RawColumn, kind: str, order: list[Any] | None, counts: Counter[Any]
+) -> list[Any]:
+    """The values a category or ordinal may have, in their order."""
+    if order is None and kind == "ordinal" and raw.categories is None and raw.dtype not in NUMERIC:
+        some = quote(sorted(map(str, counts))[:5])
+        raise ValueError(
+            f"Column {raw.name!r} is text, whose order is not known. Give the values in their "
+            f"order, as in kinds={{{raw.name!r}: [{some}]}}."
+        )
+    if order is None and raw.categories is not None:
+        order = [value for value in raw.categories if not is_missing(value)]
+    if order is None:
+        return sorted(counts, key=lambda value: (isinstance(value, str), value))
+    order = [value.item() if isinstance(value, np.generic) else value for value in order]
+    if len(set(order)) < len(order):
+        raise ValueError(f"The values of column {raw.name!r} must be distinct, but are {order!r}.")
+    strange = next((value for value in counts if value not in set(order)), None)
+    if strange is not None:
+        raise ValueError(
+            f"Column {raw.name!r} holds {strange!r}, which is not one of its values "
+            f"{quote(list(map(str, order)))}. Add it to kinds[{raw.name!r}], or put it right."
+        )
+    return order
+
+
+def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y: Any) -> Column:
+    """The code of a column of numbers or dates."""
+    is_date = kind == "date"
+    known = raw.known()
+    if len(known) and (raw.dtype not in NUMERIC or (raw.dtype in ("date", "datetime")) != is_date):
+        raise ValueError(
+            f"Column {raw.name!r} cannot be of kind {kind!r}: it holds {known[0]!r}. "
+            f"Turn it into {'dates' if is_date else 'numbers'} first, or give it another kind."
+        )
+    text = date_text if is_date else number_text
+    edges = _edges(raw, options, y, is_date)
+    finite = known[np.isfinite(known)].astype(np.float64)
+    places = np.searchsorted(edges, finite, side="right")
+    is_whole = raw.dtype in ("integer", "boolean") or is_date
+    values: tuple[Any, ...] = tuple(
+        _representative(np.sort(finite[places == cell]), cell, edges, is_whole)
+        for cell in range(len(edges) + 1)
+        if edges or len(finite)
+    )
+    ranges = tuple(
+        (float(inside.min()), float(inside.max())) if len(inside) else (float(value),) * 2
+        for value, inside in ((values[cell], finite[places == cell]) for cell in range(len(values)))
+    )
+    if has_one_value_per_cell(values, edges, ranges):
+        labels = tuple(text(value) for value in values)
+    else:
+        ends = [text(edge) for edge in edges]
+        inner = [f"[{a}, {b})" for a, b in pairwise(ends)]
+        labels = (f"<{ends[0]}", *inner, f">={ends[-1]}") if ends else ("any",)
+    if not len(finite) and not edges:
+        values, labels, ranges = (None,), ("unknown",), ((0.0, 0.0),)
+    words, names = _code(raw.name, labels, [f"{raw.name}>={text(edge)}" for edge in edges])
+    if options.code == "one_hot" and len(labels) > 2:
+        words, names = _one_hot(raw.name, labels)
+    counts = np.bincount(places, minlength=len(labels))
+    dtype = raw.dtype if raw.dtype in NUMERIC else "datetime" if is_date else "float"
+    if dtype in ("integer", "boolean"):
+        dtype = "integer" if all(isinstance(value, int) for value in values) else "float"
+    return Column(
+        raw.name,
+        kind,
+        start,
+        start + len(names),
+        labels,
+        words,
+        names,
+        values,
+        tuple(edges),
+        ranges,
+        tuple(counts.tolist()),
+        dtype,
+        raw.zone,
+    )
+
+
+def _edges(raw: RawColumn, options: CodeOptions, y: Any, is_date: bool) -> list[float]:
+    known = raw.known()
+    is_finite = np.isfinite(known.astype(np.float64)) if len(known) else np.zeros(0, dtype=bool)
+    shortest = shortest_date if is_date else shortest_number
+    if not isinstance(options.edges, str):
+        edges = [as_stamp(edge) if is_date else edge for edge in options.edges]
+        if not all(isinstance(edge, int | float | np.number) for edge in edges) or any(
+            not np.isfinite(edge) for edge in edges
+        ):
+            raise ValueError(
+                f"The edges of column {raw.name!r} must be finite numbers or dates, "
+                f"but are {list(options.edges)!r}."
+            )
+        return sorted({float(edge) for edge in edges})
+    if not is_finite.any():
+        return []
+    finite = known[is_finite].astype(np.float64)
+    if options.edges == "supervised":
+        target = y[~raw.is_missing()][is_finite]
+        return supervised_edges(finite, target, options.n_bins, shortest)
+    method = quantile_edges if options.edges == "quantile" else uniform_edges
+    return method(finite, options.n_bins, shortest)
+
+
+def _representative(
+    inside: FloatArray, cell: int, edges: Sequence[float], is_whole: bool
+) -> float | int:
+    """The median of a cell, or if nothing fell into it, its middle or its only edge."""
+    if len(inside):
+        value = float(inside[(len(inside) - 1) // 2])
+        return int(value) if is_whole else value
+    if 0 < cell < len(edges):
+        low, high = edges[cell - 1], edges[cell]
+        middle = low + (high - low) / 2.0
+        whole = np.floor(middle) if np.floor(middle) >= low else np.ceil(middle)
+        return int(whole) if is_whole and low <= whole < high else middle
+    if cell == 0:
+        below = (
+            edges[0] - 1.0 if edges[0] - 1.0 < edges[0] else float(np.nextafter(edges[0], -np.inf))
+        )
+        return int(np.floor(below)) if is_whole else below
+    return int(np.ceil(edges[-1])) if is_whole else edges[-1]
+
+
+def _code(name: str, labels: Sequence[str], names: list[str]) -> tuple[ByteArray, tuple[str, ...]]:
+    """Thermometer codewords: value k has its first k bits set. One value has the bit 1."""
+    if len(labels) == 1:
+        return np.ones((1, 1), dtype=np.uint8), (f"{name}={labels[0]}",)
+    return np.tri(len(labels), len(labels) - 1, -1, dtype=np.uint8), tuple(names)
+
+
+def _one_hot(name: str, labels: Sequence[str]) -> tuple[ByteArray, tuple[str, ...]]:
+    """One-hot codewords: value k has only bit k set."""
+    return np.eye(len(labels), dtype=np.uint8), tuple(f"{name}={label}" for label in labels)

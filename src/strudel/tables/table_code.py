@@ -1,0 +1,218 @@
+"""Table codes: how the columns of a table become 0/1 variables, and back.
+
+In:  a table with numbers, text, dates and missing values.
+Out: float64 rows of 0 and 1, with NaN where a value is missing (`encode`); a frame (`decode`).
+
+Every column owns a range of variables, and every value of it (a category, or a cell of numbers) has
+a codeword: one variable per category (one-hot), or one variable ``value >= edge`` per edge
+(thermometer). Other bits in that range are impossible.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from strudel._types import FloatArray
+from strudel.data.containers import quote
+from strudel.tables.coded_column import Column as Column
+from strudel.tables.coded_column import column_from_dict, column_to_dict, did_you_mean
+from strudel.tables.columns import RawColumn, RawTable, read_columns
+from strudel.tables.frames import make_frame
+
+
+@dataclass(frozen=True, eq=False)
+class TableCode:
+    """How the columns of a table become 0/1 variables.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        In the order of their variables, without gaps.
+    container : str
+        What kind of frame `decode` gives: "pandas", "polars", "pyarrow", or "numpy" for an array.
+    unknown : {"error", "missing"}
+        What `encode` does with categories that have no code.
+
+    Examples
+    --------
+    >>> from strudel import TableEncoder
+    >>> code = TableEncoder().fit([["red", 1], ["green", 2], ["blue", 3]]).code_
+    >>> code.variable_names
+    ('x0=blue', 'x0=green', 'x0=red', 'x1>=2', 'x1>=3')
+    >>> code.encode([["red", 2], [None, 3]])
+    array([[ 0.,  0.,  1.,  1.,  0.],
+           [nan, nan, nan,  1.,  1.]])
+    >>> code.decode([[0, 0, 1, 1, 0]])
+    array([['red', 2]], dtype=object)
+    """
+
+    columns: tuple[Column, ...]
+    container: str = "numpy"
+    unknown: str = "error"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        problem = _why_not_a_code(self)
+        if problem is not None:
+            raise ValueError(f"This is not a table code: {problem}.")
+
+    @property
+    def n_vars(self) -> int:
+        """Number of 0/1 variables."""
+        return self.columns[-1].stop
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def variable_names(self) -> tuple[str, ...]:
+        """The names of the variables."""
+        return tuple(name for column in self.columns for name in column.variable_names)
+
+    @cached_property
+    def _place_of(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
+
+    def column(self, name: str) -> Column:
+        """The column with this name."""
+        if name not in self._place_of:
+            raise ValueError(f"There is no column {name!r}. {did_you_mean(name, self.names)}")
+        return self.columns[self._place_of[name]]
+
+    def encode(self, X: Any, name: str = "X") -> FloatArray:
+        """Rows of 0 and 1, NaN where a value is missing.
+
+        A frame's columns are found by name, in any order; those of an array by place. Numbers and
+        dates outside the range seen at fit belong to the first or last cell.
+        """
+        return self.encode_columns(self.match(read_columns(X, name), name), name)
+
+    def match(self, table: RawTable, name: str = "X") -> list[RawColumn]:
+        """The columns of a table in the order of the code."""
+        if not table.has_names:
+            if len(table.columns) != len(self.columns):
+                # The words are scikit-learn's, which its estimator checks look for.
+                raise ValueError(
+                    f"{name} has {len(table.columns)} features, but TableEncoder is expecting "
+                    f"{len(self.columns)} features as input: {quote(self.names)}."
+                )
+            return list(table.columns)
+        found = {column.name: column for column in table.columns}
+        missing = [column for column in self.names if column not in found]
+        extra = [column for column in found if column not in self._place_of]
+        if missing or extra:
+            said = (("lacks", missing), ("also has", extra))
+            raise ValueError(
+                f"{name} must have the {len(self.names)} columns that the encoder was fitted on, "
+                "but "
+                + " and ".join(f"{verb} {quote(wrong)}" for verb, wrong in said if wrong)
+                + f". {_misspelt(extra, missing)}Rename columns, drop them, or add them with None "
+                "in every row where nothing is known."
+            )
+        return [found[column] for column in self.names]
+
+    def encode_columns(self, columns: Sequence[RawColumn | None], name: str = "X") -> FloatArray:
+        """`encode`, from one `RawColumn` per column, None where all of it is missing."""
+        n_rows = next((len(raw.values) for raw in columns if raw is not None), 1)
+        rows = np.full((n_rows, self.n_vars), np.nan)
+        for column, raw in zip(self.columns, columns, strict=True):
+            if raw is None:
+                continue
+            places = column.places(raw, self.unknown)
+            words = np.vstack([column.codewords, np.full((1, column.stop - column.start), np.nan)])
+            rows[:, column.start : column.stop] = words[places]  # NONE is the last
+        return rows
+
+    def decode(self, rows: Any, known: Mapping[str, Sequence[Any]] | None = None) -> Any:
+        """A frame of the kind that was encoded, from rows of 0, 1 and NaN.
+
+        A number or date is given by the median of its cell at fit. A column whose bits do not say
+        which value it has stays missing. Bits that are no value's codeword stand for the value
+        whose codeword is nearest: that differs in the fewest bits, or of several such, the one with
+        most rows at fit.
+
+        `known` gives values of some columns that stay as they are, and None where to decode.
+        """
+        table = np.asarray(rows, dtype=np.float64)
+        if table.ndim != 2 or table.shape[1] != self.n_vars:
+            raise ValueError(
+                f"Rows to decode must have {self.n_vars} columns of 0, 1 or NaN, "
+                f"but have shape {table.shape}."
+            )
+        decoded: dict[str, tuple[list[Any], Column]] = {}
+        for column in self.columns:
+            values = column.decoded(table[:, column.start : column.stop])
+            for row, value in enumerate((known or {}).get(column.name, ())):
+                values[row] = values[row] if value is None else column.own_value(value)
+            decoded[column.name] = _with_own_type(values, column)
+        return make_frame(decoded, self.container)
+
+    def with_container(self, container: str) -> TableCode:
+        """The same code, which decodes to another kind of frame."""
+        return replace(self, container=container)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The code as what JSON holds."""
+        return {
+            "container": self.container,
+            "unknown": self.unknown,
+            "columns": [column_to_dict(column) for column in self.columns],
+        }
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> TableCode:
+        """The code that `to_dict` gave; a `ValueError` if it is not one."""
+        try:
+            columns = tuple(column_from_dict(column) for column in content["columns"])
+            return TableCode(columns, content["container"], content["unknown"])
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+            raise ValueError(f"This is not a table code: {error!r}.") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TableCode.from_dict, (self.to_dict(),)
+
+    def __repr__(self) -> str:
+        return f"TableCode(n_columns={len(self.columns)}, n_vars={self.n_vars})"
+
+
+def _with_own_type(values: list[Any], column: Column) -> tuple[list[Any], Column]:
+    """A column of integers as one of floats where a given value is not whole."""
+    if column.kind != "number" or column.dtype != "integer":
+        return values, column
+    if not any(isinstance(value, float) for value in values):
+        return values, column
+    means = tuple(None if value is None else float(value) for value in column.values)
+    cells = [None if value is None else float(value) for value in values]
+    return cells, replace(column, values=means, dtype="float")
+
+
+def _misspelt(extra: Sequence[str], missing: Sequence[str]) -> str:
+    """A sentence for every name that is close to a missing one."""
+    close = {name: difflib.get_close_matches(name, missing, n=1) for name in extra}
+    return "".join(f"Is {name!r} {match[0]!r}? " for name, match in close.items() if match)
+
+
+def _why_not_a_code(code: TableCode) -> str | None:
+    if not code.columns or not all(isinstance(column, Column) for column in code.columns):
+        return "it must have at least one column"
+    if not isinstance(code.container, str) or code.unknown not in ("error", "missing"):
+        return "its container must be a text, and unknown must be 'error' or 'missing'"
+    end = 0
+    for column in code.columns:
+        if column.start != end:
+            return (
+                f"column {column.name!r} must start at variable {end}, but does at {column.start}"
+            )
+        end = column.stop
+    for what, names in (("columns", code.names), ("variables", code.variable_names)):
+        if len(set(names)) != len(names):
+            return f"two {what} have the same name"
+    return None

@@ -1,0 +1,298 @@
+"""Facts about `strudel fit`."""
+
+import io
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+import strudel.learning.search.race
+from strudel import figure_1_circuit, write
+from strudel.cli.commands.fit import default_output
+from strudel.io.model_file import load
+from strudel.queries.likelihood import log_likelihood
+from strudel.trees.vtree import Vtree
+
+
+def fit_json(run, *arguments):
+    code, out, err = run("fit", *arguments, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_writes_a_model_that_scores_as_reported(run, table, unseen, unseen_rows, tmp_path):
+    path = tmp_path / "out.strudel"
+    report = fit_json(run, table, "--test", unseen, "-o", path, "--patience", 5)
+    circuit = load(path).circuit_
+    mean = float(log_likelihood(circuit, unseen_rows).mean())
+    assert report["log_likelihood"]["test"] == pytest.approx(mean)
+    assert report["bits_per_dimension"]["test"] == pytest.approx(-mean / math.log(2) / 5)
+    assert report["n_edges"] == circuit.n_edges
+    assert report["n_vars"] == 5
+    assert report["n_rows"]["test"] == 40
+    assert report["model"] == str(path)
+    assert report["stopped_because"]
+
+
+def test_names_of_columns_are_kept(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    fit_json(run, table, "-o", path, "--max-splits", 0)
+    assert load(path).circuit_.feature_names == ("coffee", "tea", "milk", "sugar", "cake")
+
+
+def test_tables_show_what_was_learned_and_where_it_is(run, table, unseen, tmp_path):
+    path = tmp_path / "out.strudel"
+    code, out, err = run("fit", table, "--test", unseen, "-o", path, "--max-splits", 3)
+    assert (code, err) == (0, "")
+    for words in ("train", "valid", "test", "bits per dimension", "edges", "seconds", str(path)):
+        assert words in out
+    assert "--max-splits was reached" in out
+
+
+def test_quiet_says_nothing(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    assert run("fit", table, "-o", path, "--max-splits", 0, "-q") == (0, "", "")
+    assert path.exists()
+
+
+def test_validation_rows_can_be_given(run, table, unseen, tmp_path):
+    path = tmp_path / "out.strudel"
+    report = fit_json(run, table, "--valid", unseen, "-o", path, "--max-splits", 0)
+    assert report["n_rows"]["train"] == 120
+    assert report["n_rows"]["valid"] == 40
+
+
+def test_options_reach_the_learner(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    options = {
+        "edge_score": "random",
+        "variable_score": "random",
+        "init": "independent",
+        "pseudocount": 2.0,
+        "copy_depth": 2,
+        "max_splits": 2,
+        "max_edges": 1000,
+        "max_seconds": 60.0,
+        "patience": 7,
+        "validation_fraction": 0.25,
+    }
+    arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
+    arguments = [str(text).replace("_", "-") if "--" in str(text) else text for text in arguments]
+    report = fit_json(run, table, "-o", path, "--seed", 3, *arguments)
+    assert {name: report["options"][name] for name in options} == options
+    assert report["options"]["random_state"] == 3
+
+
+def test_a_beam_is_asked_for_and_reported(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    options = {
+        "search": "beam",
+        "beam_width": 2,
+        "beam_selection": "valid",
+        "beam_kl_threshold": 0.001,
+        "max_splits": 3,
+    }
+    arguments = [
+        text
+        for name, value in options.items()
+        for text in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    report = fit_json(run, table, "-o", path, *arguments)
+    assert {name: report["options"][name] for name in options} == options
+    assert load(path).get_params()["beam_width"] == 2
+    assert (
+        fit_json(run, table, "-o", path, "--search", "beam", "--max-splits", 1)["options"][
+            "beam_width"
+        ]
+        == 5
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--beam-width", 3], "--search beam"),
+        (["--beam-selection", "valid"], "--beam-selection"),
+        (["--search", "beam", "--mixture", 2], "mixtures"),
+        (["--search", "beam", "--beam-width", 0], "--beam-width"),
+        (["--search", "beam", "--beam-kl-threshold", -1], "beam_kl_threshold"),
+    ],
+)
+def test_beam_options_where_they_have_no_meaning_are_refused(run, table, arguments, words):
+    code, out, err = run("fit", table, *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+
+
+def test_the_same_seed_gives_the_same_circuit(run, table, tmp_path):
+    arguments = (table, "--edge-score", "random", "--max-splits", 5, "--seed", 7)
+    first, second = (
+        fit_json(run, *arguments, "-o", tmp_path / f"{name}.strudel") for name in ("a", "b")
+    )
+    assert first["log_likelihood"] == second["log_likelihood"]
+    assert first["n_edges"] == second["n_edges"]
+
+
+def test_a_dataset_brings_its_own_parts(run, tmp_path):
+    report = fit_json(run, "digits", "-o", tmp_path / "d.strudel", "--max-splits", 0)
+    assert report["n_rows"] == {"train": 1257, "valid": 180, "test": 360}
+    assert set(report["log_likelihood"]) == {"train", "valid", "test"}
+
+
+def test_rows_can_come_from_a_pipe(run, rows, tmp_path, monkeypatch):
+    text = "\n".join(",".join(map(str, row)) for row in rows.tolist())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    report = fit_json(run, "-", "-o", tmp_path / "p.strudel", "--max-splits", 0)
+    assert report["n_vars"] == 5
+
+
+def test_without_output_the_model_takes_the_name_of_the_data(run, table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    report = fit_json(run, table, "--max-splits", 0)
+    assert report["model"] == "train.strudel"
+    assert (tmp_path / "train.strudel").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [("-", "model.strudel"), ("nltcs", "nltcs.strudel"), ("20news-grp", "20news-grp.strudel")],
+)
+def test_default_names_of_models(data, expected):
+    assert str(default_output(data)) == expected
+
+
+def test_an_older_model_is_replaced_but_nothing_else(run, table, tmp_path):
+    model = tmp_path / "out.strudel"
+    for _ in range(2):
+        assert run("fit", table, "-o", model, "--max-splits", 0, "-q")[0] == 0
+    other = tmp_path / "thesis.txt"
+    other.write_text("do not lose me")
+    code, out, err = run("fit", table, "-o", other)
+    assert (code, out) == (2, "")
+    assert "thesis.txt" in err
+    assert other.read_text() == "do not lose me"
+
+
+def test_bad_places_for_a_model_are_found_before_learning(run, table, tmp_path):
+    for path in (tmp_path, tmp_path / "no" / "such" / "folder.strudel", table):
+        code, out, err = run("fit", table, "-o", path)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def test_a_two_in_the_table_is_named(run, make_table):
+    code, out, err = run("fit", make_table("two.csv", [[0, 1], [2, 1]], ("a", "b")))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "'2'" in err
+    assert "'a'" in err
+
+
+def test_unknown_values_are_summed_out(run, rows, make_table, tmp_path):
+    gaps = rows.astype(object)
+    gaps[::3, 1] = ""
+    table, path = make_table("gaps.csv", gaps), tmp_path / "a.strudel"
+    report = fit_json(run, table, "-o", path, "--max-splits", 2)
+    code, out, _ = run("score", path, table, "--json")
+    assert code == 0
+    found = json.loads(out)["log_likelihood"]
+    assert report["log_likelihood"] == pytest.approx({"train": found})
+
+
+def test_gaps_of_other_rows_do_not_change_what_is_reported(run, table, rows, make_table, tmp_path):
+    gaps = rows.astype(object)
+    gaps[::3, 1] = ""
+    other, path = make_table("gaps.csv", gaps), tmp_path / "a.strudel"
+    options = ("-o", path, "--max-splits", 2)
+    plain = fit_json(run, table, *options)["log_likelihood"]
+    tested = fit_json(run, table, "--test", other, *options)["log_likelihood"]
+    assert {part: tested[part] for part in plain} == plain
+    stopped = fit_json(run, table, "--valid", other, *options)["log_likelihood"]
+    for part, data in (("train", table), ("valid", other)):
+        found = json.loads(run("score", path, data, "--json")[1])["log_likelihood"]
+        assert stopped[part] == pytest.approx(found)
+
+
+def test_parts_of_different_width_are_refused(run, table, make_table):
+    narrow = make_table("narrow.csv", np.ones((3, 2), dtype=int), names=None)
+    code, out, err = run("fit", table, "--valid", narrow)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "2 columns" in err
+
+
+def test_columns_of_the_test_rows_are_matched_by_name(run, table, rows, make_table, tmp_path):
+    names = ("coffee", "tea", "milk", "sugar", "cake")
+    same = make_table("same.csv", rows, names)
+    turned = make_table("turned.csv", rows[:, ::-1], names[::-1])
+    scores = []
+    for test in (same, turned):
+        path = tmp_path / "m.strudel"
+        report = fit_json(run, table, "--test", test, "-o", path, "--max-splits", 0)
+        scores.append(report["log_likelihood"]["test"])
+    assert scores[0] == scores[1]
+
+
+def test_an_interrupt_keeps_the_best_circuit_and_says_so(run, table, tmp_path, monkeypatch):
+    pick = strudel.learning.search.race.pick_edge
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return pick(*arguments)
+
+    monkeypatch.setattr(strudel.learning.search.race, "pick_edge", interrupted)
+    path = tmp_path / "out.strudel"
+    code, out, err = run("fit", table, "-o", path, "--json")
+    assert code == 0
+    assert err == "stopped early by you; wrote the best circuit so far\n"
+    assert json.loads(out)["stopped_because"] == "interrupted"
+    assert load(path).circuit_.n_vars == 5
+
+
+@pytest.mark.parametrize("name", ["top_down", "bottom_up", "random"])
+def test_the_vtree_has_a_name(run, table, tmp_path, name):
+    path = tmp_path / "out.strudel"
+    report = fit_json(run, table, "-o", path, "--max-splits", 2, "--vtree", name)
+    assert report["options"]["vtree"] == name
+    assert load(path).vtree == name
+
+
+def test_learnpsdd_has_its_own_start_and_options(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    more = ("--max-splits", 3, "--copies", "complete", "--operation-score", "gain")
+    report = fit_json(run, table, "-o", path, "--search", "learnpsdd", *more)
+    options = load(path).get_params()
+    assert report["options"]["search"] == options["search"] == "learnpsdd"
+    assert (options["copies"], options["operation_score"]) == ("complete", "gain")
+    assert (options["init"], options["vtree"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--copy-levels", 2), "--copy-levels goes with --search learnpsdd"),
+        (("--search", "learnpsdd", "--mixture", 2), "for single circuits"),
+    ],
+)
+def test_options_of_learnpsdd_where_they_do_not_belong(run, table, arguments, message):
+    code, _, err = run("fit", table, *arguments)
+    assert code == 2
+    assert message in err
+
+
+def test_the_vtree_is_read_from_a_file(run, table, tmp_path):
+    path, file = tmp_path / "out.strudel", tmp_path / "my.vtree"
+    vtree = Vtree.from_nested((((0, 3), (1, 2)), 4))
+    write(vtree, file)
+    for more in ((), ("--init", "independent"), ("--mixture", 2, "--splits", 1)):
+        fit_json(run, table, "-o", path, "--vtree", file, *more)
+        assert load(path).vtree == vtree
+    code, out, err = run("fit", table, "-o", path, "--vtree", "top-down")
+    assert (code, out) == (2, "")
+    assert "--vtree must be one of chow_liu, bottom_up" in err
+    write(figure_1_circuit(), tmp_path / "c.psdd")
+    code, out, err = run("fit", table, "-o", path, "--vtree", tmp_path / "c.psdd")
+    assert code == 2
+    assert "not a vtree" in err

@@ -1,0 +1,235 @@
+"""Facts about `strudel fit --mixture`."""
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+import strudel.learning.mixtures.em
+from strudel.circuits.circuit_mixture import CircuitMixture
+from strudel.cli.progress import MixtureProgress
+from strudel.io.model_file import load, read_provenance
+from strudel.queries.likelihood import log_likelihood
+
+SMALL = ("--mixture", 3, "--splits", 0)
+
+
+def fit_json(run, *arguments):
+    code, out, err = run("fit", *arguments, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.fixture
+def short(make_table, rows):
+    """Sixty rows, enough for a search that is soon over."""
+    return make_table("short.csv", rows[:60])
+
+
+def test_writes_a_mixture_that_scores_as_reported(run, table, rows, unseen, unseen_rows, tmp_path):
+    path = tmp_path / "out.strudel"
+    report = fit_json(run, table, "--valid", unseen, "--test", unseen, "-o", path, *SMALL)
+    model = load(path)
+    mixture = model.mixture_
+    assert mixture.feature_names == ("coffee", "tea", "milk", "sugar", "cake")
+    train = float(log_likelihood(mixture, rows).mean())
+    held = float(log_likelihood(mixture, unseen_rows).mean())
+    assert report["log_likelihood"] == pytest.approx({"train": train, "valid": held, "test": held})
+    assert report["bits_per_dimension"]["test"] == pytest.approx(-held / math.log(2) / 5)
+    assert report["n_components"] == mixture.n_components == 3
+    assert report["n_edges"] == mixture.n_edges
+    assert report["n_parameters"] == mixture.n_parameters
+    assert report["chosen"] == model.chosen_
+    assert report["chosen"]["n_splits"] == report["n_trials"] == 0
+    assert report["choice"] == "3 components on a 0-split structure, as asked"
+    assert report["n_rows"] == {"train": 120, "valid": 40, "test": 40}
+    assert read_provenance(path)["log_likelihood"] == report["log_likelihood"]
+
+
+def test_held_out_rows_are_scored_apart(run, table, rows, tmp_path):
+    path = tmp_path / "out.strudel"
+    report = fit_json(run, table, "-o", path, "--validation-fraction", 0.25, *SMALL)
+    found = report["log_likelihood"]
+    of_all = float(log_likelihood(load(path).mixture_, rows).mean())
+    assert 0.75 * found["train"] + 0.25 * found["valid"] == pytest.approx(of_all)
+    assert found["train"] != found["valid"]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("search", ["greedy", "best_first", "auto"])
+def test_the_structure_grows_by_the_search_that_is_asked_for(run, short, tmp_path, search):
+    path = tmp_path / "out.strudel"
+    fit_json(run, short, "--mixture", 2, "--splits", 4, "--search", search, "-o", path)
+    assert load(path).search == search
+    wanted = "greedy" if search == "auto" else search
+    fit_json(
+        run, short, "--mixture", 2, "--splits", 4, "--search", wanted, "-o", tmp_path / "b.strudel"
+    )
+    other = load(tmp_path / "b.strudel")
+    assert np.array_equal(load(path).mixture_.edge_log_theta, other.mixture_.edge_log_theta)
+
+
+@pytest.mark.compiled
+def test_auto_explains_what_won_and_by_how_much(run, short, tmp_path):
+    path = tmp_path / "out.strudel"
+    options = ("--mixture", "auto", "--search", "greedy", "--max-splits", 3)
+    report = fit_json(run, short, *options, "-o", path)
+    chosen = report["chosen"]
+    size, n_runs = chosen["n_components"], chosen["n_runs"]
+    assert report["n_components"] == load(path).mixture_.n_components == size * n_runs
+    assert report["n_trials"] > 3
+    setting = f"{size} components x {n_runs} runs on a {chosen['n_splits']}-split structure"
+    assert report["choice"].startswith(f"{setting} won on validation, among ")
+    assert "; next came " in report["choice"]
+    assert report["choice"].endswith(" nats per row behind")
+    assert report["log_likelihood"]["valid"] == pytest.approx(chosen["valid"])
+    assert report["stopped_because"] == "all rounds are done"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "n_components", "words"),
+    [
+        (("--runs", 2), 6, "3 components x 2 runs on a 0-split structure, as asked"),
+        (
+            ("--method", "bagged_em", "--bags", 2),
+            6,
+            "3 components x 2 bags on a 0-split structure, as asked",
+        ),
+        (("--method", "boosting"), None, "on a 0-split structure"),
+    ],
+)
+def test_methods(run, table, tmp_path, arguments, n_components, words):
+    report = fit_json(run, table, "-o", tmp_path / "out.strudel", *SMALL, *arguments)
+    assert words in report["choice"]
+    if n_components is None:
+        assert 1 <= report["n_components"] <= 3
+    else:
+        assert report["n_components"] == n_components
+
+
+def test_options_reach_the_learner(run, table, tmp_path):
+    options = ("--patience", 4, "--pseudocount", 2, "--max-seconds", 60, "--seed", 3)
+    report = fit_json(run, table, "-o", tmp_path / "out.strudel", *SMALL, *options)
+    expected = {
+        "n_components": 3,
+        "n_splits": 0,
+        "method": "em",
+        "patience": 4,
+        "pseudocount": 2.0,
+        "max_seconds": 60.0,
+        "random_state": 3,
+    }
+    assert {name: report["options"][name] for name in expected} == expected
+
+
+def test_tables_show_sizes_scores_and_the_choice(run, table, unseen, tmp_path):
+    path = tmp_path / "out.strudel"
+    code, out, err = run("fit", table, "--test", unseen, "-o", path, *SMALL)
+    assert (code, err) == (0, "")
+    for words in ("train", "valid", "test", "components", "shared by all", "as asked", str(path)):
+        assert words in out
+    code, out, err = run("info", path)
+    assert (code, err) == (0, "")
+    for words in ("components of one run", "runs averaged", "Learning, the last runs"):
+        assert words in out
+
+
+def test_quiet_says_nothing(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    assert run("fit", table, "-o", path, *SMALL, "-q") == (0, "", "")
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--method", "em"), "--method is for mixtures: add --mixture auto"),
+        (("--bags", 3), "--bags is for mixtures"),
+        (("--runs", 3), "--runs is for mixtures"),
+        (("--splits", 3), "--splits is for mixtures"),
+        (("--mixture", "many"), "--mixture must be auto or a whole number of at least 1"),
+        (("--mixture", 0), "but is '0'"),
+        (("--mixture", 3, "--splits", -1), "--splits must be auto or a whole number of at least 0"),
+        (("--mixture", 3, "--bags", 2), "--bags goes with --method bagged_em, not with em"),
+        (("--mixture", 3, "--method", "boosting", "--runs", 2), "--runs goes with --method em"),
+        (("--mixture", 3, "--splits", 1, "--max-splits", 2), "--max-splits has no meaning"),
+        (("--mixture", 3, "--method", "magic"), "'magic' is not one of"),
+        (("--mixture", 3, "--splits", 0, "--patience", 0), "patience must be a whole number"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line_and_exit_code_2(run, table, tmp_path, arguments, words):
+    path = tmp_path / "out.strudel"
+    code, out, err = run("fit", table, "-o", path, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+    assert not path.exists()
+
+
+def test_an_interrupt_keeps_the_best_mixture_and_says_so(run, table, tmp_path, monkeypatch):
+    maximise = strudel.learning.mixtures.em.Ensemble.maximise
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return maximise(*arguments)
+
+    monkeypatch.setattr(strudel.learning.mixtures.em.Ensemble, "maximise", interrupted)
+    path = tmp_path / "out.strudel"
+    code, out, err = run("fit", table, "-o", path, *SMALL, "--json")
+    assert code == 0
+    assert err == "stopped early by you; wrote the best mixture so far\n"
+    assert json.loads(out)["stopped_because"] == "interrupted"
+    assert load(path).mixture_.n_components == 3
+
+
+def test_the_line_shows_the_latest_news_and_the_seconds(monkeypatch, capsys):
+    with MixtureProgress() as progress:
+        progress.update("not a terminal")
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    with MixtureProgress() as progress:
+        progress.update("iteration 3: [train] -6.1")
+        (task,) = progress._progress.tasks
+        progress.update("too soon after the last update")
+        assert task.description == "iteration 3: [train] -6.1"
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "iteration 3: [train] -6.1" in err
+    assert " s " in err
+    with MixtureProgress(is_quiet=True) as progress:
+        progress.update("quiet")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_components_with_their_own_structure(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    asked = ("--mixture", 2, "--structure", "per_component", "--splits", 1)
+    report = fit_json(run, table, "-o", path, *asked)
+    mixture = load(path).mixture_
+    assert isinstance(mixture, CircuitMixture)
+    assert report["n_components"] == mixture.n_components == 2
+    assert report["choice"].startswith("2 components, ")
+    assert report["choice"].endswith("each on average, as asked")
+    code, out, _ = run("fit", table, "-o", path, *asked)
+    assert code == 0
+    assert "of all components" in out
+    code, out, _ = run("info", path)
+    assert code == 0
+    assert "every component has its own part" in out
+    assert "deterministic" in out
+    assert "in component" not in out
+
+
+def test_structures_are_for_mixtures_and_not_for_boosting(run, table):
+    code, _, err = run("fit", table, "--structure", "shared")
+    assert code == 2
+    assert "--structure is for mixtures" in err
+    boosted = ("--mixture", 2, "--method", "boosting", "--structure", "per_component")
+    code, _, err = run("fit", table, *boosted)
+    assert code == 2
+    assert "needs a shared structure" in err

@@ -1,0 +1,76 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+from strategies import mixtures, random_mixture
+from strudel import compile_factorized, figure_1_circuit, log_likelihood
+from strudel._numba import use_threads
+from strudel.circuits.circuit_mixture import CircuitMixture
+from strudel.learning.incomplete.completions import complete_rows
+from strudel.learning.incomplete.unknown_columns import with_coins
+from strudel.trees.vtree import Vtree
+
+
+@settings(max_examples=15)
+@given(mixtures(max_vars=3), st.integers(0, 2**31), st.data())
+def test_completions_have_the_frequencies_of_the_conditional(mixture, seed, data):
+    code = data.draw(
+        st.lists(st.sampled_from([0, 1, 2]), min_size=mixture.n_vars, max_size=mixture.n_vars)
+    )
+    row = [math.nan if value == 2 else value for value in code]
+    joint = {
+        full: sum(
+            share * oracle.probability(part, full)
+            for part, share in zip(mixture.components(), mixture.weights, strict=True)
+        )
+        for full in oracle.completions([float(x) for x in row])
+    }
+    total = sum(joint.values())
+    codes = np.array([code], dtype=np.uint8)
+    rng = np.random.default_rng(seed)
+    if total == 0.0:
+        with pytest.raises(ValueError, match="probability zero"):
+            complete_rows(mixture, codes, 3, rng)
+        return
+    drawn = complete_rows(mixture, codes, 800, rng)[0]
+    for full, p in joint.items():
+        share = np.mean(np.all(drawn == full, axis=1))
+        assert share == pytest.approx(p / total, abs=0.1)
+        assert p > 0.0 or share == 0.0
+
+
+def test_threads_change_no_completion():
+    codes = np.random.default_rng(0).integers(0, 3, (700, 4)).astype(np.uint8)
+    found = []
+    for n_threads in (1, 2):
+        with use_threads(n_threads):
+            found.append(complete_rows(figure_1_circuit(), codes, 2, np.random.default_rng(1)))
+    assert np.array_equal(*found)
+    known = codes != 2
+    assert np.array_equal(found[0][:, 0][known], codes[known])
+
+
+@pytest.mark.parametrize("kind", ["circuit", "mixture", "own structures"])
+def test_coins_leave_the_rest_of_a_model_alone(kind):
+    model = circuit = figure_1_circuit().with_names(None)
+    if kind == "mixture":
+        model = random_mixture(circuit, 3, np.random.default_rng(0))
+    if kind == "own structures":
+        model = CircuitMixture([circuit, compile_factorized(circuit.vtree)])
+    wide = with_coins(model, np.array([True, False, True, True, False, True]))
+    rows = np.array(oracle.all_rows(6))
+    expected = log_likelihood(model, rows[:, [0, 2, 3, 5]]) + 2 * math.log(0.5)
+    assert log_likelihood(wide, rows) == pytest.approx(expected)
+    parts = [wide] if kind == "circuit" else [part.structure for part in wide.parts()]
+    for part in parts:
+        assert part.is_smooth
+        assert part.is_structured_decomposable
+
+
+def test_known_columns_alone_need_no_coins():
+    circuit = compile_factorized(Vtree.from_nested((0, 1)))
+    assert with_coins(circuit, np.array([True, True])) is circuit

@@ -1,0 +1,153 @@
+"""Fits of tables in parts that die go on from their checkpoint, to the same model."""
+
+import pickle
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from partitioned_tables import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
+from strudel import Checkpoint, FileFormatError, Strudel, StrudelMixture
+from strudel.data.bits import pack_columns
+from strudel.learning.partitioned.engines import Here
+from strudel.learning.partitioned.partition import Partition
+from strudel.models.base import InterruptedWarning
+
+pytest.importorskip("dask")
+
+pytestmark = pytest.mark.compiled
+
+CIRCUITS = [{}, {"variable_score": "random"}, {"structure_rows": 150}]
+MIXTURES = [
+    {"n_runs": 2},
+    {"method": "bagged_em", "n_bags": 2},
+    {"n_restarts": 2, "start": "random"},
+    {"n_components": "auto", "n_runs": 1, "max_components": 4, "structure_rows": 150},
+]
+
+
+class Died(Exception):
+    """Stands for a kill."""
+
+
+def fit_and_die(model, path, n_steps):
+    """Fit until so many steps are done, and saved; then nothing is tidied up."""
+    steps = 0
+
+    def die(*_):
+        nonlocal steps
+        steps += 1
+        if steps == n_steps:
+            raise Died
+
+    with pytest.raises(Died):
+        model._fit(
+            in_parts(TRAIN, {90, 200}),
+            in_parts(VALID, {50}),
+            None,
+            die,
+            Checkpoint(path, seconds=0.0),
+        )
+
+
+@pytest.mark.parametrize("options", CIRCUITS, ids=str)
+def test_a_circuit_goes_on(tmp_path, options):
+    options = {"random_state": 0, "max_splits": 12, **options}
+    X, V = in_parts(TRAIN, {90, 200}), in_parts(VALID, {50})
+    whole = Strudel(**options).fit(X, X_valid=V)
+    fit_and_die(Strudel(**options), tmp_path / "a.part", 6)
+    resumed = []
+    model = Strudel(**options)
+    # Other parts of the same table: nothing in the checkpoint depends on them.
+    model._fit(
+        in_parts(TRAIN, {7}),
+        in_parts(VALID, {9}),
+        None,
+        lambda history: resumed.append(len(history)),
+        Checkpoint(tmp_path / "a.part"),
+    )
+    assert_same_search(whole, model)
+    assert resumed[0] > 5, "it began anew"
+
+
+@pytest.mark.parametrize("options", MIXTURES, ids=str)
+def test_a_mixture_goes_on(tmp_path, options):
+    options = {
+        "n_components": 3,
+        "n_splits": 4,
+        "random_state": 0,
+        "max_iterations": 8,
+        "patience": 8,
+    } | options
+    X, V = in_parts(TRAIN, {90, 200}), in_parts(VALID, {50})
+    whole = StrudelMixture(**options).fit(X, X_valid=V)
+    fit_and_die(StrudelMixture(**options), tmp_path / "a.part", 5)
+    path = Checkpoint(tmp_path / "a.part")
+    assert path.path.exists()
+    model = StrudelMixture(**options).fit(in_parts(TRAIN, {7}), X_valid=VALID, checkpoint=path)
+    assert_same_mixture(whole, model)
+    assert not path.path.exists()
+
+
+def test_a_checkpoint_belongs_to_its_rows(tmp_path):
+    fit_and_die(Strudel(random_state=0), tmp_path / "a.part", 3)
+    changed = TRAIN.copy()
+    changed[0] = 1 - changed[0]
+    for other in (changed, TRAIN[::-1]):  # samples and bags depend on the order
+        with pytest.raises(FileFormatError, match="other rows"):
+            Strudel(random_state=0).fit(
+                in_parts(other, ()), X_valid=VALID, checkpoint=Checkpoint(tmp_path / "a.part")
+            )
+
+
+def test_an_interrupt_while_sizes_are_chosen_ends_the_fit():
+    steps = []
+
+    def interrupt(line):
+        steps.append(line)
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+
+    model = StrudelMixture("auto", max_components=4, random_state=0)
+    with pytest.warns(InterruptedWarning):
+        model._fit(in_parts(TRAIN, {100}), VALID, on_progress=interrupt)
+    assert model.history_.stopped_because == "interrupted"
+    assert np.isfinite(model.score(VALID))
+    assert len(steps) <= 4
+
+
+def test_a_part_that_is_written_to_disk_while_at_work_waits():
+    circuit = Strudel(random_state=0, max_splits=0).fit(TRAIN, X_valid=VALID).circuit_
+    part = Partition(pack_columns(TRAIN), circuit, False)
+    saved = []
+    with part._lock:
+        thread = Thread(target=lambda: saved.append(pickle.dumps(part)))
+        thread.start()
+        part.growing.growth.edge["train"][:] = 0.0  # in the middle of an operation
+        thread.join(0.2)
+        assert not saved
+        part.growing.growth.edge["train"][:] = 7.0
+    thread.join(30.0)
+    assert np.all(pickle.loads(saved[0]).growing.growth.edge["train"] == 7.0)
+
+
+@pytest.mark.parametrize("n_asked", [1, 6, 25], ids=["first", "search", "EM"])
+def test_an_interrupt_while_parts_work_keeps_the_best_so_far(monkeypatch, n_asked):
+    total, asked = Here.total, 0
+
+    def interrupted(self, *args):
+        nonlocal asked
+        asked += 1
+        if asked == n_asked + 3:  # sizes and the tree come first
+            raise KeyboardInterrupt
+        return total(self, *args)
+
+    model = StrudelMixture(3, n_splits=4, random_state=0, max_iterations=8, patience=8)
+    monkeypatch.setattr(Here, "total", interrupted)
+    try:
+        with pytest.warns(InterruptedWarning):
+            model.fit(in_parts(TRAIN, {100}), X_valid=VALID)
+    except KeyboardInterrupt:
+        assert n_asked == 1  # there is no circuit yet
+    else:
+        assert np.isfinite(model.score(VALID))

@@ -1,0 +1,353 @@
+"""Gains against what splits and clones really change; best-first search and shrunk copies."""
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oracle import all_rows
+from strategies import binary_tables, examples
+from strudel import (
+    SearchOptions,
+    Strudel,
+    compile_factorized,
+    compute_flows,
+    learn_structure,
+    log_likelihood,
+    random_vtree,
+)
+from strudel.data.bits import pack_columns
+from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.growing.growth import ALIVE, N_EDGES
+from strudel.learning.growing.operations import Operation, apply, replay
+from strudel.learning.search.best_first import BestFirst
+from strudel.learning.search.best_first_splits import LONG
+from strudel.learning.search.gains import Gains
+from strudel.learning.search.learn_structure import entrants, first_circuit, grow
+
+
+def clusters(seed, n_rows=200, n_vars=7):
+    """Rows around six centres, which no tree describes."""
+    rng = np.random.default_rng(seed)
+    centre = rng.random((6, n_vars)) < 0.5
+    flips = rng.random((n_rows, n_vars)) < 0.1
+    return (centre[rng.integers(6, size=n_rows)] ^ flips).astype(np.uint8)
+
+
+def growing_circuit(rows, start=None, **options):
+    bits = pack_columns(rows)
+    start = start or first_circuit(bits, SearchOptions())
+    return GrowingCircuit(start, bits, bits, **options)
+
+
+def train_total(growing):
+    return growing.train_log_likelihood * growing.train_total
+
+
+def grown(seed, n_operations, n_vars=7, start=None, **options):
+    """A circuit after some operations of best-first search."""
+    growing = growing_circuit(clusters(seed, n_vars=n_vars), start, **options)
+    search = BestFirst(growing, min_rows=2)
+    operations = []
+    while len(operations) < n_operations and (operation := search.next()) is not None:
+        apply(growing, operation)
+        operations.append(operation)
+    return growing, operations
+
+
+def real_gain(growing, operation):
+    changed = copy.deepcopy(growing)
+    apply(changed, operation)
+    return train_total(changed) - train_total(growing)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("n_operations", [0, 12])
+@pytest.mark.parametrize("is_random", [False, True])
+def test_gain_of_every_split_is_the_change_of_the_likelihood(n_operations, is_random):
+    start = compile_factorized(random_vtree(7, rng=3)) if is_random else None
+    growing, _ = grown(0, n_operations, start=start, pseudocount=0.0)
+    gains = Gains(growing, least_gain=np.inf)  # no copies beside the way
+    n_seen = 0
+    for edge in growing.candidates():
+        for place, gain, cost in zip(*gains.of_variables(int(edge)), strict=True):
+            assert cost >= 1.0
+            if gain > -np.inf:  # both values occur
+                real = real_gain(growing, Operation(int(edge), int(place)))
+                assert gain == pytest.approx(real, abs=1e-8)
+                n_seen += 1
+    assert n_seen >= 20
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gain_of_every_clone_is_the_change_of_the_likelihood(weighted):
+    rows = clusters(1)
+    bits = pack_columns(rows)
+    if weighted:
+        bits = pack_columns(rows, np.random.default_rng(0).random(len(rows)))
+    growing = GrowingCircuit(first_circuit(bits, SearchOptions()), bits, bits, pseudocount=0.0)
+    search = BestFirst(growing, min_rows=2)
+    for _ in range(10):
+        apply(growing, search.next())
+    search._score_new()
+    g = growing.growth
+    n_seen = 0
+    for n in np.flatnonzero(search.node_score > -np.inf):
+        if g.node["uses"][n] == 0:
+            continue
+        search._score_clones(np.array([n]))
+        if search.node_score[n] == -np.inf:
+            continue
+        real = real_gain(growing, Operation(int(search.node_edge[n]), target=int(n)))
+        ratio = real / search.node_score[n] if search.node_score[n] > 1e-9 else 1.0
+        # A score is the gain by the number of parameters: a whole number, at most all of the copy.
+        assert ratio == pytest.approx(round(ratio), abs=1e-6)
+        assert 1 <= round(ratio) < g.node["width"][n] or g.node["width"][n] == 2
+        n_seen += 1
+    assert n_seen > 3
+
+
+@examples(25)
+@given(binary_tables(min_vars=1, max_vars=6, max_rows=25), st.integers(0, 1000), st.booleans())
+def test_flows_counts_and_likelihoods_stay_right(rows, seed, is_random):
+    rng = np.random.default_rng(seed)
+    start = compile_factorized(random_vtree(rows.shape[1], rng=seed)) if is_random else None
+    growing = growing_circuit(rows, start, strength=3.0)
+    search = BestFirst(growing, min_rows=1)
+    for _ in range(int(rng.integers(8))):
+        operation = search.next()
+        if operation is None:
+            break
+        apply(growing, operation)
+    g = growing.growth
+    circuit = growing.shrunk()
+    everything = all_rows(circuit.n_vars)
+    assert np.exp(log_likelihood(circuit, everything)).sum() == pytest.approx(1.0)
+    assert circuit.is_deterministic
+    assert circuit.is_structured_decomposable
+    assert circuit.n_edges == growing.n_edges
+    assert log_likelihood(circuit, rows).mean() == pytest.approx(growing.train_log_likelihood)
+    assert log_likelihood(circuit, rows).mean() == pytest.approx(growing.valid_log_likelihood)
+    alive = g.edge["death"][: g.size[N_EDGES]] == ALIVE
+    counted = np.sort(g.edge["train"][: g.size[N_EDGES]][alive])
+    flows = compute_flows(circuit, pack_columns(rows))
+    np.testing.assert_array_equal(np.sort(flows.edge_count), counted)
+
+
+@pytest.mark.parametrize("pseudocount", [1.0, 1e12])
+def test_a_copy_drawn_with_all_might_changes_nothing(pseudocount):
+    rows = clusters(2, n_rows=60, n_vars=5)
+    everything = all_rows(5)
+    growing = growing_circuit(rows, strength=1e12, pseudocount=pseudocount)
+    before = log_likelihood(growing.shrunk(), everything)
+    search = BestFirst(growing, min_rows=1)
+    while (operation := search.next()) is not None and operation.target >= 0:
+        apply(growing, operation)
+        np.testing.assert_allclose(log_likelihood(growing.shrunk(), everything), before, atol=1e-8)
+    assert growing.n_splits > 0
+    if pseudocount > 1.0:  # else the sum above a split, which is no copy, goes on learning
+        for _ in range(6):
+            candidates = growing.candidates()
+            edge = int(candidates[0])
+            growing.split(edge, Gains(growing).best_place(edge))
+            after = log_likelihood(growing.shrunk(), everything)
+            np.testing.assert_allclose(after, before, atol=1e-8)
+
+
+def test_replaying_gives_the_same_circuit():
+    growing, operations = grown(3, 25, strength=10.0)
+    again = replay(growing_circuit(clusters(3), strength=10.0), operations)
+    first, second = growing.shrunk(), again.shrunk()
+    np.testing.assert_array_equal(first.edge_left, second.edge_left)
+    np.testing.assert_array_equal(first.edge_log_theta, second.edge_log_theta)
+
+
+@pytest.mark.compiled
+def test_next_is_the_best_of_all_scores():
+    growing, _ = grown(4, 15)
+    search = BestFirst(growing, min_rows=2)  # everything scored anew
+    operation = search.next()
+    nodes = search.node_score.max()
+    edges = search.edge_score.max()
+    if operation.target >= 0:
+        assert nodes >= edges
+        assert search.node_score[operation.target] == nodes
+    else:
+        assert edges > nodes
+        assert search.edge_score[operation.edge] == edges
+
+
+@pytest.mark.compiled
+def test_long_edges_are_compared_on_a_part_first_and_exactly_at_the_end():
+    rows = clusters(5, n_rows=5000, n_vars=20)
+    growing = growing_circuit(rows)
+    gains = Gains(growing)
+    candidates = growing.candidates()
+    edge = int(candidates[np.argmax(growing.growth.edge["train"][candidates])])
+    assert growing.growth.edge["train"][edge] > LONG
+    places, value, cost = gains.of_variables(edge)
+    best = gains.best_place(edge)
+    rank = np.argsort(np.argsort(-value / cost))[list(places).index(best)]
+    assert rank < 3  # the price of edges may reorder the first ones
+
+
+@pytest.mark.compiled
+def test_clones_need_fewer_edges_than_splits_alone():
+    rows = clusters(6, n_rows=2000, n_vars=12)
+    options = SearchOptions(search="best_first", patience=30)
+    with_clones, history = learn_structure(rows[:1500], rows[1500:], search=options)
+    greedy, other = learn_structure(rows[:1500], rows[1500:])
+    assert history.valid.max() > other.valid.max()
+    assert with_clones.n_edges < greedy.n_edges
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("search", ["greedy", "best_first", "beam"])
+@pytest.mark.parametrize("strength", ["auto", 5.0])
+def test_history_holds_what_the_returned_circuit_reaches(search, strength):
+    rows = clusters(7, n_rows=400)
+    options = SearchOptions(
+        search=search, smoothing="hierarchical", smoothing_strength=strength, patience=10
+    )
+    circuit, history = learn_structure(rows[:300], rows[300:], search=options)
+    assert history.valid[history.best] == history.valid.max()
+    assert log_likelihood(circuit, rows[300:]).mean() == pytest.approx(history.valid.max())
+    assert log_likelihood(circuit, rows[:300]).mean() == pytest.approx(history.train[history.best])
+    assert circuit.n_edges == history.n_edges[history.best]
+    assert np.all(np.diff(history.seconds) >= 0)
+
+
+@pytest.mark.compiled
+def test_threads_do_not_matter():
+    rows = clusters(9, n_rows=500, n_vars=12)
+    circuits = []
+    for n_jobs in (1, 2):
+        model = Strudel(
+            search="best_first", smoothing="hierarchical", n_jobs=n_jobs, random_state=0
+        )
+        circuits.append(model.fit(rows).circuit_)
+    np.testing.assert_array_equal(circuits[0].edge_log_theta, circuits[1].edge_log_theta)
+    np.testing.assert_array_equal(circuits[0].edge_left, circuits[1].edge_left)
+
+
+def test_greedy_search_by_gain_splits_on_undecided_variables():
+    rows = clusters(10, n_rows=80, n_vars=5)
+    options = SearchOptions(variable_score="gain", max_splits=12)
+    circuit, history = learn_structure(rows, search=options)
+    assert len(history) > 5
+    assert circuit.is_deterministic
+    flows = compute_flows(circuit, pack_columns(rows))
+    assert np.all(flows.active_edge[circuit.vtree.root] >= 0)
+
+
+def test_one_variable_and_constant_columns():
+    for rows in (np.array([[0], [1], [1]]), np.ones((20, 4), dtype=int)):
+        options = SearchOptions(search="best_first", smoothing="hierarchical", max_splits=3)
+        circuit, _ = learn_structure(rows, rows, search=options)
+        assert np.exp(log_likelihood(circuit, all_rows(circuit.n_vars))).sum() == pytest.approx(1)
+
+
+@pytest.mark.compiled
+def test_an_interrupt_keeps_the_best_so_far():
+    rows = clusters(11, n_rows=300)
+
+    def stop(history):
+        if len(history) == 6:
+            raise KeyboardInterrupt
+
+    options = SearchOptions(search="best_first", smoothing="hierarchical")
+    circuit, history = learn_structure(rows[:200], rows[200:], search=options, on_split=stop)
+    assert history.stopped_because == "interrupted"
+    assert len(history) == 6
+    assert circuit.is_deterministic
+
+
+def test_without_validation_rows_the_last_circuit_is_returned():
+    rows = clusters(12, n_rows=100, n_vars=5)
+    options = SearchOptions(search="best_first", smoothing="hierarchical", max_splits=4)
+    grew = grow(rows, None, search=options)
+    circuit, history = grew.best()
+    assert history.best == len(grew.operations)
+    assert circuit.n_edges == grew.growing.n_edges
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"search": "worst_first"}, "search must be one of"),
+        ({"smoothing": "none"}, "smoothing must be one of"),
+        ({"smoothing_strength": -1.0}, "smoothing_strength must be"),
+    ],
+)
+def test_bad_options_are_named(options, words):
+    with pytest.raises(ValueError, match=words):
+        SearchOptions(**options)
+
+
+@pytest.mark.compiled
+def test_a_race_goes_on_with_the_best_start():
+    rows = clusters(13, n_rows=500, n_vars=10)
+    options = SearchOptions(search="best_first", vtree="auto", patience=20)
+    grew = grow(rows[:400], rows[400:], search=options)
+    assert grew.search.vtree != "auto"
+    assert grew.search.search == "best_first"
+    best = max(
+        grow(rows[:400], rows[400:], search=entrant).history.valid.max()
+        for entrant in entrants(options, 10)
+    )
+    assert grew.history.valid.max() == pytest.approx(best)  # every run ends within the first round
+
+
+@pytest.mark.compiled
+def test_auto_compares_searches_too():
+    rows = clusters(14, n_rows=400, n_vars=8)
+    circuit, history = learn_structure(
+        rows[:300], rows[300:], search=SearchOptions(search="auto", smoothing="hierarchical")
+    )
+    assert log_likelihood(circuit, rows[300:]).mean() == pytest.approx(history.valid.max())
+    kinds = {entrant.search for entrant in entrants(SearchOptions(search="auto"), 8)}
+    assert kinds == {"best_first", "learnpsdd"}
+    assert len(entrants(SearchOptions(search="auto"), 1000)) == 2
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("call", [1, 8, 40])
+def test_an_interrupt_ends_the_whole_race(call):
+    rows = clusters(15, n_rows=300, n_vars=8)
+    n_calls = 0
+
+    def stop(history):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == call:
+            raise KeyboardInterrupt
+
+    options = SearchOptions(search="auto", smoothing="hierarchical")
+    circuit, history = learn_structure(rows[:200], rows[200:], search=options, on_split=stop)
+    assert history.stopped_because == "interrupted"
+    assert n_calls == call
+    assert circuit.is_deterministic
+
+
+def test_auto_needs_validation_rows():
+    with pytest.raises(ValueError, match="validation rows"):
+        learn_structure(clusters(0), search=SearchOptions(vtree="auto", max_splits=2))
+
+
+@pytest.mark.compiled
+def test_the_order_of_rows_and_copies_of_them_change_nothing():
+    rows = clusters(8, n_rows=4000, n_vars=20)
+    shuffled = rows[np.random.default_rng(0).permutation(len(rows))]
+    merged, count = np.unique(rows, axis=0, return_counts=True)
+    assert len(merged) > LONG
+    search = SearchOptions(search="best_first", max_splits=15)
+    histories = [
+        learn_structure(bits, rows[:100], search=search)[1]
+        for bits in (rows, shuffled, pack_columns(merged, count.astype(float)))
+    ]
+    for other in histories[1:]:
+        np.testing.assert_array_equal(histories[0].train, other.train)
+        np.testing.assert_array_equal(histories[0].n_edges, other.n_edges)

@@ -1,0 +1,218 @@
+"""Estimators under a constraint: nothing that violates it is possible, and the rest is learned."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import oracle
+from joint import Joint
+from makers import random_function, sdd_of
+from strategies import examples, seeds
+from strudel import (
+    Cnf,
+    Strudel,
+    StrudelMixture,
+    exactly,
+    load,
+    log_likelihood,
+    log_marginal,
+    sample,
+    save,
+    variables,
+)
+from strudel.data.bits import pack_columns
+from strudel.io.model_file import read_provenance
+from strudel.learning.constraint import constraint_circuit, restrict
+from strudel.learning.options import SearchOptions
+from strudel.learning.search.learn_structure import first_circuit
+
+
+def rows_of(allowed, n, rng):
+    """Rows that satisfy, some much more often than others."""
+    allowed = sorted(allowed)
+    weights = [rng.random() ** 3 + 1e-3 for _ in allowed]
+    return np.array(rng.choices(allowed, weights, k=n), dtype=np.uint8)
+
+
+def assert_supported(model, allowed):
+    p = Joint(model).p
+    is_allowed = np.array([row in allowed for row in oracle.all_rows(model.n_vars)])
+    assert not np.any(p[~is_allowed])
+    assert np.all(p[is_allowed] > 0)
+    assert p.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@examples(25)
+@given(st.integers(2, 7), seeds, st.sampled_from(["chow_liu", "independent"]))
+def test_random_formulas(n_vars, seed, init):
+    pytest.importorskip("pysdd")
+    rng = random.Random(seed)
+    clauses = [
+        [rng.choice((-1, 1)) * (var + 1) for var in rng.sample(range(n_vars), min(3, n_vars))]
+        for _ in range(rng.randint(1, 6))
+    ]
+    allowed = {
+        row
+        for row in oracle.all_rows(n_vars)
+        if all(any(row[abs(lit) - 1] == (lit > 0) for lit in clause) for clause in clauses)
+    }
+    constraint = Cnf.from_literals(clauses, n_vars)
+    if not allowed:
+        with pytest.raises(ValueError, match="No row at all satisfies the constraint"):
+            Strudel(constraint=constraint).fit([[0] * n_vars] * 9)
+        return
+    rows = rows_of(allowed, 80, rng)
+    model = Strudel(constraint=constraint, init=init, random_state=0).fit(rows)
+    assert_supported(model.circuit_, allowed)
+    assert model.circuit_.is_deterministic
+    assert model.circuit_.is_in_normal_form
+    assert model.history_.n_splits[0] == 0
+
+
+@pytest.mark.parametrize("method", ["em", "bagged_em", "boosting"])
+def test_mixtures(method):
+    allowed = {row for row in oracle.all_rows(6) if sum(row) in (2, 3)}
+    x = variables([f"x{i}" for i in range(6)])
+    event = exactly(2, x) | exactly(3, x)
+    pytest.importorskip("pysdd")
+    rows = rows_of(allowed, 200, random.Random(0))
+    model = StrudelMixture(
+        3, method=method, n_bags=2, n_splits=5, constraint=event, random_state=0
+    ).fit(rows)
+    assert_supported(model.mixture_, allowed)
+    with pytest.raises(ValueError, match="row 0 does not"):
+        clone(model).fit(np.ones_like(rows))
+
+
+# Without PySDD: counts, and SDDs on the right vtree
+
+
+def one_hot_rows(n, rng):
+    """Two groups of three columns, one 1 in each; the groups tend to agree."""
+    first = rng.integers(3, size=n)
+    second = np.where(rng.random(n) < 0.7, first, rng.integers(3, size=n))
+    return np.hstack([np.eye(3, dtype=np.uint8)[first], np.eye(3, dtype=np.uint8)[second]])
+
+
+def test_a_count_and_what_it_leaves_open():
+    rng = np.random.default_rng(0)
+    rows = np.hstack([one_hot_rows(500, rng), rng.integers(0, 2, (500, 1), dtype=np.uint8)])
+    rows = np.hstack([rows, rows[:, -1:] ^ (rng.random((500, 1)) < 0.05)]).astype(np.uint8)
+    model = Strudel(constraint="exactly(1, x0, x1, x2)", random_state=0).fit(rows)
+    allowed = {row for row in oracle.all_rows(8) if sum(row[:3]) == 1}
+    assert_supported(model.circuit_, allowed)
+    # The last two columns, which the event does not mention, depend on each other before any split.
+    tree = Strudel(constraint="exactly(1, x0, x1, x2)", max_splits=0, random_state=0).fit(rows)
+    coins = clone(tree).set_params(init="independent").fit(rows)
+    both = [log_marginal(m, {6: 1, 7: 1})[0] for m in (tree, coins)]
+    assert both[0] == pytest.approx(np.log(rows[:, 6:].all(axis=1).mean()), abs=0.1)
+    assert both[1] < both[0] - 0.4
+    free = Strudel(max_splits=0, random_state=0).fit(rows)
+    assert tree.score(rows) > free.score(rows)  # nothing is spent on what cannot be
+
+
+def test_the_first_circuit_is_the_sdd_and_the_tree():
+    rng = random.Random(1)
+    allowed = random_function(6, rng, 0.4)
+    train = pack_columns(rows_of(allowed, 50, rng))
+    for init in ("chow_liu", "independent"):
+        search = SearchOptions(init=init)
+        free = first_circuit(train, search)
+        sdd = sdd_of(allowed, free.vtree)
+        first = restrict(free, constraint_circuit(sdd, free.vtree, None))
+        assert_supported(first, allowed)
+        assert first.vtree == free.vtree
+        size = int(sdd.n_elements) + 2 * free.n_edges
+        assert first.n_edges <= 2 * size
+
+
+def test_splits_after_the_start_raise_the_likelihood():
+    rows = one_hot_rows(2000, np.random.default_rng(1))
+    event = "exactly(1, x0, x1, x2)"
+    start = Strudel(constraint=event, max_splits=0, random_state=0).fit(rows)
+    grown = Strudel(constraint=event, random_state=0).fit(rows)
+    assert len(grown.history_) > 3
+    assert grown.score(rows) >= start.score(rows)
+    assert not np.any(sample(grown, 300, rng=0)[:, :3].sum(axis=1) != 1)
+
+
+# What is refused
+
+
+def test_a_violating_row_is_named():
+    rows = one_hot_rows(30, np.random.default_rng(0))
+    rows[[17, 21], 0] = 1
+    rows[[17, 21], 1] = 1
+    frame = pd.DataFrame(rows, columns=list("abcdef"))
+    model = Strudel(constraint="exactly(1, a, b, c)", random_state=0)
+    ones = ", ".join(np.array(list("abcdef"))[rows[17] == 1])
+    words = re.escape(f"row 17 does not (and 1 more do not): its ones are {ones}.")
+    with pytest.raises(ValueError, match=words):
+        model.fit(frame)
+    assert not hasattr(model, "n_features_in_")
+    good = frame.drop(index=[17, 21])
+    with pytest.raises(ValueError, match=r"Every row of X_valid must satisfy .* row 1 does not:"):
+        model.fit(good, X_valid=frame.iloc[[0, 17]])
+    model.fit(good, X_valid=frame.iloc[[0, 1]])
+    fitted = model.circuit_
+    with pytest.raises(ValueError, match="row 17"):
+        model.fit(frame)
+    assert model.circuit_ is fitted
+    assert np.isneginf(model.score_samples(frame.iloc[[17]]))
+
+
+def test_rows_that_are_held_out_are_checked_too():
+    rows = one_hot_rows(20, np.random.default_rng(0))
+    for bad in range(20):
+        table = rows.copy()
+        table[bad] = 0
+        with pytest.raises(ValueError, match=f"row {bad} does not: its ones are none at all"):
+            Strudel(constraint="exactly(1, x0, x1, x2)", random_state=0).fit(table)
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(ValueError, match="smokr"):
+        Strudel(constraint="smokr & x1").fit([[0, 1]] * 9)
+
+
+# Files and clones
+
+
+def test_a_model_with_a_constraint_is_saved(tmp_path):
+    rows = one_hot_rows(100, np.random.default_rng(0))
+    x = variables([f"x{i}" for i in range(6)])
+    states = np.array(list(itertools.product((0, 1), repeat=6)))
+    for constraint in ("exactly(1, x0, x1, x2)", exactly(1, [x["x0"], x["x1"], x["x2"]])):
+        model = Strudel(constraint=constraint, random_state=0).fit(rows)
+        save(model, tmp_path / "m.strudel")
+        loaded = load(tmp_path / "m.strudel")
+        assert np.array_equal(log_likelihood(loaded, states), log_likelihood(model, states))
+        assert loaded.constraint == "exactly(1, x0, x1, x2)"
+        again = loaded.fit(rows)
+        assert np.array_equal(log_likelihood(again, states), log_likelihood(model, states))
+
+
+def test_what_is_not_text_is_named_in_the_provenance(tmp_path):
+    rows = one_hot_rows(100, np.random.default_rng(0))
+    vtree = first_circuit(pack_columns(rows), SearchOptions()).vtree
+    sdd = sdd_of({tuple(row) for row in rows.tolist()}, vtree)
+    model = Strudel(constraint=sdd, validation_fraction=None, max_splits=3).fit(rows)
+    save(model, tmp_path / "m.strudel")
+    assert read_provenance(tmp_path / "m.strudel")["options_not_saved"] == ["constraint"]
+    assert load(tmp_path / "m.strudel").constraint is None
+
+
+def test_clones_and_repr():
+    x = variables(["a", "b"])
+    model = Strudel(constraint=x["a"] >> x["b"])
+    assert "a >> b" in repr(model)
+    assert str(clone(model).constraint) == "a >> b"

@@ -1,0 +1,292 @@
+import json
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Binarizer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import strudel
+from sklearn_checks import NEEDS_BINARY, positive
+from strudel import Strudel
+from strudel.learning import run
+from strudel.models.strudel import InterruptedWarning
+
+
+def clusters(seed, n_rows=300, n_vars=8):
+    rng = np.random.default_rng(seed)
+    centre = rng.random((3, n_vars))
+    return (rng.random((n_rows, n_vars)) < centre[rng.integers(3, size=n_rows)]).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Strudel(random_state=0).fit(clusters(0))
+
+
+@pytest.mark.compiled
+@parametrize_with_checks(
+    [Strudel(max_splits=5, random_state=0)], expected_failed_checks=lambda estimator: NEEDS_BINARY
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+class Thresholded(Strudel):
+    """Strudel on whether a number is positive, so that checks with real numbers reach it."""
+
+    def fit(self, X, y=None, *, X_valid=None, sample_weight=None):
+        return super().fit(positive(X), X_valid=X_valid, sample_weight=sample_weight)
+
+    def score_samples(self, X):
+        return super().score_samples(positive(X))
+
+
+@pytest.mark.compiled
+@parametrize_with_checks([Thresholded(max_splits=5, random_state=0)])
+def test_scikit_learn_checks_on_thresholded_numbers(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        np.asarray,
+        lambda X: X.tolist(),
+        lambda X: X.astype(bool),
+        lambda X: X.astype(float),
+        np.asfortranarray,
+        scipy.sparse.csr_matrix,
+        scipy.sparse.coo_array,
+        pd.DataFrame,
+        lambda X: pd.DataFrame(X.astype(bool), columns=list("abcdefgh")),
+        lambda X: pl.DataFrame(X, schema=list("abcdefgh")),
+    ],
+)
+def test_every_container_gives_the_same_model(container, model):
+    X = clusters(0)
+    other = Strudel(random_state=0).fit(container(X))
+    assert np.array_equal(other.circuit_.edge_log_theta, model.circuit_.edge_log_theta)
+    assert other.n_features_in_ == 8
+    assert other.score(container(X)) == model.score(X)
+
+
+def test_feature_names_are_kept_and_compared():
+    X = pd.DataFrame(clusters(0), columns=list("abcdefgh"))
+    model = Strudel(random_state=0).fit(X)
+    assert model.feature_names_in_.tolist() == list("abcdefgh")
+    assert model.circuit_.feature_names == tuple("abcdefgh")
+    with pytest.raises(ValueError, match="feature names"):
+        model.score(X.rename(columns={"a": "z"}))
+
+
+def test_params_can_be_cloned_set_and_searched():
+    X = clusters(0)
+    search = GridSearchCV(
+        Strudel(random_state=0, max_splits=20), {"pseudocount": [0.1, 10.0]}, cv=3
+    )
+    search.fit(X)
+    assert set(search.best_params_) == {"pseudocount"}
+    assert clone(search.best_estimator_).get_params() == search.best_estimator_.get_params()
+    assert cross_val_score(Strudel(random_state=0, max_splits=3), X, cv=3).shape == (3,)
+
+
+def test_it_is_the_last_step_of_a_pipeline():
+    rng = np.random.default_rng(0)
+    pipeline = make_pipeline(Binarizer(), Strudel(random_state=0)).fit(rng.normal(size=(200, 5)))
+    assert pipeline.score(rng.normal(size=(20, 5))) < 0
+
+
+def test_score_is_the_mean_of_score_samples(model):
+    X = clusters(1)
+    assert model.score(X) == pytest.approx(model.score_samples(X).mean())
+
+
+def test_the_same_seed_gives_the_same_model_on_any_number_of_threads(model):
+    other = Strudel(random_state=0, n_jobs=1).fit(clusters(0))
+    assert np.array_equal(other.circuit_.edge_log_theta, model.circuit_.edge_log_theta)
+
+
+def test_given_validation_rows_nothing_is_held_out():
+    X, V = clusters(0), clusters(1)
+    a = Strudel(random_state=0).fit(X, X_valid=V)
+    b = Strudel(random_state=99).fit(X, X_valid=V)
+    assert np.array_equal(a.circuit_.edge_log_theta, b.circuit_.edge_log_theta)
+    assert a.history_.valid[a.history_.best] == pytest.approx(a.score(V))
+
+
+def test_without_validation_the_search_needs_a_bound():
+    X = clusters(0)
+    with pytest.raises(ValueError, match="never stop"):
+        Strudel(validation_fraction=None).fit(X)
+    model = Strudel(validation_fraction=None, max_splits=4).fit(X)
+    assert len(model.history_) == 5
+    assert model.history_.best == 4
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[1]],
+        [[0], [0], [0]],
+        [[1, 1, 1]],
+        np.zeros((5, 4)),
+        np.ones((5, 4)),
+        np.eye(3, 30),
+        [[0, 1], [0, 1], [1, 0]],
+    ],
+    ids=["one cell", "constant", "one row", "zeros", "ones", "few rows", "opposites"],
+)
+def test_small_and_odd_tables_work(X):
+    model = Strudel(random_state=0).fit(X)
+    assert np.isfinite(model.score(X))
+    assert model.sample(3, rng=0).shape == (3, np.shape(X)[1])
+
+
+def test_weights_equal_repetition_when_validation_is_given():
+    X, V = clusters(0), clusters(1)
+    weight = np.random.default_rng(0).integers(0, 3, len(X))
+    a = Strudel(random_state=0).fit(X, X_valid=V, sample_weight=weight)
+    b = Strudel(random_state=0).fit(X.repeat(weight, axis=0), X_valid=V)
+    assert np.array_equal(a.circuit_.edge_log_theta, b.circuit_.edge_log_theta)
+
+
+def test_an_interrupt_warns_and_keeps_the_best(monkeypatch):
+    calls = []
+
+    def interrupted(growing, *args):
+        calls.append(1)
+        if len(calls) > 5:
+            raise KeyboardInterrupt
+        return original(growing, *args)
+
+    original = run.pick_edge
+    monkeypatch.setattr(run, "pick_edge", interrupted)
+    with pytest.warns(InterruptedWarning, match="after 5 splits"):
+        model = Strudel(random_state=0).fit(clusters(0))
+    assert model.history_.stopped_because == "interrupted"
+    assert np.isfinite(model.score(clusters(0)))
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"edge_score": "most"}, "edge_score"),
+        ({"search": "dreamy"}, "search"),
+        ({"validation_fraction": 1.5}, "validation_fraction"),
+        ({"patience": 0}, "patience"),
+    ],
+)
+def test_bad_params_are_refused_by_name_in_fit(params, words):
+    with pytest.raises(ValueError, match=words):
+        Strudel(**params).fit(clusters(0))
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        ([[0, 2]], "only 0 and 1"),
+        ([[0, np.inf]], "inf"),
+        (np.zeros((0, 3)), "sample|row"),
+        (np.zeros(3), "1D|2D|Reshape|reshape"),
+        ([["a", "b"]], "number|0 and 1"),
+    ],
+)
+def test_bad_tables_are_refused_with_a_reason(X, words):
+    with pytest.raises(ValueError, match=words):
+        Strudel().fit(X)
+
+
+def test_unfitted_models_say_so():
+    with pytest.raises(Exception, match="not fitted"):
+        Strudel().score([[0, 1]])
+    with pytest.raises(ValueError, match="not fitted"):
+        strudel.log_marginal(Strudel(), [[0, 1]])
+
+
+def test_history_becomes_a_frame_and_round_trips(model):
+    frame = model.history_.to_frame()
+    assert list(frame) == ["n_splits", "train", "valid", "n_edges", "rows_moved", "seconds"]
+    assert len(frame) == len(model.history_)
+    again = type(model.history_).from_columns(model.history_.columns(), model.history_.best)
+    assert np.array_equal(again.valid, model.history_.valid)
+
+
+def test_verbose_reports_on_stderr(capsys, monkeypatch):
+    clock = iter(range(0, 10**6, 2))
+    monkeypatch.setattr("strudel.models.strudel.time.perf_counter", lambda: float(next(clock)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Strudel(random_state=0, verbose=1, max_splits=2).fit(clusters(0))
+    assert "split 2: train -" in capsys.readouterr().err
+
+
+def test_import_is_light_and_compiles_nothing():
+    code = "import sys, json, strudel; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    assert not loaded & {"numba", "sklearn", "matplotlib", "pandas", "scipy"}
+
+
+def test_every_public_name_exists():
+    for name in strudel.__all__:
+        assert getattr(strudel, name) is not None
+    assert set(strudel.__all__) <= set(dir(strudel))
+    with pytest.raises(AttributeError, match="nonsense"):
+        strudel.nonsense  # noqa: B018
+
+
+def test_a_refused_table_leaves_a_fitted_model_as_it_was(model):
+    again = Strudel(random_state=0, max_splits=3).fit(clusters(0))
+    before = again.score(clusters(1))
+    with pytest.raises(ValueError, match="only 0 and 1"):
+        again.fit([[0, 2]])
+    assert again.score(clusters(1)) == before
+
+
+def test_errors_name_the_argument(model):
+    with pytest.raises(ValueError, match=r"^X_valid must"):
+        Strudel().fit(clusters(0), X_valid=[[2] * 8])
+    with pytest.raises(ValueError, match="given"):
+        model.most_probable_state([1, 0])
+    with pytest.raises(ValueError, match="holds"):
+        model.log_marginal({"x0": [1, 0]})
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"patience": 1.5}, {"max_splits": "3"}, {"pseudocount": np.inf}, {"validation_fraction": "a"}],
+)
+def test_options_of_the_wrong_kind_are_refused_by_name(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Strudel(**bad).fit(clusters(0))
+
+
+def test_a_copy_depth_beyond_the_vtree_is_the_whole_vtree():
+    X = clusters(0, 60, 5)
+    deep = Strudel(random_state=0, copy_depth=10**9, max_splits=4).fit(X)
+    deeper = Strudel(random_state=0, copy_depth=10**6, max_splits=4).fit(X)
+    assert deep.history_.n_edges.tolist() == deeper.history_.n_edges.tolist()
+
+
+def test_kernels_work_where_compiled_code_cannot_be_kept(tmp_path):
+    code = (
+        "import numba, warnings; warnings.simplefilter('ignore'); real = numba.njit\n"
+        "def njit(*args, cache=False, **options):\n"
+        "    if cache: raise RuntimeError('cannot cache function: no locator available')\n"
+        "    return real(*args, **options)\n"
+        "numba.njit = njit\n"
+        "from strudel.data.bits import pack_columns, list_ones\n"
+        "import numpy as np\n"
+        "print(list_ones(pack_columns([[1], [1]]).words[0], np.empty(2, np.int32)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "2"

@@ -1,0 +1,337 @@
+"""Facts about `marginal_map`; answers by enumeration."""
+
+import itertools
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import oracle
+import strategies
+from strategies import circuits, examples, partly_observed_rows
+from strudel.circuits.builder import CircuitBuilder
+from strudel.circuits.compile import compile_chow_liu
+from strudel.circuits.examples import figure_1_circuit
+from strudel.data.datasets import load_dataset
+from strudel.errors import CircuitPropertyError
+from strudel.models.strudel import Strudel
+from strudel.queries.marginal import log_marginal
+from strudel.queries.maximum.marginal_map import marginal_map
+from strudel.queries.maximum.most_probable import most_probable_state
+from strudel.queries.maximum.relaxation import relax
+from strudel.queries.maximum.relaxation_pass import RelaxationPass
+from strudel.trees.chow_liu import ChowLiuTree, learn_chow_liu_tree
+from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree, vtree_from_chow_liu
+
+NONE = -1
+
+
+def state_probabilities(circuit, query, row):
+    """The probability of every state of the query variables together with what the row knows."""
+    total = {}
+    for full in oracle.completions(row):
+        state = tuple(full[var] for var in query)
+        total[state] = total.get(state, 0.0) + oracle.probability(circuit, full)
+    return total
+
+
+def check_against_enumeration(circuit, query, row):
+    total = state_probabilities(circuit, query, row)
+    found = marginal_map(circuit, query, row)
+    best = math.log(max(total.values()))
+    assert list(found.state) == query
+    assert found.is_optimal
+    assert found.log_probability == pytest.approx(best, rel=1e-10, abs=1e-10)
+    assert found.upper_bound == found.log_probability
+    own = total[tuple(found.state.values())]
+    assert math.log(own) == pytest.approx(found.log_probability, rel=1e-10, abs=1e-10)
+
+
+@st.composite
+def questions(draw, circuit):
+    """Some of the variables, and a row that may also know some of them."""
+    order = draw(st.permutations(range(circuit.n_vars)))
+    return order[: draw(st.integers(1, len(order)))], draw(partly_observed_rows(circuit.n_vars))
+
+
+@examples(150)
+@given(circuits(max_vars=7), st.data())
+def test_deterministic_circuits_agree_with_enumeration(circuit, data):
+    query, row = data.draw(questions(circuit))
+    assume(oracle.log_marginal(circuit, row) > -math.inf)
+    check_against_enumeration(circuit, query, row)
+
+
+@examples(150)
+@given(circuits(max_vars=7, deterministic=False), st.data())
+def test_other_circuits_agree_with_enumeration(circuit, data):
+    query, row = data.draw(questions(circuit))
+    assume(oracle.log_marginal(circuit, row) > -math.inf)
+    check_against_enumeration(circuit, query, row)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("make", [strategies.sum_circuit, strategies.split_circuit])
+def test_larger_circuits_agree_with_enumeration(make, seed):
+    circuit = make(random_vtree(10, seed), random.Random(seed), size=5)
+    query = np.random.default_rng(seed).permutation(10)[:5].tolist()
+    check_against_enumeration(circuit, query, [math.nan] * 10)
+
+
+@given(circuits(max_vars=6), st.data())
+def test_for_all_variables_it_is_the_most_probable_state(circuit, data):
+    row = data.draw(partly_observed_rows(circuit.n_vars))
+    assume(oracle.log_marginal(circuit, row) > -math.inf)
+    found = marginal_map(circuit, range(circuit.n_vars), row)
+    _, log_p = most_probable_state(circuit, row)
+    assert found.log_probability == pytest.approx(log_p, rel=1e-10, abs=1e-10)
+    assert found.n_nodes == 0
+
+
+@examples(100)
+@given(st.one_of(circuits(max_vars=6), circuits(max_vars=6, deterministic=False)), st.data())
+def test_a_relaxation_bounds_every_state_of_a_partial_assignment(circuit, data):
+    query, row = data.draw(questions(circuit))
+    assume(oracle.log_marginal(circuit, row) > -math.inf)
+    given_codes = np.array([2 if math.isnan(x) else int(x) for x in row], dtype=np.uint8)
+    open_vars = np.array([var for var in query if given_codes[var] == 2], dtype=np.int64)
+    passes = RelaxationPass(relax(circuit, given_codes, open_vars))
+    rows = []
+    for values in itertools.product((0, 1, 2), repeat=min(len(open_vars), 3)):
+        codes = given_codes.copy()
+        codes[open_vars[: len(values)]] = values
+        rows.append(codes)
+    bounds, states, is_rough = passes.bounds(np.array(rows))
+    assert not is_rough.any()
+    for codes, bound, state in zip(rows, bounds, states, strict=True):
+        known = [math.nan if code == 2 else float(code) for code in codes]
+        best = oracle.log(max(state_probabilities(circuit, query, known).values()))
+        assert bound >= best - 1e-12 * (1.0 + abs(best))
+        if np.all(codes[open_vars] != 2):
+            assert bound == pytest.approx(best, abs=1e-12, rel=1e-12)
+        elif bound > -math.inf:
+            assert set(state[open_vars].tolist()) <= {0, 1}
+
+
+def query_first_circuit(n_query, n_hidden, seed, size=3):
+    """A vtree with the query variables above the others; what is on top excludes each other.
+
+    The left sides of a sum exclude each other, but no single variable tells them apart.
+    """
+    rng = random.Random(seed)
+    hidden = any_nesting(range(n_query, n_query + n_hidden), rng)
+    nested = hidden
+    for var in reversed(range(0, n_query - 1, 2)):
+        nested = ((var, var + 1), nested)
+    vtree = Vtree.from_nested(nested)
+    nodes = strategies.Nodes(vtree, rng)
+    pool = {}
+    for v in range(vtree.n_nodes):
+        scope = vtree.scope(v)
+        if vtree.node_var[v] != NONE:
+            zero = 2 * int(vtree.node_var[v])
+            both = nodes.add(v, [(zero, NONE), (zero + 1, NONE)])
+            pool[v] = [[both]] if scope[0] >= n_query else [[zero, zero + 1]]
+            continue
+        left, right = pool[vtree.node_left[v]], pool[vtree.node_right[v]]
+        if max(scope) < n_query:  # a pair of query variables: equal, or different
+            (zero_a, one_a), (zero_b, one_b) = left[0], right[0]
+            same = nodes.add(v, [(zero_a, zero_b), (one_a, one_b)])
+            other = nodes.add(v, [(zero_a, one_b), (one_a, zero_b)])
+            pool[v] = [[same, other]]
+        elif min(scope) >= n_query:  # anything
+            pairs = [(a[0], b[0]) for a in left for b in right]
+            pool[v] = [[nodes.add(v, rng.choices(pairs, k=2))] for _ in range(size)]
+        else:
+            pool[v] = [
+                [nodes.add(v, [(prime, rng.choice(right)[0]) for prime in left[0]])]
+                for _ in range(size)
+            ]
+    return nodes.build(pool[vtree.root][0][0], zeros=0.0)
+
+
+def any_nesting(variables, rng):
+    """Any nested pairs over the variables."""
+    trees = list(variables)
+    while len(trees) > 1:
+        i = rng.randrange(len(trees) - 1)
+        trees[i : i + 2] = [(trees[i], trees[i + 1])]
+    return trees[0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_pass_is_enough_where_the_query_is_on_top_of_the_vtree(seed):
+    circuit = query_first_circuit(n_query=4, n_hidden=4, seed=seed)
+    found = marginal_map(circuit, range(4))
+    assert (found.is_optimal, found.n_nodes) == (True, 0)
+    total = state_probabilities(circuit, range(4), [math.nan] * 8)
+    assert found.log_probability == pytest.approx(math.log(max(total.values())), rel=1e-12)
+
+
+def test_one_pass_is_enough_for_the_ancestors_in_a_chow_liu_tree():
+    data = load_dataset("digits").train
+    tree = learn_chow_liu_tree(data)
+    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    query = ancestors_first(tree)[:20]
+    found = marginal_map(circuit, query)
+    assert (found.is_optimal, found.n_nodes) == (True, 0)
+
+
+def ancestors_first(tree: ChowLiuTree):
+    """The variables from the roots down."""
+    order = tree.roots.tolist()
+    children = tree.children()
+    for var in order:
+        order.extend(children[var])
+    return order
+
+
+@pytest.fixture(scope="module")
+def digits_circuit():
+    """64 variables."""
+    data = load_dataset("digits")
+    return Strudel(random_state=0).fit(data.train, X_valid=data.valid).circuit_
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("limits", [{"max_nodes": 0}, {"max_nodes": 3}, {"max_seconds": 0.0}])
+def test_limits_give_a_state_and_a_bound(digits_circuit, limits):
+    query = list(range(0, 64, 2))
+    found = marginal_map(digits_circuit, query, **limits)
+    assert found.n_nodes <= limits.get("max_nodes", 0)
+    assert found.log_probability <= found.upper_bound
+    assert found.is_optimal == (found.log_probability == found.upper_bound)
+    own = log_marginal(digits_circuit, found.state)[0]
+    assert found.log_probability == pytest.approx(own, rel=1e-12)
+
+
+@pytest.mark.compiled
+def test_without_limits_the_bound_is_reached_and_no_sample_is_better(digits_circuit):
+    query = list(range(0, 64, 2))
+    known = {1: 1, 3: 0}
+    found = marginal_map(digits_circuit, query, known)
+    assert found.is_optimal
+    early = marginal_map(digits_circuit, query, known, max_nodes=1)
+    assert early.log_probability <= found.log_probability <= early.upper_bound
+    rows = np.random.default_rng(0).integers(0, 2, size=(500, 64)).astype(float)
+    rows[:250, query] = list(found.state.values())
+    change = np.random.default_rng(1).integers(0, len(query), size=250)
+    rows[np.arange(250), np.array(query)[change]] = (
+        1 - rows[np.arange(250), np.array(query)[change]]
+    )
+    rows[:, 1::2] = np.nan
+    rows[:, 1], rows[:, 3] = 1, 0
+    assert log_marginal(digits_circuit, rows).max() <= found.log_probability + 1e-9
+
+
+@pytest.mark.compiled
+def test_eight_variables_of_a_learned_circuit_agree_with_all_their_states(data_folder):
+    data = load_dataset("nltcs")
+    circuit = Strudel(random_state=0).fit(data.train, X_valid=data.valid).circuit_
+    for seed in range(5):
+        query = np.random.default_rng(seed).permutation(16)[:8].tolist()
+        rows = np.full((256, 16), np.nan)
+        rows[:, query] = oracle.all_rows(8)
+        found = marginal_map(circuit, query)
+        assert found.is_optimal
+        assert found.log_probability == pytest.approx(log_marginal(circuit, rows).max(), rel=1e-12)
+
+
+def test_the_first_variables_of_a_long_chain_need_one_pass():
+    found = marginal_map(chain(1000, stay=0.6), range(900))
+    # All equal; far below the smallest double, about e^-745, if it were not for the scales.
+    assert found.log_probability == pytest.approx(math.log(0.5) + 899 * math.log(0.6), rel=1e-12)
+    assert (found.is_optimal, found.n_nodes) == (True, 0)
+    unlikely = marginal_map(chain(2000, stay=0.5), range(1800))
+    assert unlikely.log_probability == pytest.approx(1800 * math.log(0.5), rel=1e-12)
+
+
+def test_bounds_hold_on_a_long_chain_with_every_second_variable_hidden():
+    found = marginal_map(chain(200, stay=0.9), range(0, 200, 2), max_nodes=20)
+    best = math.log(0.5) + 99 * math.log(0.82)  # all equal: two steps stay or change twice
+    assert found.log_probability <= best + 1e-9
+    assert best <= found.upper_bound
+
+
+def chain(n_vars, stay):
+    """A fair coin and its followers, each of which keeps the value before with one probability."""
+    parent = np.arange(-1, n_vars - 1, dtype=np.int32)
+    theta = np.tile([1.0 - stay, stay], (n_vars, 1))
+    theta[0] = 0.5
+    tree = ChowLiuTree(parent, theta)
+    return compile_chow_liu(tree, vtree_from_chow_liu(tree))
+
+
+def test_tiny_parameters_do_not_lose_the_answer():
+    """Values that differ by a factor of 1e200 within one vtree node."""
+    builder = CircuitBuilder(balanced_vtree(2))
+    tiny = 1e-200
+    root = builder.add_sum(
+        [
+            (builder.literal(0, 1), builder.literal(1, 1), tiny),
+            (builder.literal(0, 0), builder.literal(1, 0), 1.0),
+            (builder.literal(0, 1), builder.literal(1, 0), 2 * tiny),
+        ]
+    )
+    found = marginal_map(builder.build(root), ["x1"], {"x0": 1})
+    assert found.state == {"x1": 0}
+    assert found.log_probability == pytest.approx(math.log(2) + math.log(tiny))
+    assert found.is_optimal
+
+
+def test_variables_that_are_given_keep_their_value():
+    found = marginal_map(figure_1_circuit(), ["X1", "X2"], {"X1": 0})
+    assert found.state["X1"] == 0
+    only = marginal_map(figure_1_circuit(), "X1", {"X1": 0})
+    assert only.state == {"X1": 0}
+    assert only.log_probability == pytest.approx(log_marginal(figure_1_circuit(), {"X1": 0})[0])
+    assert (only.is_optimal, only.n_nodes) == (True, 0)
+
+
+def test_the_state_is_named_as_the_question_was():
+    circuit = figure_1_circuit()
+    assert list(marginal_map(circuit, ["X3", "X1"]).state) == ["X3", "X1"]
+    assert list(marginal_map(circuit, (2, 0)).state) == [2, 0]
+    assert list(marginal_map(circuit.with_names(None), "x2").state) == ["x2"]
+
+
+@pytest.mark.parametrize(
+    ("query", "given_row", "words"),
+    [
+        ([], None, "at least one variable"),
+        (["X9"], None, "'X9'"),
+        (["X1", 0], None, "the same variable"),
+        ([7], None, "7"),
+        (["X1"], [[1, 0, 1, 0], [0, 0, 0, 0]], "one row"),
+        (["X1"], {"X2": 3}, "0, 1 or NaN"),
+    ],
+)
+def test_bad_questions_are_refused(query, given_row, words):
+    with pytest.raises(ValueError, match=words):
+        marginal_map(figure_1_circuit(), query, given_row)
+
+
+@pytest.mark.parametrize("limit", [{"max_seconds": -1}, {"max_nodes": -1}])
+def test_negative_limits_are_refused(limit):
+    with pytest.raises(ValueError, match="zero or more"):
+        marginal_map(figure_1_circuit(), ["X1"], **limit)
+
+
+def test_impossible_evidence_is_refused():
+    builder = CircuitBuilder(balanced_vtree(2))
+    root = builder.add_sum([(builder.literal(0, 1), builder.add_leaf_sum(1, 0.5), 1.0)])
+    with pytest.raises(ValueError, match="probability zero"):
+        marginal_map(builder.build(root), ["x1"], {"x0": 0})
+
+
+def test_a_circuit_that_is_not_in_normal_form_is_refused():
+    circuit = strategies.sum_circuit(random_vtree(4, 0), random.Random(0))
+    node_vtree = circuit.node_vtree.copy()
+    node_vtree[-2] = circuit.vtree.root
+    with pytest.raises(CircuitPropertyError, match="marginal_map needs a normalised circuit"):
+        marginal_map(replace(circuit, node_vtree=node_vtree), [0])

@@ -1,0 +1,257 @@
+"""Branch and bound on mixtures: answers by enumeration, bounds that hold, limits that are told."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joint import (
+    NAN,
+    REL,
+    Joint,
+    coins,
+    mixture_models,
+    models_with_rows,
+    some_rows,
+    special_joint,
+    special_mixtures,
+    with_components,
+)
+from strategies import examples, mixtures, partly_observed_rows, random_mixture
+from strudel import (
+    Mixture,
+    SearchLimitWarning,
+    compile_chow_liu,
+    compile_factorized,
+    learn_chow_liu_tree,
+    log_likelihood,
+    marginal_map,
+    most_probable_state,
+    vtree_from_chow_liu,
+)
+from strudel.data.datasets import load_dataset
+from strudel.learning.options import SearchOptions
+from strudel.learning.parameters import fit_parameters
+from strudel.learning.search.learn_structure import learn_structure
+from strudel.queries import mixture_search
+from strudel.queries.maximum.evidence_of_mixture import best_values
+from strudel.queries.maximum.mixture_bounds import MixtureBounds, RelaxedBounds
+from strudel.queries.passes import encode
+from strudel.trees.vtree import linear_vtree
+
+
+def check_best(mixture, joint, rows, k):
+    states, log_p = most_probable_state(mixture, rows, k=k)
+    states, log_p = states.reshape(len(rows), k, -1), log_p.reshape(len(rows), k)
+    for row, state, found in zip(rows, states, log_p, strict=True):
+        _, expected = joint.best(row, k)
+        n_found = len(expected)
+        assert found[:n_found] == pytest.approx(expected, rel=REL, abs=1e-11)
+        assert np.all(found[n_found:] == -math.inf)
+        assert len({tuple(one) for one in state[:n_found]}) == n_found
+        assert np.all(joint.agrees(row)[state[:n_found] @ powers(mixture.n_vars)])
+        own = joint.p[state[:n_found] @ powers(mixture.n_vars)]
+        assert np.log(own) == pytest.approx(found[:n_found], rel=REL, abs=1e-11)
+
+
+def powers(n_vars):
+    """What makes the number of a state of its values."""
+    return 1 << np.arange(n_vars)[::-1]
+
+
+@pytest.fixture(params=[0, 6])
+def n_listed(request, monkeypatch):
+    """With 0 the search branches to the end; with 6 it lists the last states."""
+    monkeypatch.setattr(mixture_search, "N_LISTED", request.param)
+    return request.param
+
+
+@examples(100)
+@given(models_with_rows(7, max_rows=3, model=mixture_models), st.sampled_from([0, 6]))
+def test_the_best_completion_is_that_of_the_table(case, n_listed):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixture_search, "N_LISTED", n_listed)
+        check_best(*case, k=1)
+
+
+@examples(60)
+@given(models_with_rows(6, max_rows=2, model=mixture_models), st.integers(2, 20))
+def test_the_k_best_completions_are_those_of_the_table(case, k):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixture_search, "N_LISTED", 0)
+        check_best(*case, k=k)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", special_mixtures())
+def test_special_mixtures(name, rng, n_listed):
+    mixture = special_mixtures()[name]
+    joint = special_joint(name)
+    for k in (1, 4):
+        check_best(mixture, joint, some_rows(joint, rng, n_rows=4, known=0.2), k)
+
+
+@pytest.mark.compiled
+def test_ten_variables(rng):
+    mixture = random_mixture(compile_factorized(linear_vtree(10)), 17, rng)
+    check_best(mixture, Joint(mixture), [[NAN] * 10], 50)
+
+
+@examples(60)
+@given(mixtures(6), st.data())
+def test_bounds_hold_for_every_completion(mixture, data):
+    row = data.draw(partly_observed_rows(mixture.n_vars))
+    joint = Joint(mixture)
+    if joint.given(row) is None:
+        return
+    codes = encode(np.array([row]))[0]
+    open_vars = np.flatnonzero(codes == 2)
+    value = st.sampled_from([0, 1, 2])
+    values = np.array(
+        [data.draw(st.lists(value, min_size=len(open_vars), max_size=len(open_vars)))],
+        dtype=np.uint8,
+    )
+    part = np.array(row)
+    part[open_vars] = np.where(values[0] == 2, NAN, values[0])
+    exact = MixtureBounds(mixture, codes, best_values(mixture, codes), -math.inf)
+    for bounds in (exact, RelaxedBounds(mixture, codes)):
+        whole, literal = bounds.log_bounds(values)
+        check_bound(whole[0], joint, part)
+        for i, var in enumerate(open_vars):
+            for x in (0, 1):
+                with_value = part.copy()
+                with_value[var] = x if np.isnan(part[var]) or part[var] == x else NAN
+                if np.isnan(with_value[var]):
+                    assert literal[0, i, x] == -math.inf
+                else:
+                    check_bound(literal[0, i, x], joint, with_value)
+
+
+def check_bound(log_bound, joint, row):
+    best = joint.p[joint.agrees(row)].max()
+    assert math.exp(log_bound) >= best * (1.0 - 1e-12)
+    if not np.isnan(row).any():
+        assert math.exp(log_bound) == pytest.approx(best, rel=1e-11, abs=1e-300)
+
+
+@examples(80)
+@given(models_with_rows(6, max_rows=1, model=mixture_models), st.data())
+def test_marginal_map_agrees_with_enumeration(case, data):
+    mixture, joint, rows = case
+    order = data.draw(st.permutations(range(mixture.n_vars)))
+    query = order[: data.draw(st.integers(1, len(order)))]
+    total = joint.marginal_states(rows[0], query)
+    found = marginal_map(mixture, query, rows[0])
+    assert found.is_optimal
+    assert found.upper_bound == found.log_probability
+    best = math.log(max(total.values()))
+    assert found.log_probability == pytest.approx(best, rel=REL, abs=1e-11)
+    assert math.log(total[tuple(found.state.values())]) == pytest.approx(best, rel=REL, abs=1e-11)
+
+
+def conflicting_mixture(n_vars=14, n_components=60, seed=0):
+    """Each component insists on values of three variables: like a formula, and as hard."""
+    rng = np.random.default_rng(seed)
+    theta = np.full((n_components, n_vars), 0.5)
+    for row in theta:
+        row[rng.permutation(n_vars)[:3]] = rng.choice([0.02, 0.98], 3)
+    return coins(theta)
+
+
+@pytest.mark.compiled
+def test_a_limit_gives_the_best_so_far_and_a_bound_that_holds():
+    mixture = conflicting_mixture()
+    state, log_p = most_probable_state(mixture)
+    numbers = np.arange(2**14)
+    states = (numbers[:, np.newaxis] >> np.arange(14)[::-1] & 1).astype(np.uint8)
+    best = log_likelihood(mixture, states).max()
+    assert log_p == pytest.approx(best, rel=REL)
+    gaps = []
+    for max_nodes in (0, 8, 40):
+        with pytest.warns(SearchLimitWarning, match="no other completion has more than") as caught:
+            _, found = most_probable_state(mixture, max_nodes=max_nodes)
+        bound = caught[0].message.upper_bound
+        assert bound.shape == (1,)
+        assert found <= best + 1e-12 < bound[0]
+        gaps.append(bound[0] - best)
+        report = marginal_map(mixture, range(14), max_nodes=max_nodes)
+        assert not report.is_optimal
+        assert report.upper_bound == pytest.approx(bound[0], rel=1e-12)
+        assert report.n_nodes <= max_nodes
+    assert gaps == sorted(gaps, reverse=True)
+    with pytest.warns(SearchLimitWarning, match="for 1 of 2 rows. For row 1, the best one found"):
+        most_probable_state(mixture, [state, [NAN] * 14], max_seconds=0)
+    with pytest.warns(SearchLimitWarning, match="row 0, it found fewer than 300 completions"):
+        most_probable_state(conflicting_mixture(8), k=300, max_nodes=1)
+
+
+def test_a_search_that_ends_in_time_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        most_probable_state(special_mixtures()["learned"], max_seconds=600.0, max_nodes=10**6)
+
+
+def test_bad_limits_are_refused():
+    for limit in ({"max_seconds": -1}, {"max_nodes": -1}):
+        with pytest.raises(ValueError, match="must be zero or more, or None"):
+            most_probable_state(special_mixtures()["learned"], **limit)
+
+
+def test_fewer_completions_than_asked_for():
+    mixture = special_mixtures()["a literal"]
+    states, log_p = most_probable_state(mixture, k=3)
+    assert states[0].tolist() == [1]
+    assert log_p.tolist() == [0.0, -math.inf, -math.inf]
+
+
+def test_shapes_and_equal_rows(rng):
+    mixture = special_mixtures()["learned"]
+    row = some_rows(special_joint("learned"), rng, n_rows=1)[0]
+    states, log_p = most_probable_state(mixture, [row, row], k=2)
+    assert states.shape == (2, 2, 8)
+    assert log_p.shape == (2, 2)
+    np.testing.assert_array_equal(states[0], states[1])
+    state, one = most_probable_state(mixture, row)
+    assert state.shape == (8,)
+    assert one == log_p[0, 0]
+
+
+@pytest.mark.compiled
+def test_a_thousand_variables_are_maximal_under_flips(rng):
+    data = (rng.random((300, 1000)) < rng.random(1000)) ^ (rng.random((300, 1)) < 0.5)
+    tree = learn_chow_liu_tree(data.astype(np.uint8), alpha=1.0)
+    structure = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    parts = [fit_parameters(structure, data[i::4].astype(np.uint8)) for i in range(4)]
+    log_theta = np.column_stack([part.edge_log_theta for part in parts])
+    mixture = Mixture(structure, log_theta, np.log(np.full(4, 0.25)))
+    row = np.where(rng.random(1000) < 0.5, data[0], NAN)
+    state, log_p = most_probable_state(mixture, row)
+    assert log_likelihood(mixture, [state])[0] == pytest.approx(log_p, rel=1e-12)
+    flips = np.repeat(state[np.newaxis], 1000, axis=0)
+    flips[np.arange(1000), np.arange(1000)] ^= 1
+    assert log_likelihood(mixture, flips[np.isnan(row)]).max() <= log_p + 1e-9
+
+
+@pytest.mark.compiled
+def test_real_data_agrees_with_a_search_of_the_one_circuit(data_folder, rng):
+    data = load_dataset("plants")
+    structure, _ = learn_structure(data.train, search=SearchOptions(max_splits=20))
+    parts = [
+        fit_parameters(structure, data.train, sample_weight=rng.gamma(0.2, size=len(data.train)))
+        for _ in range(12)
+    ]
+    log_theta = np.column_stack([part.edge_log_theta for part in parts])
+    mixture = Mixture(structure, log_theta, np.log(rng.dirichlet(np.ones(12))))
+    for test_row in data.test[:3]:
+        row = np.where(rng.random(69) < 0.5, test_row, NAN)
+        _, log_p = most_probable_state(mixture, row)
+        found = marginal_map(mixture.to_circuit(), range(69), row)
+        assert found.is_optimal
+        assert log_p == pytest.approx(found.log_probability, rel=REL)
+        permuted = with_components(mixture, rng.permutation(12))
+        assert most_probable_state(permuted, row)[1] == pytest.approx(log_p, rel=1e-12)

@@ -1,0 +1,216 @@
+"""Codes of tables: round trips, the cells of numbers, and what is refused."""
+
+import copy
+import datetime
+import json
+import pickle
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strudel import Column, TableCode, TableEncoder
+from strudel.tables.edges import (
+    date_text,
+    quantile_edges,
+    shortest_date,
+    shortest_number,
+    uniform_edges,
+)
+
+MAKERS = {"pandas": lambda t: t, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
+DAY = 86400e6
+
+
+def tables():
+    """Frames with all kinds of columns and gaps."""
+    some = {
+        "number": st.floats(-1e6, 1e6, width=32),
+        "whole": st.integers(-5, 5),
+        "text": st.sampled_from(["a", "b", "c c", "d'", "<"]),
+        "flag": st.booleans(),
+        "when": st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)),
+    }
+    rows = st.tuples(*(st.none() | cells for cells in some.values()))
+    return st.lists(rows, min_size=1, max_size=12).map(
+        lambda cells: pd.DataFrame(
+            {
+                name: pd.Series(
+                    [row[place] for row in cells],
+                    dtype={"when": "datetime64[us]", "text": "str", "flag": "boolean"}.get(
+                        name, "Float64" if name == "number" else "Int64"
+                    ),
+                )
+                for place, name in enumerate(some)
+            }
+        )
+    )
+
+
+@given(
+    tables(),
+    st.sampled_from(list(MAKERS)),
+    st.sampled_from(["thermometer", "one_hot"]),
+    st.sampled_from(["quantile", "uniform"]),
+    st.integers(2, 6),
+)
+@settings(max_examples=25)
+@pytest.mark.filterwarnings("ignore::strudel.EmptyColumnWarning")
+def test_codes_decode_to_values_with_the_same_code(table, kind, code, edges, n_bins):
+    frame = MAKERS[kind](table)
+    encoder = TableEncoder(code=code, edges=edges, n_bins=n_bins).fit(frame)
+    rows = encoder.transform(frame)
+    assert np.array_equal(np.isnan(rows).any(axis=1), table.isna().any(axis=1))
+    back = encoder.inverse_transform(rows)
+    assert type(back) is type(frame)
+    assert np.array_equal(encoder.transform(back), rows, equal_nan=True)
+    read = TableCode.from_dict(json.loads(json.dumps(encoder.code_.to_dict())))
+    assert np.array_equal(read.encode(frame), rows, equal_nan=True)
+    as_pandas = back if kind == "pandas" else back.to_pandas()
+    for name in ("text", "flag"):  # nothing is lost of these
+        same = as_pandas[name].astype(object).where(as_pandas[name].notna(), None)
+        assert same.tolist() == table[name].astype(object).where(table[name].notna(), None).tolist()
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1), st.integers(2, 9))
+def test_quantile_edges_cut_into_cells_that_all_hold_values(values, n_bins):
+    known = np.array(values)
+    edges = quantile_edges(known, n_bins, shortest_number)
+    assert edges == sorted(set(edges))
+    assert len(edges) < n_bins
+    counts = np.bincount(np.searchsorted(edges, known, side="right"), minlength=len(edges) + 1)
+    assert np.all(counts > 0)
+    if len(set(values)) == len(values) and len(values) % n_bins == 0:
+        assert np.all(counts == len(values) // n_bins)
+
+
+@given(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300))
+def test_the_shortest_number_lies_between(a, b):
+    a, b = min(a, b), max(a, b)
+    assert a == b or a < shortest_number(a, b) <= b
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(1, 10**9), st.integers(0, 8))
+def test_no_number_between_has_fewer_decimals(a, width, decimals):
+    low, high = (Decimal(end).scaleb(-decimals) for end in (a, a + width))
+    found = Decimal(repr(shortest_number(float(low), float(high)))).normalize()
+    assert low < found <= high
+    grid = Decimal(1).scaleb(int(found.as_tuple().exponent) + 1)
+    assert found == 0 or (high // grid) * grid <= low or high < 0
+
+
+def test_edges_are_round():
+    ages = np.arange(18.0, 90.0)
+    assert quantile_edges(ages + 0.123, 2, shortest_number) == [54.0]
+    assert uniform_edges(np.array([0.0, 10.01]), 5, shortest_number) == [2.0, 4.0, 6.0, 8.0]
+    assert date_text(shortest_date(0.0, 400 * DAY)) == "1971-01-01"
+    assert date_text(shortest_date(10 * DAY, 40.7 * DAY)) == "1970-02-01"
+    assert date_text(shortest_date(40.2 * DAY, 40.7 * DAY)) == "1970-02-10 16:00"
+
+
+def test_impossible_bits_decode_to_the_nearest_value_and_the_most_frequent_of_several():
+    rows = [["red"], ["red"], ["blue"], ["green"], ["green"], ["green"]]
+    code = TableEncoder().fit(rows).code_
+    assert code.variable_names == ("x0=blue", "x0=green", "x0=red")
+    bits = [[0, 0, 0], [1, 0, 1], [1, 1, 1], [np.nan, 0, 1], [np.nan, 0, 0], [np.nan] * 3]
+    assert code.decode(bits)[:, 0].tolist() == ["green", "red", "green", "red", "blue", None]
+    size = TableEncoder(kinds={"x0": ["S", "M", "L", "XL"]}).fit([["S"], ["M"], ["L"], ["XL"]])
+    assert size.inverse_transform([[0, 1, 1], [1, 1, np.nan]])[:, 0].tolist() == ["XL", None]
+
+
+def test_cells_are_given_by_their_median_and_empty_ones_by_their_middle():
+    encoder = TableEncoder(edges={"x0": [10, 20, 30, 40]}).fit([[1], [3], [9], [12], [35]])
+    column = encoder.code_.columns[0]
+    assert column.labels == ("<10", "[10, 20)", "[20, 30)", "[30, 40)", ">=40")
+    assert column.values == (3, 12, 25, 35, 40)
+    assert encoder.inverse_transform([[0] * 4, [1, 0, 0, 0]]).tolist() == [[3], [12]]
+    assert encoder.transform([[-100], [1000]]).tolist() == [[0] * 4, [1] * 4]
+
+
+def test_a_literal_or_few_say_what_holds():
+    code = TableEncoder(edges={"n": [1, 2, 3]}).fit(
+        pd.DataFrame({"n": [0, 1, 2, 3], "c": ["a", "b", "c", "a"]})
+    )
+    number, category = code.code_.columns
+    assert number.literals([False, False, True, True]) == ((1, 1),)
+    assert number.literals([False, True, True, False]) == ((0, 1), (2, 0))
+    assert number.literals([False, True, False, False]) == ((0, 1), (1, 0), (2, 0))
+    assert number.literals([True, False, False, True]) is None
+    assert number.literals([True] * 4) == ()
+    assert category.literals([True, False, True]) == ((4, 0),)
+    assert category.literals([False] * 3) is None
+
+
+def test_codes_are_copied_and_pickled():
+    code = TableEncoder().fit([["a", 1.5], ["b", 2.5], ["c", None]]).code_
+    for again in (copy.deepcopy(code), pickle.loads(pickle.dumps(code))):
+        assert again.to_dict() == code.to_dict()
+    with pytest.raises(ValueError, match="read-only"):
+        code.columns[0].codewords[0, 0] = 1
+
+
+def good():
+    return (
+        TableEncoder().fit([["a", 1.5, True], ["b", 2.5, False], ["c", 3.5, None]]).code_.to_dict()
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.pop("columns"),
+        lambda d: d.update(columns=[]),
+        lambda d: d.update(columns=7),
+        lambda d: d.update(columns=[3]),
+        lambda d: d.update(container=3),
+        lambda d: d.update(unknown="maybe"),
+        lambda d: d["columns"][0].pop("labels"),
+        lambda d: d["columns"][0].update(extra=1),
+        lambda d: d["columns"][0].update(kind="strange"),
+        lambda d: d["columns"][0].update(dtype="strange"),
+        lambda d: d["columns"][0].update(start=1),
+        lambda d: d["columns"][0].update(start="0"),
+        lambda d: d["columns"][0].update(stop=10**9),
+        lambda d: d["columns"][0].update(labels=["a", "a", "b"]),
+        lambda d: d["columns"][0].update(labels=[1, 2, 3]),
+        lambda d: d["columns"][0].update(labels="abc"),
+        lambda d: d["columns"][0].update(codewords=["100", "100", "001"]),
+        lambda d: d["columns"][0].update(codewords=["100", "10", "001"]),
+        lambda d: d["columns"][0].update(codewords=["1x0", "010", "001"]),
+        lambda d: d["columns"][0].update(codewords=[]),
+        lambda d: d["columns"][0].update(values=[[], [], []]),
+        lambda d: d["columns"][0].update(counts=[0.5, 1, 1]),
+        lambda d: d["columns"][0].update(variable_names=["a"]),
+        lambda d: d["columns"][0].update(name=None),
+        lambda d: d["columns"][1].update(edges=[3.5, 2.5]),
+        lambda d: d["columns"][1].update(edges=[2.5]),
+        lambda d: d["columns"][1].update(edges=["a", "b"]),
+        lambda d: d["columns"][1].update(edges=[float("nan"), 2.5]),
+        lambda d: d["columns"][1].update(values=["a", "b", "c"]),
+        lambda d: d["columns"][1].update(ranges=[1, 2, 3]),
+        lambda d: d["columns"][1].update(ranges=[[1.5, "x"], [2.5, 2.5], [3.5, 3.5]]),
+        lambda d: d["columns"][1].update(zone=3),
+        lambda d: d["columns"][1].update(name="x0"),
+        lambda d: d["columns"].reverse(),
+    ],
+)
+def test_what_is_no_code_is_refused(change):
+    content = good()
+    assert TableCode.from_dict(content).n_vars == 6
+    change(content)
+    with pytest.raises(ValueError, match=r"not a|must|has"):
+        TableCode.from_dict(content)
+
+
+def test_a_column_by_hand():
+    column = Column("size", "ordinal", 0, 2, ("S", "M", "L"), [[0, 0], [1, 0], [1, 1]],
+                    ("size>=M", "size>=L"), ("S", "M", "L"))  # fmt: skip
+    code = TableCode((column,))
+    assert code.encode([["M"], ["L"]]).tolist() == [[1, 0], [1, 1]]
+    with pytest.raises(ValueError, match=r"\(3, 3\)|columns"):
+        code.decode(np.zeros((3, 3)))
