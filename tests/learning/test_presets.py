@@ -72,7 +72,7 @@ def test_sampled_rows_are_kept_only_if_they_help():
 def test_many_variables_are_sampled_if_time_is_left(
     monkeypatch, few_variables, left_to_sample, max_seconds, n_sampled
 ):
-    from strudel.models import presets
+    from strudel.learning import presets
 
     original, found = presets.sample, []
 
@@ -98,7 +98,7 @@ def test_sampled_rows_need_validation_rows():
 
 @pytest.mark.compiled
 def test_an_interrupt_of_the_mixture_keeps_the_circuit(monkeypatch):
-    from strudel.models import presets
+    from strudel.learning import presets
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt

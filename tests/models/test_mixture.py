@@ -12,11 +12,14 @@ from sklearn_checks import NEEDS_BINARY, positive
 from strudel import Strudel, StrudelMixture
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
-from strudel.learning import em, mixture_search, own_steps, run
+from strudel.learning.mixtures import choose as mixture_search
+from strudel.learning.mixtures import em
+from strudel.learning.mixtures import fit_mixture as mixture_fit
+from strudel.learning.mixtures import per_component_steps as own_steps
 from strudel.learning.mixtures.per_component import learn_own_structures
 from strudel.learning.parameters import fit_parameters
+from strudel.learning.search import race as run
 from strudel.models import mixture as module
-from strudel.models import mixture_fit
 from strudel.models.base import InterruptedWarning
 
 QUICK = {"n_components": 3, "n_splits": 2, "random_state": 0}

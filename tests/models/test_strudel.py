@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import strudel
 from sklearn_checks import NEEDS_BINARY, positive
 from strudel import Strudel
-from strudel.learning import run
+from strudel.learning.search import race as run
 from strudel.models.strudel import InterruptedWarning
 
 

@@ -22,7 +22,9 @@ from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import CircuitPropertyError
-from strudel.predictions import circuit_moments, enumeration, leaf_moments, patterns, questions
+from strudel.predictions import circuit_moments, enumeration, leaf_moments
+from strudel.predictions import conditional_questions as questions
+from strudel.predictions import shared_passes as patterns
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.predictions.predictor_forms import LinearForm
 from strudel.trees.vtree import balanced_vtree, random_vtree

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 import oracle
 from strudel import Strudel, StrudelMixture, TableEncoder, load, log_likelihood, save
-from strudel.models import presets
+from strudel.learning import presets
 
 pd = pytest.importorskip("pandas")
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from partitioned_tables import people
-from strudel.cli import cluster, fit
+from strudel.cli import cluster
+from strudel.cli.commands import fit
 from strudel.cli.commands.fit import default_output
 from strudel.cli.fit_tables import read_tables
 from strudel.io import model_file

@@ -217,7 +217,7 @@ def test_frames_keep_their_names_and_gaps():
 
 
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
-    from strudel.models import incomplete_learning
+    from strudel.learning.incomplete import learn as incomplete_learning
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -241,7 +241,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
 @pytest.mark.parametrize(("step", "is_kept"), [(1, False), (3, False), (5, True), (7, True)])
 def test_an_interrupt_of_em_ends_the_fit(monkeypatch, step, is_kept):
     """EM fits the model that completes rows, for four steps, and then what is learned of them."""
-    from strudel.missing import parameters
+    from strudel.learning.incomplete import em as parameters
 
     steps = []
 

@@ -9,7 +9,7 @@ import oracle
 from strudel import CircuitBuilder, MixtureOptions, balanced_vtree, figure_1_circuit, pack_columns
 from strudel._numba import use_threads
 from strudel.circuits.mixture import average
-from strudel.learning import bagging
+from strudel.learning.mixtures import bagged_em as bagging
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.em import MixtureData, train_runs
 from strudel.learning.parameters import fit_parameters

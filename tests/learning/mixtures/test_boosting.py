@@ -19,7 +19,7 @@ from strudel import (
     fit_parameters,
 )
 from strudel._numba import use_threads
-from strudel.learning import boosting, shared_flows
+from strudel.learning.mixtures import boosting, shared_flows
 from strudel.learning.mixtures.boosting import best_share, fit_boosted_mixture
 
 

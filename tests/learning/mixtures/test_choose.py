@@ -6,7 +6,7 @@ import pytest
 
 from strudel import Strudel, log_likelihood
 from strudel.data.bits import pack_columns
-from strudel.learning import mixture_search as module
+from strudel.learning.mixtures import choose as module
 from strudel.learning.mixtures.choose import (
     COMPONENTS,
     FIRST_ROUNDS,

@@ -25,8 +25,8 @@ from strudel import (
 from strudel._numba import use_threads
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import average
-from strudel.learning import shared_flows
 from strudel.learning.journal import Journal
+from strudel.learning.mixtures import shared_flows
 from strudel.learning.mixtures.em import MixtureData, train_runs
 from strudel.learning.mixtures.em_steps import Ensemble, weighted_sums
 

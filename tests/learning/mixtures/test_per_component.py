@@ -8,7 +8,8 @@ from strudel._numba import use_threads
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import pack_columns
-from strudel.learning import own_steps, own_structures
+from strudel.learning.mixtures import per_component as own_structures
+from strudel.learning.mixtures import per_component_steps as own_steps
 from strudel.learning.mixtures.per_component import fit_circuit_mixture
 from strudel.learning.mixtures.per_component_parts import Structure, log_parameters
 from strudel.learning.search.learn_structure import learn_structure

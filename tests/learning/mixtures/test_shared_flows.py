@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import oracle
 from strategies import circuits, seeds
 from strudel import CircuitBuilder, balanced_vtree, figure_1_circuit, pack_columns
-from strudel.learning import shared_flows
+from strudel.learning.mixtures import shared_flows
 from strudel.learning.mixtures.em_steps import Ensemble, uniform_prior
 from strudel.learning.mixtures.shared_flows import share_flows
 

@@ -15,9 +15,9 @@ from strudel import (
     log_marginal,
     most_probable_state,
 )
+from strudel.learning.partitioned import fit_rows as spread_rows
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.partitioned_table import sample_of
-from strudel.models import spread_rows
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strudel.scale import mixture as mixture_part
-from strudel.scale import out_of_core
-from strudel.scale import partition as growing_part
 
 from partitioned_tables import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
 from strudel import Strudel, StrudelMixture, fit_parameters
 from strudel.data.bits import pack_columns
 from strudel.data.counts import pair_counts
+from strudel.learning.partitioned import arrays_on_disk as out_of_core
+from strudel.learning.partitioned import em as mixture_part
+from strudel.learning.partitioned import partition as growing_part
 from strudel.learning.partitioned.arrays_on_disk import Room, file_backed
 from strudel.learning.partitioned.chosen_rows import bag_rows, take_rows
 from strudel.learning.partitioned.em import _units

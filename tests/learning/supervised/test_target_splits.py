@@ -5,9 +5,9 @@ import pytest
 
 from strudel.circuits.compile import compile_factorized
 from strudel.data.bits import pack_columns
-from strudel.learning import target_splits
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES
+from strudel.learning.supervised import target_splits
 from strudel.trees.vtree import random_vtree
 
 

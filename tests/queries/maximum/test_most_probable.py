@@ -35,7 +35,7 @@ from strudel import (
     most_probable_state,
     vtree_from_chow_liu,
 )
-from strudel.queries import most_probable
+from strudel.queries.maximum import most_probable
 from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
 
 
