@@ -1,19 +1,19 @@
 """Where commands write: checked before the work, complete or not at all.
 
 In:  a path that a person gave, and the inputs it must not overwrite.
-Out: the file, written beside its place and moved there when complete.
+Out: the file.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from strudel._files import complete_file
 from strudel.cli.columns import write_columns
 from strudel.cli.console import InputError
 
@@ -110,7 +110,8 @@ def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     """Columns as parquet, tsv or csv, by the ending of the path."""
     if path.suffix == ".parquet":
         content = _parquet(columns)
-        _write(path, "b", lambda file: file.write(content))
+        with complete_file(path) as unfinished:
+            unfinished.write_bytes(content)
         return
     text = io.StringIO()
     write_columns(columns, text, separator(path))
@@ -149,22 +150,8 @@ def _of_one_type(values: Sequence[Any]) -> list[Any]:
 
 def write_text(path: Path, pieces: Iterable[str]) -> None:
     """Write text, complete or not at all."""
-    _write(path, "", lambda file: file.writelines(pieces))
-
-
-def _write(path: Path, mode: str, fill: Callable[[IO[Any]], Any]) -> None:
-    """Write beside the path and move there when complete, so that no half file is left."""
-    final = Path(os.path.realpath(path))
-    text: dict[str, Any] = {} if mode else {"encoding": "utf-8", "newline": ""}
-    if _is_device(final):  # nothing to move
-        with final.open(f"w{mode}", **text) as file:
-            fill(file)
-        return
-    unfinished = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with unfinished.open(f"x{mode}", **text) as file:
-            fill(file)
-        unfinished.replace(final)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    with (
+        complete_file(path) as unfinished,
+        unfinished.open("w", encoding="utf-8", newline="") as file,
+    ):
+        file.writelines(pieces)

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from strudel._files import complete_file
 from strudel._types import ByteArray
 from strudel.errors import FileFormatError
 
@@ -265,11 +266,5 @@ def write_packed_splits(path: Path, splits: dict[str, ByteArray]) -> None:
     """Write a benchmark as one packed `.npz`, all of it or nothing."""
     packed: dict[str, Any] = {split: np.packbits(table, axis=1) for split, table in splits.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, n_vars=splits["train"].shape[1], **packed)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with complete_file(path) as unfinished, unfinished.open("wb") as file:
+        np.savez_compressed(file, n_vars=splits["train"].shape[1], **packed)

@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import secrets
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
+from strudel._files import complete_file
 from strudel._types import AnyArray
 from strudel.errors import FileFormatError
 
@@ -35,32 +35,21 @@ T = TypeVar("T")
 def write_archive(
     path: str | os.PathLike[str], meta: dict[str, Any], arrays: dict[str, AnyArray]
 ) -> None:
-    """Write all members beside `path`, then move the file there; all arrays in C order."""
-    final = Path(os.path.realpath(path))  # through a link, so that the link stays one
-    if final.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
-    if not final.parent.is_dir():
-        raise FileNotFoundError(f"The folder {final.parent} does not exist: make it first.")
+    """Write all members, complete or not at all; all arrays in C order."""
     text = as_json(meta)
     if text is None:
         raise TypeError("provenance must hold plain values only: text, numbers, lists and dicts.")
-    unfinished = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(unfinished, "xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr(zipfile.ZipInfo("meta.json"), text)
-                for name, array in arrays.items():
-                    content = io.BytesIO()
-                    np.lib.format.write_array(
-                        content, np.ascontiguousarray(array), (1, 0), allow_pickle=False
-                    )
-                    archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, final)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    with (
+        complete_file(path) as unfinished,
+        zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        archive.writestr(zipfile.ZipInfo("meta.json"), text)
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(
+                content, np.ascontiguousarray(array), (1, 0), allow_pickle=False
+            )
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue())
 
 
 def as_json(value: Any) -> str | None:

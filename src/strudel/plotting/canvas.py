@@ -8,8 +8,6 @@ matplotlib is imported on the first picture, not with the package: it takes most
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from strudel._files import complete_file
 from strudel._types import AnyArray, FloatArray
 
 if TYPE_CHECKING:
@@ -110,20 +109,19 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
-    """Write a picture, by its ending, beside its place and move it there when complete."""
+    """Write a picture in the format of its ending, complete or not at all."""
     from matplotlib import rc_context
 
-    final = Path(os.path.realpath(path))
-    unfinished = final.with_name(f".{final.stem}.{secrets.token_hex(4)}{final.suffix}")
     # Without dates, the same picture is the same file.
-    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(final.suffix)
-    try:
-        with rc_context({"svg.hashsalt": "strudel"}):
-            figure.savefig(unfinished, dpi=dpi, metadata=metadata, facecolor=figure.get_facecolor())
-        unfinished.replace(final)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
+    with complete_file(path) as unfinished, rc_context({"svg.hashsalt": "strudel"}):
+        figure.savefig(
+            unfinished,
+            format=path.suffix[1:],
+            dpi=dpi,
+            metadata=metadata,
+            facecolor=figure.get_facecolor(),
+        )
     return path
 
 

@@ -3,20 +3,19 @@
 In:  a folder.
 Out: outcomes that were written before, by this run or an earlier one.
 
-A json is written beside its place and moved there, so a run may be killed at any moment.
+A json is complete or not there, so a run may be killed at any moment.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from strudel._files import complete_file
 from strudel.reproduce.settings import Settings
 
 FORMAT = 1  # of the json; raise it when an experiment means something else by its numbers
@@ -73,19 +72,10 @@ class Store:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is complete whenever it is there."""
+    """Write a file and the folders it lies in."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    raw = content.encode() if isinstance(content, str) else content
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with unfinished.open("xb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    with complete_file(path) as unfinished:
+        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def as_json(value: Any) -> Any:

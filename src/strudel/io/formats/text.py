@@ -13,7 +13,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from strudel._files import complete_file
 from strudel._types import FloatArray
 from strudel.errors import FileFormatError
 
@@ -149,19 +149,9 @@ def _read_bytes(path: str) -> bytes:
 
 
 def write_text(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
-    """Write lines beside the path, gzipped if it says so, and move the file there when complete."""
-    final = Path(os.path.realpath(path))  # through a link, so that the link stays one
-    if final.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
-    if not final.parent.is_dir():
-        raise FileNotFoundError(f"The folder {final.parent} does not exist: make it first.")
+    """Write lines, gzipped if the path says so, complete or not at all."""
     content = "".join(f"{line}\n" for line in lines).encode()
-    if final.name.lower().endswith(".gz"):
+    if Path(path).name.lower().endswith(".gz"):
         content = gzip.compress(content, mtime=0)  # the same model gives the same file
-    unfinished = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
-    try:
+    with complete_file(path) as unfinished:
         unfinished.write_bytes(content)
-        os.replace(unfinished, final)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
