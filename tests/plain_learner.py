@@ -1,7 +1,8 @@
 """Strudel as plainly as it can be written: node objects, and every flow recomputed after every
 split.
 
-Shares no code with the learner. Slow on purpose; see tests/learning/test_incremental.py.
+Shares no code with the learner. Slow on purpose; see tests/learning/growing/test_growing_circuit.py
+and tests/test_recorded_trace.py.
 """
 
 from __future__ import annotations
@@ -40,6 +41,75 @@ def from_circuit(circuit):
         ]
         nodes.append(Sum(int(circuit.node_vtree[n]), elements))
     return nodes
+
+
+def start(X):
+    """The circuit of the Chow-Liu tree, by the rules of the authors' program."""
+    parent = chow_liu_parents(X)
+    literals = [(Literal(var, 1), Literal(var, 0)) for var in range(len(parent))]
+
+    def compiled(vtree):
+        """One node per value of the parent of the first variable, true before false."""
+        if isinstance(vtree, int):
+            if vtree in parent:
+                return literals[vtree]
+            return [
+                Sum(None, [Product(literal, None) for literal in literals[vtree]])
+                for _ in range(1 if parent[vtree] is None else 2)
+            ]
+        left, right = (compiled(child) for child in vtree)
+        first, other = (first_variable(child) for child in vtree)
+        if parent[first] == parent[other]:
+            return [Sum(None, [Product(*pair)]) for pair in zip(left, right, strict=True)]
+        return [
+            Sum(None, [Product(*pair) for pair in zip(literals[first], right, strict=True)])
+            for _ in range(1 if parent[first] is None else 2)
+        ]
+
+    return compiled(vtree_of(parent, parent.index(None)))[-1]
+
+
+def chow_liu_parents(X):
+    """The parent of every variable, None at the root: Kruskal, then the centre in hops."""
+    n_vars = X.shape[1]
+    pairs = [(a, b) for b in range(n_vars) for a in range(b)]  # ties go to the earlier pair
+    information = {
+        (a, b): information_sums(X[:, [a, b]], np.ones(len(X)), [0, 1])[0] for a, b in pairs
+    }
+    neighbours = [set() for _ in range(n_vars)]
+    group = list(range(n_vars))
+    for a, b in sorted(pairs, key=lambda pair: -round(information[pair], 12)):
+        if group[a] != group[b]:
+            group = [group[a] if g == group[b] else g for g in group]
+            neighbours[a].add(b)
+            neighbours[b].add(a)
+
+    def reached(root):
+        """Parent and hops of every variable, from one."""
+        parent, hops, queue = [None] * n_vars, [0] * n_vars, [root]
+        for var in queue:
+            for other in sorted(neighbours[var] - {parent[var]}):
+                parent[other], hops[other] = var, hops[var] + 1
+                queue.append(other)
+        return parent, max(hops)
+
+    return min((reached(root) for root in range(n_vars)), key=lambda found: found[1])[0]
+
+
+def vtree_of(parent, var):
+    """Nested pairs: the variable left of its children, which are halved in order."""
+
+    def halved(vtrees):
+        middle = len(vtrees) // 2
+        return vtrees[0] if middle == 0 else (halved(vtrees[:middle]), halved(vtrees[middle:]))
+
+    children = [vtree_of(parent, child) for child in range(len(parent)) if parent[child] == var]
+    return (var, halved(children)) if children else var
+
+
+def first_variable(vtree):
+    """The left-most variable."""
+    return vtree if isinstance(vtree, int) else first_variable(vtree[0])
 
 
 def post_order(root):
