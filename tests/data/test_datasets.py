@@ -88,10 +88,10 @@ def test_the_names_are_the_twenty_benchmarks_and_digits():
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("nltc", "Did you mean nltcs?"),
+        ("nltc", "Did you mean 'nltcs'"),
         ("Audio", "baudio"),
         ("reuters-52", "routers-52"),
-        ("???", "There are nltcs, msnbc,"),
+        ("???", "There are 'nltcs', 'msnbc',"),
     ],
 )
 def test_an_unknown_name_lists_those_that_come_close(name, hint):

@@ -265,11 +265,11 @@ def test_without_names_the_columns_are_x0_x1_and_so_on():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"smokr": 1}, "X names 'smokr', which is not a feature. Did you mean 'smoker'?"),
-        ({"zzz": 1}, "not a feature. There are 'smoker', 'age'."),
-        ({2: 1}, "by feature names or by the numbers 0 to 1, but has the key 2."),
-        ({-1: 1}, "but has the key -1."),
-        ({None: 1}, "but has the key None."),
+        ({"smokr": 1}, "X names 'smokr', which is not a variable. Did you mean 'smoker'?"),
+        ({"zzz": 1}, "not a variable. There are 'smoker', 'age'."),
+        ({2: 1}, "X must name variables or number them from 0 to 1, but has 2."),
+        ({-1: 1}, "but has -1."),
+        ({None: 1}, "but has None."),
         ({"age": 1, 1: 1}, "one value, but 'age' and 1 are the same variable."),
         ({"age": 2}, "only 0, 1 or NaN, but column 'age' holds 2.0 at row 0. Binarise the data"),
         ({"age": "1"}, "column 'age' holds '1' at row 0. Turn text"),

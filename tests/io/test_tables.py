@@ -312,7 +312,7 @@ def test_a_real_dataset_and_its_file_are_one(data_folder):
     [
         ("missing.csv", "There is no file 'missing.csv'."),
         ("some/nltcs", "There is no file 'some/nltcs'."),
-        ("nltc", "There is no file 'nltc'. There is no dataset 'nltc'. Did you mean nltcs?"),
+        ("nltc", "There is no file 'nltc'. There is no dataset 'nltc'. Did you mean 'nltcs'?"),
     ],
 )
 def test_a_file_that_is_not_there(source, expected):

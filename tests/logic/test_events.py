@@ -14,12 +14,12 @@ from formulas import all_rows, event_of_truth, holds, need_pysdd, random_truth, 
 from makers import random_function, sdd_of
 from strategies import vtrees
 from strudel.circuits.examples import figure_1_circuit
+from strudel.data.names import places_of
 from strudel.errors import CircuitPropertyError, MissingDependencyError
 from strudel.logic.compile_event import compile_event
 from strudel.logic.event_circuit import event_circuit
 from strudel.logic.events import Event, at_least, at_most, exactly, less_than, variables
 from strudel.logic.formula import Cnf, Dnf
-from strudel.logic.names import places_of
 from strudel.logic.pysdd_compiler import compile_with_pysdd
 from strudel.logic.sdd import Sdd, nnf_from_sdd
 from strudel.logic.simple_events import simple_event

@@ -428,7 +428,7 @@ def test_the_details_of_one_row_are_plain():
     ("options", "words"),
     [
         ({"hidden": "X1"}, "hidden must not name the variable"),
-        ({"hidden": "X9"}, "not a feature"),
+        ({"hidden": "X9"}, "not a variable"),
         ({"threshold": 1.5}, "from 0 to 1"),
         ({"threshold": NAN}, "must be a number"),
         ({"max_nodes": -1}, "max_nodes must be zero or more"),

@@ -169,12 +169,12 @@ def test_impossible_evidence_is_refused():
     ("variables", "message"),
     [
         ([], "variables must name at least one variable, but is empty"),
-        (["X1", "X9"], "variables names 'X9', which is not a feature. There are 'X1', 'X2'"),
+        (["X1", "X9"], "variables names 'X9', which is not a variable. There are 'X1', 'X2'"),
         (["X1", 0], "variables must name each variable once, but 'X1' and 0 are the same"),
-        ([4], "feature names or numbers from 0 to 3, but holds 4"),
-        ([-1], "feature names or numbers from 0 to 3, but holds -1"),
-        ([0.5], "feature names or numbers from 0 to 3, but holds 0.5"),
-        ([True], "feature names or numbers from 0 to 3, but holds True"),
+        ([4], "number them from 0 to 3, but has 4"),
+        ([-1], "number them from 0 to 3, but has -1"),
+        ([0.5], "number them from 0 to 3, but has 0.5"),
+        ([True], "number them from 0 to 3, but has True"),
     ],
 )
 def test_bad_variables_are_refused(variables, message):

@@ -311,7 +311,7 @@ def test_impossible_evidence_is_refused():
     ("a", "b", "message"),
     [
         (["X1"], [], "b must name at least one variable"),
-        (["X1"], "Y", "b names 'Y', which is not a feature"),
+        (["X1"], "Y", "b names 'Y', which is not a variable"),
         (["X1", "X2"], ["X3", 1], "a and b must have no variable in common, but both have 'X2'"),
         ([0, 0], ["X3"], "a must name each variable once, but 0 and 0 are the same variable"),
     ],

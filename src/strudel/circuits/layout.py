@@ -18,6 +18,7 @@ import numpy as np
 
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
+from strudel.data.names import names_of
 
 Kind: TypeAlias = Literal["literal", "sum", "product"]
 
@@ -181,12 +182,7 @@ class _Drawing:
 def literal_name(circuit: Circuit, literal: int) -> str:
     """The variable's name, with a sign in front where its value is 0."""
     var, value = divmod(literal, 2)
-    return f"{'' if value else '¬'}{variable_names(circuit.n_vars, circuit.feature_names)[var]}"
-
-
-def variable_names(n_vars: int, feature_names: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The names as given, or x0, x1, ..."""
-    return tuple(f"x{var}" for var in range(n_vars)) if feature_names is None else feature_names
+    return f"{'' if value else '¬'}{names_of(circuit.n_vars, circuit.feature_names)[var]}"
 
 
 def _nodes_by_vtree(circuit: Circuit) -> list[list[int]]:

@@ -26,6 +26,7 @@ from strudel.circuits.scopes import (
     reached_nodes,
     scope_variables,
 )
+from strudel.data.names import names_of
 from strudel.errors import CircuitPropertyError
 from strudel.trees.vtree import Vtree
 
@@ -256,4 +257,4 @@ def _list(circuit: Circuit, variables: list[int]) -> str:
 
 
 def _name(circuit: Circuit, var: int) -> str:
-    return f"x{var}" if circuit.feature_names is None else circuit.feature_names[var]
+    return names_of(circuit.n_vars, circuit.feature_names)[var]

@@ -6,7 +6,6 @@ Out: rows of 0, 1 and NaN, and names.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +16,7 @@ import typer
 from strudel.cli.columns import encode_table, read_conditions
 from strudel.cli.console import InputError
 from strudel.cli.sources import read_frame_rows, read_rows
+from strudel.data.names import did_you_mean, find_name, names_of, places_of
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
@@ -38,9 +38,7 @@ WORDS = {"0": 0, "1": 1, "false": 0, "true": 1}
 
 def variable_names(model: Model) -> tuple[str, ...]:
     """The feature names, or x0, x1, ... when the model has none."""
-    if model.feature_names is not None:
-        return model.feature_names
-    return tuple(f"x{var}" for var in range(model.n_vars))
+    return names_of(model.n_vars, model.feature_names)
 
 
 def read_given(model: Model, text: str | None) -> FloatArray:
@@ -95,7 +93,6 @@ def number_variables(formula: Any, table: Table) -> Any:
     """A constraint over the columns of a table by their numbers: learning does not see names."""
     from strudel.logic.event_forms import as_event
     from strudel.logic.events import Event, children_first
-    from strudel.logic.names import find_name, names_of, places_of
 
     n_vars = table.X.shape[1]
     event = as_event(formula, n_vars, table.feature_names)
@@ -131,9 +128,9 @@ def find_variable(model: Model, name: str, option: str) -> int:
         return names.index(name)
     if model.table_code is not None:
         names = model.table_code.names
-    close = difflib.get_close_matches(name, names, n=3)
-    hint = f"Did you mean {' or '.join(close)}?" if close else f"It has {names[0]} to {names[-1]}."
-    raise InputError(f"{option} names {name!r}, which the model does not have. {hint}")
+    raise InputError(
+        f"{option} names {name!r}, which the model does not have. {did_you_mean(name, names)}"
+    )
 
 
 def _read_table(model: Model, source: str) -> FloatArray:

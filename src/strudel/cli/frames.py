@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from strudel.cli.console import InputError, note
+from strudel.data.names import did_you_mean
 
 if TYPE_CHECKING:
     from strudel.tables.columns import RawColumn, RawTable
@@ -66,8 +67,6 @@ def check_drop(names: Sequence[str], source: str, dropped: list[str]) -> None:
     """Refuse to drop columns that are not there, or all."""
     for name in dropped:
         if name not in names:
-            from strudel.tables.coded_column import did_you_mean
-
             raise InputError(
                 f"--drop: {source} has no column {name!r}. {did_you_mean(name, names)}"
             )
@@ -98,8 +97,6 @@ def split_target(table: RawTable, source: str, target: str) -> tuple[RawTable, l
     """The table without a column, and the values of that column."""
     names = [column.name for column in table.columns]
     if target not in names:
-        from strudel.tables.coded_column import did_you_mean
-
         raise InputError(f"{source} has no column {target!r}. {did_you_mean(target, names)}")
     if len(names) == 1:
         raise InputError(f"{source} has no column besides {target!r} to predict it from.")

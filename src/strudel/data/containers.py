@@ -9,7 +9,6 @@ through narwhals. What the cells may hold is the business of `validation`.
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 
 from strudel._types import AnyArray, ByteArray
 from strudel.data.lazy import way_to_load
+from strudel.data.names import find_name
 
 _BLOCK = 2**18  # cells converted at a time, so that temporaries stay in the processor's cache
 
@@ -145,7 +145,7 @@ def values_of_named_rows(
             )
         key_of: dict[int, Any] = {}
         for key, value in row.items():
-            var = _variable(key, var_of, name)
+            var = find_name(key, var_of, name)
             if var in key_of:
                 raise ValueError(
                     f"{name} must give each variable one value, "
@@ -154,28 +154,6 @@ def values_of_named_rows(
             key_of[var] = key
             values[index, var] = value
     return values
-
-
-def _variable(key: Any, var_of: Mapping[str, int], name: str) -> int:
-    """The variable with this name or index."""
-    if isinstance(key, str):
-        if key in var_of:
-            return var_of[key]
-        close = difflib.get_close_matches(key, var_of, n=3)
-        hint = f"Did you mean {quote(close)}?" if close else f"There are {quote(list(var_of))}."
-        raise ValueError(f"{name} names {key!r}, which is not a feature. {hint}")
-    if isinstance(key, int | np.integer) and 0 <= key < len(var_of):
-        return int(key)
-    raise ValueError(
-        f"{name} must be keyed by feature names or by the numbers 0 to {len(var_of) - 1}, "
-        f"but has the key {key!r}."
-    )
-
-
-def quote(names: Sequence[str], at_most: int = 5) -> str:
-    """Names for an error: in quotes, and counted where there are many."""
-    listed = ", ".join(repr(name) for name in names[:at_most])
-    return listed if len(names) <= at_most else f"{listed} and {len(names) - at_most} more"
 
 
 def to_uint8(values: AnyArray) -> ByteArray | None:

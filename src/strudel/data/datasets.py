@@ -9,7 +9,6 @@ A benchmark on disk is one `.npz`: `train`, `valid` and `test`, eight cells to a
 
 from __future__ import annotations
 
-import difflib
 import io
 import logging
 import os
@@ -28,6 +27,7 @@ import numpy as np
 
 from strudel._files import complete_file
 from strudel._types import ByteArray
+from strudel.data.names import did_you_mean, names_of
 from strudel.errors import FileFormatError
 
 SPLITS = ("train", "valid", "test")
@@ -120,10 +120,7 @@ def load_dataset(name: str) -> Dataset:
 
 def unknown_dataset_message(name: str) -> str:
     """Say that there is no such dataset, and which names come close."""
-    names = [*dataset_names(), *ALIASES]
-    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(close)}?" if close else f"There are {', '.join(names)}."
-    return f"There is no dataset {name!r}. {hint}"
+    return f"There is no dataset {name!r}. {did_you_mean(name, [*dataset_names(), *ALIASES])}"
 
 
 def search_folders() -> list[Path]:
@@ -139,7 +136,7 @@ def _cache_folder() -> Path:
 
 
 def _dataset(name: str, splits: dict[str, ByteArray]) -> Dataset:
-    names = tuple(f"x{var}" for var in range(splits["train"].shape[1]))
+    names = names_of(splits["train"].shape[1], None)
     return Dataset(name, splits["train"], splits["valid"], splits["test"], names)
 
 

@@ -20,12 +20,12 @@ from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.containers import (
     blocks,
-    quote,
     read_named_rows,
     read_values,
     to_uint8,
     values_of_named_rows,
 )
+from strudel.data.names import names_of, quote
 
 
 @runtime_checkable
@@ -305,7 +305,7 @@ def _variable_names(
         return tuple(feature_names)
     if n_vars is None:
         raise ValueError(f"{name} must be a table, but names its values. Give a list of rows.")
-    return tuple(f"x{var}" for var in range(n_vars))
+    return names_of(n_vars, None)
 
 
 def _as_numbers(values: AnyArray, names: tuple[str, ...] | None, rule: str) -> AnyArray:

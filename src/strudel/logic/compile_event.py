@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from strudel.data.names import names_of, places_of
 from strudel.errors import CircuitPropertyError
 from strudel.logic.event_circuit import event_circuit
 from strudel.logic.event_forms import as_event
-from strudel.logic.names import names_of, places_of
 from strudel.logic.pysdd_compiler import compile_with_pysdd
 from strudel.logic.sdd import Sdd
 from strudel.logic.simple_events import simple_event, simple_sdd

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from strudel._types import NONE
-from strudel.data.containers import quote
+from strudel.data.names import find_name, names_of, places_of, quote
 from strudel.data.validation import check_binary
-from strudel.logic.names import find_name, names_of, places_of
 from strudel.logic.sdd import Sdd
 from strudel.tables.coded_rows import code_of
 

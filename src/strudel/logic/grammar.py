@@ -27,6 +27,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
+from strudel.data.names import did_you_mean
 from strudel.errors import EventSyntaxError
 from strudel.logic.column_events import ColumnTerm
 from strudel.logic.events import (
@@ -40,8 +41,6 @@ from strudel.logic.events import (
     less_than,
     quoted,
 )
-from strudel.logic.names import hint
-from strudel.tables.coded_column import did_you_mean
 from strudel.tables.table_code import TableCode
 
 TOKEN = re.compile(
@@ -250,7 +249,7 @@ class _Reader:
     def _fail_unknown(self, name: str, at: int) -> NoReturn:
         assert self.names is not None
         if self.code is None:
-            self._fail(f"{name!r} is not a variable. {hint(name, self.names)}", at)
+            self._fail(f"{name!r} is not a variable. {did_you_mean(name, self.names)}", at)
         if name in self.code.names:
             column = self.code.column(name)
             sign = "=" if column.kind == "category" else ">="

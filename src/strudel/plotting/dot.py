@@ -13,7 +13,8 @@ import numpy as np
 
 from strudel._types import NONE
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.layout import literal_name, variable_names
+from strudel.circuits.layout import literal_name
+from strudel.data.names import names_of
 from strudel.plotting.active import active_edges, checked_row
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree
@@ -76,7 +77,7 @@ def quote(label: str) -> str:
 
 
 def _vtree_lines(vtree: Vtree, names: tuple[str, ...] | None) -> Iterator[str]:
-    label = variable_names(vtree.n_vars, names)
+    label = names_of(vtree.n_vars, names)
     yield "node [shape=plaintext]"
     for node, var in enumerate(vtree.node_var.tolist()):
         yield f"n{node} [shape=point]" if var == NONE else f"n{node} [label={quote(label[var])}]"
@@ -87,7 +88,7 @@ def _vtree_lines(vtree: Vtree, names: tuple[str, ...] | None) -> Iterator[str]:
 
 def _chow_liu_lines(tree: ChowLiuTree, names: tuple[str, ...] | None) -> Iterator[str]:
     yield "node [shape=box, style=rounded]"
-    for var, name in enumerate(variable_names(tree.n_vars, names)):
+    for var, name in enumerate(names_of(tree.n_vars, names)):
         yield f"x{var} [label={quote(name)}]"
     for var, parent in enumerate(tree.var_parent.tolist()):
         if parent != NONE:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.circuits.layout import variable_names
 from strudel.circuits.mixture import Mixture
+from strudel.data.names import names_of
 from strudel.plotting.canvas import (
     Palette,
     axes_or_current,
@@ -171,7 +171,7 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
 
 def _write_variables(ax: Axes, model: Model, is_vertical: bool = False) -> None:
     """Names along an axis in the order of the vtree, as many as fit."""
-    names = variable_names(model.n_vars, model.feature_names)
+    names = names_of(model.n_vars, model.feature_names)
     labels = [plain(str(names[var]), longest=16) for var in model.vtree.order]
     room = size_in_points(ax)[1 if is_vertical else 0]
     size = 7.0

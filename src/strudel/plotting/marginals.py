@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.layout import variable_names
+from strudel.data.names import names_of
 from strudel.plotting.canvas import Palette, axes_or_current, palette_of, plain, size_in_points
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model, model_of
@@ -121,14 +121,14 @@ def as_evidence(model: Model, row: FloatArray) -> Any:
     """A row of variables as queries take it without doubt: a table may have as many columns."""
     if model.table_code is None:
         return row
-    names = variable_names(model.n_vars, model.feature_names)
+    names = names_of(model.n_vars, model.feature_names)
     return {names[var]: int(row[var]) for var in np.flatnonzero(~np.isnan(row))}
 
 
 def _bars_of_variables(
     model: Model, is_known: AnyArray, now: FloatArray, before: FloatArray
 ) -> list[Bar]:
-    names = variable_names(model.n_vars, model.feature_names)
+    names = names_of(model.n_vars, model.feature_names)
     return [
         Bar(
             f"{name} = {now[var]:.0f}" if is_known[var] else str(name),

@@ -10,8 +10,9 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.layout import CircuitLayout, layout_circuit, variable_names
+from strudel.circuits.layout import CircuitLayout, layout_circuit
 from strudel.circuits.mixture import Mixture
+from strudel.data.names import names_of
 from strudel.learning.history import Record
 from strudel.plotting.circuit_map import edges_by_vtree
 from strudel.plotting.svg import BLUE, LETTER, ORANGE, RED, Svg
@@ -102,7 +103,7 @@ def draw_vtree(
         y = np.where(is_leaf, np.maximum(y, y[vtree.node_parent] - 0.7), y)
     labels = {}
     if vtree.n_vars <= MAX_STEPS:
-        written = variable_names(vtree.n_vars, names)
+        written = names_of(vtree.n_vars, names)
         labels = {int(leaf): _cut(written[var]) for var, leaf in enumerate(vtree.var_leaf)}
     longest = LETTER * 11 * max(map(len, labels.values()), default=0)
     step = min(max(longest + 8 if n_leaves <= 16 else 14.0, 24.0 if n_leaves <= 16 else 0.0), 60.0)
@@ -177,7 +178,7 @@ def draw_chow_liu_tree(tree: ChowLiuTree) -> Svg | None:
     ends += np.stack([across, down, -across, -down], axis=1) * rim[:, np.newaxis]
     svg.lines((tuple(line) for line in ends.tolist()), opacity=0.4)
     if has_names:
-        for var, name in enumerate(variable_names(tree.n_vars, None)):
+        for var, name in enumerate(names_of(tree.n_vars, None)):
             svg.parts.append('<g class="variable">')
             svg.circle(px[var], py[var], 13.0)
             svg.text(px[var], py[var] + 4, name, 11)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.layout import variable_names
+from strudel.data.names import names_of
 from strudel.plotting.canvas import (
     LETTER,
     Palette,
@@ -91,10 +91,7 @@ def vtree_and_names(
 
 def checked_names(n_vars: int, feature_names: Sequence[str] | None) -> tuple[str, ...]:
     """The names as given, or x0, x1, ..., if they are as many as the variables."""
-    names = variable_names(n_vars, None if feature_names is None else tuple(feature_names))
-    if len(names) != n_vars:
-        raise ValueError(f"There are {len(names)} feature names for {n_vars} variables.")
-    return tuple(map(str, names))
+    return tuple(map(str, names_of(n_vars, feature_names)))
 
 
 def draw_vtree(ax: Axes, vtree: Vtree, names: tuple[str, ...], gap: float = 2.0) -> Palette:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.data.containers import quote
+from strudel.data.names import quote
 from strudel.predictions.predictor_forms import LeafForm, LinearForm, Link, Output
 
 SUPPORTED = (

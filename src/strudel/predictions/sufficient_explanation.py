@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.circuits.layout import variable_names
+from strudel.data.names import names_of
 from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
@@ -247,7 +247,7 @@ class _Sets:
         """What the user gets."""
         rows = self._rows([chosen])
         found = self._kept(rows, self._max_nodes)
-        names = variable_names(self._model.n_vars, self._model.feature_names)
+        names = names_of(self._model.n_vars, self._model.feature_names)
         variables = np.sort(self.variables[list(chosen)])
         part = -1 if self._decision.n_labels == 2 else self._label
         return SufficientExplanation(

@@ -6,7 +6,6 @@ Out: clean rows, and whether the answer needs an axis for them; numbers of varia
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -14,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import is_single_row, quote
+from strudel.data.containers import is_single_row
+from strudel.data.names import did_you_mean, find_name, names_of
 from strudel.data.validation import check_evidence
 from strudel.queries.model import Model
-from strudel.tables.coded_column import did_you_mean
 
 
 def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArray, bool]:
@@ -48,7 +47,7 @@ def variable_indices(model: Model, variables: Any, name: str) -> AnyArray:
     """
     is_one = isinstance(variables, str | int | np.integer)
     asked = [variables] if is_one else list(variables)
-    names = model.feature_names or tuple(f"x{var}" for var in range(model.n_vars))
+    names = names_of(model.n_vars, model.feature_names)
     place = {feature: var for var, feature in enumerate(names)}
     found: dict[int, Any] = {}
     for item in asked:
@@ -68,28 +67,12 @@ def _variables(model: Model, item: Any, place: dict[str, int], name: str) -> Ite
     """The variable with this name or number, or all those of a column of a table."""
     code = model.table_code
     if code is None or not isinstance(item, str) or item in place:
-        return [_variable(item, place, name)]
+        return [find_name(item, place, name)]
     if item not in code.names:
         raise ValueError(
             f"{name} names {item!r}, which is not a column. {did_you_mean(item, code.names)}"
         )
     return code.column(item).variables
-
-
-def _variable(item: Any, place: dict[str, int], name: str) -> int:
-    """The variable with this name or number."""
-    if isinstance(item, str):
-        if item in place:
-            return place[item]
-        close = difflib.get_close_matches(item, place, n=3)
-        hint = f"Did you mean {quote(close)}?" if close else f"There are {quote(list(place))}."
-        raise ValueError(f"{name} names {item!r}, which is not a feature. {hint}")
-    is_number = isinstance(item, int | np.integer) and not isinstance(item, bool)
-    if is_number and 0 <= item < len(place):
-        return int(item)
-    raise ValueError(
-        f"{name} must hold feature names or numbers from 0 to {len(place) - 1}, but holds {item!r}."
-    )
 
 
 def check_limits(max_seconds: float | None, max_nodes: int | None) -> tuple[float, float]:

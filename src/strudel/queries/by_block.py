@@ -15,6 +15,7 @@ import numpy as np
 
 from strudel._types import AnyArray
 from strudel.data.lazy import by_block as by_block_like
+from strudel.data.names import names_of
 from strudel.errors import CircuitPropertyError
 from strudel.queries.model import Model, model_of
 
@@ -23,7 +24,7 @@ def possible_row(model: Any, table: Any) -> Any:
     """One row that the model does not exclude, like those of a lazy table."""
     model = model_of(model)
     row = _some_row(model)
-    names = model.feature_names or tuple(f"x{var}" for var in range(model.n_vars))
+    names = names_of(model.n_vars, model.feature_names)
     values = dict(zip(names, row[0].tolist(), strict=True))
     code = model.table_code
     own = names if code is None else code.names

@@ -16,7 +16,7 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_decomposable, check_smooth, why_not_deterministic
-from strudel.data.containers import quote
+from strudel.data.names import names_of, quote
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block
@@ -113,7 +113,7 @@ def mutual_information(
     first, second = variable_indices(model, a, "a"), variable_indices(model, b, "b")
     both = np.intersect1d(first, second)
     if len(both):
-        name = f"x{both[0]}" if model.feature_names is None else model.feature_names[both[0]]
+        name = names_of(model.n_vars, model.feature_names)[both[0]]
         raise ValueError(f"a and b must have no variable in common, but both have {name!r}.")
     return _for_each_row(
         model,
@@ -243,7 +243,7 @@ class _Given:
     def _refuse(self, variables: AnyArray, max_states: int) -> NoReturn:
         """Say why the entropy of these variables is out of reach."""
         circuit = self.circuit
-        names = circuit.feature_names or tuple(f"x{var}" for var in range(circuit.n_vars))
+        names = names_of(circuit.n_vars, circuit.feature_names)
         if isinstance(self.model, Mixture):
             raise CircuitPropertyError(
                 f"{self.query} of a mixture needs all states of {len(variables)} variables "

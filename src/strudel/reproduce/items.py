@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from strudel.data.names import did_you_mean
 from strudel.reproduce.content import Section
 from strudel.reproduce.results import Results
 
@@ -73,9 +73,5 @@ def find_items(names: Sequence[str]) -> list[Item]:
     """
     for name in names:
         if name not in ITEMS:
-            close = difflib.get_close_matches(name, ITEMS, n=3, cutoff=0.4)
-            hint = (
-                f"Did you mean {' or '.join(close)}?" if close else f"There are {', '.join(ITEMS)}."
-            )
-            raise ValueError(f"There is no item {name!r}. {hint}")
+            raise ValueError(f"There is no item {name!r}. {did_you_mean(name, ITEMS)}")
     return [item for item in ITEMS.values() if not names or item.name in names]

@@ -18,6 +18,7 @@ from strudel.data.datasets import (
     search_folders,
     unknown_dataset_message,
 )
+from strudel.data.names import names_of
 
 GENERATED = {"generated-10": 10, "generated-20": 20, "generated-30": 30}  # variables
 WARM = ("generated-10", "generated-30")  # one with many equal rows, one without: other kernels
@@ -64,4 +65,4 @@ def _generate(name: str, n_vars: int) -> Dataset:
         copied = rng.random(n_rows) < 0.4
         rows[copied, var] = rows[copied, var - 1]
     train, valid, test = np.split(rows, np.cumsum(N_ROWS)[:-1])
-    return Dataset(name, train, valid, test, tuple(f"x{var}" for var in range(n_vars)))
+    return Dataset(name, train, valid, test, names_of(n_vars, None))

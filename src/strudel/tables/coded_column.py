@@ -6,7 +6,6 @@ Out: which value each cell has; which value each row's bits stand for.
 
 from __future__ import annotations
 
-import difflib
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
-from strudel.data.containers import quote
+from strudel.data.names import did_you_mean, quote
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
 from strudel.tables.edges import as_stamp
 
@@ -223,12 +222,6 @@ def has_one_value_per_cell(
 ) -> bool:
     """Whether every cell starts at the only value that was seen in it."""
     return list(edges) == list(values[1:]) and all(low == high for low, high in ranges)
-
-
-def did_you_mean(name: Any, names: Sequence[str]) -> str:
-    """A sentence with the names that are close to a wrong one, or else with all."""
-    close = difflib.get_close_matches(str(name), names, n=3)
-    return f"Did you mean {quote(close)}?" if close else f"There are {quote(list(names))}."
 
 
 def column_to_dict(column: Column) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray
-from strudel.data.containers import quote
+from strudel.data.names import did_you_mean, quote
 from strudel.errors import MovedBoundWarning
-from strudel.tables.coded_column import Column, did_you_mean
+from strudel.tables.coded_column import Column
 from strudel.tables.columns import is_missing
 from strudel.tables.edges import as_stamp, date_text, number_text
 

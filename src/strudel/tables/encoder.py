@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, column_or_1d
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import quote
 from strudel.data.lazy import by_block
+from strudel.data.names import did_you_mean, quote
 from strudel.errors import EmptyColumnWarning
-from strudel.tables.coded_column import Column, did_you_mean
+from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.learn_code import CodeOptions, learn_column
 from strudel.tables.table_code import TableCode

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import ByteArray, FloatArray
-from strudel.data.containers import quote
+from strudel.data.names import quote
 from strudel.tables.coded_column import KINDS, Column, has_one_value_per_cell
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
 from strudel.tables.edges import (

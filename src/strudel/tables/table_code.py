@@ -10,7 +10,6 @@ a codeword: one variable per category (one-hot), or one variable ``value >= edge
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.data.containers import quote
+from strudel.data.names import close_names, did_you_mean, quote
 from strudel.tables.coded_column import Column as Column
-from strudel.tables.coded_column import column_from_dict, column_to_dict, did_you_mean
+from strudel.tables.coded_column import column_from_dict, column_to_dict
 from strudel.tables.columns import RawColumn, RawTable, read_columns
 from strudel.tables.frames import make_frame
 
@@ -196,7 +195,7 @@ def _with_own_type(values: list[Any], column: Column) -> tuple[list[Any], Column
 
 def _misspelt(extra: Sequence[str], missing: Sequence[str]) -> str:
     """A sentence for every name that is close to a missing one."""
-    close = {name: difflib.get_close_matches(name, missing, n=1) for name in extra}
+    close = {name: close_names(name, missing, 1) for name in extra}
     return "".join(f"Is {name!r} {match[0]!r}? " for name, match in close.items() if match)
 
 

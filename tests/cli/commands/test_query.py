@@ -211,7 +211,7 @@ def test_impossible_evidence(run, tmp_path):
     ("arguments", "words"),
     [
         (["maps"], "'maps'"),
-        (["marginal", "--given", "teaa=1"], "Did you mean tea"),
+        (["marginal", "--given", "teaa=1"], "Did you mean 'tea'"),
         (["marginal", "--given", "tea=2"], "'tea=2'"),
         (["marginal", "--given", "tea=1,tea=0"], "twice"),
         (["marginal", "--given", "nowhere.csv"], "nowhere.csv"),

@@ -18,8 +18,8 @@ def test_list_names_every_item(run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["table:size"], "Did you mean table:sizes"),
-        (["figure:1", "--datasets", "nltsc"], "Did you mean nltcs"),
+        (["table:size"], "Did you mean 'table:sizes'"),
+        (["figure:1", "--datasets", "nltsc"], "Did you mean 'nltcs'"),
         (["figure:1", "--seconds-per-dataset", "0"], "above 0"),
         (["figure:1", "--seconds-per-dataset", "nan"], "above 0"),
         (["figure:1", "--jobs", "0"], "--jobs"),

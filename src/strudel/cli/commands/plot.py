@@ -16,6 +16,7 @@ import typer
 from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
 from strudel.cli.evidence import GivenOption, read_given
 from strudel.cli.outputs import check_output, write_text
+from strudel.data.names import names_of
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
@@ -294,7 +295,6 @@ def _draw(
 
 
 def _write_dot(thing: Any, what: Picture, row: Any, path: Path) -> None:
-    from strudel.circuits.layout import variable_names
     from strudel.plotting.dot import to_dot
     from strudel.plotting.trees import tree_of_model, vtree_and_names
     from strudel.queries.model import structure_of
@@ -307,5 +307,5 @@ def _write_dot(thing: Any, what: Picture, row: Any, path: Path) -> None:
     elif isinstance(thing, ChowLiuTree):
         text = to_dot(thing)
     else:
-        text = to_dot(tree_of_model(thing), variable_names(thing.n_vars, thing.feature_names))
+        text = to_dot(tree_of_model(thing), names_of(thing.n_vars, thing.feature_names))
     write_text(path, (text, "\n"))

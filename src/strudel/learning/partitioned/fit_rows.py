@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from strudel._types import ByteArray, FloatArray
+from strudel.data.names import names_of
 from strudel.errors import NothingKnownWarning
 from strudel.learning.journal import Journal
 from strudel.learning.partitioned.engines import find_engine
@@ -32,7 +33,6 @@ from strudel.learning.partitioned.partitioned_table import (
     spread_table,
 )
 from strudel.learning.resume import digest_of, open_journal
-from strudel.logic.names import names_of
 from strudel.models.base import check_fraction
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
 from strudel.tables.coded_column import Column

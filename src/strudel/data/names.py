@@ -1,14 +1,16 @@
-"""The names of variables in events, and what to say about names that are not there."""
+"""The names of variables, and what to say about names that are not there.
+
+In:  names as a model has them, and one that a person gave.
+Out: the number of a variable; or a sentence with the names that were probably meant.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
-from strudel.data.containers import quote
 
 
 def names_of(n_vars: int, feature_names: Sequence[str] | None) -> tuple[str, ...]:
@@ -53,7 +55,9 @@ def find_name(key: Any, place: Mapping[str, int], who: str) -> int:
     if isinstance(key, str):
         if key in place:
             return place[key]
-        raise ValueError(f"{who} names {key!r}, which is not a variable. {hint(key, place)}")
+        raise ValueError(
+            f"{who} names {key!r}, which is not a variable. {did_you_mean(key, place)}"
+        )
     is_number = isinstance(key, int | np.integer) and not isinstance(key, bool)
     if is_number and 0 <= key < len(place):
         return int(key)
@@ -62,7 +66,28 @@ def find_name(key: Any, place: Mapping[str, int], who: str) -> int:
     )
 
 
-def hint(name: str, names: Mapping[str, int]) -> str:
-    """The names that were probably meant, or some that there are."""
-    close = difflib.get_close_matches(name, names, n=3)
+def did_you_mean(name: Any, names: Iterable[str]) -> str:
+    """A sentence with the names that are close to a wrong one, or else with some that there are.
+
+    Examples
+    --------
+    >>> did_you_mean("smokr", ["smoker", "cough"])
+    "Did you mean 'smoker'?"
+    >>> did_you_mean("age", ["smoker", "cough"])
+    "There are 'smoker', 'cough'."
+    """
+    close = close_names(name, names)
     return f"Did you mean {quote(close)}?" if close else f"There are {quote(list(names))}."
+
+
+def close_names(name: Any, names: Iterable[str], at_most: int = 3) -> list[str]:
+    """The names that are spelled much like this one, in small or capital letters."""
+    spelling = {known.lower(): known for known in names}
+    close = difflib.get_close_matches(str(name).lower(), spelling, n=at_most)
+    return [spelling[known] for known in close]
+
+
+def quote(names: Sequence[str], at_most: int = 5) -> str:
+    """Names for an error: in quotes, and counted where there are many."""
+    listed = ", ".join(repr(name) for name in names[:at_most])
+    return listed if len(names) <= at_most else f"{listed} and {len(names) - at_most} more"
