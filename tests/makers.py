@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
 from strudel.circuits.graph import LITERAL, PRODUCT, SumProductGraph
+from strudel.learning.searches import SEARCHES, SearchOptions
 from strudel.logic.nnf import AND, OR, Nnf
 from strudel.logic.nnf import LITERAL as NNF_LITERAL
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd
@@ -141,3 +143,12 @@ def _cut(vtree, v, rng):
         parts.remove(w)
         parts += [int(vtree.node_left[w]), int(vtree.node_right[w])]
     return parts
+
+
+def search_options(search="greedy", **options):
+    """Options of a search; those that belong to its object go there."""
+    kind = SEARCHES[search]
+    own = {field.name for field in dataclasses.fields(kind)}
+    held = {name: value for name, value in options.items() if name in own}
+    rest = {name: value for name, value in options.items() if name not in own}
+    return SearchOptions(search=kind(**held), **rest)

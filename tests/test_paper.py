@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import plain_learner as plain
+from makers import search_options
 from strudel import figure_1_circuit, log_likelihood, log_marginal
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import load_dataset
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.options import SearchOptions
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.learn_structure import first_circuit, learn_structure
+from strudel.learning.searches import SearchOptions
 
 # Splits, mean training and validation log-likelihood, and parameters of the authors' program.
 NLTCS = """
@@ -55,7 +56,7 @@ def test_the_search_follows_the_original_program(name, trace, data_folder):
     # On plants up to split 327; at 328 three variables that never occur tie, see docs/fidelity.md.
     data = load_dataset(name)
     rows = np.array(trace.split(), dtype=float).reshape(-1, 4)
-    options = SearchOptions(tie_rule="depth_first", max_splits=int(rows[-1, 0]), patience=10**6)
+    options = search_options(tie_rule="depth_first", max_splits=int(rows[-1, 0]), patience=10**6)
     _, history = learn_structure(data.train, data.valid, search=options)
     splits = rows[:, 0].astype(int)
     assert history.train[splits].round(4) == pytest.approx(rows[:, 1], abs=1e-9)

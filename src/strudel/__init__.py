@@ -61,8 +61,8 @@ _MODULE_OF = {
     "parse_event": "logic.grammar",
     "compile_event": "logic.compile_event",
     # learning
-    "SearchOptions": "learning.options",
-    "MixtureOptions": "learning.options",
+    "SearchOptions": "learning.searches",
+    "MixtureOptions": "learning.methods",
     "History": "learning.history",
     "MixtureHistory": "learning.mixtures.mixture_history",
     "fit_parameters": "learning.parameters",
@@ -223,13 +223,13 @@ if TYPE_CHECKING:
     from strudel.learning.history import History as History
     from strudel.learning.incomplete.em import fit_incomplete as fit_incomplete
     from strudel.learning.incomplete.expected_flows import expected_flows as expected_flows
+    from strudel.learning.methods import MixtureOptions as MixtureOptions
     from strudel.learning.mixtures.em import fit_mixture as fit_mixture
     from strudel.learning.mixtures.mixture_history import MixtureHistory as MixtureHistory
     from strudel.learning.mixtures.per_component import fit_circuit_mixture as fit_circuit_mixture
-    from strudel.learning.options import MixtureOptions as MixtureOptions
-    from strudel.learning.options import SearchOptions as SearchOptions
     from strudel.learning.parameters import fit_parameters as fit_parameters
     from strudel.learning.search.learn_structure import learn_structure as learn_structure
+    from strudel.learning.searches import SearchOptions as SearchOptions
     from strudel.logic.compile_event import compile_event as compile_event
     from strudel.logic.events import Event as Event
     from strudel.logic.events import at_least as at_least

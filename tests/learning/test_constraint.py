@@ -32,8 +32,8 @@ from strudel import (
 from strudel.data.bits import pack_columns
 from strudel.io.model_file import read_provenance
 from strudel.learning.constraint import constraint_circuit, restrict
-from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import first_circuit
+from strudel.learning.searches import SearchOptions
 
 
 def rows_of(allowed, n, rng):

@@ -49,7 +49,7 @@ def log_likelihoods(model: Strudel, parts: dict[str, Table]) -> dict[str, float]
         "valid": float(history.valid[history.best]),
     }
     # The search has seen other rows: samples of a mixture, completions, or only some.
-    is_other = model._saw_completions or model.structure_rows is not None
+    is_other = model._saw_completions or model._options()[0].search.structure_rows is not None
     if model._options()[1] is not None or is_other:
         likelihood["train"] = mean_log_likelihood(model, parts["train"])
     if "valid" in parts and is_other:

@@ -9,6 +9,7 @@ from strudel.cli.commands.score import has_gaps, mean_log_likelihood
 from strudel.cli.console import InputError
 from strudel.cli.progress import MixtureProgress
 from strudel.data.lazy import is_lazy
+from strudel.learning.methods import EM, METHODS, Boosting, PerComponent
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 NAME = "mixture"
 STOPPED = {
     "patience": "validation did not improve for {patience} {steps}",
-    "max_iterations": "after {max_iterations} {steps}, the most there may be",
+    "max_iter": "after {max_iter} {steps}, the most there may be",
     "max_seconds": "--max-seconds were over",
     "n_components": "there are as many components as asked for",
     "interrupted": "stopped early by you",
@@ -142,7 +143,12 @@ def log_likelihoods(model: StrudelMixture, parts: dict[str, Table]) -> dict[str,
 
 def options(model: StrudelMixture) -> dict[str, Any]:
     """The options of a model."""
-    return dict(model.get_params(deep=False))
+    method = model._method()
+    given = dict(model.get_params(deep=False)) | method.get_params()
+    return given | {
+        "method": next(name for name, kind in METHODS.items() if type(method) is kind),
+        "structure": "per_component" if isinstance(method, PerComponent) else "shared",
+    }
 
 
 def report(model: StrudelMixture) -> dict[str, Any]:
@@ -186,10 +192,11 @@ def explain(model: StrudelMixture) -> str:
     """Why the mixture is as large as it is, in a sentence."""
     chosen = model.chosen_
     n_splits, size, n_runs = chosen["n_splits"], chosen["n_components"], chosen["n_runs"]
-    if model.method == "boosting":
+    method = model._method()
+    if isinstance(method, Boosting):
         size = model.mixture_.n_components  # it may have stopped before
-    runs = "bag" if model.method == "bagged_em" else "run"
-    is_shared = model.structure == "shared"
+    runs = "bag" if getattr(method, "n_bags", None) else "run"
+    is_shared = not isinstance(method, PerComponent)
     words = _setting(n_splits, size, n_runs, is_shared, runs)
     last = {
         (trial.n_splits if is_shared else 0, trial.n_components): trial for trial in model.trials_
@@ -200,7 +207,7 @@ def explain(model: StrudelMixture) -> str:
         is_as_asked &= n_splits == model.n_splits or not is_shared
         return f"{words}, as asked" if is_as_asked else f"{words}; there was nothing to choose"
     second = max(last.values(), key=lambda trial: trial.valid)
-    if winner.n_runs != n_runs or model.method != "em":  # trials only chose the setting
+    if winner.n_runs != n_runs or not isinstance(method, EM):  # trials only chose the setting
         tried = _setting(winner.n_splits, winner.n_components, winner.n_runs, is_shared)
         words = f"{words}, learned anew after {tried}"
     return (

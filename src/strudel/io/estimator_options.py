@@ -7,14 +7,23 @@ Out: plain values; and the class, its options or its encoder, if all of them are
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from strudel.errors import FileFormatError
 from strudel.io.archive import as_json, expect
+from strudel.io.options_of_0_1 import options_of_0_1
+from strudel.learning.methods import METHODS
+from strudel.learning.options import Options
+from strudel.learning.searches import SEARCHES
 from strudel.logic.events import Event, children_first
 from strudel.tables.table_code import TableCode
 
+OPTION_CLASSES: dict[str, type[Options]] = {
+    kind.__name__: kind for kind in (*SEARCHES.values(), *METHODS.values())
+}
+CLASS, RANGE = "__class__", "__range__"  # keys of what is no plain value
 MAX_EVENT_SIZE = 10**5  # parts of an event that is saved; shared ones count each time
 
 
@@ -49,9 +58,38 @@ def plain_options(model: Any) -> tuple[dict[str, Any], list[str]]:
     options = model.get_params(deep=False)
     if isinstance(options.get("constraint"), Event):
         options["constraint"] = _event_text(options["constraint"]) or options["constraint"]
-    plain = {name: as_json(value) for name, value in options.items()}
+    plain = {name: as_json(_to_plain(value)) for name, value in options.items()}
     params = {name: None if text is None else json.loads(text) for name, text in plain.items()}
     return params, [name for name, text in plain.items() if text is None]
+
+
+def _to_plain(value: Any) -> Any:
+    """A search, a training method or a range as plain values; anything else as it is."""
+    if isinstance(value, Options):
+        own = {name: _to_plain(one) for name, one in value.get_params(deep=False).items()}
+        return {CLASS: type(value).__name__, "params": own}
+    return {RANGE: [value.start, value.stop, value.step]} if isinstance(value, range) else value
+
+
+def _from_plain(value: Any) -> Any:
+    """What `_to_plain` was given."""
+    if not isinstance(value, dict):
+        return value
+    if RANGE in value:
+        numbers = expect(value[RANGE], list, "a range")
+        if len(numbers) != 3 or not all(isinstance(n, int) for n in numbers) or not numbers[2]:
+            raise FileFormatError("it holds a range that is damaged")
+        return range(*numbers)
+    if CLASS not in value:
+        return value
+    kind = OPTION_CLASSES.get(str(value[CLASS]))
+    if kind is None:
+        raise FileFormatError(f"it holds options of the unknown class {value[CLASS]!r}")
+    own = expect(value.get("params"), dict, "the options")
+    known = {field.name for field in fields(kind)}
+    if not set(own) <= known:
+        raise FileFormatError(f"it holds options that {kind.__name__} does not have")
+    return kind(**{name: _from_plain(one) for name, one in own.items()})
 
 
 def encoder_options(encoder: Any) -> dict[str, Any]:
@@ -101,6 +139,8 @@ def class_of(name: Any) -> Any:
 def known_options(estimator_class: Any, params: Any) -> dict[str, Any]:
     """Options from a file, if the class has all of them."""
     known: dict[str, Any] = expect(params, dict, "the options")
+    known = {name: _from_plain(value) for name, value in known.items()}
+    known = options_of_0_1(estimator_class.__name__, known)
     unknown = sorted(set(known) - set(estimator_class().get_params(deep=False)))
     if unknown:
         raise FileFormatError(f"it holds options that this version does not know: {unknown}")

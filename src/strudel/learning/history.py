@@ -12,7 +12,7 @@ import numpy as np
 from strudel._types import AnyArray
 from strudel.errors import MissingDependencyError
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.options import SearchOptions
+from strudel.learning.searches import SearchOptions
 
 
 class Record:

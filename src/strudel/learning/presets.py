@@ -1,38 +1,40 @@
 """Named sets of options, and the search that is accurate rather than quick.
 
-A preset stands for the options that its user has left at their defaults.
+A preset stands for the options that are not given.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from strudel.algebra.divergences import kl_divergence
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.learning.history import History
-from strudel.learning.options import SearchOptions
+from strudel.learning.options import check_choice, named_options
 from strudel.learning.search.learn_structure import grow
+from strudel.learning.searches import SEARCHES, Beam, SearchOptions
 from strudel.models.base import LearningRows
 from strudel.models.mixture import StrudelMixture
 from strudel.queries.sampling import sample
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "fast": {"patience": 30, "max_seconds": 2.0},
+    "paper": {"search": "greedy", "smoothing": "uniform", "patience": 100},
+    "fast": {"search": "greedy", "smoothing": "uniform", "patience": 30, "max_seconds": 2.0},
     "accurate": {
-        "search": "auto",
+        "search": "race",
         "smoothing": "hierarchical",
         "vtree": "auto",
-        "sampled_rows": "auto",
         "patience": 500,
         "max_seconds": 240.0,
+        "sampled_rows": "auto",
     },
 }
+PRESET_OPTIONS = ("search", "smoothing", "vtree", "patience", "max_seconds")
 
 # Shares of the time: learning from real rows, fitting the mixture, and when the last search ends.
 REAL, MIXTURE, LAST = 0.5, 0.15, 0.92
@@ -44,18 +46,29 @@ N_SAMPLED_WIDE = 12_000
 LEFT_TO_SAMPLE = 0.4
 
 
-def with_preset(options: dict[str, Any], preset: str, defaults: dict[str, Any]) -> dict[str, Any]:
-    """The options, with those of the preset where they are at their defaults."""
-    if preset not in PRESETS:
-        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, but is {preset!r}.")
-    chosen = {
-        name: value
-        for name, value in PRESETS[preset].items()
-        if options[name] is defaults[name] or options[name] == defaults[name]
-    }
-    if options["search"] == "beam":  # which has one start
-        chosen.pop("vtree", None)
-    return options | chosen
+def with_preset(preset: str, **given: Any) -> tuple[SearchOptions, int | Literal["auto"] | None]:
+    """Options of a search, and how many rows to sample; "auto" and None are what the preset says.
+
+    Examples
+    --------
+    >>> with_preset("fast", search="auto", patience=50)[0].patience
+    50
+    """
+    check_choice("preset", preset, tuple(PRESETS))
+    options = dict(PRESETS[preset])
+    sampled_rows = options.pop("sampled_rows", None)
+    for name, value in given.items():
+        is_left_open = value is None or (value == "auto" and name != "vtree")
+        if not is_left_open:
+            options[name] = value
+    if options.get("max_seconds") == math.inf:
+        options["max_seconds"] = None
+    search = named_options("search", options["search"], SEARCHES)
+    if isinstance(search, Beam) and given.get("vtree") is None:  # a beam has one start
+        options.pop("vtree", None)
+    if search.sampled_rows is not None:
+        sampled_rows = search.sampled_rows
+    return SearchOptions(**options | {"search": search}), sampled_rows or None
 
 
 def learn_with_sampled_rows(
@@ -93,7 +106,6 @@ def learn_with_sampled_rows(
     common: dict[str, Any] = {
         "rng": rows.rng,
         "on_split": on_split,
-        "divergence": kl_divergence,
         "journal": rows.journal,
     }
     grown = grow(rows.train, rows.valid, search=first, **common)
@@ -109,8 +121,7 @@ def learn_with_sampled_rows(
         return circuit, history
     # The search and the vtree that were best on the real rows.
     again = bounded(max(left(), 0.01))
-    again = replace(again, search=grown.search.search, split_sides=grown.search.split_sides)
-    again = replace(again, vtree=circuit.vtree, init=grown.search.init)
+    again = replace(again, search=grown.search.search, vtree=circuit.vtree, init=grown.search.init)
     del grown  # its flows are as large as those to come
     other, later = grow(more, rows.valid, search=again, **common).best()
     if later.stopped_because == "interrupted":

@@ -26,9 +26,9 @@ from strudel.data.validation import (
 from strudel.learning.constraint import check_satisfied, constraint_circuit, restrict
 from strudel.learning.incomplete.checked_rows import Incomplete, as_codes, has_unknown
 from strudel.learning.journal import Journal
-from strudel.learning.options import SearchOptions
 from strudel.learning.resume import digest_of_rows, open_journal
 from strudel.learning.search.learn_structure import first_circuit
+from strudel.learning.searches import SearchOptions
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
 from strudel.models.notebook import NotebookSummary
 from strudel.predictions.classifier_agreement import classifier_agreement
@@ -213,7 +213,6 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
     random_state: Any
     constraint: Any
     encoder: Any
-    respect_one_hot: bool
     n_jobs: int | None
 
     def _learning_rows(
@@ -242,7 +241,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             X = encoder.code_.encode(X)
             X_valid = None if X_valid is None else encoder.code_.encode(X_valid, "X_valid")
             start = None if start is None else start.with_table_code(None)
-            if self.respect_one_hot:
+            if encoder.respect_one_hot:
                 search = replace(search, columns=encoder.code_.columns)
         try:
             table, names = as_codes(*check_partial(X))

@@ -19,6 +19,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning
+from strudel.learning.methods import EM
 from strudel.models.encoding import fitted_encoder, keep_encoder
 from strudel.models.mixture import StrudelMixture
 from strudel.queries.by_block import by_block, possible_row
@@ -187,7 +188,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             return StrudelMixture(min(size, 20), n_splits=0)
         # The average of many runs: on jester hidden values have a log-loss of 0.503, not 0.512.
         n_runs = 4 if np.isnan(rows).any() else 32
-        return StrudelMixture(size, n_runs=n_runs, n_splits=0, validation_fraction=0.05)
+        return StrudelMixture(size, method=EM(n_runs=n_runs), n_splits=0, validation_fraction=0.05)
 
     def transform(self, X: Any) -> Any:
         """The table with all unknown values filled; known ones stay as they are.

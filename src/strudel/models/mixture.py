@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,14 @@ from strudel._types import FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.lazy import is_lazy
 from strudel.learning.incomplete.learn import learn_incomplete_mixture
+from strudel.learning.methods import (
+    METHODS,
+    BaggedEM,
+    Boosting,
+    Method,
+    MixtureOptions,
+    PerComponent,
+)
 from strudel.learning.mixtures.choose import (
     Trial,
 )
@@ -26,16 +33,14 @@ from strudel.learning.mixtures.learned_mixture import (
     LearnedMixture,
 )
 from strudel.learning.mixtures.mixture_history import MixtureHistory
-from strudel.learning.options import MixtureOptions, SearchOptions, check_number
+from strudel.learning.options import check_choice, check_count, named_options
+from strudel.learning.searches import SEARCHES, BestFirst, Greedy, SearchOptions
 from strudel.models.base import DensityEstimator, InterruptedWarning
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
 from strudel.queries.passes import decode
 from strudel.tables.input_table import rows_like
 
-METHODS = ("em", "bagged_em", "boosting")
-STRUCTURES = ("shared", "per_component")
-SEARCHES = ("auto", "greedy", "best_first")
 STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
 
 
@@ -47,59 +52,42 @@ class StrudelMixture(DensityEstimator):
     n_components : int or "auto", default=10
         Components of one run. "auto" chooses on the validation rows, together with the number of
         runs to be averaged.
-    structure : {"shared", "per_component"}, default="shared"
-        Whether all components share one structure, or each grows its own on the rows it is
-        responsible for, with splits and EM steps in turns. Their own is slower, and better only
-        where few components are wanted. "auto" components are then 2, 5, 10 or 20, of one run.
-    n_splits : int or "auto", default="auto"
-        How far the structure search goes before EM begins. "auto" chooses among the circuits the
-        search passes: with many components a short search is often best. Of components with
-        their own structure, the most splits that one may have on average. Best-first search counts
-        its clones, too.
-    method : {"em", "bagged_em", "boosting"}, default="em"
-        EM on all rows; EM on bootstrap samples of the rows, averaged; or components added one after
-        another where the mixture so far fails (shared structure only).
-    n_runs : int, optional
-        EM runs from different starts whose mixtures are averaged: 1 by default, and as many as
-        `max_components` allows when `n_components` is "auto" and the structure shared.
-    n_bags : int, default=10
-        Bootstrap samples of "bagged_em".
-    n_restarts : int, default=1
-        Starts of every run, of which the best is kept.
-    start : {"k-means", "k-means++", "random"}, default="k-means"
-        First responsibilities.
-    smoothing : {"single", "uniform"}, default="single"
-        What parameters are drawn to: those of the single circuit, or all alike.
-    pseudocount : float or "auto", default="auto"
-        How strongly, in virtual rows per sum node and component; "auto" is chosen on the validation
-        rows, but is 2 in boosting.
-    max_iterations, patience : int
-        Stop EM after so many steps, or so many without a better validation likelihood.
-        Components with their own structure stop growing after 100 splits and 15 rounds without.
+    n_splits : int, "auto" or range, default="auto"
+        How far the structure search goes before training begins. "auto" chooses among the circuits
+        the search passes: with many components a short search is often best; a range, for example
+        ``range(300)``, chooses within it. With `PerComponent` the most splits that one component
+        may have on average. Best-first search also counts its clones.
+    method : str or EM, BaggedEM, Boosting, PerComponent; default="em"
+        How the mixture is trained: "em" on all rows; "bagged_em", EM on bootstrap samples of the
+        rows, averaged; "boosting", components added one after another where the mixture so far
+        fails; "per_component", a structure for every component. A name stands for the object with
+        its defaults, for example ``BaggedEM(n_bags=5)``.
+    search : str or Greedy, BestFirst; default="auto"
+        How the structure grows: by the splits of the paper, or by the best of all splits and
+        clones, as in `Strudel`. "auto" is best-first search if the number of splits is chosen,
+        and the paper's for a given number of splits and for a structure per component.
+    init, vtree
+        Where the search starts, as in `Strudel`.
     max_components : int, default=3200
-        Most components of the whole mixture when their number is chosen.
+        Most components of the whole mixture.
+    max_edges : int, optional
+        Most edges of the structure.
     max_seconds : float, optional
         Stop after about so many seconds with the best mixture so far. Without it the result depends
         on the seed alone.
-    search : {"auto", "greedy", "best_first"}, default="auto"
-        How the shared structure grows: by the splits of the paper, or by the best of all splits and
-        clones, as in `Strudel`. "auto" is best-first if `n_splits` is "auto", too; but the paper's
-        search for a number of splits, if one of its options is given (`edge_score`,
-        `variable_score`, `copy_depth`), and for components with their own structure.
-    edge_score, variable_score, init, vtree, copy_depth, max_splits, max_edges
-        Options of the structure search, as in `Strudel`.
-    structure_rows : int, optional
-        With Dask's tables, the rows on which numbers are chosen that are "auto", 50,000 by default.
-    encoder : TableEncoder or "auto", optional
-        Turns a table with text, numbers, dates into 0/1 variables; "auto" is ``TableEncoder()``.
-        `fit` and all queries then take the table's own columns, and answer in them.
-    respect_one_hot : bool, default=True
-        Whether bits that are the code of no value have probability zero, as in `Strudel`.
-    constraint : event, optional
-        What every row satisfies, as in `Strudel`.
+    pseudocount : float or "auto", default="auto"
+        How strongly parameters are smoothed, in virtual rows per sum node and component; "auto" is
+        chosen on the validation rows (1 without), but is 2 in boosting.
+    smoothing : {"auto", "single", "uniform"}, default="auto"
+        What parameters are drawn to: those of the single circuit, or all alike. "auto" is "single".
     validation_fraction : float or None, default=0.1
         Rows held out when `fit` gets no `X_valid`; None holds nothing out, and nothing can be
         chosen then.
+    constraint : event, optional
+        What every row satisfies, as in `Strudel`.
+    encoder : TableEncoder or "auto", optional
+        Turns a table with text, numbers, dates into 0/1 variables; "auto" is ``TableEncoder()``.
+        `fit` and all queries then take the table's own columns, and answer in them.
     random_state : int, RandomState or None
         For the held-out rows and the starts.
     n_jobs : int or None
@@ -136,63 +124,37 @@ class StrudelMixture(DensityEstimator):
         self,
         n_components: int | str = 10,
         *,
-        structure: str = "shared",
-        n_splits: int | str = "auto",
-        method: str = "em",
-        n_runs: int | None = None,
-        n_bags: int = 10,
-        n_restarts: int = 1,
-        start: str = "k-means",
-        smoothing: str = "single",
-        pseudocount: float | str = "auto",
-        max_iterations: int = 500,
-        patience: int = 10,
+        n_splits: int | str | range = "auto",
+        method: Any = "em",
+        search: Any = "auto",
+        init: str | None = None,
+        vtree: Any = None,
         max_components: int = 3200,
-        max_seconds: float | None = None,
-        search: str = "auto",
-        edge_score: str = "flow",
-        variable_score: str = "mutual_information",
-        init: str = "chow_liu",
-        vtree: Any = "chow_liu",
-        copy_depth: int = 1,
-        max_splits: int | None = None,
         max_edges: int | None = None,
-        structure_rows: int | None = None,
+        max_seconds: float | None = None,
+        pseudocount: float | str = "auto",
+        smoothing: str = "auto",
+        validation_fraction: float | None = 0.1,
         constraint: Any = None,
         encoder: Any = None,
-        respect_one_hot: bool = True,
-        validation_fraction: float | None = 0.1,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
-        self.structure = structure
         self.n_splits = n_splits
         self.method = method
-        self.n_runs = n_runs
-        self.n_bags = n_bags
-        self.n_restarts = n_restarts
-        self.start = start
-        self.smoothing = smoothing
-        self.pseudocount = pseudocount
-        self.max_iterations = max_iterations
-        self.patience = patience
-        self.max_components = max_components
-        self.max_seconds = max_seconds
         self.search = search
-        self.edge_score = edge_score
-        self.variable_score = variable_score
         self.init = init
         self.vtree = vtree
-        self.copy_depth = copy_depth
-        self.max_splits = max_splits
+        self.max_components = max_components
         self.max_edges = max_edges
-        self.structure_rows = structure_rows
+        self.max_seconds = max_seconds
+        self.pseudocount = pseudocount
+        self.smoothing = smoothing
+        self.validation_fraction = validation_fraction
         self.constraint = constraint
         self.encoder = encoder
-        self.respect_one_hot = respect_one_hot
-        self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -245,7 +207,8 @@ class StrudelMixture(DensityEstimator):
         options = self._mixture_options()
         search = replace(self._search_options(), columns=columns)
         if X_valid is None and self.validation_fraction is None:
-            if "auto" in (self.n_components, self.n_splits):
+            is_range = isinstance(self.n_splits, range)
+            if is_range or "auto" in (self.n_components, self.n_splits):
                 raise ValueError(
                     "n_components and n_splits are chosen on validation rows, but there are none: "
                     "give numbers, X_valid or a validation_fraction."
@@ -286,21 +249,19 @@ class StrudelMixture(DensityEstimator):
         from strudel.learning.partitioned.fit import CHOSEN_ON, fit_spread_components
         from strudel.learning.partitioned.fit_rows import spread_rows
 
-        if self.method == "boosting" or self.structure != "shared":
-            raise ValueError(
-                "Rows in parts need method='em' or 'bagged_em', and structure='shared'."
-            )
-        if self.structure_rows is not None:
-            check_number("structure_rows", self.structure_rows, 1, Integral, "a whole number")
+        method = self._method()
+        if isinstance(method, Boosting | PerComponent):
+            raise ValueError("A partitioned table needs method='em' or 'bagged_em'.")
         learning = spread_rows(self, X, X_valid, sample_weight, checkpoint)
         clock = Clock(learning.journal.now(), self.max_seconds, learning.journal.now)
-        n_bags = self.n_bags if self.method == "bagged_em" else None
+        n_bags = method.n_bags if isinstance(method, BaggedEM) else None
         n_splits, n_components, n_runs = self.n_splits, self.n_components, options.n_runs
         trials: list[Trial] = []
         learned: LearnedMixture | None = None
         with use_threads(self.n_jobs):
-            if "auto" in (n_splits, n_components):
-                small = self._fit_small(learning, self.structure_rows or CHOSEN_ON, tell)
+            if "auto" in (n_splits, n_components) or isinstance(n_splits, range):
+                n_rows = search.search.structure_rows or CHOSEN_ON
+                small = self._fit_small(learning, n_rows, tell)
                 n_splits, n_components = (small.chosen_[k] for k in ("n_splits", "n_components"))
                 n_runs, trials = small.chosen_["n_runs"], small.trials_
                 if small.history_.stopped_because == "interrupted":
@@ -340,68 +301,59 @@ class StrudelMixture(DensityEstimator):
         )
 
     def _search_options(self) -> SearchOptions:
-        n_splits: Any = self.n_splits
-        if n_splits != "auto" and not (isinstance(n_splits, Integral) and int(n_splits) >= 0):
+        """How the structure grows, and how far."""
+        is_chosen = self.n_splits == "auto" or isinstance(self.n_splits, range)
+        if not is_chosen:
+            check_count("n_splits, if it is not 'auto' or a range,", self.n_splits, 0)
+        search = self.search
+        if isinstance(search, str) and search == "auto":
+            is_shared = not isinstance(self._method(), PerComponent)
+            search = "best_first" if is_chosen and is_shared else "greedy"
+        kind = named_options("search", search, SEARCHES)
+        if type(kind) not in (Greedy, BestFirst):
             raise ValueError(
-                f"n_splits must be a whole number of at least 0 or 'auto', but is {n_splits!r}."
+                "search must be 'auto', 'greedy' or 'best_first', or a Greedy or BestFirst object, "
+                f"for a mixture, but is {self.search!r}."
             )
-        max_splits = self.max_splits if n_splits == "auto" else int(n_splits)
+        if isinstance(kind, BestFirst) and isinstance(self._method(), PerComponent):
+            raise ValueError(
+                "search='best_first' grows one structure for all components: take search='greedy' "
+                "for method='per_component'."
+            )
+        if kind.sampled_rows:
+            raise ValueError("sampled_rows is for one circuit: a mixture is learned without them.")
+        max_splits: Any = None if self.n_splits == "auto" else self.n_splits
+        if isinstance(max_splits, range):
+            max_splits = max(max_splits, default=0)
         return SearchOptions(
-            search=self._search_kind(),  # type: ignore[arg-type]
-            edge_score=self.edge_score,  # type: ignore[arg-type]
-            variable_score=self.variable_score,  # type: ignore[arg-type]
+            search=kind,
             init=self.init,  # type: ignore[arg-type]
             vtree=self.vtree,
-            patience=100 if n_splits == "auto" else max(1, int(n_splits)),
+            patience=100 if is_chosen else max(1, int(max_splits)),
             max_splits=max_splits,
             max_edges=self.max_edges,
             max_seconds=None if self.max_seconds is None else STRUCTURE_SHARE * self.max_seconds,
-            copy_depth=self.copy_depth,
         )
 
-    def _search_kind(self) -> str:
-        """How the structure grows; "auto" spoken out."""
-        is_shared = self.structure == "shared"
-        if self.search not in SEARCHES:
-            raise ValueError(
-                f"search must be one of {', '.join(SEARCHES)}, but is {self.search!r}."
-            )
-        if self.search == "best_first" and not is_shared:
-            raise ValueError(
-                "search='best_first' grows a shared structure: take search='greedy' for "
-                "structure='per_component'."
-            )
-        if self.search != "auto":
-            return self.search
-        greedy = (self.edge_score, self.variable_score, self.copy_depth)
-        is_plain = greedy == ("flow", "mutual_information", 1)
-        return "best_first" if is_shared and is_plain and self.n_splits == "auto" else "greedy"
+    def _method(self) -> Method:
+        return named_options("method", self.method, METHODS)
 
     def _mixture_options(self) -> MixtureOptions:
-        if self.method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}, but is {self.method!r}.")
-        if self.structure not in STRUCTURES:
-            raise ValueError(
-                f"structure must be one of {', '.join(STRUCTURES)}, but is {self.structure!r}."
-            )
-        if self.structure == "per_component" and self.method == "boosting":
-            raise ValueError(
-                "Boosting needs a shared structure: take method='em' or 'bagged_em' for "
-                "structure='per_component'."
-            )
-        for name in ("n_bags", "max_components"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, but is {value!r}.")
-        return MixtureOptions(
-            n_components=1 if self.n_components == "auto" else self.n_components,  # type: ignore[arg-type]
-            n_runs=1 if self.n_runs is None else self.n_runs,
-            n_restarts=self.n_restarts,
-            start=self.start,  # type: ignore[arg-type]
-            smoothing=self.smoothing,  # type: ignore[arg-type]
-            pseudocount=self.pseudocount,  # type: ignore[arg-type]
-            max_iterations=self.max_iterations,
-            patience=self.patience,
+        """How the mixture is trained."""
+        check_count("max_components", self.max_components)
+        is_chosen = self.n_components == "auto"
+        if not is_chosen:
+            check_count("n_components, if it is not 'auto',", self.n_components)
+            if int(self.n_components) > self.max_components:
+                raise ValueError(
+                    f"n_components is {self.n_components}, but max_components allows "
+                    f"{self.max_components}."
+                )
+        check_choice("smoothing", self.smoothing, ("auto", "single", "uniform"))
+        return self._method().mixture_options(
+            n_components=1 if is_chosen else self.n_components,
+            smoothing="single" if self.smoothing == "auto" else self.smoothing,
+            pseudocount=self.pseudocount,
             max_seconds=self.max_seconds,
         )
 

@@ -46,6 +46,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         A category with more values is an error.
     unknown : {"error", "missing"}, default="error"
         What to do with categories that were not seen at fit.
+    respect_one_hot : bool, default=True
+        Of a model with this encoder: whether bits that are the code of no value have probability
+        zero, because the search starts from a tree over whole columns; else from one over 0/1
+        variables, any bits of which are possible.
 
     Attributes
     ----------
@@ -80,6 +84,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         code: str = "thermometer",
         max_categories: int = 32,
         unknown: str = "error",
+        respect_one_hot: bool = True,
     ) -> None:
         self.kinds = kinds
         self.n_bins = n_bins
@@ -87,6 +92,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.code = code
         self.max_categories = max_categories
         self.unknown = unknown
+        self.respect_one_hot = respect_one_hot
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn the categories and cells of every column.

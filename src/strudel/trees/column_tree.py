@@ -243,7 +243,7 @@ def column_tops(vtree: Vtree, columns: Sequence[ColumnCode]) -> IntArray:
             raise ValueError(
                 "A vtree for columns must hold the variables of each in a subtree of its own, but "
                 f"variables {column.start} to {column.stop - 1} have none. Name a method instead, "
-                "or learn with respect_one_hot=False."
+                "or learn with TableEncoder(respect_one_hot=False)."
             )
         tops[c] = top
     return tops

@@ -37,7 +37,7 @@ def some_rows(circuit, seed, n=12, share=0.4):
 @given(circuits(max_vars=4), st.integers(0, 2**31))
 def test_one_step_is_the_share_of_expected_counts(circuit, seed):
     rows = some_rows(circuit, seed)
-    fitted = fit_incomplete(circuit, rows, pseudocount=2.0, max_iterations=1, tolerance=-1.0)
+    fitted = fit_incomplete(circuit, rows, pseudocount=2.0, max_iter=1, tol=-1.0)
     count = expected_flows(circuit, rows).edge_count[:, 0]
     for node in oracle.reached(circuit):
         edges = [edge for edge, _, _ in oracle.edges(circuit, node)]
@@ -79,7 +79,7 @@ def test_parameters_are_recovered_when_a_known_value_hides_others():
     X[x1 & (rng.random(40_000) < 0.8), 0] = nan  # x0 is mostly hidden where x1 is 1
     tree = learn_chow_liu_tree(X)
     start = compile_chow_liu(tree, vtree_from_chow_liu(tree))
-    fitted = fit_incomplete(start, X, pseudocount=0.0, tolerance=1e-9, max_iterations=500)
+    fitted = fit_incomplete(start, X, pseudocount=0.0, tol=1e-9, max_iter=500)
     found = [oracle.probability(fitted, row) for row in oracle.all_rows(2)]
     assert found == pytest.approx([0.4, 0.1, 0.05, 0.45], abs=0.01)
     naive = np.nanmean(X[:, 0])  # what a dropped row costs

@@ -74,7 +74,7 @@ def test_every_search_learns_a_distribution(options):
         {},
         {"method": "bagged_em", "n_bags": 3},
         {"method": "boosting"},
-        {"structure": "per_component", "n_splits": 2, "max_iterations": 3},
+        {"structure": "per_component", "n_splits": 2, "max_iter": 3},
         {"n_runs": 2},
         {"pseudocount": 1.0, "smoothing": "uniform"},
         {"validation_fraction": None, "n_splits": 2},

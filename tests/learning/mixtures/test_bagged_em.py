@@ -57,7 +57,7 @@ def test_one_component_per_bag_is_the_single_circuit_of_the_bag():
 
 def test_the_density_is_the_mean_of_the_bags_densities():
     X, circuit = rows_of(0), figure_1_circuit()
-    options = MixtureOptions(n_components=2, n_runs=3, max_iterations=5)
+    options = MixtureOptions(n_components=2, n_runs=3, max_iter=5)
     mixture = fit_bagged_mixture(circuit, X, 2, n_bags=3, options=options, rng=0)
     rng = np.random.default_rng(0)
     data = MixtureData.of(circuit, pack_columns(X), None, options)
@@ -71,7 +71,7 @@ def test_the_density_is_the_mean_of_the_bags_densities():
 def test_validation_judges_the_average():
     X, V = rows_of(0, 60), rows_of(1)
     histories = []
-    options = MixtureOptions(pseudocount=0.1, tolerance=0.0, patience=4, start="random")
+    options = MixtureOptions(pseudocount=0.1, tol=0.0, patience=4, init_params="random")
     mixture = fit_bagged_mixture(
         figure_1_circuit(),
         X,
@@ -92,7 +92,7 @@ def test_validation_judges_the_average():
 def test_bags_in_batches_are_the_same_bags(monkeypatch):
     X, circuit = rows_of(0), figure_1_circuit()
     # No validation and few steps, so that batches stop together.
-    options = MixtureOptions(max_iterations=2, start="random", max_seconds=1e6)
+    options = MixtureOptions(max_iter=2, init_params="random", max_seconds=1e6)
     together = fit_bagged_mixture(circuit, X, 2, n_bags=5, options=options, rng=0)
     monkeypatch.setattr(bagging, "MOST_BYTES", 1)
     apart = fit_bagged_mixture(circuit, X, 2, n_bags=5, options=options, rng=0)
@@ -127,7 +127,7 @@ def test_an_interrupt_of_a_later_batch_keeps_the_bags_before(monkeypatch, call, 
         if len(calls) == call:
             raise KeyboardInterrupt
 
-    options = MixtureOptions(max_iterations=1)  # two rows of history per batch of one bag
+    options = MixtureOptions(max_iter=1)  # two rows of history per batch of one bag
     mixture = fit_bagged_mixture(
         figure_1_circuit(), rows_of(0), 2, n_bags=4, options=options, rng=0, on_iteration=interrupt
     )
@@ -167,7 +167,7 @@ def test_no_smoothing_and_bags_that_miss_rows(has_valid):
     builder = CircuitBuilder(balanced_vtree(1))
     circuit = builder.build(builder.add_leaf_sum(0, 0.5))
     X = [[1]] * 9 + [[0]]
-    options = MixtureOptions(pseudocount=0.0, n_restarts=2)
+    options = MixtureOptions(pseudocount=0.0, n_init=2)
     mixture = fit_bagged_mixture(
         circuit, X, 2, n_bags=8, X_valid=X if has_valid else None, options=options, rng=0
     )

@@ -102,7 +102,7 @@ def test_no_component_lowers_the_training_likelihood(circuit, seed, pseudocount,
     rng = np.random.default_rng(seed)
     rows, weight = possible_rows(circuit, 25, rng), rng.integers(1, 4, 25) + 0.25
     smoothing = "single" if is_single else "uniform"
-    options = MixtureOptions(pseudocount=pseudocount, smoothing=smoothing, tolerance=0.0)
+    options = MixtureOptions(pseudocount=pseudocount, smoothing=smoothing, tol=0.0)
     histories = []
     mixture = fit_boosted_mixture(
         circuit,
@@ -132,7 +132,7 @@ def test_two_sources_beat_the_single_circuit():
 def test_a_new_component_is_fitted_to_its_responsibilities(monkeypatch):
     monkeypatch.setattr(boosting, "MOST_STEPS", 500)
     X = two_sources(0)
-    options = MixtureOptions(pseudocount=0.0, tolerance=0.0)
+    options = MixtureOptions(pseudocount=0.0, tol=0.0)
     mixture = fit_boosted_mixture(independent(6), X, 2, options=options, rng=0)
     p = np.array([[oracle.probability(c, row) for row in X] for c in mixture.components()])
     joint = mixture.weights[:, np.newaxis] * p
@@ -145,7 +145,7 @@ def test_a_new_component_is_fitted_to_its_responsibilities(monkeypatch):
 
 def test_the_first_components_do_not_depend_on_how_many_follow():
     X = two_sources(0)
-    options = MixtureOptions(tolerance=0.0)
+    options = MixtureOptions(tol=0.0)
     two, four = (fit_boosted_mixture(independent(6), X, k, options=options, rng=0) for k in (2, 4))
     np.testing.assert_array_equal(two.edge_log_theta, four.edge_log_theta[:, :2])
     ratio = four.weights[:2] / two.weights

@@ -6,6 +6,7 @@ import pytest
 
 from strudel import Strudel, log_likelihood
 from strudel.data.bits import pack_columns
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures import choose as module
 from strudel.learning.mixtures.choose import (
     COMPONENTS,
@@ -15,10 +16,10 @@ from strudel.learning.mixtures.choose import (
     Round,
     prefixes_of,
 )
-from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import grow
+from strudel.learning.searches import SearchOptions
 
-OPTIONS = MixtureOptions(smoothing="single", pseudocount="auto", tolerance=1e-4)
+OPTIONS = MixtureOptions(smoothing="single", pseudocount="auto", tol=1e-4)
 SHORT = (Round(10**9, 1, 3, 2), Round(3, 2, 5, 2), Round(1, 5, 8, 2))
 
 
@@ -222,7 +223,7 @@ def test_rounds_let_fewer_settings_have_more_and_longer_runs():
         for now, later in pairwise(rounds):
             assert later.n_kept < now.n_kept
             assert later.n_runs > now.n_runs
-            assert later.max_iterations >= now.max_iterations
+            assert later.max_iter >= now.max_iter
     assert ROUNDS[-1].n_kept == 1
     assert list(COMPONENTS) == sorted(COMPONENTS)
 

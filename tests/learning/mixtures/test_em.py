@@ -142,12 +142,12 @@ def test_no_step_lowers_the_penalised_likelihood(circuit, seed, k, pseudocount, 
 # One component
 
 
-@given(circuits(max_vars=5), seeds, pseudocounts, st.sampled_from(["k-means", "random"]))
+@given(circuits(max_vars=5), seeds, pseudocounts, st.sampled_from(["kmeans", "random"]))
 @examples(30)
 def test_one_component_is_the_single_circuit(circuit, seed, pseudocount, start):
     rng = np.random.default_rng(seed)
     rows, weight = possible_rows(circuit, 20, rng), rng.gamma(1.0, size=20)
-    options = MixtureOptions(pseudocount=pseudocount, start=start, max_iterations=3)
+    options = MixtureOptions(pseudocount=pseudocount, init_params=start, max_iter=3)
     mixture = fit_mixture(circuit, rows, 1, sample_weight=weight, options=options, rng=0)
     single = fit_parameters(circuit, rows, sample_weight=weight, pseudocount=pseudocount)
     np.testing.assert_allclose(np.exp(mixture.edge_log_theta[:, 0]), single.theta, atol=1e-12)
@@ -209,11 +209,11 @@ def test_the_number_of_threads_changes_nothing_and_a_seed_repeats():
         np.testing.assert_array_equal(results[0].log_weight, other.log_weight)
 
 
-@pytest.mark.parametrize("start", ["k-means", "k-means++", "random"])
+@pytest.mark.parametrize("start", ["kmeans", "k-means++", "random"])
 def test_weights_are_repeated_rows(start):
     rng = np.random.default_rng(0)
     X, weight = two_sources(0, 60), rng.integers(0, 4, 60)
-    options = MixtureOptions(start=start, max_iterations=10)
+    options = MixtureOptions(init_params=start, max_iter=10)
     one = fit_mixture(independent(6), X, 3, sample_weight=weight, options=options, rng=0)
     other = fit_mixture(independent(6), np.repeat(X, weight, axis=0), 3, options=options, rng=0)
     np.testing.assert_array_equal(one.edge_log_theta, other.edge_log_theta)
@@ -223,7 +223,7 @@ def test_weights_are_repeated_rows(start):
 def test_blocks_of_rows_give_what_one_block_gives(monkeypatch):
     rng = np.random.default_rng(0)
     X, V = (rng.random((2, 400, 9)) < rng.random((2, 400, 1))).astype(np.uint8)
-    options = MixtureOptions(max_iterations=10)
+    options = MixtureOptions(max_iter=10)
     one = fit_mixture(independent(9), X, 3, X_valid=V, options=options, rng=0)
     monkeypatch.setattr(shared_flows, "BLOCK_ROWS", 64)
     data = MixtureData.of(independent(9), pack_columns(X), V, options)
@@ -239,7 +239,7 @@ def test_blocks_of_rows_give_what_one_block_gives(monkeypatch):
 def test_the_step_with_the_best_validation_is_kept():
     X, V = two_sources(0, 60), two_sources(1)
     histories = []
-    options = MixtureOptions(pseudocount=0.1, patience=5, tolerance=0.0)
+    options = MixtureOptions(pseudocount=0.1, patience=5, tol=0.0)
     mixture = fit_mixture(
         independent(6), X, 8, X_valid=V, options=options, rng=0, on_iteration=histories.append
     )
@@ -252,7 +252,7 @@ def test_the_step_with_the_best_validation_is_kept():
 
 def test_runs_are_averaged():
     X = two_sources(0)
-    options = MixtureOptions(n_components=2, n_runs=3, start="random", max_iterations=4)
+    options = MixtureOptions(n_components=2, n_runs=3, init_params="random", max_iter=4)
     data = MixtureData.of(independent(6), pack_columns(X), None, options)
     runs = train_runs(data, options, np.random.default_rng(0)).mixtures(data.prior(options))
     mixture = fit_mixture(independent(6), X, 2, options=options, rng=0)
@@ -267,10 +267,10 @@ def test_runs_are_averaged():
 def test_the_best_restart_is_kept(has_valid):
     X, V = two_sources(0), two_sources(1)
     judge = V if has_valid else X
-    options = MixtureOptions(n_components=3, start="random", max_iterations=1)
+    options = MixtureOptions(n_components=3, init_params="random", max_iter=1)
     data = MixtureData.of(independent(6), pack_columns(X), V if has_valid else None, options)
     every = train_runs(data, replace(options, n_runs=6), np.random.default_rng(0))
-    restarts = replace(options, n_restarts=3, n_runs=2)
+    restarts = replace(options, n_init=3, n_runs=2)
     trained = train_runs(data, restarts, np.random.default_rng(0))
     assert trained.history.best == every.history.best == 1
     means = [log_density(mixture, judge).mean() for mixture in every.mixtures(data.prior(options))]
@@ -300,13 +300,13 @@ def test_an_interrupt_returns_the_best_so_far():
 
 def test_limits_on_steps_and_seconds():
     histories = []
-    for limit in ({"max_iterations": 2}, {"max_seconds": 0}):
+    for limit in ({"max_iter": 2}, {"max_seconds": 0}):
         options = MixtureOptions(**limit)
         fit_mixture(
             independent(6), two_sources(0), 2, options=options, on_iteration=histories.append
         )
         assert histories[-1].stopped_because == next(iter(limit))
-        assert len(histories[-1]) == (3 if "max_iterations" in limit else 1)
+        assert len(histories[-1]) == (3 if "max_iter" in limit else 1)
 
 
 def test_a_mixture_finds_two_sources():
@@ -342,8 +342,8 @@ def test_impossible_rows_are_refused_by_their_number():
 def test_rows_of_weight_zero_are_as_if_they_were_not_there():
     X, weight = two_sources(0), np.zeros(200)
     weight[:5] = 1.0
-    for start in ("k-means", "k-means++", "random"):
-        options = MixtureOptions(start=start, pseudocount=0.0, max_iterations=5)
+    for start in ("kmeans", "k-means++", "random"):
+        options = MixtureOptions(init_params=start, pseudocount=0.0, max_iter=5)
         one = fit_mixture(independent(6), X, 7, sample_weight=weight, options=options, rng=0)
         other = fit_mixture(independent(6), X[:5], 7, options=options, rng=0)
         np.testing.assert_array_equal(one.edge_log_theta, other.edge_log_theta)
@@ -366,11 +366,11 @@ def test_one_variable_and_a_known_one():
         fit_mixture(circuit, [[1], [0]], 2)
 
 
-@pytest.mark.parametrize("start", ["k-means", "k-means++", "random"])
+@pytest.mark.parametrize("start", ["kmeans", "k-means++", "random"])
 @pytest.mark.parametrize("pseudocount", [0.0, 1e-300, 1.0])
 def test_few_rows_and_constant_columns(start, pseudocount):
     X = np.array([[1, 0, 0, 1, 0, 1], [1, 0, 1, 1, 0, 1]], dtype=np.uint8)
-    options = MixtureOptions(start=start, pseudocount=pseudocount)
+    options = MixtureOptions(init_params=start, pseudocount=pseudocount)
     mixture = fit_mixture(independent(6), X, 5, options=options, rng=0)
     assert np.exp(log_density(mixture, oracle.all_rows(6))).sum() == pytest.approx(1.0)
     if pseudocount < 1.0:
@@ -389,7 +389,7 @@ def test_validation_rows_never_seen_are_minus_infinity_without_smoothing(n_runs)
         X,
         3,
         X_valid=np.concatenate([X, unseen]),
-        options=MixtureOptions(pseudocount=0.0, n_runs=n_runs, n_restarts=2, patience=3),
+        options=MixtureOptions(pseudocount=0.0, n_runs=n_runs, n_init=2, patience=3),
         rng=0,
         on_iteration=histories.append,
     )
@@ -405,11 +405,11 @@ def test_impossible_rows_of_weight_zero_cost_nothing():
     assert weighted_sums(np.array([[2.0, 0.0]]), log_p).tolist() == [-2.0, -np.inf]
 
 
-@pytest.mark.parametrize("n_restarts", [1, 2])
-def test_bags_without_a_row_that_another_holds(n_restarts):
+@pytest.mark.parametrize("n_init", [1, 2])
+def test_bags_without_a_row_that_another_holds(n_init):
     X = np.eye(6, dtype=np.uint8)
     options = MixtureOptions(
-        n_components=2, n_runs=2, n_restarts=n_restarts, pseudocount=0.0, start="random"
+        n_components=2, n_runs=2, n_init=n_init, pseudocount=0.0, init_params="random"
     )
     data = MixtureData.of(independent(6), pack_columns(X), None, options)
     row_weight = np.array([[2.0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 2]])

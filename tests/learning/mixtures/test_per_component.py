@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from makers import search_options
 from strudel import CircuitMixture, MixtureOptions, SearchOptions, log_likelihood, responsibilities
 from strudel._numba import use_threads
 from strudel.circuits.compile import compile_factorized
@@ -80,7 +81,7 @@ def test_the_seed_alone_decides_not_the_number_of_threads(tables):
                 3,
                 X_valid=valid,
                 search=SearchOptions(max_splits=10),
-                options=MixtureOptions(start="random", pseudocount="auto"),
+                options=MixtureOptions(init_params="random", pseudocount="auto"),
                 rng=seed,
             )
 
@@ -88,10 +89,10 @@ def test_the_seed_alone_decides_not_the_number_of_threads(tables):
     assert not is_same(fit(0, 1), fit(1, 1))
 
 
-@pytest.mark.parametrize("start", ["k-means", "k-means++", "random"])
+@pytest.mark.parametrize("start", ["kmeans", "k-means++", "random"])
 @pytest.mark.parametrize("smoothing", ["uniform", "single"])
 def test_starts_and_smoothing(start, smoothing, tables):
-    options = MixtureOptions(start=start, smoothing=smoothing, pseudocount="auto", max_iterations=3)
+    options = MixtureOptions(init_params=start, smoothing=smoothing, pseudocount="auto", max_iter=3)
     mixture = fit_circuit_mixture(
         tables[0][:60, :4], 2, X_valid=tables[1][:40, :4], search=FEW, options=options, rng=0
     )
@@ -101,7 +102,7 @@ def test_starts_and_smoothing(start, smoothing, tables):
 
 def test_bags_and_runs_are_averaged(tables):
     train, valid, _ = (table[:60, :4] for table in tables)
-    quick = MixtureOptions(max_iterations=2, start="random", n_runs=2, n_restarts=2)
+    quick = MixtureOptions(max_iter=2, init_params="random", n_runs=2, n_init=2)
     runs = fit_circuit_mixture(train, 3, X_valid=valid, search=FEW, options=quick, rng=0)
     bags = fit_circuit_mixture(train, 2, X_valid=valid, search=FEW, options=quick, n_bags=3, rng=0)
     assert runs.weights.reshape(2, 3).sum(axis=1).tolist() == pytest.approx([0.5, 0.5])
@@ -111,7 +112,7 @@ def test_bags_and_runs_are_averaged(tables):
 def test_weights_equal_repetition(tables):
     X, valid, _ = (table[:50, :4] for table in tables)
     weight = np.random.default_rng(0).integers(0, 4, len(X))
-    options = MixtureOptions(start="random", max_iterations=5)
+    options = MixtureOptions(init_params="random", max_iter=5)
     found = [
         fit_circuit_mixture(*rows, 2, X_valid=valid, search=FEW, options=options, rng=0, **more)
         for rows, more in (((X,), {"sample_weight": weight}), ((X.repeat(weight, axis=0),), {}))
@@ -137,7 +138,7 @@ def test_limits_say_why_they_stop(tables):
         (SearchOptions(max_splits=1), PLAIN, "max_splits"),
         (SearchOptions(max_edges=1), PLAIN, "max_edges"),
         (SearchOptions(patience=2), PLAIN, "patience"),
-        (SearchOptions(patience=10**6), PLAIN, "nothing left to split"),
+        (search_options(patience=10**6), PLAIN, "nothing left to split"),
         (SearchOptions(), MixtureOptions(max_seconds=0.0), "max_seconds"),
     ):
         found = []
@@ -201,7 +202,7 @@ def test_an_interrupt_of_a_later_run_keeps_the_others(monkeypatch, tables):
         grow(*args)
 
     monkeypatch.setattr(own_structures.GrowingComponents, "__init__", interrupted)
-    options = MixtureOptions(n_runs=4, max_iterations=2)
+    options = MixtureOptions(n_runs=4, max_iter=2)
     mixture = fit_circuit_mixture(train, 2, X_valid=valid, search=FEW, options=options, rng=0)
     assert mixture.n_components == 4
     n_calls = 2

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makers import search_options
 from partitioned_tables import assert_same_search, in_parts
 from strudel import Strudel
 from strudel.data.bits import pack_columns
 from strudel.learning.growing.operations import replay
-from strudel.learning.options import SearchOptions
 from strudel.learning.partitioned.counted_per_part import Lowest, Sums
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.growing_circuit import SpreadCircuit
@@ -86,7 +86,7 @@ def test_short_lists_are_the_same_in_parts(shape):
 @pytest.mark.compiled
 def test_operations_can_be_done_again_on_parts():
     train, valid = pack_columns(TRAIN), pack_columns(VALID)
-    search = SearchOptions(search="best_first", max_splits=12)
+    search = search_options(search="best_first", max_splits=12)
     grown = grow(train, valid, search=search, rng=0)
     assert {operation.target >= 0 for operation in grown.operations} == {True, False}
     parts = [pack_columns(TRAIN[:150]), pack_columns(TRAIN[150:])]

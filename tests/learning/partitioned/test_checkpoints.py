@@ -21,7 +21,7 @@ CIRCUITS = [{}, {"variable_score": "random"}, {"structure_rows": 150}]
 MIXTURES = [
     {"n_runs": 2},
     {"method": "bagged_em", "n_bags": 2},
-    {"n_restarts": 2, "start": "random"},
+    {"n_init": 2, "start": "random"},
     {"n_components": "auto", "n_runs": 1, "max_components": 4, "structure_rows": 150},
 ]
 
@@ -76,7 +76,7 @@ def test_a_mixture_goes_on(tmp_path, options):
         "n_components": 3,
         "n_splits": 4,
         "random_state": 0,
-        "max_iterations": 8,
+        "max_iter": 8,
         "patience": 8,
     } | options
     X, V = in_parts(TRAIN, {90, 200}), in_parts(VALID, {50})
@@ -142,7 +142,7 @@ def test_an_interrupt_while_parts_work_keeps_the_best_so_far(monkeypatch, n_aske
             raise KeyboardInterrupt
         return total(self, *args)
 
-    model = StrudelMixture(3, n_splits=4, random_state=0, max_iterations=8, patience=8)
+    model = StrudelMixture(3, n_splits=4, random_state=0, max_iter=8, patience=8)
     monkeypatch.setattr(Here, "total", interrupted)
     try:
         with pytest.warns(InterruptedWarning):

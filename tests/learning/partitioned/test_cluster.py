@@ -26,7 +26,7 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.compiled
 
 CIRCUIT = {"random_state": 0, "max_splits": 15}
-MIXTURE = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 6, "patience": 6}
+MIXTURE = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iter": 6, "patience": 6}
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ def test_rows_that_weigh_nothing_are_not_encoded():
 
 @pytest.mark.compiled
 def test_mixtures_take_encoders_too():
-    options = {"encoder": "auto", "n_splits": 2, "max_iterations": 3, "random_state": 0}
+    options = {"encoder": "auto", "n_splits": 2, "max_iter": 3, "random_state": 0}
     one, other = (
         StrudelMixture(2, **options).fit(frame_in_parts(PEOPLE, cuts), X_valid=MORE).mixture_
         for cuts in ((), {30, 90})

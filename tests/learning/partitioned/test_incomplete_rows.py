@@ -25,7 +25,7 @@ from strudel.trees.vtree import Vtree
 pytest.importorskip("dask")
 
 CIRCUIT = {"random_state": 0, "max_splits": 6}
-MIXTURE = {"n_components": 3, "n_splits": 3, "random_state": 0, "max_iterations": 5}
+MIXTURE = {"n_components": 3, "n_splits": 3, "random_state": 0, "max_iter": 5}
 CUTS = st.sets(st.integers(0, len(TRAIN)), max_size=4)
 
 
@@ -242,7 +242,7 @@ def test_only_validation_rows_may_have_gaps(circuit):
 
 @pytest.mark.compiled
 def test_sizes_are_chosen_on_a_sample_with_gaps():
-    model = StrudelMixture(random_state=0, max_iterations=3, structure_rows=100, max_components=4)
+    model = StrudelMixture(random_state=0, max_iter=3, structure_rows=100, max_components=4)
     model.fit(in_parts(PARTLY, {100}), X_valid=PARTLY_VALID)
     assert model.trials_
     assert model.chosen_["valid"] == pytest.approx(model.score(PARTLY_VALID), rel=1e-9)

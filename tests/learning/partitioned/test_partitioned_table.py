@@ -81,10 +81,10 @@ def test_weights_are_summed_exactly():
 @settings(max_examples=6, deadline=None)
 @given(cuts=CUTS)
 def test_any_parts_give_the_same_mixture(cuts):
-    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 6}
+    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iter": 6}
     for more in (
         {"n_runs": 2},
-        {"start": "random", "n_restarts": 2},
+        {"start": "random", "n_init": 2},
         {"method": "bagged_em", "n_bags": 3},
         {"search": "best_first"},
     ):
@@ -116,7 +116,7 @@ def test_bags_are_bootstrap_samples_that_do_not_depend_on_the_parts(cuts):
 
 @pytest.mark.compiled
 def test_parts_on_disk_give_the_same(monkeypatch, in_memory):
-    mixture = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 6}
+    mixture = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iter": 6}
     X = in_parts(TRAIN, {100})
     one = StrudelMixture(**mixture).fit(X, X_valid=VALID)
     n_files = []
@@ -172,7 +172,7 @@ def test_a_bag_holds_a_row_as_often_as_it_weighs(copies):
 @pytest.mark.compiled
 @pytest.mark.parametrize("method", ["em", "bagged_em"])
 def test_parts_without_rows_change_nothing(method):
-    options = {"n_components": 2, "n_splits": 2, "random_state": 0, "max_iterations": 3}
+    options = {"n_components": 2, "n_splits": 2, "random_state": 0, "max_iter": 3}
     one, other = (
         StrudelMixture(**options, method=method, n_bags=2).fit(in_parts(TRAIN, cuts), X_valid=VALID)
         for cuts in ((), {100, len(TRAIN)})
@@ -183,7 +183,7 @@ def test_parts_without_rows_change_nothing(method):
 @pytest.mark.compiled
 @pytest.mark.parametrize("scale", [2.0**-40, 2.0**-20, 2.0**20, 2.0**45])
 def test_the_unit_of_weights_does_not_matter_to_em(scale):
-    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 6}
+    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iter": 6}
     options["smoothing"] = "uniform"
     scores = []
     for unit in (1.0, scale):
@@ -206,7 +206,7 @@ def test_the_unit_of_weights_does_not_matter_to_em(scale):
 @given(cuts=CUTS)
 def test_whole_weights_are_exact_in_em_and_real_ones_nearly(cuts):
     rng = np.random.default_rng(0)
-    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iterations": 5}
+    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iter": 5}
     for weight, most in (
         (rng.integers(0, 9, len(TRAIN)).astype(float), 0.0),
         (rng.random(len(TRAIN)), 1e-12),
@@ -323,7 +323,7 @@ def test_restarts_in_parts_are_no_worse_than_one_start():
     options = {"n_components": 4, "n_splits": 0, "random_state": 0, "start": "random"}
     X = in_parts(TRAIN, {100})
     one = StrudelMixture(**options).fit(X, X_valid=VALID)
-    best = StrudelMixture(**options, n_restarts=5).fit(X, X_valid=VALID)
+    best = StrudelMixture(**options, n_init=5).fit(X, X_valid=VALID)
     assert best.mixture_.n_components == 4
     assert best.history_.valid.max() >= one.history_.valid.max()
 

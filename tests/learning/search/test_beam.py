@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 import strudel.learning.search.beam as beam_module
 import strudel.learning.search.heaviest_edges as front_module
+from makers import search_options
 from strategies import binary_tables, examples
 from strudel import Strudel, kl_divergence, load_dataset, log_likelihood
 from strudel.data.bits import pack_columns
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.undo import Journal
 from strudel.learning.history import History
-from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.beam import _Beam
 from strudel.learning.search.greedy import VariablePicker, pick_edge
@@ -62,13 +62,13 @@ def plain_beam(train, valid, search, n_steps):
                     for bits in (train, valid)
                 ]
                 tried.append(((*path, (edge, place)), child, circuit, means))
-        which = ["train", "valid"].index(search.beam_selection)
+        which = ["train", "valid"].index(search.selection)
         tried.sort(key=lambda one: -round(one[3][which], 9))
         kept, seen = [], set()
         for one in tried:
             circuit, means = one[2:]
             facts = (circuit.n_nodes, circuit.n_edges, circuit.n_parameters, round(means[0], 9))
-            if facts not in seen and len(kept) < search.beam_width:
+            if facts not in seen and len(kept) < search.width:
                 seen.add(facts)
                 kept.append(one)
         members = [one[:2] for one in kept]
@@ -82,7 +82,7 @@ def first_edges(growing, search):
     """The edges that the greedy search would take, each in turn being forbidden."""
     growing = copy.deepcopy(growing)
     edges = []
-    while len(edges) < search.beam_width:
+    while len(edges) < search.width:
         growing.queue_all()
         edge = pick_edge(growing, "flow", RNG, search.tie_rule)
         if edge is None:
@@ -109,7 +109,7 @@ def path_of(member):
     ("width", "options"),
     [
         (2, {}),
-        (3, {"beam_selection": "valid"}),
+        (3, {"selection": "valid"}),
         (3, {"tie_rule": "depth_first"}),
         (4, {"init": "independent", "pseudocount": 0.3}),
         (3, {"copy_depth": 3}),
@@ -120,7 +120,7 @@ def test_members_are_those_of_a_search_that_copies(width, options, weights):
     X, V = clusters(0, 60, 6), clusters(1, 30, 6)
     weight = None if weights == "none" else np.random.default_rng(0).random(len(X))
     train, valid = pack_columns(X, weight), pack_columns(V)
-    search = SearchOptions(search="beam", beam_width=width, **options)
+    search = search_options(search="beam", width=width, **options)
     expected = plain_beam(train, valid, search, 9)
     for step, beam in zip(expected, run_beam(train, valid, search, 9), strict=True):
         assert [path_of(member) for member in beam.members] == [path for path, _, _ in step]
@@ -133,7 +133,7 @@ def test_members_are_those_of_a_search_that_copies(width, options, weights):
 def test_to_the_end_where_edges_have_no_rows():
     X = clusters(0, 4, 4)
     train = pack_columns(X)
-    search = SearchOptions(search="beam", beam_width=2)
+    search = search_options(search="beam", width=2)
     expected = plain_beam(train, train, search, 10**6)
     assert expected.pop() == []  # nothing left to split
     found = [[path_of(m) for m in beam.members] for beam in run_beam(train, train, search, 10**6)]
@@ -144,8 +144,8 @@ def test_to_the_end_where_edges_have_no_rows():
 
 
 def assert_equals_greedy(X, V, seed=0, **options):
-    greedy, expected = learn_structure(X, V, search=SearchOptions(**options), rng=seed)
-    search = SearchOptions(search="beam", beam_width=1, **options)
+    greedy, expected = learn_structure(X, V, search=search_options(**options), rng=seed)
+    search = search_options(search="beam", width=1, **options)
     circuit, history = learn_structure(X, V, search=search, rng=seed)
     for name in ("n_splits", "train", "valid", "n_edges", "rows_moved"):
         assert np.array_equal(getattr(history, name), getattr(expected, name), equal_nan=True)
@@ -186,7 +186,7 @@ def test_a_beam_of_one_is_the_greedy_search_until_nothing_is_left(tie_rule):
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_small_front_is_renewed_in_time(width, tie_rule, monkeypatch):
     X, V = clusters(0, 100, 7), clusters(1, 50, 7)
-    search = SearchOptions(search="beam", beam_width=width, tie_rule=tie_rule, max_splits=25)
+    search = search_options(search="beam", width=width, tie_rule=tie_rule, max_splits=25)
     _, expected = learn_structure(X, V, search=search)
     fronts = []
     for name in ("first_front", "next_front"):
@@ -228,7 +228,7 @@ def test_a_beam_of_one_is_the_greedy_search_on_real_data(name, data_folder):
     binary_tables(max_rows=20, max_vars=5), st.integers(2, 4), st.sampled_from(["train", "valid"])
 )
 def test_any_table_gives_a_normalised_circuit_with_all_properties(X, width, selection):
-    search = SearchOptions(search="beam", beam_width=width, beam_selection=selection, max_splits=8)
+    search = search_options(search="beam", width=width, selection=selection, max_splits=8)
     circuit, history = learn_structure(X, X, search=search)
     assert circuit.is_smooth
     assert circuit.is_deterministic
@@ -241,7 +241,7 @@ def test_any_table_gives_a_normalised_circuit_with_all_properties(X, width, sele
 @pytest.mark.parametrize("selection", ["train", "valid"])
 def test_the_history_is_the_path_of_the_best_circuit(selection):
     X, V = pack_columns(clusters(0)), pack_columns(clusters(1))
-    search = SearchOptions(search="beam", beam_width=3, beam_selection=selection, patience=8)
+    search = search_options(search="beam", width=3, selection=selection, patience=8)
     grown = grow(X, V, search=search)
     growing, history = grown.growing, grown.history
     assert history.stopped_because == "patience"
@@ -259,7 +259,7 @@ def test_the_history_is_the_path_of_the_best_circuit(selection):
 def test_the_best_member_may_have_left_the_beam():
     """Selection on train forgets what was best on validation; it comes back all the same."""
     X, V = pack_columns(clusters(0, 40)), pack_columns(clusters(1, 40))
-    search = SearchOptions(search="beam", beam_width=3, max_splits=25, patience=10**6)
+    search = search_options(search="beam", width=3, max_splits=25, patience=10**6)
     *_, beam = run_beam(X, V, search, 25)
     assert beam.best not in beam.tree.path
     circuit, history = learn_structure(X, V, search=search)
@@ -268,7 +268,7 @@ def test_the_best_member_may_have_left_the_beam():
 
 
 def test_without_validation_rows_the_last_circuit_is_returned():
-    search = SearchOptions(search="beam", beam_width=3, max_splits=6)
+    search = search_options(search="beam", width=3, max_splits=6)
     circuit, history = learn_structure(clusters(0), search=search)
     assert history.best == 6
     assert np.isnan(history.valid).all()
@@ -277,8 +277,8 @@ def test_without_validation_rows_the_last_circuit_is_returned():
 
 def test_impossible_validation_rows_do_no_harm():
     X, V = clusters(0, 12, 5), clusters(5, 40, 5)
-    search = SearchOptions(
-        search="beam", beam_width=3, beam_selection="valid", pseudocount=0.0, max_splits=12
+    search = search_options(
+        search="beam", width=3, selection="valid", pseudocount=0.0, max_splits=12
     )
     _, history = learn_structure(X, V, search=search)
     assert np.all(history.valid[-1] == -np.inf)
@@ -286,7 +286,7 @@ def test_impossible_validation_rows_do_no_harm():
 
 @pytest.mark.parametrize("limit", [{"max_splits": 7}, {"max_edges": 150}, {"max_seconds": 0.0}])
 def test_bounds_stop_the_search_and_say_so(limit):
-    search = SearchOptions(search="beam", beam_width=2, **limit)
+    search = search_options(search="beam", width=2, **limit)
     _, history = learn_structure(clusters(0), clusters(1), search=search)
     assert history.stopped_because == next(iter(limit))
     if "max_splits" in limit:
@@ -294,7 +294,7 @@ def test_bounds_stop_the_search_and_say_so(limit):
 
 
 def test_the_same_search_twice_gives_the_same_circuit():
-    search = SearchOptions(search="beam", edge_score="random", beam_width=3, max_splits=10)
+    search = search_options(search="beam", edge_score="random", width=3, max_splits=10)
     a, b = (learn_structure(clusters(0), clusters(1), search=search, rng=5)[0] for _ in range(2))
     assert np.array_equal(a.edge_left, b.edge_left)
     assert np.array_equal(a.edge_log_theta, b.edge_log_theta)
@@ -304,9 +304,7 @@ def test_the_same_search_twice_gives_the_same_circuit():
 @pytest.mark.parametrize("selection", ["train", "valid"])
 def test_what_was_tried_on_the_parent_need_not_be_tried_again(selection, copy_depth, monkeypatch):
     X, V = pack_columns(clusters(0)), pack_columns(clusters(1))
-    search = SearchOptions(
-        search="beam", beam_width=4, beam_selection=selection, copy_depth=copy_depth
-    )
+    search = search_options(search="beam", width=4, selection=selection, copy_depth=copy_depth)
     n_reused = 0
     reuse = beam_module.Member.child_like
 
@@ -325,14 +323,14 @@ def test_what_was_tried_on_the_parent_need_not_be_tried_again(selection, copy_de
 
 def test_only_branches_in_the_beam_are_kept():
     X, V = pack_columns(clusters(0)), pack_columns(clusters(1))
-    search = SearchOptions(search="beam", beam_width=4)
+    search = search_options(search="beam", width=4)
     dead = set()
     for beam in run_beam(X, V, search, 20):
         alive = {m for member in beam.members for m in member.path()}
         dead |= {m for m in beam.best.path() if m not in alive}
         assert all(m.edit is None and m.front is None and not m.tried for m in dead)
         common = len(set.intersection(*(set(m.path()) for m in beam.members)))
-        assert len(beam.tree.journal) <= beam.tree.here.n_splits - common + 1 + search.beam_width
+        assert len(beam.tree.journal) <= beam.tree.here.n_splits - common + 1 + search.width
 
 
 # Circuits that hardly differ.
@@ -342,7 +340,7 @@ def test_only_branches_in_the_beam_are_kept():
 def test_members_are_at_least_the_threshold_apart(threshold):
     X, V = pack_columns(clusters(0, 60, 5)), pack_columns(clusters(1, 30, 5))
     every = (np.arange(32)[:, None] >> np.arange(5)) & 1
-    search = SearchOptions(search="beam", beam_width=4, beam_kl_threshold=threshold)
+    search = search_options(search="beam", width=4, kl_threshold=threshold)
     n_compared = 0
     for beam in run_beam(X, V, search, 8, kl_divergence):
         log_p = []
@@ -359,8 +357,8 @@ def test_members_are_at_least_the_threshold_apart(threshold):
 @pytest.mark.parametrize("selection", ["train", "valid"])
 def test_a_threshold_of_zero_changes_nothing(selection):
     X, V = pack_columns(clusters(0)), pack_columns(clusters(1))
-    plain = SearchOptions(search="beam", beam_width=4, beam_selection=selection)
-    compared = replace(plain, beam_kl_threshold=0.0)
+    plain = search_options(search="beam", width=4, selection=selection)
+    compared = replace(plain, kl_threshold=0.0)
     found = [
         [[path_of(m) for m in beam.members] for beam in run_beam(X, V, search, 15, kl_divergence)]
         for search in (plain, compared)
@@ -369,7 +367,7 @@ def test_a_threshold_of_zero_changes_nothing(selection):
 
 
 def test_everything_is_alike_under_a_large_threshold():
-    search = SearchOptions(search="beam", beam_width=3, beam_kl_threshold=1e9, max_splits=10)
+    search = search_options(search="beam", width=3, kl_threshold=1e9, max_splits=10)
     beams = run_beam(
         pack_columns(clusters(0)), pack_columns(clusters(1)), search, 10, kl_divergence
     )
@@ -388,7 +386,7 @@ def interrupt_after(n):
 
 
 def test_an_interrupt_between_steps_keeps_the_best_circuit():
-    search = SearchOptions(search="beam", beam_width=3)
+    search = search_options(search="beam", width=3)
     X, V = clusters(0), clusters(1)
     circuit, history = learn_structure(X, V, search=search, on_split=interrupt_after(6))
     assert history.stopped_because == "interrupted"
@@ -413,7 +411,7 @@ def test_an_interrupt_within_a_step_keeps_the_best_circuit(method, when, monkeyp
 
     monkeypatch.setattr(Journal, method, interrupted)
     X, V = clusters(0), clusters(1)
-    search = SearchOptions(search="beam", beam_width=3)
+    search = search_options(search="beam", width=3)
     circuit, history = learn_structure(X, V, search=search)
     assert history.stopped_because == "interrupted"
     assert log_likelihood(circuit, V).mean() == pytest.approx(history.valid[history.best])
@@ -431,7 +429,7 @@ def test_an_interrupt_while_the_best_circuit_is_made_again_changes_nothing(monke
         return replay(growing, operations)
 
     monkeypatch.setattr(beam_module, "replay", interrupted)
-    search = SearchOptions(search="beam", beam_width=3)
+    search = search_options(search="beam", width=3)
     V = clusters(1)
     circuit, history = learn_structure(clusters(0), V, search=search, on_split=interrupt_after(6))
     assert n_calls == 2
@@ -445,23 +443,23 @@ def test_an_interrupt_while_the_best_circuit_is_made_again_changes_nothing(monke
     "bad",
     [
         {"search": "wide"},
-        {"beam_width": 0},
-        {"beam_width": 2.5},
-        {"beam_selection": "test"},
-        {"beam_kl_threshold": -1.0},
+        {"width": 0},
+        {"width": 2.5},
+        {"selection": "test"},
+        {"kl_threshold": -1.0},
     ],
 )
 def test_bad_options_are_refused_by_name(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
-        SearchOptions(**bad)
+        search_options(**bad)
 
 
 def test_what_an_option_needs_is_named():
     X = clusters(0)
-    search = SearchOptions(search="beam", beam_selection="valid", max_splits=3)
+    search = search_options(search="beam", selection="valid", max_splits=3)
     with pytest.raises(ValueError, match="validation rows"):
         learn_structure(X, search=search)
-    search = SearchOptions(search="beam", beam_kl_threshold=0.1)
+    search = search_options(search="beam", kl_threshold=0.1)
     with pytest.raises(ValueError, match="divergence"):
         learn_structure(X, X, search=search)
 
@@ -469,13 +467,13 @@ def test_what_an_option_needs_is_named():
 def test_the_estimator_passes_its_options_on():
     X, V = clusters(0), clusters(1)
     options = {
-        "beam_width": 2,
-        "beam_selection": "valid",
-        "beam_kl_threshold": 1e-3,
+        "width": 2,
+        "selection": "valid",
+        "kl_threshold": 1e-3,
         "max_splits": 6,
     }
     model = Strudel(search="beam", **options).fit(X, X_valid=V)
-    search = SearchOptions(search="beam", **options)
+    search = search_options(search="beam", **options)
     circuit, _ = learn_structure(X, V, search=search, divergence=kl_divergence)
     assert np.array_equal(model.circuit_.edge_left, circuit.edge_left)
     assert np.array_equal(model.circuit_.edge_log_theta, circuit.edge_log_theta)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from makers import search_options
 from oracle import all_rows
 from strategies import binary_tables, examples
 from strudel import (
@@ -197,7 +198,7 @@ def test_long_edges_are_compared_on_a_part_first_and_exactly_at_the_end():
 @pytest.mark.compiled
 def test_clones_need_fewer_edges_than_splits_alone():
     rows = clusters(6, n_rows=2000, n_vars=12)
-    options = SearchOptions(search="best_first", patience=30)
+    options = search_options(search="best_first", patience=30)
     with_clones, history = learn_structure(rows[:1500], rows[1500:], search=options)
     greedy, other = learn_structure(rows[:1500], rows[1500:])
     assert history.valid.max() > other.valid.max()
@@ -209,7 +210,7 @@ def test_clones_need_fewer_edges_than_splits_alone():
 @pytest.mark.parametrize("strength", ["auto", 5.0])
 def test_history_holds_what_the_returned_circuit_reaches(search, strength):
     rows = clusters(7, n_rows=400)
-    options = SearchOptions(
+    options = search_options(
         search=search, smoothing="hierarchical", smoothing_strength=strength, patience=10
     )
     circuit, history = learn_structure(rows[:300], rows[300:], search=options)
@@ -235,7 +236,7 @@ def test_threads_do_not_matter():
 
 def test_greedy_search_by_gain_splits_on_undecided_variables():
     rows = clusters(10, n_rows=80, n_vars=5)
-    options = SearchOptions(variable_score="gain", max_splits=12)
+    options = search_options(variable_score="gain", max_splits=12)
     circuit, history = learn_structure(rows, search=options)
     assert len(history) > 5
     assert circuit.is_deterministic
@@ -245,7 +246,7 @@ def test_greedy_search_by_gain_splits_on_undecided_variables():
 
 def test_one_variable_and_constant_columns():
     for rows in (np.array([[0], [1], [1]]), np.ones((20, 4), dtype=int)):
-        options = SearchOptions(search="best_first", smoothing="hierarchical", max_splits=3)
+        options = search_options(search="best_first", smoothing="hierarchical", max_splits=3)
         circuit, _ = learn_structure(rows, rows, search=options)
         assert np.exp(log_likelihood(circuit, all_rows(circuit.n_vars))).sum() == pytest.approx(1)
 
@@ -258,7 +259,7 @@ def test_an_interrupt_keeps_the_best_so_far():
         if len(history) == 6:
             raise KeyboardInterrupt
 
-    options = SearchOptions(search="best_first", smoothing="hierarchical")
+    options = search_options(search="best_first", smoothing="hierarchical")
     circuit, history = learn_structure(rows[:200], rows[200:], search=options, on_split=stop)
     assert history.stopped_because == "interrupted"
     assert len(history) == 6
@@ -267,7 +268,7 @@ def test_an_interrupt_keeps_the_best_so_far():
 
 def test_without_validation_rows_the_last_circuit_is_returned():
     rows = clusters(12, n_rows=100, n_vars=5)
-    options = SearchOptions(search="best_first", smoothing="hierarchical", max_splits=4)
+    options = search_options(search="best_first", smoothing="hierarchical", max_splits=4)
     grew = grow(rows, None, search=options)
     circuit, history = grew.best()
     assert history.best == len(grew.operations)
@@ -284,13 +285,13 @@ def test_without_validation_rows_the_last_circuit_is_returned():
 )
 def test_bad_options_are_named(options, words):
     with pytest.raises(ValueError, match=words):
-        SearchOptions(**options)
+        search_options(**options)
 
 
 @pytest.mark.compiled
 def test_a_race_goes_on_with_the_best_start():
     rows = clusters(13, n_rows=500, n_vars=10)
-    options = SearchOptions(search="best_first", vtree="auto", patience=20)
+    options = search_options(search="best_first", vtree="auto", patience=20)
     grew = grow(rows[:400], rows[400:], search=options)
     assert grew.search.vtree != "auto"
     assert grew.search.search == "best_first"
@@ -305,12 +306,12 @@ def test_a_race_goes_on_with_the_best_start():
 def test_auto_compares_searches_too():
     rows = clusters(14, n_rows=400, n_vars=8)
     circuit, history = learn_structure(
-        rows[:300], rows[300:], search=SearchOptions(search="auto", smoothing="hierarchical")
+        rows[:300], rows[300:], search=search_options(search="race", smoothing="hierarchical")
     )
     assert log_likelihood(circuit, rows[300:]).mean() == pytest.approx(history.valid.max())
-    kinds = {entrant.search for entrant in entrants(SearchOptions(search="auto"), 8)}
+    kinds = {entrant.search for entrant in entrants(search_options(search="race"), 8)}
     assert kinds == {"best_first", "learnpsdd"}
-    assert len(entrants(SearchOptions(search="auto"), 1000)) == 2
+    assert len(entrants(search_options(search="race"), 1000)) == 2
 
 
 @pytest.mark.compiled
@@ -325,7 +326,7 @@ def test_an_interrupt_ends_the_whole_race(call):
         if n_calls == call:
             raise KeyboardInterrupt
 
-    options = SearchOptions(search="auto", smoothing="hierarchical")
+    options = search_options(search="race", smoothing="hierarchical")
     circuit, history = learn_structure(rows[:200], rows[200:], search=options, on_split=stop)
     assert history.stopped_because == "interrupted"
     assert n_calls == call
@@ -343,7 +344,7 @@ def test_the_order_of_rows_and_copies_of_them_change_nothing():
     shuffled = rows[np.random.default_rng(0).permutation(len(rows))]
     merged, count = np.unique(rows, axis=0, return_counts=True)
     assert len(merged) > LONG
-    search = SearchOptions(search="best_first", max_splits=15)
+    search = search_options(search="best_first", max_splits=15)
     histories = [
         learn_structure(bits, rows[:100], search=search)[1]
         for bits in (rows, shuffled, pack_columns(merged, count.astype(float)))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import oracle
 from coded_tables import coded_tables, encode, one_hot, possible_rows, thermometer
+from makers import search_options
 from strategies import binary_tables
 from strudel import (
     SearchOptions,
@@ -24,7 +25,7 @@ SEARCHES = [
     {"search": "greedy", "variable_score": "gain", "smoothing": "hierarchical"},
     {"search": "best_first", "vtree": "bottom_up"},
     {"search": "learnpsdd"},
-    {"search": "beam", "beam_width": 2},
+    {"search": "beam", "width": 2},
 ]
 
 
@@ -43,7 +44,7 @@ def assert_possible(circuit, columns):
 def test_searches_keep_impossible_codes_impossible(options, table, data):
     columns, places, weight = table
     rows = pack_columns(encode(columns, places), weight)
-    search = SearchOptions(
+    search = search_options(
         columns=columns, max_splits=data.draw(st.sampled_from([0, 3, 12])), **options
     )
     circuit, _ = learn_structure(rows, rows, search=search, rng=0)
@@ -66,7 +67,7 @@ def table_of(n_rows, seed=0):
 def test_a_race_of_searches_on_vtrees_of_columns():
     columns, X = table_of(600)
     for options in ({"search": "auto"}, {"vtree": "auto"}):
-        search = SearchOptions(columns=columns, max_splits=30, **options)
+        search = search_options(columns=columns, max_splits=30, **options)
         circuit, _ = learn_structure(X[:500], X[500:], search=search, rng=0)
         assert_possible(circuit, columns)
 
@@ -119,7 +120,7 @@ def test_few_rows_and_columns_that_tell_nothing(n_rows):
     ]
     X = encode(columns, [[0, 0, 0, row % 3, 0] for row in range(n_rows)])
     for options in ({}, {"search": "learnpsdd"}, {"search": "best_first"}):
-        search = SearchOptions(columns=columns, max_splits=4, **options)
+        search = search_options(columns=columns, max_splits=4, **options)
         circuit, _ = learn_structure(X, search=search)
         assert_possible(circuit, columns)
 

@@ -3,12 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from makers import search_options
 from strategies import binary_tables
 from strudel import Strudel, log_likelihood
 from strudel._numba import use_threads
 from strudel.data.bits import pack_columns
-from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
+from strudel.learning.searches import SearchOptions
 
 
 def clusters(seed, n_rows=400, n_vars=12):
@@ -57,7 +58,7 @@ def test_validation_rows_that_training_never_saw_are_impossible_without_pseudoco
 
 @pytest.mark.parametrize("limit", [{"max_splits": 7}, {"max_edges": 150}, {"max_seconds": 0.0}])
 def test_bounds_stop_the_search_and_say_so(limit):
-    _, history = learn_structure(clusters(0), clusters(1), search=SearchOptions(**limit))
+    _, history = learn_structure(clusters(0), clusters(1), search=search_options(**limit))
     assert history.stopped_because == next(iter(limit))
     if "max_splits" in limit:
         assert len(history) == 8
@@ -103,7 +104,7 @@ def test_threads_do_not_change_the_result():
 
 
 def test_the_same_seed_gives_the_same_random_search():
-    options = SearchOptions(edge_score="random", variable_score="random", max_splits=30)
+    options = search_options(edge_score="random", variable_score="random", max_splits=30)
     a, b, c = (
         learn_structure(clusters(0), clusters(1), search=options, rng=seed)[1] for seed in (7, 7, 8)
     )
@@ -169,7 +170,7 @@ def test_bad_input_is_refused_with_a_reason(X, V, words):
 )
 def test_bad_options_are_refused_by_name(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
-        SearchOptions(**bad)
+        search_options(**bad)
 
 
 @pytest.mark.compiled

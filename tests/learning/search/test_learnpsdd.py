@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
+from makers import search_options
 from strategies import binary_tables
 from strudel import Strudel, load_dataset, log_likelihood
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
@@ -18,11 +19,11 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES
 from strudel.learning.growing.operations import Operation, apply
 from strudel.learning.journal import JournalError
-from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.learning.search.learnpsdd import LearnPsdd
 from strudel.learning.search.learnpsdd_splits import split_gains
+from strudel.learning.searches import SearchOptions
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
 
@@ -38,7 +39,7 @@ def clusters(seed, n_rows=120, n_vars=6, n_centres=4):
 
 
 def options(copies="depth", levels=1, **others):
-    return SearchOptions(search="learnpsdd", copies=copies, copy_levels=levels, **others)
+    return search_options(search="learnpsdd", copies=copies, copy_levels=levels, **others)
 
 
 def growing_circuit(X, seed, weight=None, init="independent"):
@@ -257,7 +258,7 @@ def first_of_last_split(growing):
 def test_with_the_scores_of_the_greedy_search_it_makes_the_same_splits(edge_score, init):
     X, V = clusters(7, n_vars=7), clusters(8, n_vars=7)
     common = {"edge_score": edge_score, "init": init, "vtree": "chow_liu", "max_splits": 40}
-    greedy = SearchOptions(**common)
+    greedy = search_options(**common)
     same = options(
         "minimal", operation_score="heuristic", clones=False, split_sides="both", **common
     )
@@ -416,7 +417,7 @@ def test_it_reaches_what_the_paper_reports_of_learnpsdd(name, paper, data_folder
 )
 def test_wrong_options_say_what_is_expected(wrong, message):
     with pytest.raises(ValueError, match=message):
-        SearchOptions(**({"search": "learnpsdd"} | wrong))
+        search_options(**({"search": "learnpsdd"} | wrong))
 
 
 @pytest.mark.compiled

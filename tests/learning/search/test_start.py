@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
-from makers import random_function, sdd_of
+from makers import random_function, sdd_of, search_options
 from strategies import examples, partition_circuit, seeds, vtrees
 from strudel import (
     CircuitBuilder,
@@ -67,7 +67,7 @@ def assert_supported(circuit, allowed):
 @given(constrained_starts(), st.sampled_from([1, 3]), st.sampled_from(["flow", "random"]))
 def test_splits_keep_the_constraint_to_the_end(start, copy_depth, edge_score):
     first, allowed, rows = start
-    search = SearchOptions(
+    search = search_options(
         max_splits=400, patience=10**6, copy_depth=copy_depth, edge_score=edge_score, max_edges=5000
     )
     circuit, history = learn_structure(rows, rows, search=search, rng=0, start=first)
@@ -106,7 +106,7 @@ def test_counts_and_likelihoods_stay_exact(start, copy_depth):
             assert np.array_equal(g.edge[name][edges], flows.edge_count)
     fitted, _ = learn_structure(
         rows,
-        search=SearchOptions(max_splits=growing.n_splits, copy_depth=copy_depth),
+        search=search_options(max_splits=growing.n_splits, copy_depth=copy_depth),
         start=first,
     )
     mean = log_likelihood(fitted, rows).mean()
@@ -131,7 +131,7 @@ def test_ten_variables_and_hundreds_of_splits():
     allowed = sorted(random_function(10, rng, 0.4))
     rows = np.array(rng.choices(allowed, k=2000), dtype=np.uint8)
     first = uniform_circuit(sdd_of(allowed, vtree))
-    search = SearchOptions(max_splits=300, patience=10**6)
+    search = search_options(max_splits=300, patience=10**6)
     circuit, history = learn_structure(rows[:1500], rows[1500:], search=search, start=first)
     assert len(history) - 1 == 300
     assert circuit.is_deterministic

@@ -35,9 +35,9 @@ from strudel import (
     vtree_from_chow_liu,
 )
 from strudel.data.datasets import load_dataset
-from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import learn_structure
+from strudel.learning.searches import SearchOptions
 from strudel.queries.maximum import mixture_search
 from strudel.queries.maximum.evidence_of_mixture import best_values
 from strudel.queries.maximum.mixture_bounds import MixtureBounds, RelaxedBounds

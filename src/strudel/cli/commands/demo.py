@@ -96,7 +96,7 @@ def _learn(data: Dataset, is_quiet: bool) -> Strudel:
     from strudel.models.strudel import Strudel
 
     model = Strudel(random_state=0)
-    with FitProgress(model.patience, is_quiet) as progress:
+    with FitProgress(100, is_quiet) as progress:
         model._fit(data.train, data.valid, None, on_split=progress.update)
     model.circuit_ = model.circuit_.with_names(data.feature_names)
     return model

@@ -328,6 +328,10 @@ def fit(
             options["constraint"] = number_variables(formula, train) if encode is None else formula
         reading = time.perf_counter() - started
         started = time.perf_counter()
+        from strudel.io.options_of_0_1 import options_of_0_1
+
+        name = "Strudel" if mixture is None else "StrudelMixture"
+        options = options_of_0_1(name, options)
         with warnings_as_notes() as messages:
             model = kind.learn(options, parts, quiet, checkpoint)
         learning = time.perf_counter() - started

@@ -51,8 +51,8 @@ class Countable(Protocol):
 class EmLimits:
     """When EM stops."""
 
-    max_iterations: int = 100
-    tolerance: float = 1e-4  # nats per row that a step must gain
+    max_iter: int = 100
+    tol: float = 1e-4  # nats per row that a step must gain
     patience: int = 2  # steps without a better validation likelihood
     max_seconds: float | None = None
 
@@ -74,8 +74,8 @@ def fit_incomplete(
     X_valid: PartialRows | BitMatrix | ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     pseudocount: float = 1.0,
-    max_iterations: int = 100,
-    tolerance: float = 1e-4,
+    max_iter: int = 100,
+    tol: float = 1e-4,
 ) -> Circuit | Mixture:
     """Fit the parameters of a circuit or a mixture to rows with unknown values, by EM.
 
@@ -91,9 +91,9 @@ def fit_incomplete(
         How often each row counts.
     pseudocount : float
         Virtual rows per sum node, shared evenly by its edges.
-    max_iterations : int
+    max_iter : int
         Stop after so many steps.
-    tolerance : float
+    tol : float
         Stop when a step gains less, in nats per row.
 
     Returns
@@ -105,7 +105,7 @@ def fit_incomplete(
     --------
     >>> from strudel import figure_1_circuit
     >>> X = [[1, 0, 1, 0], [1, 1, 1, np.nan]]
-    >>> fitted = fit_incomplete(figure_1_circuit(), X, pseudocount=0, tolerance=1e-9)
+    >>> fitted = fit_incomplete(figure_1_circuit(), X, pseudocount=0, tol=1e-9)
     >>> fitted.theta[-2:].round(3)  # X4 = 1 and X4 = 0: the one known value says all
     array([0., 1.])
     """
@@ -113,7 +113,7 @@ def fit_incomplete(
     valid = None if X_valid is None else partial_rows(X_valid, None, model.n_vars)
     passes = Passes.of(model, "fit_incomplete")
     prior = uniform_prior(passes.circuit, pseudocount)
-    limits = EmLimits(max_iterations, tolerance)
+    limits = EmLimits(max_iter, tol)
     start = as_mixture(model)
     best = climb(passes, start, rows, valid, prior, limits, survives_interrupt=True)
     return best.model.component(0) if isinstance(model, Circuit) else best.model
@@ -141,7 +141,7 @@ def climb(
     model, counts = start, None
     before, since_best = -np.inf, 0
     try:
-        for i in range(limits.max_iterations + 1):
+        for i in range(limits.max_iter + 1):
             valid_mean = np.nan
             if valid is not None:
                 valid_mean = valid.mean_log_probability(passes, model)
@@ -156,10 +156,10 @@ def climb(
                 limits.max_seconds is not None
                 and time.perf_counter() - started >= limits.max_seconds
             )
-            if train - before < limits.tolerance or since_best >= limits.patience or is_late:
+            if train - before < limits.tol or since_best >= limits.patience or is_late:
                 break
             before, counts = train, flows
-            if i < limits.max_iterations:
+            if i < limits.max_iter:
                 model = maximise(passes.circuit, flows, prior, n_groups)
     except KeyboardInterrupt:
         if best is None or not survives_interrupt:

@@ -23,10 +23,10 @@ from strudel.circuits.mixture import Mixture
 from strudel.learning.incomplete.em import EmLimits, climb
 from strudel.learning.incomplete.expected_flows import Passes, as_mixture
 from strudel.learning.incomplete.incomplete_rows import IncompleteRows
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em import TRAINING_STRENGTH, fit_mixture
 from strudel.learning.mixtures.em_steps import Prior, uniform_prior
 from strudel.learning.mixtures.mixture_history import MixtureHistory
-from strudel.learning.options import MixtureOptions
 from strudel.queries.passes import decode
 from strudel.tables.column_codes import ColumnCode, complete_columns
 from strudel.trees.chow_liu import learn_chow_liu_tree
@@ -34,9 +34,9 @@ from strudel.trees.column_tree import learn_column_tree
 from strudel.trees.vtree import vtree_from_chow_liu
 
 N_COMPONENTS = 20
-COMPLETED = {"smoothing": "single", "pseudocount": TRAINING_STRENGTH, "max_iterations": 30}
+COMPLETED = {"smoothing": "single", "pseudocount": TRAINING_STRENGTH, "max_iter": 30}
 # Steps on the rows themselves: the last digits of a model that only fills gaps are not worth more.
-LIMITS = EmLimits(max_iterations=10, tolerance=1e-3, patience=1)
+LIMITS = EmLimits(max_iter=10, tol=1e-3, patience=1)
 PSEUDOCOUNT = 1.0
 
 

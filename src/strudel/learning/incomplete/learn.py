@@ -19,8 +19,9 @@ from strudel.learning.incomplete.first_model import first_mixture, fit_first
 from strudel.learning.incomplete.refit import refit_circuit, refit_mixture
 from strudel.learning.incomplete.structural_em import Completable, Learned, learn_incomplete
 from strudel.learning.incomplete.unknown_columns import with_coins
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.learned_mixture import LearnedMixture
-from strudel.learning.options import MixtureOptions, SearchOptions
+from strudel.learning.searches import SearchOptions
 from strudel.models.base import LearningRows
 from strudel.queries.model import Model
 

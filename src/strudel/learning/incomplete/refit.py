@@ -18,9 +18,9 @@ from strudel.circuits.mixture import Mixture
 from strudel.learning.incomplete.em import Countable, EmLimits, climb, maximise
 from strudel.learning.incomplete.expected_flows import ExpectedFlows, Passes, as_mixture
 from strudel.learning.incomplete.partial_rows import PartialRows
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em import STRENGTHS, TRAINING_STRENGTH
 from strudel.learning.mixtures.em_steps import Prior, uniform_prior
-from strudel.learning.options import MixtureOptions
 from strudel.queries.model import Model
 from strudel.queries.probabilities import log_probabilities
 

@@ -21,10 +21,10 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.learning.journal import Journal
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, best_prior, train_runs
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.shared_flows import Choices
-from strudel.learning.options import MixtureOptions
 
 MOST_BYTES = 2**30  # of the tables of EM; bags that need more wait for the others
 
@@ -114,5 +114,5 @@ def n_batches(n_rows: int, choices: Choices, options: MixtureOptions) -> int:
     # Per column, shares in float32; per state, counts and theirs of the best step and
     # log-parameters in float64, and differences in float32.
     per_column = 4 * n_rows + 28 * choices.n_states
-    per_bag = per_column * options.n_components * options.n_restarts
+    per_bag = per_column * options.n_components * options.n_init
     return min(-(-per_bag * options.n_runs // MOST_BYTES), options.n_runs)

@@ -25,10 +25,10 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData
 from strudel.learning.mixtures.em_steps import Ensemble
 from strudel.learning.mixtures.mixture_history import MixtureHistory
-from strudel.learning.options import MixtureOptions
 
 N_STARTS = 8  # of every component, side by side; the best one stays
 MOST_STEPS = 30  # of EM for one component
@@ -57,7 +57,7 @@ def fit_boosted_mixture(
         The most components; fewer if validation says so, or if no further one raises the training
         likelihood.
     options : MixtureOptions, optional
-        Smoothing and limits; `n_runs` and `start` do not count. More `n_restarts` try more starts
+        Smoothing and limits; `n_runs` and `start` do not count. More `n_init` try more starts
         of every component.
 
     Examples
@@ -72,13 +72,13 @@ def fit_boosted_mixture(
     data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
     growing = _GrowingMixture(data, options, np.random.default_rng(rng))
     history = MixtureHistory()
-    limits = replace(options, max_iterations=n_components)  # steps of the history are components
+    limits = replace(options, max_iter=n_components)  # steps of the history are components
     try:
         while not history.stopped_because:
             if not growing.add_component():
                 history.stopped_because = "nothing left to gain"
                 break
-            history.add(growing.train, growing.valid, options.tolerance)
+            history.add(growing.train, growing.valid, options.tol)
             if not history.is_finished(limits) and len(history) == n_components:
                 history.stopped_because = "n_components"
             if on_iteration is not None:
@@ -156,7 +156,7 @@ class _GrowingMixture:
         unlikely = expit(limit - self._log_f)  # 1 / (1 + F(x) / limit)
         starts = [unlikely]
         chance = unlikely * self._weight / (unlikely @ self._weight)
-        for row in self._rng.choice(len(chance), N_STARTS * self._options.n_restarts - 1, p=chance):
+        for row in self._rng.choice(len(chance), N_STARTS * self._options.n_init - 1, p=chance):
             distance = (self._table != self._table[row]).sum(axis=1)
             is_near = distance <= _quantile(distance, part, self._weight)
             starts.append(0.9 * is_near + 0.1 * unlikely)
@@ -171,11 +171,11 @@ class _GrowingMixture:
         new = Ensemble(self._data.choices, self._data.prior(options), share.shape[1], 1)
         log_h = self._fit(new, share)
         before = -np.inf
-        for _ in range(min(MOST_STEPS, options.max_iterations)):
+        for _ in range(min(MOST_STEPS, options.max_iter)):
             weight = np.clip(self._weight @ share, SMALLEST_WEIGHT, 1.0 - SMALLEST_WEIGHT)
             log_odds = log_h - self._log_f[:, np.newaxis] + logit(weight)
             gain = np.log1p(-weight) + self._weight @ np.logaddexp(0.0, log_odds)
-            if gain.max() <= before + options.tolerance:
+            if gain.max() <= before + options.tol:
                 break
             before = gain.max()
             share = expit(log_odds)

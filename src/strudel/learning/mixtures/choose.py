@@ -24,10 +24,10 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.journal import Journal
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, priors, train_runs
 from strudel.learning.mixtures.em_steps import Prior
 from strudel.learning.mixtures.mixture_history import MixtureHistory
-from strudel.learning.options import MixtureOptions
 
 SPLITS = (0, 30, 100, 300, 1000)  # lengths of prefixes, besides the circuit that won the search
 COMPONENTS = (25, 75, 225)  # of one run
@@ -44,7 +44,7 @@ class Round(NamedTuple):
 
     n_kept: int  # settings that enter it
     n_runs: int  # that each of them has after it
-    max_iterations: int
+    max_iter: int
     patience: int
 
 
@@ -216,14 +216,14 @@ class MixtureSearch:
                 self.stopped_because = "max_seconds"
                 return
             missing = wanted if anew else wanted - setting.n_runs
-            side_by_side = max(1, COLUMNS // (setting.n_components * self.options.n_restarts))
+            side_by_side = max(1, COLUMNS // (setting.n_components * self.options.n_init))
             options = replace(
                 self.options,
                 n_components=setting.n_components,
                 n_runs=missing if anew else min(missing, side_by_side),
-                max_iterations=round_.max_iterations,
+                max_iter=round_.max_iter,
                 patience=round_.patience,
-                tolerance=TOLERANCE * abs(setting.valid) if setting.parts else TOLERANCE,
+                tol=TOLERANCE * abs(setting.valid) if setting.parts else TOLERANCE,
                 max_seconds=None if math.isinf(left) else max(left, 0.0),
             )
             runs = train_runs(setting.data, options, self.rng, journal=self.journal)

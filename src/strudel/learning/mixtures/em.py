@@ -22,6 +22,7 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits
 from strudel.learning.journal import Arrays, Journal, Section, take
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em_steps import (
     Ensemble,
     Prior,
@@ -32,7 +33,6 @@ from strudel.learning.mixtures.em_steps import (
 from strudel.learning.mixtures.first_responsibilities import responsibilities
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.shared_flows import Bag, Choices, ImpossibleRowError, share_flows
-from strudel.learning.options import MixtureOptions
 from strudel.learning.parameters import fit_parameters
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # what pseudocount="auto" tries
@@ -248,7 +248,7 @@ class EmRows(Protocol):
     def expect(self, ensemble: Ensemble) -> tuple[FloatArray, float]:
         """E-step; returns the log-likelihood of every group on its rows, and of their average."""
 
-    def valid_scores(self, ensemble: Ensemble, n_restarts: int) -> tuple[FloatArray, float]:
+    def valid_scores(self, ensemble: Ensemble, n_init: int) -> tuple[FloatArray, float]:
         """Log-likelihood of the validation rows under every group.
 
         And its mean per row under the average of the groups that are the best of their restarts.
@@ -275,7 +275,7 @@ class RowsHere:
     def start(self, ensemble: Ensemble, options: MixtureOptions, rng: np.random.Generator) -> None:
         """The counts of the first responsibilities."""
         starts = [
-            responsibilities(self.data.rows, options.n_components, options.start, rng)
+            responsibilities(self.data.rows, options.n_components, options.init_params, rng)
             for _ in range(ensemble.n_groups)
         ]
         first = 0
@@ -291,11 +291,11 @@ class RowsHere:
         """E-step."""
         return ensemble.expect(self.data.train, self.weights)
 
-    def valid_scores(self, ensemble: Ensemble, n_restarts: int) -> tuple[FloatArray, float]:
+    def valid_scores(self, ensemble: Ensemble, n_init: int) -> tuple[FloatArray, float]:
         """Of every group, and of what is returned."""
         log_p = ensemble.log_likelihoods(self.data.valid)
         score = weighted_sums(self.data.valid_weight[np.newaxis], log_p)
-        return score, self.data.valid_score(log_p[:, best_restarts(score, n_restarts)])
+        return score, self.data.valid_score(log_p[:, best_restarts(score, n_init)])
 
 
 def train_runs(
@@ -306,18 +306,18 @@ def train_runs(
     row_weight: FloatArray | None = None,
     journal: Journal | None = None,
 ) -> Runs:
-    """Train `n_runs` mixtures side by side, each from `n_restarts` starts of which one is kept.
+    """Train `n_runs` mixtures side by side, each from `n_init` starts of which one is kept.
 
     `row_weight` of shape `(n_runs, n_rows)` gives every run its own weights.
     """
     if row_weight is None:
         weights = [bag.weight[np.newaxis] for bag in data.train]
     else:
-        per_group = np.repeat(row_weight, options.n_restarts, axis=0)
+        per_group = np.repeat(row_weight, options.n_init, axis=0)
         stops = np.cumsum([bag.n_rows for bag in data.train])
         parts = np.split(per_group, stops[:-1], axis=1)
         weights = [np.ascontiguousarray(part) for part in parts]
-    n_groups = options.n_runs * options.n_restarts
+    n_groups = options.n_runs * options.n_init
     ensemble = Ensemble(data.choices, data.prior(options), n_groups, options.n_components)
     with _threads_for(data.train, ensemble):
         return run_em(RowsHere(data, weights), ensemble, options, rng, on_iteration, journal)
@@ -349,16 +349,16 @@ def run_em(
             journal.end(section, climb.history.stopped_because)
     best = climb.best
     assert best is not None
-    kept = best_restarts(best.score, options.n_restarts)
+    kept = best_restarts(best.score, options.n_init)
     columns = (kept[:, np.newaxis] * ensemble.size + np.arange(ensemble.size)).ravel()
     count, total = best.count[:, columns], best.total[columns]
     return Runs(ensemble.choices, options.n_runs, count, total, climb.history)
 
 
-def best_restarts(score: FloatArray, n_restarts: int) -> IntArray:
+def best_restarts(score: FloatArray, n_init: int) -> IntArray:
     """The group with the best score of every run."""
-    best = score.reshape(-1, n_restarts).argmax(axis=1)
-    return np.arange(0, len(score), n_restarts) + best
+    best = score.reshape(-1, n_init).argmax(axis=1)
+    return np.arange(0, len(score), n_init) + best
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,11 +394,11 @@ class _Climb:
             while not history.stopped_because:
                 ensemble.maximise()
                 if rows.has_valid:
-                    valid_score, valid = rows.valid_scores(ensemble, options.n_restarts)
+                    valid_score, valid = rows.valid_scores(ensemble, options.n_init)
                 count, total = ensemble.count.copy(), ensemble.total.copy()
                 by_group, train = rows.expect(ensemble)
                 candidate = _Best(count, total, valid_score if rows.has_valid else by_group)
-                is_best = history.add(train / rows.train_total, valid, options.tolerance)
+                is_best = history.add(train / rows.train_total, valid, options.tol)
                 if is_best or self.best is None:
                     self.best = candidate
                 if not history.is_finished(options):
@@ -440,7 +440,7 @@ class _Climb:
             ),
             strict=True,
         ):
-            self.history.add_again(row, self.options.tolerance)
+            self.history.add_again(row, self.options.tol)
         self.history.stopped_because = section.stopped_because
         numbers = [
             take(found, name, np.float64, shape)

@@ -20,7 +20,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix
-from strudel.learning.options import Start
+from strudel.learning.methods import InitParams
 
 Responsibilities = Callable[[slice], FloatArray]  # rows -> (n_rows, n_components)
 
@@ -29,7 +29,7 @@ UNEVEN = 0.1  # shape of the gamma variates of a random start: most of a row goe
 
 
 def responsibilities(
-    bits: BitMatrix, n_components: int, start: Start, rng: np.random.Generator
+    bits: BitMatrix, n_components: int, start: InitParams, rng: np.random.Generator
 ) -> Responsibilities:
     """First responsibilities of one mixture."""
     if start == "random":
@@ -64,7 +64,7 @@ def find_clusters(
     sample: AnyArray,
     weight: FloatArray,
     n_components: int,
-    start: Start,
+    start: InitParams,
     rng: np.random.Generator,
 ) -> Clusters:
     """Clusters of some rows, by k-means."""
@@ -72,7 +72,7 @@ def find_clusters(
 
     k_means = MiniBatchKMeans(
         min(n_components, len(sample)),
-        init="random" if start == "k-means" else "k-means++",
+        init="random" if start == "kmeans" else "k-means++",
         max_iter=5,
         n_init=1,
         random_state=int(rng.integers(2**31)),

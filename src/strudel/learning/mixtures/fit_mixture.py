@@ -15,6 +15,15 @@ import numpy as np
 
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.learning.methods import (
+    EM,
+    METHODS,
+    BaggedEM,
+    Boosting,
+    Method,
+    MixtureOptions,
+    PerComponent,
+)
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
 from strudel.learning.mixtures.choose import (
@@ -37,8 +46,9 @@ from strudel.learning.mixtures.learned_mixture import (
 )
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.per_component import learn_own_structures
-from strudel.learning.options import MixtureOptions, SearchOptions
+from strudel.learning.options import named_options
 from strudel.learning.search.learn_structure import grow
+from strudel.learning.searches import SearchOptions
 from strudel.models.base import LearningRows
 
 OWN_COMPONENTS = (2, 5, 10, 20)  # tried in this order, while validation improves
@@ -56,9 +66,19 @@ class MixtureFit:
     trials: list[Trial]
     tell: OnProgress
 
+    @property
+    def method(self) -> Method:
+        """How to train."""
+        return named_options("method", self.wanted.method, METHODS)
+
+    @property
+    def chooses_splits(self) -> bool:
+        """Whether the number of splits is chosen."""
+        return self.wanted.n_splits == "auto" or isinstance(self.wanted.n_splits, range)
+
     def learn(self, rows: LearningRows) -> LearnedMixture:
         """A mixture of components with a shared structure, or each with its own."""
-        return self._own(rows) if self.wanted.structure == "per_component" else self._shared(rows)
+        return self._own(rows) if isinstance(self.method, PerComponent) else self._shared(rows)
 
     def _shared(self, rows: LearningRows) -> LearnedMixture:
         """Grow a structure, choose what is to be chosen, and train."""
@@ -73,7 +93,7 @@ class MixtureFit:
         )
         growing, splits = grown.growing, grown.history
         last = len(splits) - 1  # fewer than asked for if nothing was left to split
-        prefixes = prefixes_of(splits.best) if self.wanted.n_splits == "auto" else [last]
+        prefixes = self._prefixes(splits.best) if self.chooses_splits else [last]
         sizes = self._sizes()
         n_splits, n_components = prefixes[-1], sizes[0]
         choice: Choice | None = None
@@ -118,10 +138,10 @@ class MixtureFit:
     def _own(self, rows: LearningRows) -> LearnedMixture:
         """Grow components with their own structure, of several sizes if that is to be chosen."""
         search = self.search
-        if self.wanted.n_splits != "auto":  # all of them, whatever the validation rows say
+        if not self.chooses_splits:  # all of them, whatever the validation rows say
             search = replace(search, patience=np.iinfo(np.int64).max)
         started = time.perf_counter()
-        n_bags = self.wanted.n_bags if self.wanted.method == "bagged_em" else None
+        n_bags = self.method.n_bags if isinstance(self.method, PerComponent) else None
         is_choosing = self.wanted.n_components == "auto"
         most = self.wanted.max_components if is_choosing else 0
         sizes = [k for k in OWN_COMPONENTS if k <= most]
@@ -183,12 +203,12 @@ class MixtureFit:
         n_components: int,
     ) -> LearnedMixture:
         """One fit with everything decided."""
-        history, method = MixtureHistory(), self.wanted.method
+        history, method = MixtureHistory(), self.method
 
         def on_iteration(latest: MixtureHistory) -> None:
             nonlocal history
             history = latest
-            self.tell(last_step(history, rows, "component" if method == "boosting" else ""))
+            self.tell(last_step(history, rows, "component" if isinstance(method, Boosting) else ""))
 
         arguments: dict[str, Any] = {
             "X_valid": rows.valid,
@@ -196,17 +216,15 @@ class MixtureFit:
             "rng": rows.rng,
             "on_iteration": on_iteration,
         }
-        if method == "bagged_em":
-            arguments["n_bags"] = self.wanted.n_bags
-        if method != "boosting":  # which begins anew
+        learn: Callable[..., Mixture] = fit_mixture
+        if isinstance(method, BaggedEM):
+            learn, arguments["n_bags"] = fit_bagged_mixture, method.n_bags
+        if isinstance(method, Boosting):
+            learn = fit_boosted_mixture
+        else:  # boosting begins again
             arguments["journal"] = rows.journal
-        learn = {
-            "em": fit_mixture,
-            "bagged_em": fit_bagged_mixture,
-            "boosting": fit_boosted_mixture,
-        }[method]
-        mixture: Mixture = learn(structure, rows.train, n_components, **arguments)
-        if method == "boosting":  # may stop before it has all
+        mixture = learn(structure, rows.train, n_components, **arguments)
+        if isinstance(method, Boosting):  # may stop before it has all
             n_components = mixture.n_components
         return LearnedMixture(mixture, history, chosen_for(mixture, n_splits, n_components, rows))
 
@@ -217,15 +235,23 @@ class MixtureFit:
         most = max(1, self.wanted.max_components // self._n_parts())
         return [size for size in COMPONENTS if size <= most] or [most]
 
+    def _prefixes(self, best: int) -> list[int]:
+        """Numbers of splits to choose from."""
+        lowest = min(self.wanted.n_splits, default=0) if self.wanted.n_splits != "auto" else 0
+        prefixes = prefixes_of(best)
+        return [n for n in prefixes if n >= lowest] or [prefixes[-1]]
+
     def _averages_all_it_can(self) -> bool:
-        """Whether the number of runs is chosen, too."""
-        is_chosen = self.wanted.n_components == "auto" and self.wanted.n_runs is None
-        return self.wanted.method == "em" and is_chosen and self.wanted.structure == "shared"
+        """Whether the number of runs is also chosen."""
+        is_chosen = self.wanted.n_components == "auto"
+        return isinstance(self.method, EM) and is_chosen and self.method.n_runs is None
 
     def _n_parts(self) -> int:
         """Mixtures that are averaged."""
-        wanted = self.wanted
-        return int({"em": wanted.n_runs or 1, "bagged_em": wanted.n_bags}.get(wanted.method, 1))
+        method = self.method
+        if isinstance(method, BaggedEM):
+            return method.n_bags
+        return (method.n_runs or 1) if isinstance(method, EM) else 1
 
 
 def last_step(history: MixtureHistory, rows: Any, step: str = "") -> str:

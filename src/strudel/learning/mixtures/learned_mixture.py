@@ -16,10 +16,10 @@ import numpy as np
 
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.choose import Choice
 from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.mixtures.mixture_history import MixtureHistory
-from strudel.learning.options import MixtureOptions
 from strudel.models.base import LearningRows
 from strudel.queries.likelihood import rows_log_likelihood
 
@@ -68,7 +68,7 @@ def single_circuit(
 ) -> LearnedMixture:
     """The single circuit, for an interrupt before there is a mixture."""
     found: list[MixtureHistory] = []
-    quick = replace(options, n_runs=1, n_restarts=1, start="random", max_iterations=1)
+    quick = replace(options, n_runs=1, n_init=1, init_params="random", max_iter=1)
     mixture = fit_mixture(
         structure, rows.train, 1, X_valid=rows.valid, options=quick, on_iteration=found.append
     )

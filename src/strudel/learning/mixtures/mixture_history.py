@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from strudel.learning.history import Record
-from strudel.learning.options import MixtureOptions
+from strudel.learning.methods import MixtureOptions
 
 
 class MixtureHistory(Record):
@@ -24,21 +24,21 @@ class MixtureHistory(Record):
         self, started: float | None = None, clock: Callable[[], float] = time.perf_counter
     ) -> None:
         super().__init__(started, clock)
-        self._last_gain = 0  # the last step that was better by more than the tolerance
+        self._last_gain = 0  # the last step that was better by more than `tol`
         self._gained = -float("inf")
 
-    def add(self, train: float, valid: float, tolerance: float) -> bool:
+    def add(self, train: float, valid: float, tol: float) -> bool:
         """Write down the mixture after another step; returns whether it is the best so far."""
-        return self.add_again((len(self), train, valid, self.elapsed), tolerance)
+        return self.add_again((len(self), train, valid, self.elapsed), tol)
 
-    def add_again(self, row: tuple[float, ...], tolerance: float) -> bool:
+    def add_again(self, row: tuple[float, ...], tol: float) -> bool:
         """Write down what was written down before."""
         _, train, valid, _ = row
         judge = train if valid != valid else valid  # without validation rows (nan) the training
         best = self._rows[self.best] if self._rows else None
         is_best = best is None or judge > (best[1] if best[2] != best[2] else best[2])
         self._append(row, is_best)
-        if judge > self._gained + tolerance:
+        if judge > self._gained + tol:
             self._gained, self._last_gain = judge, len(self) - 1
         return is_best
 
@@ -47,8 +47,8 @@ class MixtureHistory(Record):
         last = len(self) - 1
         if last - self._last_gain >= options.patience:
             self.stopped_because = "patience"
-        elif last >= options.max_iterations:
-            self.stopped_because = "max_iterations"
+        elif last >= options.max_iter:
+            self.stopped_because = "max_iter"
         elif options.max_seconds is not None and self.elapsed >= options.max_seconds:
             self.stopped_because = "max_seconds"
         return self.stopped_because != ""

@@ -24,6 +24,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture, average_circuits
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em import STRENGTHS, distinct_rows
 from strudel.learning.mixtures.em_steps import log_mean
 from strudel.learning.mixtures.first_responsibilities import responsibilities
@@ -31,8 +32,8 @@ from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.per_component_growing import GrowingComponents
 from strudel.learning.mixtures.per_component_parts import Part, Structure
 from strudel.learning.mixtures.per_component_steps import OwnSteps, training_strength
-from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import check_codes, check_start, first_circuit
+from strudel.learning.searches import SearchOptions
 
 STEPS = 3  # of EM after every round of splits, as in LearnPSDD
 IDLE_ROUNDS = 15  # many components may need so many to gain: plants with 20, 0.5 nats
@@ -130,7 +131,7 @@ def learn_own_structures(
     started = time.perf_counter()
     data = _Data.of(train, valid, search, options, start)
     n_runs = options.n_runs if n_bags is None else n_bags
-    n_left = n_runs * options.n_restarts
+    n_left = n_runs * options.n_init
     runs: list[_Run] = []
     for _ in range(n_runs):
         weight = data.train.weights
@@ -139,7 +140,7 @@ def learn_own_structures(
             weight = rng.multinomial(n_draws, weight / weight.sum()).astype(np.float64)
         tried: list[_Run] = []
         try:
-            for _ in range(options.n_restarts):
+            for _ in range(options.n_init):
                 limited = options
                 if options.max_seconds is not None:  # what is left, in even parts
                     left = max(options.max_seconds - (time.perf_counter() - started), 0.0)
@@ -261,7 +262,7 @@ def _train(
     )
     found: list[_Run] = []
     try:
-        start = responsibilities(data.train, options.n_components, options.start, rng)
+        start = responsibilities(data.train, options.n_components, options.init_params, rng)
         steps.begin(growing.structures(), start(slice(0, data.train.n_rows)))
         steps.climb()
         _grow(growing, steps, search)

@@ -14,8 +14,8 @@ from strudel.data.bits import BitMatrix
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES
 from strudel.learning.mixtures.per_component_parts import Part, Structure
-from strudel.learning.options import SearchOptions
 from strudel.learning.search.greedy import VariablePicker, pick_edge
+from strudel.learning.searches import Greedy, SearchOptions
 
 
 class GrowingComponents:
@@ -31,8 +31,9 @@ class GrowingComponents:
         rng: np.random.Generator,
     ) -> None:
         self.search, self.rng = search, rng
+        self.greedy: Greedy = search.search
         self.circuits = [
-            GrowingCircuit(first, train, valid, copy_depth=search.copy_depth)
+            GrowingCircuit(first, train, valid, copy_depth=self.greedy.copy_depth)
             for _ in range(n_components)
         ]
         for one in self.circuits:  # weights of its own, to be changed
@@ -40,7 +41,7 @@ class GrowingComponents:
         self._pickers = [self._picker(one) for one in self.circuits]
 
     def _picker(self, growing: GrowingCircuit) -> VariablePicker:
-        return VariablePicker(growing, self.search.variable_score, self.search.alpha)
+        return VariablePicker(growing, self.greedy.variable_score, self.search.alpha)
 
     @property
     def n_splits(self) -> int:
@@ -78,7 +79,7 @@ class GrowingComponents:
 
     def split(self, n_splits: int) -> int:
         """Split so many edges, those with most weight in any component; returns how many."""
-        score, rule = self.search.edge_score, self.search.tie_rule
+        score, rule = self.greedy.edge_score, self.greedy.tie_rule
         for done in range(n_splits):
             edges = [pick_edge(one, score, self.rng, rule) for one in self.circuits]
             possible = [c for c, edge in enumerate(edges) if edge is not None]

@@ -20,7 +20,7 @@ from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES, N_NODES
-from strudel.learning.options import Smoothing
+from strudel.learning.methods import MixtureSmoothing
 
 BLOCK_ROWS = 512  # rows whose log-likelihoods stay in cache
 
@@ -68,7 +68,7 @@ class Structure:
         _add_weights(self.train_active, rows, weight, count)
         return count
 
-    def prior(self, weight: FloatArray, smoothing: Smoothing) -> FloatArray:
+    def prior(self, weight: FloatArray, smoothing: MixtureSmoothing) -> FloatArray:
         """What parameters are drawn to: all alike, or those of all rows together."""
         if smoothing == "uniform":
             return self.edge_even

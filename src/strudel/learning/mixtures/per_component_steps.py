@@ -14,10 +14,10 @@ from scipy.special import logsumexp
 
 from strudel._types import FloatArray
 from strudel.data.bits import exact_weights
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em import TRAINING_STRENGTH
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.per_component_parts import Structure, log_parameters
-from strudel.learning.options import MixtureOptions
 
 NEGLIGIBLE = -30.0  # what is below exp(-30) of a row counts as zero
 
@@ -101,10 +101,10 @@ class OwnSteps:
     def climb(self) -> None:
         """Steps until they gain no more, then back to the best; one component gains nothing."""
         options, n_steps, last_gain, gained = self.options, 0, 0, -np.inf
-        while n_steps < options.max_iterations and n_steps - last_gain < options.patience:
+        while n_steps < options.max_iter and n_steps - last_gain < options.patience:
             score = self.take()
             n_steps += 1
-            if score > gained + options.tolerance:
+            if score > gained + options.tol:
                 gained, last_gain = score, n_steps
             if len(self.structures) == 1 or self.is_late():
                 break
@@ -133,7 +133,7 @@ class OwnSteps:
             self.best = Step(
                 self.n_splits, self.counts, self.priors, self.weights, log_weight, score
             )
-        self.history.add(train, valid, self.options.tolerance)
+        self.history.add(train, valid, self.options.tol)
         with np.errstate(invalid="ignore"):  # a row that is impossible
             below = log_joint - log_p[:, np.newaxis]
         self._expect(np.where(below > NEGLIGIBLE, np.exp(np.minimum(below, 0.0)), 0.0))

@@ -25,6 +25,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.journal import Journal
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.bagged_em import n_batches, train_batches
 from strudel.learning.mixtures.em import (
     STRENGTHS,
@@ -45,7 +46,6 @@ from strudel.learning.mixtures.shared_flows import (
     choices_of,
     count_states,
 )
-from strudel.learning.options import MixtureOptions
 from strudel.learning.partitioned.arrays_on_disk import file_backed
 from strudel.learning.partitioned.chosen_rows import BaggedRows
 from strudel.learning.partitioned.engines import Engine
@@ -162,7 +162,7 @@ def fit_spread_mixture(
         return uniform_prior(single, strength)
 
     def train_some(first: int, limits: MixtureOptions) -> Runs:
-        n_groups = limits.n_runs * limits.n_restarts
+        n_groups = limits.n_runs * limits.n_init
         strength = TRAINING_STRENGTH if limits.pseudocount == "auto" else limits.pseudocount
         ensemble = Ensemble(choices, prior(strength), n_groups, limits.n_components)
         mine = replace(rows, runs=(first, first + limits.n_runs))
@@ -217,14 +217,14 @@ class RowsInParts:
         by_group = log_p[:-1] / self.train_rows.quantum if self.is_bagged else log_p[:-1]
         return by_group, float(log_p[-1])  # how often a bag holds a row is a whole number
 
-    def valid_scores(self, ensemble: Ensemble, n_restarts: int) -> tuple[FloatArray, float]:
+    def valid_scores(self, ensemble: Ensemble, n_init: int) -> tuple[FloatArray, float]:
         """Of every group, and of what is returned."""
         assert self.valid_rows is not None
         step = self._step(ensemble, self.valid_rows)
         every = np.arange(ensemble.n_groups)
         units = self.engine.total(log_likelihood_units, self.valid, step, every)
-        if n_restarts > 1:  # which are the best is known now
-            best = best_restarts(units[:-1].astype(np.float64), n_restarts)
+        if n_init > 1:  # which are the best is known now
+            best = best_restarts(units[:-1].astype(np.float64), n_init)
             units[-1] = self.engine.total(log_likelihood_units, self.valid, step, best)[-1]
         scores = _from_units(units, step)
         return scores[:-1], float(scores[-1]) / self.valid_rows.total_weight
@@ -344,9 +344,9 @@ class RandomStart:
 def _start_of(
     sample: AnyArray, weight: FloatArray, options: MixtureOptions, rng: np.random.Generator
 ) -> RandomStart | Clusters:
-    if options.start == "random":
+    if options.init_params == "random":
         return RandomStart(int(rng.integers(2**63)))
-    return find_clusters(sample, weight, options.n_components, options.start, rng)
+    return find_clusters(sample, weight, options.n_components, options.init_params, rng)
 
 
 def first_counts(part: FlowPart, step: Step, starts: list[RandomStart | Clusters]) -> Counts:

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from strudel.algebra.divergences import kl_divergence
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.learning.history import History
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.learned_mixture import Clock, LearnedMixture
 from strudel.learning.mixtures.mixture_history import MixtureHistory
-from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.partitioned.em import CLUSTERED_ROWS, fit_spread_mixture
 from strudel.learning.partitioned.fit_incomplete import (
     learn_spread_incomplete_circuit,
@@ -29,6 +28,7 @@ from strudel.learning.partitioned.learn_structure import (
     learn_spread_structure,
 )
 from strudel.learning.search.learn_structure import learn_structure
+from strudel.learning.searches import SearchOptions
 
 CHOSEN_ON = 50_000  # rows on which numbers of splits and components are chosen
 
@@ -56,7 +56,6 @@ def fit_spread_circuit(
             search=search,
             rng=learning.rng,
             on_split=on_split,
-            divergence=kl_divergence,
             journal=learning.journal,
         )
         return fit_spread_parameters(circuit, learning.train, search.pseudocount), history
@@ -139,7 +138,7 @@ def _components(
         timed = replace(options, max_seconds=clock.left())
         return fit(timed, n_bags=n_bags, journal=learning.journal)
     except KeyboardInterrupt:  # before there was a mixture: one circuit is better than nothing
-        single = replace(options, n_components=1, n_runs=1, n_restarts=1, start="random")
-        learned = fit(replace(single, max_iterations=1, max_seconds=None))
+        single = replace(options, n_components=1, n_runs=1, n_init=1, init_params="random")
+        learned = fit(replace(single, max_iter=1, max_seconds=None))
         learned.history.stopped_because = "interrupted"
         return learned

@@ -18,10 +18,11 @@ from strudel.learning.history import History
 from strudel.learning.incomplete.first_model import first_mixture, first_tree
 from strudel.learning.incomplete.incomplete_rows import IncompleteRows
 from strudel.learning.incomplete.learn import best_circuit, best_mixture
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.learned_mixture import LearnedMixture
-from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.partitioned.fit_rows import SpreadLearning
 from strudel.learning.partitioned.incomplete_rows import SpreadIncompleteRows
+from strudel.learning.searches import SearchOptions
 
 FIRST_ROWS = 2**16  # rows from which the first model is learned
 

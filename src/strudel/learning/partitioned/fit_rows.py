@@ -125,7 +125,9 @@ def spread_rows(
     has_names = encoder is None and hasattr(X, "columns")
     features = X._meta if has_names else np.zeros((1, table.n_vars))
     rng = np.random.default_rng(random_state.randint(2**31))
-    columns = code.columns if code is not None and estimator.respect_one_hot else None
+    columns = None
+    if encoder is not None and encoder.respect_one_hot:
+        columns = encoder.code_.columns
     journal = open_journal(checkpoint, estimator, lambda: _digest(train, valid))
     learning = SpreadLearning(table, train, valid, seed, rng, features, journal, encoder, columns)
     if table.has_gaps:

@@ -19,7 +19,6 @@ from strudel.data.bits import BitMatrix
 from strudel.learning.growing.operations import Operation
 from strudel.learning.history import History
 from strudel.learning.journal import Journal, Section
-from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import log_parameters
 from strudel.learning.partitioned.gains import SpreadGains
 from strudel.learning.partitioned.growing_circuit import SpreadCircuit, pick_place
@@ -27,6 +26,7 @@ from strudel.learning.partitioned.partitioned_table import SpreadRows
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.race import Run
+from strudel.learning.searches import BestFirst, Greedy, SearchOptions
 from strudel.tables.column_codes import complete_columns
 from strudel.trees.chow_liu import chow_liu_tree_from_counts
 from strudel.trees.column_information import value_counts
@@ -67,8 +67,8 @@ def grow_spread(
     journal = journal or Journal()
     started = journal.now()
     first = start or first_spread_circuit(train, search)
-    is_greedy = search.search == "greedy"
-    asks_pairs = is_greedy and search.variable_score == "mutual_information"
+    kind = search.search
+    asks_pairs = isinstance(kind, Greedy) and kind.variable_score == "mutual_information"
 
     def make() -> SpreadCircuit:
         return SpreadCircuit(
@@ -96,20 +96,20 @@ class SpreadRun(Run):
     def _chooser(self) -> Callable[[], Operation | None]:
         if self._has_scores:
             return super()._chooser()
-        growing, search, rng = self.growing, self.search, self.rng
+        growing, kind, rng = self.growing, self.search.search, self.rng
         assert isinstance(growing, SpreadCircuit)
         at_random = VariablePicker(growing, "random")
-        gains = self._gains() if search.variable_score == "gain" else None
+        gains = self._gains() if kind.variable_score == "gain" else None
 
         def next_split() -> Operation | None:
-            edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
+            edge = pick_edge(growing, kind.edge_score, rng, kind.tie_rule)
             if edge is None:
                 return None
-            if search.variable_score == "random":
+            if kind.variable_score == "random":
                 return Operation(edge, at_random.pick(edge, rng))
             if gains is not None:
                 return Operation(edge, gains.best_place(edge))
-            return Operation(edge, pick_place(growing, edge, search.alpha))
+            return Operation(edge, pick_place(growing, edge, self.search.alpha))
 
         return next_split
 
@@ -147,15 +147,17 @@ def edge_counts(rows: BitMatrix, circuit: Circuit) -> CountArray:
 
 def _check(search: SearchOptions, *, has_valid: bool) -> None:
     """Refuse what needs all rows in one place."""
+    kind = search.search
+    copy_depth = getattr(kind, "copy_depth", 1)
     wrong = [
-        f"{name}={getattr(search, name)!r}"
-        for name, allowed in (
-            ("search", ("greedy", "best_first")),
-            ("smoothing", ("uniform",)),
-            ("vtree", (None, "chow_liu")),
-            ("copy_depth", (0, 1)),
+        f"{name}={value!r}"
+        for name, value, is_fine in (
+            ("search", type(kind).__name__, type(kind) in (Greedy, BestFirst)),
+            ("smoothing", search.smoothing, search.smoothing == "uniform"),
+            ("vtree", search.vtree, search.vtree == "chow_liu"),
+            ("copy_depth", copy_depth, copy_depth <= 1),
         )
-        if getattr(search, name) not in allowed
+        if not is_fine
     ]
     if wrong:
         raise ValueError(

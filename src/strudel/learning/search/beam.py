@@ -22,19 +22,18 @@ from math import isclose, isinf
 import numpy as np
 
 from strudel._types import NONE
+from strudel.algebra.divergences import kl_divergence
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES, ROOT
 from strudel.learning.growing.operations import Operation, replay
 from strudel.learning.history import History
-from strudel.learning.options import SearchOptions
 from strudel.learning.parameters import log_parameters
 from strudel.learning.search.circuits_on_one_table import ROUNDING, Member, SplitTree
 from strudel.learning.search.greedy import VariablePicker
 from strudel.learning.search.heaviest_edges import first_entries, first_front, next_front
-
-Divergence = Callable[[Circuit, Circuit], float]
+from strudel.learning.searches import Beam, SearchOptions
 
 
 def grow_beam(
@@ -43,7 +42,6 @@ def grow_beam(
     rng: np.random.Generator,
     history: History,
     on_split: Callable[[History], None] | None = None,
-    divergence: Divergence | None = None,
 ) -> tuple[GrowingCircuit, list[Operation]]:
     """Search with a beam; the history gets the path of the best member, then the later steps.
 
@@ -59,8 +57,6 @@ def grow_beam(
         validation rows, of the first member.
     on_split : callable, optional
         Called with the history after every step.
-    divergence : callable, optional
-        Of one circuit from another; needed for `beam_kl_threshold`.
 
     Returns
     -------
@@ -69,7 +65,7 @@ def grow_beam(
     operations : list of Operation
         The splits that lead to the best one.
     """
-    beam = _Beam(make(), search, rng, history, divergence)
+    beam = _Beam(make(), search, rng, history)
     is_whole = True
     try:
         while not history.is_finished(search):
@@ -103,13 +99,12 @@ class _Beam:
         search: SearchOptions,
         rng: np.random.Generator,
         history: History,
-        divergence: Divergence | None,
     ) -> None:
         self.search = search
+        self.beam: Beam = search.search
         self.rng = rng
         self.history = history
-        self.divergence = divergence
-        self.variables = VariablePicker(growing, search.variable_score, search.alpha)
+        self.variables = VariablePicker(growing, self.beam.variable_score, search.alpha)
         self.tree = SplitTree(growing, history)
         first = self.tree.here
         first.use()
@@ -133,7 +128,7 @@ class _Beam:
                 member.parent.close()
         if not ranked:
             return False
-        score = History.COLUMNS.index(self.search.beam_selection)
+        score = History.COLUMNS.index(self.beam.selection)
         ranked = _sorted([child.row[score] for child in ranked], ranked)
         before, self.members = self.members, self._keep(ranked)
         for member in self.members:
@@ -186,9 +181,9 @@ class _Beam:
 
     def _splits(self, member: Member) -> list[tuple[int, int]]:
         """The edges to split and the variables to split them on, for the member at hand."""
-        growing, width = self.tree.growing, self.search.beam_width
+        growing, width = self.tree.growing, self.beam.width
         splits: list[tuple[int, int]] = []
-        if self.search.edge_score == "random":
+        if self.beam.edge_score == "random":
             candidates = growing.candidates()
             while len(splits) < width and len(candidates):
                 edge = int(self.rng.choice(candidates))
@@ -201,9 +196,9 @@ class _Beam:
         else:
             member.front = first_front(growing, width)
         entries = member.front.entries
-        for k in first_entries(growing, member.front, width, self.search.tie_rule):
+        for k in first_entries(growing, member.front, width, self.beam.tie_rule):
             edge, place = int(entries["edge"][k]), int(entries["place"][k])
-            if place == NONE or self.search.variable_score == "random":
+            if place == NONE or self.beam.variable_score == "random":
                 place = self.variables.pick(edge, self.rng)
                 entries["place"][k] = place
             splits.append((edge, place))
@@ -216,16 +211,15 @@ class _Beam:
         for child in ranked:
             if any(child.is_like(other) for other in kept):
                 continue
-            if self.search.beam_kl_threshold is not None:
-                assert self.divergence is not None
+            if self.beam.kl_threshold is not None:
                 self.tree.go_to(child)
                 circuit = _circuit(self.tree.growing)
-                threshold = self.search.beam_kl_threshold
-                if any(self.divergence(other, circuit) < threshold for other in circuits):
+                threshold = self.beam.kl_threshold
+                if any(kl_divergence(other, circuit) < threshold for other in circuits):
                     continue
                 circuits.append(circuit)
             kept.append(child)
-            if len(kept) == self.search.beam_width:
+            if len(kept) == self.beam.width:
                 break
         return kept
 

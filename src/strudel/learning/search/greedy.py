@@ -12,9 +12,9 @@ from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_HEAP, ROOT, STAMP, Growth, pop, rows_through
-from strudel.learning.options import EdgeScore, TieRule, VariableScore
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.information_scores import score_real, score_whole
+from strudel.learning.searches import EdgeScore, TieRule, VariableScore
 
 
 def pick_edge(

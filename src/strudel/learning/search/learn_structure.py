@@ -27,11 +27,11 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.operations import Operation
 from strudel.learning.history import History
 from strudel.learning.journal import Journal
-from strudel.learning.options import Init, Search, SearchOptions
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.search.beam import Divergence, grow_beam
+from strudel.learning.search.beam import grow_beam
 from strudel.learning.search.hierarchical_smoothing import first_strength, shrink
 from strudel.learning.search.race import Run, race
+from strudel.learning.searches import Beam, Greedy, Init, LearnPSDD, Race, SearchOptions
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.column_tree import learn_column_tree
@@ -39,16 +39,16 @@ from strudel.trees.fitting_tree import learn_tree_for_vtree
 from strudel.trees.vtree import Vtree, vtree_from_chow_liu
 from strudel.trees.vtree_learning import VtreeMethod, learn_vtree
 
-# What vtree="auto" tries, and what search="auto" tries: search, vtree and first circuit. The latter
+# What vtree="auto" tries, and what a race tries: search, vtree and first circuit. The latter
 # begins with those that are tried on many variables, too, where every start takes its time.
-VTREES: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
-    (None, "chow_liu", "chow_liu"),
-    (None, "bottom_up", "chow_liu"),
-    (None, "top_down", "chow_liu"),
-    (None, "clusters", "chow_liu"),
-    (None, "clusters", "independent"),
+VTREES: tuple[tuple[str, VtreeMethod, Init], ...] = (
+    ("", "chow_liu", "chow_liu"),
+    ("", "bottom_up", "chow_liu"),
+    ("", "top_down", "chow_liu"),
+    ("", "clusters", "chow_liu"),
+    ("", "clusters", "independent"),
 )
-STARTS: tuple[tuple[Search | None, VtreeMethod, Init], ...] = (
+STARTS: tuple[tuple[str, VtreeMethod, Init], ...] = (
     ("learnpsdd", "chow_liu", "chow_liu"),
     ("learnpsdd", "bottom_up", "independent"),
     ("best_first", "chow_liu", "chow_liu"),
@@ -71,7 +71,6 @@ def learn_structure(
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
-    divergence: Divergence | None = None,
     journal: Journal | None = None,
 ) -> tuple[Circuit, History]:
     """Learn a structured-decomposable, deterministic circuit by splits (Algorithm 2).
@@ -95,9 +94,6 @@ def learn_structure(
         form, and every row is possible. Its parameters do not matter. Splits never make a row
         possible that it excludes, so a circuit of a logical constraint (`uniform_circuit`) stays
         one. The bounds of the search, but for `max_edges`, count from here.
-    divergence : callable, optional
-        Compares two circuits for `search.beam_kl_threshold`, which needs it; for example
-        `kl_divergence`.
     journal : Journal, optional
         Where to write what is done, so that another process can go on from there (`Checkpoint`).
 
@@ -124,7 +120,6 @@ def learn_structure(
         rng=rng,
         on_split=on_split,
         start=start,
-        divergence=divergence,
         journal=journal,
     )
     try:
@@ -161,7 +156,6 @@ def grow(
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
-    divergence: Divergence | None = None,
     journal: Journal | None = None,
 ) -> Grown:
     """The search itself."""
@@ -171,15 +165,16 @@ def grow(
     train_bits = as_bits(train)
     valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
     _check(train_bits, valid_bits, search)
-    if search.search == "beam":
-        _check_beam(valid_bits, search, divergence)
+    kind = search.search
+    if isinstance(kind, Beam) and kind.selection == "valid" and valid_bits.total_weight == 0.0:
+        raise ValueError("selection='valid' needs validation rows: give some, or use 'train'.")
     if start is not None:
         check_start(start, train_bits, valid_bits)
     check_codes(search, train_bits, valid_bits)
     train_bits, valid_bits = merge_if_it_pays(train_bits), merge_if_it_pays(valid_bits)
 
     room = FEWEST_NODES
-    if search.search == "greedy":
+    if type(kind) is Greedy:
         n_cells = train_bits.n_rows * train_bits.n_vars
         room = int(np.clip(n_cells // CELLS_PER_NODE, FEWEST_NODES, MOST_NODES))
     searches = entrants(search, train_bits.n_vars, has_start=start is not None)
@@ -194,7 +189,7 @@ def grow(
             train_bits,
             valid,
             pseudocount=search.pseudocount,
-            copy_depth=search.copy_depth if search.search in ("greedy", "beam") else 1,
+            copy_depth=kind.copy_depth if isinstance(kind, Greedy) else 1,
             strength=strength,
             room=room,
         )
@@ -202,9 +197,9 @@ def grow(
     makes = [
         partial(make, start or first_circuit(train_bits, entrant, rng)) for entrant in searches
     ]
-    if search.search == "beam":
+    if isinstance(kind, Beam):
         history = History(started, journal.now)
-        growing, operations = grow_beam(makes[0], search, rng, history, on_split, divergence)
+        growing, operations = grow_beam(makes[0], search, rng, history, on_split)
         return Grown(train_bits, growing, history, operations, makes[0], search)
     runs = [
         Run(one, entrant, rng, started, journal)
@@ -220,22 +215,19 @@ def grow(
 
 def entrants(search: SearchOptions, n_vars: int, *, has_start: bool = False) -> list[SearchOptions]:
     """The searches to be compared, each with its start; one, unless something is "auto"."""
-    if search.search != "auto" and (search.vtree != "auto" or has_start):
+    searches = search.search.entrants if isinstance(search.search, Race) else {}
+    if not searches and (search.vtree != "auto" or has_start):
         return [search]
     if has_start:  # there is nothing to choose but the search itself
-        return [
-            replace(search, search="learnpsdd", split_sides="both"),
-            replace(search, search="best_first"),
-        ]
+        return [replace(search, search=searches[kind]) for kind in ("learnpsdd", "best_first")]
     is_wide = n_vars > FEW_VARIABLES
-    tried = STARTS[: N_STARTS if is_wide else None] if search.search == "auto" else VTREES
+    tried = STARTS[: N_STARTS if is_wide else None] if searches else VTREES
     return [
         replace(
             search,
-            search=kind or search.search,
+            search=searches.get(kind, search.search),
             vtree=method if search.vtree == "auto" else search.vtree,
             init=init,
-            split_sides="both" if kind == "learnpsdd" else search.split_sides,
         )
         for kind, method, init in tried
         if kind == "learnpsdd" or init == "chow_liu" or not is_wide
@@ -292,7 +284,7 @@ def _first_circuit_of_columns(
 
 def _vtree_alpha(search: SearchOptions) -> float:
     """LearnPSDD weighs pairs by plain counts; with virtual rows pumsb_star got -25.0 for -24.3."""
-    return 0.0 if search.search == "learnpsdd" else search.alpha
+    return 0.0 if isinstance(search.search, LearnPSDD) else search.alpha
 
 
 def check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
@@ -343,25 +335,15 @@ def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
             f"The validation rows have {valid.n_vars} columns, "
             f"but the training rows have {train.n_vars}."
         )
-    is_race = "auto" in (search.search, search.vtree)
-    if is_race and (valid.total_weight == 0.0 or search.search == "beam"):
+    is_race = isinstance(search.search, Race) or search.vtree == "auto"
+    if is_race and (valid.total_weight == 0.0 or isinstance(search.search, Beam)):
         raise ValueError(
-            "search='auto' and vtree='auto' compare circuits on validation rows, not in a beam: "
-            "give such rows, or name a search and a vtree."
+            "search='race' and vtree='auto' compare circuits on validation rows, not in a beam: "
+            "give such rows, or name another search and a vtree."
         )
     limits = (search.max_splits, search.max_edges, search.max_seconds)
     if valid.total_weight == 0.0 and all(limit is None for limit in limits):
         raise ValueError(
             "Without validation rows the search would never stop: give some, or one of "
             "max_splits, max_edges and max_seconds."
-        )
-
-
-def _check_beam(valid: BitMatrix, search: SearchOptions, divergence: Divergence | None) -> None:
-    if search.beam_selection == "valid" and valid.total_weight == 0.0:
-        raise ValueError("beam_selection='valid' needs validation rows: give some, or use 'train'.")
-    if search.beam_kl_threshold is not None and divergence is None:
-        raise ValueError(
-            "beam_kl_threshold needs a divergence to compare circuits by: "
-            "learn_structure(..., divergence=strudel.kl_divergence)."
         )

@@ -22,16 +22,16 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES, STAMP, Growth
 from strudel.learning.growing.operations import Operation
 from strudel.learning.journal import JournalError, restore_arrays, take
-from strudel.learning.options import SearchOptions
 from strudel.learning.search.learnpsdd_clones import MAX_PARENTS, score_clones
 from strudel.learning.search.learnpsdd_splits import split_gains
+from strudel.learning.searches import LearnPSDD
 
 RENEW = 0.5  # compute all scores anew when the best one has fallen to this share
 SCORES = ("node_score", "node_time", "node_parents", "edge_score", "edge_time", "edge_place")
 LEAST = 1e-9  # gain of an operation, as a share of the rows' weight; smaller ones are rounding
 
 
-def copied_levels(growing: GrowingCircuit, search: SearchOptions) -> int:
+def copied_levels(growing: GrowingCircuit, search: LearnPSDD) -> int:
     """Levels of sums that an operation copies beyond what it must."""
     depth = growing.vtree.depth
     wanted = {"minimal": 0, "depth": search.copy_levels, "complete": depth}[search.copies]
@@ -44,7 +44,7 @@ class LearnPsdd:
     def __init__(
         self,
         growing: GrowingCircuit,
-        search: SearchOptions,
+        search: LearnPSDD,
         scores: dict[str, AnyArray] | None = None,
     ) -> None:
         self.growing = growing.without_queue()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,16 +17,17 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.operations import Operation, apply
 from strudel.learning.history import History
 from strudel.learning.journal import Arrays, Journal, JournalError, Section, take
-from strudel.learning.options import SearchOptions
-from strudel.learning.search.best_first import BestFirst
+from strudel.learning.search.best_first import BestFirst as BestFirstScores
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.greedy import VariablePicker, pick_edge
-from strudel.learning.search.learnpsdd import LearnPsdd, copied_levels
+from strudel.learning.search.learnpsdd import LearnPsdd as LearnPsddScores
+from strudel.learning.search.learnpsdd import copied_levels
 from strudel.learning.search.recorded_operations import (
     check_operation,
     operations_from_arrays,
     operations_to_arrays,
 )
+from strudel.learning.searches import BestFirst, LearnPSDD, SearchOptions
 
 ROUNDS = (150, 500, 1500)  # operations after which the worse half of the runs ends
 SHARE = 0.25  # of the time: the most that all runs together may take in a round
@@ -51,7 +53,7 @@ class Run:
         self.growing = make()
         self.history.add(self.growing)
         self._next: Callable[[], Operation | None] | None = None
-        self._scorer: BestFirst | LearnPsdd | None = None
+        self._scorer: BestFirstScores | LearnPsddScores | None = None
         self._number = self.journal.add_scorer(self)
         self._has_file_scores = False  # whose operations are as doubtful as the file
 
@@ -124,9 +126,10 @@ class Run:
 
     @property
     def _has_scores(self) -> bool:
-        search = self.search
-        is_learnpsdd = search.search == "learnpsdd" and search.operation_score != "heuristic"
-        return search.search == "best_first" or is_learnpsdd
+        kind = self.search.search
+        return isinstance(kind, BestFirst) or (
+            isinstance(kind, LearnPSDD) and kind.heuristic is None
+        )
 
     @property
     def best_likelihood(self) -> float:
@@ -136,21 +139,24 @@ class Run:
     def _chooser(self) -> Callable[[], Operation | None]:
         """What says which operation comes next."""
         growing, search, rng = self.growing, self.search, self.rng
+        kind: Any = search.search
         if self._has_scores:
             scores = self.journal.scores_of(self._number)
             self._has_file_scores = bool(scores)
-            if search.search == "best_first":
-                self._scorer = BestFirst(
-                    growing, clones=search.clones, gains=self._gains(), scores=scores
+            if isinstance(kind, BestFirst):
+                self._scorer = BestFirstScores(
+                    growing, clones=kind.clones, gains=self._gains(), scores=scores
                 )
             else:
-                self._scorer = LearnPsdd(growing, search, scores)
+                self._scorer = LearnPsddScores(growing, kind, scores)
             return self._scorer.next
-        n_levels = copied_levels(growing, search) if search.search == "learnpsdd" else NONE
-        variables = VariablePicker(growing, search.variable_score, search.alpha)
+        n_levels = NONE
+        if isinstance(kind, LearnPSDD):
+            n_levels, kind = copied_levels(growing, kind), kind.heuristic
+        variables = VariablePicker(growing, kind.variable_score, search.alpha)
 
         def next_split() -> Operation | None:
-            edge = pick_edge(growing, search.edge_score, rng, search.tie_rule)
+            edge = pick_edge(growing, kind.edge_score, rng, kind.tie_rule)
             if edge is None:
                 return None
             return Operation(edge, variables.pick(edge, rng), n_levels=n_levels)

@@ -22,8 +22,8 @@ from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.incomplete.expected_flows import expected_flows
-from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import grow
+from strudel.learning.searches import SearchOptions
 from strudel.learning.supervised.class_code import class_codewords
 from strudel.learning.supervised.class_mixtures import ClassCounts, count_classes
 from strudel.learning.supervised.class_rows import ClassRows, complete_rows

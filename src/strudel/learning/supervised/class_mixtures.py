@@ -22,8 +22,8 @@ from strudel._types import FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, train_runs
-from strudel.learning.options import MixtureOptions
 
 MOST_STEPS = 30  # of EM: smoothing, chosen afterwards, matters more than the last of the likelihood
 LEAST_GAIN = 1e-3  # nats per row of a step that is not the last
@@ -125,11 +125,11 @@ def count_classes(
         options = MixtureOptions(
             n_components=size,
             n_runs=n_runs,
-            start="k-means" if size > 1 else "random",  # which is the same, and quick
+            init_params="kmeans" if size > 1 else "random",  # which is the same, and quick
             smoothing="single",
             pseudocount=2.0,
-            max_iterations=MOST_STEPS,
-            tolerance=LEAST_GAIN,
+            max_iter=MOST_STEPS,
+            tol=LEAST_GAIN,
         )
         runs = train_runs(MixtureData.of(circuit, rows, None, options), options, rng)
         counts.append(_edge_counts(circuit, runs))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from strudel.learning.searches import Race
 from strudel.models.strudel import Strudel
 from strudel.reproduce.experiments.measures import stopwatch
 from strudel.reproduce.settings import Settings
@@ -18,7 +19,9 @@ def warm_up() -> None:
     """Load or compile every kernel: all parts of the search, however long the compiler takes."""
     for name in WARM:
         data = load_table(name)
-        model = Strudel(preset="accurate", max_splits=3, sampled_rows=300, max_seconds=600.0)
+        model = Strudel(
+            preset="accurate", search=Race(sampled_rows=300), max_splits=3, max_seconds=600.0
+        )
         model.set_params(random_state=0).fit(data.train[:300], X_valid=data.valid)
 
 

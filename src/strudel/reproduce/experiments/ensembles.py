@@ -17,10 +17,11 @@ from typing import Any
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
+from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.em import fit_mixture
-from strudel.learning.options import MixtureOptions, SearchOptions
 from strudel.learning.search.learn_structure import learn_structure
+from strudel.learning.searches import SearchOptions
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.experiments.measures import Allowance, stopwatch
 from strudel.reproduce.settings import Settings

@@ -21,8 +21,8 @@ from strudel._types import AnyArray, FloatArray
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
 from strudel.learning.history import History
-from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import grow
+from strudel.learning.searches import Greedy, SearchOptions
 from strudel.reproduce.experiments.curves import likelihoods_on_the_way, with_early_stopping
 from strudel.reproduce.experiments.measures import bits_per_dimension
 from strudel.reproduce.settings import Settings
@@ -30,9 +30,9 @@ from strudel.reproduce.tables import WARM, load_table
 
 CHOICES: dict[str, dict[str, Any]] = {
     "eFLOW-vMI": {},
-    "eFLOW-vRAND": {"variable_score": "random"},
-    "eRAND-vMI": {"edge_score": "random"},
-    "eRAND-vRAND": {"edge_score": "random", "variable_score": "random"},
+    "eFLOW-vRAND": {"search": Greedy(variable_score="random")},
+    "eRAND-vMI": {"search": Greedy(edge_score="random")},
+    "eRAND-vRAND": {"search": Greedy(edge_score="random", variable_score="random")},
     "independent start": {"init": "independent", "vtree": "bottom_up"},
 }
 N_SPLITS, N_QUICK_SPLITS, EVERY = 1000, 300, 10

@@ -18,7 +18,7 @@ def warm_up() -> None:
     """Load or compile every kernel: all rounds of the search, however long the compiler takes."""
     for name in WARM:
         data = load_table(name)
-        model = StrudelMixture("auto", max_components=50, max_splits=20, random_state=0)
+        model = StrudelMixture("auto", max_components=50, n_splits=range(21), random_state=0)
         model.fit(data.train[:300], X_valid=data.valid)
 
 

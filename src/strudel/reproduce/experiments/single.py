@@ -17,8 +17,8 @@ from scipy.stats import wilcoxon
 from strudel._types import FloatArray
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
-from strudel.learning.options import SearchOptions
 from strudel.learning.search.learn_structure import Grown, grow
+from strudel.learning.searches import SearchOptions
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.experiments.curves import likelihoods_on_the_way
 from strudel.reproduce.experiments.measures import bits_per_dimension, stopwatch
@@ -42,7 +42,7 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
     results: dict[str, Any] = {"n_vars": data.n_vars}
     log_p = {}
     for kind in SEARCHES:
-        search = SearchOptions(search=kind, max_seconds=settings.seconds)  # type: ignore[arg-type]
+        search = SearchOptions(search=kind, max_seconds=settings.seconds)
         with stopwatch() as watch:
             grown = grow(train, valid, search=search, rng=settings.seed)
             circuit, history = grown.best()

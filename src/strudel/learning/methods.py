@@ -1,0 +1,201 @@
+"""How to train a mixture: one small object for each method.
+
+In:  options by name.
+Out: `EM`, `BaggedEM`, `Boosting` or `PerComponent`; and `MixtureOptions`, one frozen object that
+     travels through the learner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+from strudel.learning.options import Options, check_choice, check_count, check_size
+
+InitParams = Literal["kmeans", "k-means++", "random"]
+MixtureSmoothing = Literal["uniform", "single"]
+
+
+@dataclass(kw_only=True)
+class Method(Options):
+    """What all methods share.
+
+    Parameters
+    ----------
+    n_init : int, default=1
+        Starts of every run, of which the best one is kept. More make boosting try more starts of
+        every new component.
+    max_iter : int, default=500
+        Stop after so many EM steps.
+    patience : int, default=10
+        Stop after so many steps without a better validation likelihood; boosting, after so many
+        components.
+    tol : float, default=1e-5
+        What counts as better, in nats per row; without validation rows, of the training rows.
+    """
+
+    n_init: int = 1
+    max_iter: int = 500
+    patience: int = 10
+    tol: float = 1e-5
+
+    def check(self) -> None:
+        """Refuse values that no option of this kind may have."""
+        for name in ("n_init", "max_iter", "patience"):
+            check_count(name, getattr(self, name))
+        check_size("tol", self.tol)
+
+    def mixture_options(self, **others: Any) -> MixtureOptions:
+        """All that training needs to know."""
+        known = {field.name for field in fields(MixtureOptions)}
+        own = {name: value for name, value in self.get_params().items() if name in known}
+        return MixtureOptions(**{**own, "n_runs": own.get("n_runs") or 1, **others})
+
+
+@dataclass(kw_only=True)
+class EM(Method):
+    """EM on all rows.
+
+    Parameters
+    ----------
+    n_runs : int, optional
+        Runs from different starts whose mixtures are averaged: 1 by default, and as many as
+        `max_components` allows when `n_components` is "auto". Often worth more than a larger
+        `n_components`.
+    init_params : {"kmeans", "k-means++", "random"}, default="kmeans"
+        First responsibilities: clusters of similar rows, from random centres or from centres far
+        apart, or random shares.
+    n_init, max_iter, patience, tol
+        As in `Method`.
+    """
+
+    n_runs: int | None = None
+    init_params: InitParams = "kmeans"
+
+    def check(self) -> None:
+        """Refuse values that no option of this kind may have."""
+        super().check()
+        check_count("n_runs", self.n_runs, may_be_none=True)
+        check_choice("init_params", self.init_params, get_args(InitParams))
+
+
+@dataclass(kw_only=True)
+class BaggedEM(Method):
+    """EM on bootstrap samples of the rows, averaged (the paper's BEM).
+
+    Parameters
+    ----------
+    n_bags : int, default=10
+        Bootstrap samples.
+    init_params : {"kmeans", "k-means++", "random"}, default="kmeans"
+        First responsibilities.
+    n_init, max_iter, patience, tol
+        As in `Method`.
+    """
+
+    n_bags: int = 10
+    init_params: InitParams = "kmeans"
+
+    def check(self) -> None:
+        """Refuse values that no option of this kind may have."""
+        super().check()
+        check_count("n_bags", self.n_bags)
+        check_choice("init_params", self.init_params, get_args(InitParams))
+
+
+@dataclass(kw_only=True)
+class Boosting(Method):
+    """Components added one after another, each where the mixture so far fails.
+
+    Parameters
+    ----------
+    n_init, max_iter, patience, tol
+        As in `Method`.
+    """
+
+
+@dataclass(kw_only=True)
+class PerComponent(Method):
+    """Each component grows its own structure on the rows it is responsible for.
+
+    Splits and EM steps take turns. Slower than one structure for all, and better only where few
+    components are wanted. Components stop growing after 100 splits and 15 rounds without a better
+    validation likelihood. "auto" components are 2, 5, 10 or 20.
+
+    Parameters
+    ----------
+    n_bags : int, optional
+        Learn on so many bootstrap samples of the rows instead, and average.
+    n_runs : int, default=1
+        Runs from different starts whose mixtures are averaged; not with `n_bags`.
+    init_params : {"kmeans", "k-means++", "random"}, default="kmeans"
+        First responsibilities.
+    n_init, max_iter, patience, tol
+        As in `Method`.
+    """
+
+    n_bags: int | None = None
+    n_runs: int = 1
+    init_params: InitParams = "kmeans"
+
+    def check(self) -> None:
+        """Refuse values that no option of this kind may have."""
+        super().check()
+        check_count("n_bags", self.n_bags, may_be_none=True)
+        check_count("n_runs", self.n_runs)
+        check_choice("init_params", self.init_params, get_args(InitParams))
+        if self.n_bags is not None and self.n_runs != 1:
+            raise ValueError("PerComponent takes n_bags or n_runs, not both.")
+
+
+METHODS: dict[str, type[Method]] = {
+    "em": EM,
+    "bagged_em": BaggedEM,
+    "boosting": Boosting,
+    "per_component": PerComponent,
+}
+
+
+@dataclass(frozen=True)
+class MixtureOptions:
+    """How to train a mixture on one structure.
+
+    Parameters
+    ----------
+    n_components : int
+        Components of one run.
+    n_runs : int
+        Runs from different starts whose mixtures are averaged; the result has
+        `n_runs * n_components` components.
+    smoothing : {"uniform", "single"}
+        What parameters are drawn to: all edges of a sum alike, or the parameters of the single
+        circuit on the same rows.
+    pseudocount : float or "auto"
+        How strongly, in virtual rows per sum node and component; "auto" chooses on the validation
+        rows once EM has ended.
+    max_seconds : float, optional
+        Stop after so many seconds.
+    n_init, init_params, max_iter, patience, tol
+        As in `EM`.
+    """
+
+    n_components: int = 10
+    n_runs: int = 1
+    n_init: int = 1
+    init_params: InitParams = "kmeans"
+    smoothing: MixtureSmoothing = "uniform"
+    pseudocount: float | Literal["auto"] = 1.0
+    max_iter: int = 500
+    patience: int = 10
+    tol: float = 1e-5
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("init_params", self.init_params, get_args(InitParams))
+        check_choice("smoothing", self.smoothing, get_args(MixtureSmoothing))
+        for name in ("n_components", "n_runs", "n_init", "max_iter", "patience"):
+            check_count(name, getattr(self, name))
+        check_size("tol", self.tol)
+        check_size("max_seconds", self.max_seconds, may_be_none=True)
+        if self.pseudocount != "auto":
+            check_size("pseudocount", self.pseudocount)

@@ -1,0 +1,332 @@
+"""How to search for the structure of a circuit: one small object for each search.
+
+In:  options by name.
+Out: `Greedy`, `BestFirst`, `LearnPSDD`, `Beam` or `Race`; and `SearchOptions`, which holds one of
+     them together with what all searches share, and travels through the learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, get_args
+
+from strudel.learning.options import (
+    Options,
+    check_choice,
+    check_count,
+    check_size,
+    named_options,
+)
+from strudel.tables.column_codes import as_column_codes
+from strudel.trees.vtree import Vtree
+from strudel.trees.vtree_learning import VtreeMethod, check_method
+
+EdgeScore = Literal["flow", "random"]
+VariableScore = Literal["mutual_information", "random", "gain"]
+TieRule = Literal["root_first", "depth_first"]
+Copies = Literal["minimal", "depth", "complete"]
+OperationScore = Literal["per_edge", "gain", "heuristic"]
+Sides = Literal["left", "both"]
+Selection = Literal["train", "valid"]
+Init = Literal["chow_liu", "independent"]
+CircuitSmoothing = Literal["uniform", "hierarchical"]
+
+
+@dataclass(kw_only=True)
+class Search(Options):
+    """What all searches share.
+
+    Parameters
+    ----------
+    sampled_rows : int or "auto", optional
+        After the search, learn a mixture, sample so many rows from it, search again on these and
+        the training rows, and keep the circuit that is better on the validation rows. "auto"
+        samples 60,000 rows; of more than 200 variables 12,000, if time is left. 0 samples none. By
+        default what the preset says. Not for a constraint, `warm_start` or partitioned tables.
+    structure_rows : int, optional
+        Search on about so many of the rows, drawn by the seed; the parameters are then found on all
+        of them. For a mixture on a partitioned table, the rows on which numbers are chosen that are
+        "auto" (50,000 by default).
+    """
+
+    FIRST: ClassVar[tuple[str, str]] = ("chow_liu", "chow_liu")  # the default init and vtree
+
+    sampled_rows: int | Literal["auto"] | None = None
+    structure_rows: int | None = None
+
+    def check(self) -> None:
+        """Refuse values that no option of this kind may have."""
+        if self.sampled_rows != "auto":
+            check_count("sampled_rows", self.sampled_rows, 0, may_be_none=True)
+        check_count("structure_rows", self.structure_rows, may_be_none=True)
+
+
+@dataclass(kw_only=True)
+class Greedy(Search):
+    """The paper's search: split one edge on one variable, again and again (Algorithm 2).
+
+    Parameters
+    ----------
+    edge_score : {"flow", "random"}, default="flow"
+        Which edge to split: the one with most rows through it (eFLOW), or any (eRAND).
+    variable_score : {"mutual_information", "random", "gain"}, default="mutual_information"
+        On which variable: the one that tells most about the others below the edge (vMI), any
+        (vRAND), or the one with the largest gain of training likelihood per new parameter, copies
+        that the split makes possible included.
+    tie_rule : {"root_first", "depth_first"}, default="root_first"
+        Which of several edges with equally many rows to split: the one nearest the root, or the one
+        a depth-first walk leaves first, as the authors' released code does.
+    copy_depth : int, default=1
+        How far a split copies below the split edge beyond what conditioning forces, counted as in
+        the paper: sums and products are one level each, and 0 and 1 copy nothing more.
+    """
+
+    edge_score: EdgeScore = "flow"
+    variable_score: VariableScore = "mutual_information"
+    tie_rule: TieRule = "root_first"
+    copy_depth: int = 1
+
+    def check(self) -> None:
+        """Refuse values that no option of this kind may have."""
+        super().check()
+        check_choice("edge_score", self.edge_score, get_args(EdgeScore))
+        check_choice("variable_score", self.variable_score, get_args(VariableScore))
+        check_choice("tie_rule", self.tie_rule, get_args(TieRule))
+        check_count("copy_depth", self.copy_depth, 0)
+
+
+@dataclass(kw_only=True)
+class Beam(Greedy):
+    """Keep the best few circuits after every step of the greedy search instead of one.
+
+    Each circuit of the beam is split at its `width` edges of highest score. A step of a beam of 5
+    takes 13 to 50 times as long as a greedy one.
+
+    Parameters
+    ----------
+    width : int, default=5
+        Circuits in the beam. One is the greedy search.
+    selection : {"train", "valid"}, default="train"
+        The likelihood by which circuits stay in the beam.
+    kl_threshold : float, optional
+        Leave a circuit out of the beam if the Kullback-Leibler divergence, in nats, of a better one
+        from it is smaller: a more varied beam, at the cost of some passes over whole circuits per
+        step. Circuits of equal size and likelihood are always left out.
+    edge_score, variable_score, tie_rule, copy_depth, sampled_rows, structure_rows
+        As in `Greedy`.
+    """
+
+    width: int = 5
+    selection: Selection = "train"
+    kl_threshold: float | None = None
+
+    def check(self) -> None:
+        """Refuse values that no option of this kind may have."""
+        super().check()
+        check_count("width", self.width)
+        check_choice("selection", self.selection, get_args(Selection))
+        check_size("kl_threshold", self.kl_threshold, may_be_none=True)
+
+
+@dataclass(kw_only=True)
+class BestFirst(Search):
+    """Of all splits and clones, do the one that gains most training likelihood per new parameter.
+
+    Parameters
+    ----------
+    clones : bool, default=True
+        Whether an edge may also get its own copy of a sum that it shares with others.
+    sampled_rows, structure_rows
+        As in `Greedy`.
+    """
+
+    clones: bool = True
+
+
+@dataclass(kw_only=True)
+class LearnPSDD(Search):
+    """LearnPSDD (Liang, Bekker and Van den Broeck 2017): the best split or clone, copied deeply.
+
+    It starts from independent variables on a vtree that is built from below.
+
+    Parameters
+    ----------
+    copies : {"minimal", "depth", "complete"}, default="depth"
+        How far an operation copies: what it must; also `copy_levels` levels of sums below the split
+        edge, or below the cloned sum; or all that is below. Sums that no training row of the
+        operation reaches stay shared.
+    copy_levels : int, default=3
+        Levels for ``copies="depth"``.
+    operation_score : {"per_edge", "gain", "heuristic"} or Greedy, default="per_edge"
+        The best operation raises the training log-likelihood most per edge that it adds, or most;
+        or it is the split that the greedy search would make, which needs ``clones=False`` and
+        ``split_sides="both"``. Its scores may be others than the defaults, for example
+        ``Greedy(edge_score="random")``.
+    split_sides : {"left", "both"}, default="left"
+        Split on variables below the left child of an edge (its prime) only, or on any.
+    clones : bool, default=True
+        Whether one to three of the edges that lead to a sum may also get their own copy of it.
+    sampled_rows, structure_rows
+        As in `Greedy`.
+    """
+
+    FIRST = ("independent", "bottom_up")
+
+    copies: Copies = "depth"
+    copy_levels: int = 3
+    operation_score: OperationScore | Greedy = "per_edge"
+    split_sides: Sides = "left"
+    clones: bool = True
+
+    def check(self) -> None:
+        """Refuse values that no option of this kind may have."""
+        super().check()
+        check_choice("copies", self.copies, get_args(Copies))
+        check_count("copy_levels", self.copy_levels, 0)
+        if self.heuristic is None:
+            check_choice("operation_score", self.operation_score, get_args(OperationScore))
+        else:
+            self.heuristic.check()
+        check_choice("split_sides", self.split_sides, get_args(Sides))
+        if self.heuristic is not None and (self.clones or self.split_sides != "both"):
+            raise ValueError(
+                'operation_score="heuristic" chooses among all splits, and among nothing else: it '
+                f'needs clones=False and split_sides="both", but clones is {self.clones!r} and '
+                f"split_sides is {self.split_sides!r}."
+            )
+
+    @property
+    def heuristic(self) -> Greedy | None:
+        """The greedy search whose splits are made, if so."""
+        if isinstance(self.operation_score, Greedy):
+            return self.operation_score
+        return Greedy() if self.operation_score == "heuristic" else None
+
+
+@dataclass(kw_only=True)
+class Race(Search):
+    """Best-first search and LearnPSDD side by side on several vtrees.
+
+    The validation rows decide which of them go on.
+
+    Parameters
+    ----------
+    best_first : BestFirst, optional
+        The options of one search.
+    learnpsdd : LearnPSDD, optional
+        The options of the other one, which splits on both sides here.
+    sampled_rows, structure_rows
+        As in `Greedy`.
+    """
+
+    FIRST = ("chow_liu", "auto")
+
+    best_first: BestFirst | None = None
+    learnpsdd: LearnPSDD | None = None
+
+    def check(self) -> None:
+        """Refuse values that no option of this kind may have."""
+        super().check()
+        for name, kind in (("best_first", BestFirst), ("learnpsdd", LearnPSDD)):
+            entrant = getattr(self, name)
+            if entrant is None:
+                continue
+            if not isinstance(entrant, kind):
+                raise ValueError(f"{name} must be a {kind.__name__}, but is {entrant!r}.")
+            entrant.check()
+            if entrant.sampled_rows is not None or entrant.structure_rows is not None:
+                raise ValueError(
+                    f"sampled_rows and structure_rows belong to the Race, not to its {name}."
+                )
+
+    @property
+    def entrants(self) -> dict[str, Search]:
+        """The two searches by name."""
+        learnpsdd = self.learnpsdd or LearnPSDD()
+        return {
+            "best_first": self.best_first or BestFirst(),
+            "learnpsdd": replace(learnpsdd, split_sides="both"),
+        }
+
+
+SEARCHES: dict[str, type[Search]] = {
+    "greedy": Greedy,
+    "best_first": BestFirst,
+    "learnpsdd": LearnPSDD,
+    "beam": Beam,
+    "race": Race,
+}
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """A search for a structure, and what all searches share; with the paper's defaults.
+
+    Parameters
+    ----------
+    search : Greedy, BestFirst, LearnPSDD, Beam, Race, or the name of one
+        How the next circuit is found.
+    init : {"chow_liu", "independent"}, optional
+        The first circuit: the tree-shaped network with most mutual information among those that
+        the vtree has room for (see `learn_tree_for_vtree`; for the vtree of the Chow-Liu tree it is
+        that tree), or all variables independent. By default "chow_liu", for LearnPSDD
+        "independent".
+    vtree : Vtree or str, optional
+        How the circuit decomposes; a name is a method of `learn_vtree`: "chow_liu", "bottom_up",
+        "top_down", "clusters", "balanced", "linear" or "random". "auto" starts on several and goes
+        on with the one that is best on the validation rows. By default "chow_liu", for LearnPSDD
+        "bottom_up", for a race "auto".
+    patience : int
+        Stop after so many splits without a better validation likelihood.
+    max_splits, max_edges, max_seconds : optional
+        Other bounds.
+    pseudocount : float
+        Virtual rows per sum node, shared evenly by its edges.
+    alpha : float
+        Virtual rows per cell in mutual information. LearnPSDD learns its vtree without any.
+    smoothing : {"uniform", "hierarchical"}
+        What parameters are drawn to: all edges of a sum alike, or, for a sum that was copied, the
+        parameters of the sum it was copied from.
+    smoothing_strength : float or "auto"
+        How strongly copies are drawn, in virtual rows per sum; "auto" chooses on validation rows.
+    columns : sequence of ColumnCode, optional
+        Groups of variables that only hold the codes of a column's values, such as the columns of a
+        `TableCode`; variables that no group holds are free. The first circuit is then a tree over
+        columns, on a vtree over columns, and all other codes have probability zero, now and after
+        every split.
+    """
+
+    search: Any = "greedy"
+    init: Init | None = None
+    vtree: Vtree | VtreeMethod | Literal["auto"] | None = None
+    patience: int = 100
+    max_splits: int | None = None
+    max_edges: int | None = None
+    max_seconds: float | None = None
+    pseudocount: float = 1.0
+    alpha: float = 1.0
+    smoothing: CircuitSmoothing = "uniform"
+    smoothing_strength: float | Literal["auto"] = "auto"
+    columns: Sequence[Any] | None = None
+
+    def __post_init__(self) -> None:
+        search = named_options("search", self.search, SEARCHES)
+        object.__setattr__(self, "search", search)
+        if self.columns is not None:
+            object.__setattr__(self, "columns", as_column_codes(self.columns))
+        for name, default in zip(("init", "vtree"), search.FIRST, strict=True):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
+        check_choice("init", self.init, get_args(Init))
+        check_choice("smoothing", self.smoothing, get_args(CircuitSmoothing))
+        if not isinstance(self.vtree, Vtree) and self.vtree != "auto":
+            check_method(self.vtree, "vtree must be a Vtree, or")
+        check_count("patience", self.patience)
+        check_count("max_splits", self.max_splits, 0, may_be_none=True)
+        check_count("max_edges", self.max_edges, 1, may_be_none=True)
+        check_size("max_seconds", self.max_seconds, may_be_none=True)
+        check_size("pseudocount", self.pseudocount)
+        check_size("alpha", self.alpha)
+        if self.smoothing_strength != "auto":
+            check_size("smoothing_strength", self.smoothing_strength)
