@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, Self, TypeVar
 
-from strudel.tables.coded_column import did_you_mean
+from strudel.data.names import did_you_mean
 
 
 @dataclass(kw_only=True)
