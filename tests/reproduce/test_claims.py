@@ -3,8 +3,7 @@ import pytest
 
 from strudel.reproduce.claims import CLAIMS, check_claims
 from strudel.reproduce.items import ITEMS
-from strudel.reproduce.results import Results
-from strudel.reproduce.store import Outcome
+from strudel.reproduce.store import Outcome, Results
 
 
 def results_of(experiment, by_dataset):

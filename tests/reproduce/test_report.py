@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from strudel.reproduce.plan import EXPERIMENTS
+from strudel.reproduce.plan import make_plan
 from strudel.reproduce.report import write_markdown, write_report
-from strudel.reproduce.run import make_plan
 from strudel.reproduce.store import Outcome
+from strudel.reproduce.tasks import EXPERIMENTS
 
 pytestmark = pytest.mark.compiled
 

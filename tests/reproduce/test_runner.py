@@ -3,10 +3,9 @@ import time
 import pytest
 
 from strudel.reproduce import runner
-from strudel.reproduce.plan import EXPERIMENTS, Experiment, Task, settings_of
 from strudel.reproduce.runner import run_tasks, unfinished
-from strudel.reproduce.settings import Settings
 from strudel.reproduce.store import Outcome, Store
+from strudel.reproduce.tasks import EXPERIMENTS, Experiment, Settings, Task, settings_of
 
 
 def task(name, seconds=1.0, mib=100.0):

@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from strudel.reproduce.settings import Settings
 from strudel.reproduce.store import Outcome, Store, write_whole
+from strudel.reproduce.tasks import Settings
 
 SETTINGS = Settings(seconds=3.0)
 

@@ -1,6 +1,6 @@
-"""What a report is made of, before it becomes HTML or Markdown.
+"""The content of a report, before it becomes HTML or Markdown.
 
-Texts may hold `code` between backticks and **bold** between pairs of asterisks.
+Texts may contain `code` between backticks and **bold** between pairs of asterisks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 Tone = Literal["", "better", "worse", "same"]
 
-SAME_NATS, SAME_SHARE = 0.02, 0.005  # likelihoods that are this near to the paper's are the same
+SAME_NATS, SAME_SHARE = 0.02, 0.005  # likelihoods this close to the paper's count as the same
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Cell:
 
     text: str
     tone: Tone = ""
-    hint: str = ""  # what a reader sees who points at it
+    hint: str = ""  # shown when a reader points at it
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Table:
 class Picture:
     """A png."""
 
-    name: str  # of the file, without its ending
+    name: str  # of the file, without its extension
     caption: str
     png: bytes
 
@@ -46,13 +46,21 @@ class Picture:
 class Section:
     """What the report says about one item."""
 
-    item: str
-    title: str
-    text: list[str]
+    text: str
     tables: list[Table] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # where we differ, and why
     numbers: list[dict[str, Any]] = field(default_factory=list)  # rows of its csv
+    item: str = ""  # its name
+    title: str = ""
+
+
+def tables_of(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str, *, is_words: bool = False
+) -> list[Table]:
+    """One table, or none without rows; values that need no colour become cells."""
+    cells = [[one if isinstance(one, Cell) else Cell(str(one)) for one in row] for row in rows]
+    return [Table(tuple(columns), cells, caption, is_words)] if rows else []
 
 
 def number(value: float | None, digits: int = 3, *, tone: Tone = "", hint: str = "") -> Cell:
@@ -64,7 +72,7 @@ def number(value: float | None, digits: int = 3, *, tone: Tone = "", hint: str =
 
 
 def seconds_cell(value: float | None, *, hint: str = "") -> Cell:
-    """A duration, with as many digits as it deserves."""
+    """A duration, with more digits the shorter it is."""
     if value is None:
         return Cell("-")
     digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 4
@@ -81,16 +89,14 @@ def likelihood(value: float | None, published: float | None, *, hint: str = "") 
     return number(value, tone=compare(value, published), hint=f"{words}. {hint}".strip())
 
 
+def beside_paper(one: dict[str, Any], published: float | None, hint: str = "") -> list[Cell]:
+    """A test likelihood of ours, and the paper's in the column beside it."""
+    return [likelihood(one["test"], published, hint=hint), number(published, 2)]
+
+
 def compare(value: float, published: float) -> Tone:
     """Whether a likelihood is better than a published one, worse, or about the same."""
     difference = value - published
     if abs(difference) <= max(SAME_NATS, SAME_SHARE * abs(published)):
         return "same"
     return "better" if difference > 0 else "worse"
-
-
-def plain_rows(rows: Sequence[Sequence[Any]]) -> list[list[Cell]]:
-    """Cells of values that need no colour."""
-    return [
-        [value if isinstance(value, Cell) else Cell(str(value)) for value in row] for row in rows
-    ]

@@ -1,16 +1,16 @@
-"""What others have published: csv files beside this one, each number with its source.
+"""What others have published: csv files in `facts/`, each number with its source.
 
 In:  nothing.
 Out: rows by dataset, under the datasets' file names.
 
 - `paper.csv`: all tables of the paper (Dang, Vergari, Van den Broeck 2020).
-- `records.csv`: the best published test log-likelihood by dataset and class of models. Left out are
-  numbers chosen on test rows, without an author, or more than six nats from all others. Numbers
-  that nobody has looked up in their source have `is_checked` "no".
+- `records.csv`: the best published test log-likelihood by dataset and class of models. Numbers
+  chosen on test rows, without an author, or more than six nats from all others are left out.
+  Numbers that were not looked up in their source have `is_checked` "no".
 - `seconds.csv`: learning times.
 - `expectations.csv`: the curves of the paper's figure 4.
 - `differences.csv`: why our numbers differ, by item or claim.
-- `by_design.csv`: what we do otherwise than the released programs.
+- `by_design.csv`: what we do differently from the released programs.
 - `costs.csv`: seconds that our experiments take on one core, measured or guessed, for the
   estimate of the time left.
 """
@@ -32,12 +32,16 @@ def read_facts(name: str) -> tuple[dict[str, str], ...]:
         return tuple(csv.DictReader(lines))
 
 
+def find_fact(name: str, **wanted: str) -> dict[str, str] | None:
+    """The first row of a file with these values."""
+    rows = read_facts(name)
+    return next((row for row in rows if all(row[key] == wanted[key] for key in wanted)), None)
+
+
 def paper(dataset: str) -> dict[str, float]:
-    """What the paper's tables say about a dataset; nothing about others than its twenty."""
-    for row in read_facts("paper"):
-        if row["dataset"] == dataset:
-            return {name: float(row[name]) for name in row if name not in ("dataset", "paper_name")}
-    return {}
+    """What the paper's tables say about a dataset; empty for others than its twenty."""
+    row = find_fact("paper", dataset=dataset) or {}
+    return {name: float(row[name]) for name in row if name not in ("dataset", "paper_name")}
 
 
 def paper_datasets() -> list[str]:
@@ -46,7 +50,7 @@ def paper_datasets() -> list[str]:
 
 
 def record(dataset: str, model_class: str, *, is_checked: bool = True) -> dict[str, str] | None:
-    """The best published likelihood of a class, of those that were looked up or of all."""
+    """The best published likelihood of a class, among those looked up or among all."""
     rows = [
         row
         for row in read_facts("records")
@@ -62,16 +66,12 @@ def why_of(name: str) -> dict[str, str]:
 
 
 def published_error(dataset: str, method: str, missing: int) -> float | None:
-    """The paper's error of a regression set with so many per cent of the bits missing."""
-    for row in read_facts("expectations"):
-        if (row["dataset"], row["method"], int(row["missing"])) == (dataset, method, missing):
-            return float(row["rmse"])
-    return None
+    """The paper's error on a regression set with `missing` per cent of the bits removed."""
+    row = find_fact("expectations", dataset=dataset, method=method, missing=str(missing))
+    return None if row is None else float(row["rmse"])
 
 
 def cost(experiment: str, dataset: str) -> float | None:
     """Seconds that an experiment took on one core."""
-    for row in read_facts("costs"):
-        if (row["experiment"], row["dataset"]) == (experiment, dataset):
-            return float(row["seconds"])
-    return None
+    row = find_fact("costs", experiment=experiment, dataset=dataset)
+    return None if row is None else float(row["seconds"])

@@ -11,6 +11,7 @@ import html
 import re
 from typing import TYPE_CHECKING
 
+from strudel.reproduce.claims import SIGNS
 from strudel.reproduce.content import Cell, Section, Table
 from strudel.reproduce.facts import read_facts
 
@@ -50,7 +51,6 @@ img { max-width: 100%; height: auto; background: #ffffff; border-radius: 6px; pa
 code { font-size: .92em; }
 .legend span { padding: .1rem .5rem; border-radius: 4px; margin-right: .5rem; }
 """
-SIGNS = {"holds": "✓ holds", "fails": "✗ fails", "not enough results": "? not enough results"}
 
 
 def to_html(report: Report, title: str) -> str:
@@ -101,7 +101,6 @@ def _claims(report: Report) -> str:
 
 
 def _section(section: Section) -> str:
-    text = "".join(f"<p>{_words(paragraph)}</p>" for paragraph in section.text)
     figures = "".join(
         f'<figure><img alt="{html.escape(one.caption)}" src="data:image/png;base64,'
         f'{base64.b64encode(one.png).decode()}"><figcaption>{_words(one.caption)}</figcaption></figure>'
@@ -111,7 +110,7 @@ def _section(section: Section) -> str:
     body = "".join(_table(table) for table in section.tables) + figures
     return (
         f'<h2 id="{_id(section.item)}">{html.escape(section.title)} '
-        f'<span class="faint">{section.item}</span></h2>{text}'
+        f'<span class="faint">{section.item}</span></h2><p>{_words(section.text)}</p>'
         + (body or "<p>No results.</p>")
         + (f"<ul>{notes}</ul>" if notes else "")
     )

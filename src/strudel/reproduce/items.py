@@ -1,14 +1,14 @@
-"""The items: tables and figures by name, what they need, and who writes about them."""
+"""The items: tables and figures by name, what they need, and which section writes about them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 
 from strudel.data.names import did_you_mean
 from strudel.reproduce.content import Section
-from strudel.reproduce.results import Results
+from strudel.reproduce.store import Results
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Item:
     """One table or figure."""
 
     name: str
-    about: str
+    title: str
     experiments: tuple[str, ...]
     section: str  # file and function in sections/
 
@@ -24,39 +24,38 @@ class Item:
         """What the report says about it."""
         file, function = self.section.split(".")
         module = import_module(f"strudel.reproduce.sections.{file}")
-        section: Section = getattr(module, function)(results)
-        return section
+        return replace(getattr(module, function)(results), item=self.name, title=self.title)
 
 
 # fmt: off
 ITEMS = {
     item.name: item
     for item in (
-        Item("figure:1", "the example circuit with its active flow in red",
+        Item("figure:1", "The example circuit",
              ("figure_1",), "figure_1.figure_1"),
-        Item("figure:initialisation", "Q1: Chow-Liu against factorised start, split by split",
+        Item("figure:initialisation", "Q1: what a Chow-Liu start is worth",
              ("growth",), "starts.initialisation"),
-        Item("figure:heuristics", "Q2: four ways to choose a split, with time and size",
+        Item("figure:heuristics", "Q2: which edge and which variable to split",
              ("growth",), "heuristics.heuristics"),
-        Item("table:single-models", "Q3: test likelihoods of single circuits, LearnPSDD's too",
+        Item("table:single-models", "Q3: single circuits",
              ("single",), "single_models.single_models"),
-        Item("table:sizes", "Q3: their sizes",
+        Item("table:sizes", "Q3: sizes of single circuits",
              ("single",), "costs.sizes"),
-        Item("table:seconds", "Q3: their learning times",
+        Item("table:seconds", "Q3: learning times of single circuits",
              ("single",), "costs.seconds"),
-        Item("table:wilcoxon", "Q3: paired tests against our LearnPSDD",
+        Item("table:wilcoxon", "Q3: are the differences significant?",
              ("single",), "single_models.wilcoxon"),
-        Item("figure:search-curves", "Q3: likelihood and seconds, iteration by iteration",
+        Item("figure:search-curves", "Q3: the searches, iteration by iteration",
              ("single",), "search_curves.search_curves"),
-        Item("table:ensembles", "Q4: mixtures by EM and bagged EM, and our best",
+        Item("table:ensembles", "Q4: mixtures of circuits",
              ("ensembles", "mixture"), "ensembles.ensembles"),
-        Item("figure:flows", "Q5: mixtures by shared flows against classical evaluation",
+        Item("figure:flows", "Q5: mixtures by shared flows",
              ("flows",), "flows.flows"),
         Item("figure:expectations", "Q6: predictions from incomplete rows",
              ("expectations",), "expectations.expectations"),
-        Item("table:records", "our best circuit and mixture against the best published",
+        Item("table:records", "Today: our best models against the best published ones",
              ("accurate", "mixture"), "records.records"),
-        Item("table:peers", "baselines and other packages on the same rows",
+        Item("table:peers", "Today: other densities on the same rows",
              ("peers", "single", "accurate", "mixture"), "peers.peers"),
     )
 }

@@ -38,7 +38,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def peak_memory_mib() -> float | None:
-    """The most memory that this process has had, where the system tells."""
+    """The peak memory of this process, where the system reports it."""
     try:
         import resource
     except ImportError:
@@ -56,7 +56,7 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """The commit of the checkout that this file lies in; empty for an installed package."""
+    """The commit of the checkout that holds this file; empty for an installed package."""
     here = Path(__file__).resolve().parent
     root = here.parents[2]
     if not (root / ".git").exists():

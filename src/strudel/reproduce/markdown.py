@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from strudel.reproduce.claims import SIGNS
 from strudel.reproduce.content import Cell, Section, Table
 from strudel.reproduce.facts import read_facts
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from strudel.reproduce.report import Report
 
 MARKS = {"": "", "better": " ▲", "worse": " ▼", "same": " ≈"}
-SIGNS = {"holds": "✓ holds", "fails": "✗ fails", "not enough results": "? not enough results"}
 
 
 def to_markdown(report: Report, title: str, folder: str) -> str:
@@ -49,7 +49,7 @@ def to_markdown(report: Report, title: str, folder: str) -> str:
         lines += ["", f"## {section.title}", "", f"`{section.item}`"]
         if section.numbers:
             lines[-1] += f", all numbers in [{csv_name(section)}]({folder}/{csv_name(section)})"
-        lines += [line for paragraph in section.text for line in ("", paragraph)]
+        lines += ["", section.text]
         lines += _body(section, folder)
     return "\n".join(lines) + "\n"
 

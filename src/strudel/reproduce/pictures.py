@@ -1,4 +1,4 @@
-"""Figures of the report: axes that look alike, and png bytes.
+"""Figures of the report: axes in one style, as png.
 
 In:  what to draw, as a function of an axis.
 Out: `Picture`s on white, readable on light and dark pages.

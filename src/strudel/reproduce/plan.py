@@ -1,87 +1,138 @@
-"""The experiments, how long each may take, and what is to be done for some items.
+"""From items and datasets to a report: the whole of `strudel reproduce`.
 
-In:  experiments and datasets.
-Out: `Task`s, each with an estimate of its seconds and memory.
-
-Limits are chosen so that everything, on all twenty datasets, takes less than four hours on two
-cores: see the estimates in `facts/costs.csv`, for one core.
+In:  names of items and datasets.
+Out: `Plan`: the tasks; `Plan.run` fills the store, `Plan.report` reads it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
+from pathlib import Path
 
-from strudel.reproduce.facts import cost
-from strudel.reproduce.settings import Settings
+from strudel.reproduce.benchmark_tables import QUICK, QUICK_OFFLINE, canonical, is_here, load_table
+from strudel.reproduce.facts import paper_datasets
+from strudel.reproduce.items import Item, find_items
+from strudel.reproduce.report import Report, make_report
+from strudel.reproduce.runner import OnProgress, run_tasks, unfinished
+from strudel.reproduce.store import Results, Store
+from strudel.reproduce.tasks import EXPERIMENTS, NO_TABLE, Experiment, Task, settings_of
 
-NO_TABLE = "example"  # stands for a dataset where there is none
-START_SECONDS = 6.0  # to start a process and to load what is compiled
-QUICK_SECONDS = 5.0  # of an experiment of which nothing is known
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """What can be run, on what, and for how long."""
-
-    name: str  # also the module in experiments/
-    about: str
-    seconds: float  # limit of its searches on one dataset
-    quick_seconds: float
-    mib: float = 1500.0  # the most memory that it was seen to need, with room to spare
-    on: str = "tables"  # or "regression sets", or "nothing"
-
-    @property
-    def module(self) -> ModuleType:
-        """Its file."""
-        return import_module(f"strudel.reproduce.experiments.{self.name}")
-
-
-EXPERIMENTS = {
-    experiment.name: experiment
-    for experiment in (
-        Experiment("figure_1", "the example circuit", 60.0, 60.0, 400.0, on="nothing"),
-        Experiment("growth", "starts and heuristics, split by split", 300.0, 20.0, 3000.0),
-        Experiment("single", "Strudel and LearnPSDD until they stop", 600.0, 12.0),
-        Experiment("ensembles", "EM and bagged EM on one structure", 300.0, 10.0, 2500.0),
-        Experiment("flows", "shared flows against classical evaluation", 20.0, 3.0, 2500.0),
-        Experiment(
-            "expectations", "predictions from incomplete rows", 900.0, 60.0, on="regression sets"
-        ),
-        Experiment("accurate", "our best single circuit", 240.0, 12.0, 3000.0),
-        Experiment("mixture", "our best mixture", 300.0, 10.0, 3000.0),
-        Experiment("peers", "baselines and other packages", 60.0, 30.0),
-    )
-}
+REGRESSION_SETS = ("abalone", "delta-ailerons", "elevators", "insurance")
+QUICK_REGRESSION_SETS = ("delta-ailerons", "insurance")
 
 
 @dataclass(frozen=True)
-class Task:
-    """One experiment on one dataset."""
+class Plan:
+    """The tasks, and where their results go."""
 
-    experiment: Experiment
-    dataset: str
-    settings: Settings
+    items: list[Item]
+    tasks: list[Task]
+    store: Store
+    absent: list[str]  # what cannot be run, and why
 
-    @property
-    def estimate(self) -> float:
-        """Seconds that it will probably take."""
-        limit = self.settings.seconds
-        if self.settings.is_quick:
-            return START_SECONDS + min(limit, QUICK_SECONDS)
-        known = cost(self.experiment.name, self.dataset)
-        return START_SECONDS + (limit / 2 if known is None else min(known, 2 * limit))
+    def unfinished(self) -> list[Task]:
+        """Tasks without a result."""
+        return unfinished(self.tasks, self.store)
 
-    @property
-    def most_seconds(self) -> float:
-        """When something must have gone wrong."""
-        return 900.0 + 10.0 * self.settings.seconds
+    def run(self, n_jobs: int, on_progress: OnProgress | None = None) -> None:
+        """Run the tasks without a result."""
+        run_tasks(self.tasks, self.store, n_jobs, on_progress)
+
+    def report(self) -> Report:
+        """The report of all results so far."""
+        return make_report(self.items, Results.of(self.tasks, self.store, self.absent))
 
 
-def settings_of(
-    experiment: Experiment, seconds: float | None, is_quick: bool, seed: int = 0
-) -> Settings:
-    """The settings of one experiment, with its own limit unless another one is given."""
-    own = experiment.quick_seconds if is_quick else experiment.seconds
-    return Settings(own if seconds is None else seconds, is_quick, seed)
+def make_plan(
+    items: Sequence[str],
+    out: Path,
+    *,
+    datasets: Sequence[str] = (),
+    seconds: float | None = None,
+    is_quick: bool = False,
+    can_download: bool = True,
+) -> Plan:
+    """Find the tasks of some items and datasets.
+
+    Parameters
+    ----------
+    items : sequence of str
+        Names of items; all items if empty.
+    out : Path
+        Folder for results and report.
+    datasets : sequence of str
+        Tables by name; if empty the twenty benchmarks, or four small tables if `is_quick`.
+    seconds : float, optional
+        Time limit of the searches of every experiment on one dataset, instead of its own.
+    is_quick : bool
+        Fewer tables, steps and repeats.
+    can_download : bool
+        Whether to download benchmarks that are not on this machine.
+    """
+    chosen = find_items(items)
+    experiments = [
+        EXPERIMENTS[name]
+        for name in dict.fromkeys(name for item in chosen for name in item.experiments)
+    ]
+    absent: list[str] = []
+    needs_tables = any(experiment.on == "tables" for experiment in experiments)
+    named = list(dict.fromkeys(canonical(name) for name in datasets))
+    tables = _find_tables(named, is_quick, can_download, absent) if needs_tables else []
+    tasks = [
+        Task(experiment, name, settings_of(experiment, seconds, is_quick))
+        for experiment in experiments
+        for name in _names_for(experiment, tables, is_quick, absent)
+    ]
+    return Plan(chosen, tasks, Store(out / "results"), absent)
+
+
+def _names_for(
+    experiment: Experiment, tables: list[str], is_quick: bool, absent: list[str]
+) -> list[str]:
+    if experiment.on == "nothing":
+        return [NO_TABLE]
+    if experiment.on == "tables":
+        return tables
+    from strudel.reproduce.experiments.regression_sets import missing_files
+
+    found = []
+    for name in QUICK_REGRESSION_SETS if is_quick else REGRESSION_SETS:
+        missing = missing_files(name)
+        if missing:
+            absent.append(
+                f"{experiment.name} on {name}: STRUDEL_DATA must name a folder with "
+                f"{' and '.join(missing)}, the regression sets of Khosravi et al. (2019)."
+            )
+        else:
+            found.append(name)
+    return found
+
+
+def _find_tables(
+    named: list[str], is_quick: bool, can_download: bool, absent: list[str]
+) -> list[str]:
+    """The tables that can be loaded; one that is named and missing is an error."""
+    if named:
+        for name in named:
+            if not is_here(name) and can_download:
+                load_table(name)
+        return named
+    found, is_offline = [], not can_download
+    for name in QUICK if is_quick else paper_datasets():
+        if not is_here(name) and not is_offline:
+            try:
+                load_table(name)
+            except ConnectionError:
+                is_offline = True  # the next download would fail as well
+        if is_here(name):
+            found.append(name)
+    if is_quick:
+        return found if len(found) == len(QUICK) else list(QUICK_OFFLINE)
+    missing = [name for name in paper_datasets() if name not in found]
+    if missing:
+        absent.append(
+            f"{', '.join(missing)}: not on this machine, and they could not be downloaded. Set "
+            "STRUDEL_DATA to a folder that holds debd/."
+        )
+    return found

@@ -1,11 +1,11 @@
-"""Processes of their own: they end when whoever started them ends, however that happens.
+"""Child processes that end when their parent ends, whatever ends it.
 
 In:  a function and its arguments.
-Out: its answer, or an error if it takes too long or breaks.
+Out: its answer, or an error if it takes too long or fails.
 
-Processes are started afresh (spawn), so they share nothing, and what they hold in memory goes with
-them. Keyboard interrupts are for the process that started them, which ends them; the learners would
-take one for a wish to stop early.
+Processes are spawned, so they share nothing, and their memory is freed when they end. Keyboard
+interrupts go to the parent alone, which ends its children; a learner would take one as a request to
+stop early.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def start_process(function: Callable[..., None], *arguments: Any) -> BaseProcess
 
 
 def end_process(process: BaseProcess) -> None:
-    """End it, gently or not."""
+    """Terminate a process, and kill it if it does not end."""
     process.terminate()
     process.join(5.0)
     if process.is_alive():
@@ -49,14 +49,14 @@ def end_process(process: BaseProcess) -> None:
 
 
 def call_within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What the function answers in a process of its own.
+    """Call a function in a process of its own and return its answer.
 
     Raises
     ------
     TimeoutError
-        It took longer.
+        The call took longer.
     RuntimeError
-        It raised something, or its process died.
+        The function raised an error, or its process died.
     """
     here, there = multiprocessing.get_context("spawn").Pipe(duplex=False)
     process = start_process(_answer, there, function, *arguments)
@@ -85,14 +85,14 @@ def _answer(pipe: Connection, function: Callable[..., Any], *arguments: Any) -> 
 
 def _live(function: Callable[..., None], *arguments: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with open(os.devnull, "w") as nowhere:  # stdout belongs to the command; some packages chat
+    with open(os.devnull, "w") as nowhere:  # stdout belongs to the command; some packages print
         os.dup2(nowhere.fileno(), 1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     function(*arguments)
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it has ended, be it by kill -9."""
+    """End this process when its parent has ended, even by kill -9."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -101,7 +101,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """What a new process finds in its environment: it is one of several, and has one thread."""
+    """Set the environment so that a new process uses one thread."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     try:

@@ -18,21 +18,20 @@ from strudel.reproduce.content import Section
 from strudel.reproduce.facts import paper_datasets
 from strudel.reproduce.items import Item
 from strudel.reproduce.machine import describe_machine
-from strudel.reproduce.results import Results
-from strudel.reproduce.store import as_json, write_whole
+from strudel.reproduce.store import Results, as_json, write_whole
 
 TITLE = "Strudel: the paper's tables and figures, reproduced"
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is said."""
+    """All contents of a report."""
 
     sections: list[Section]
     verdicts: list[Verdict]
     facts: dict[str, str]  # about the run
-    missing: list[str]  # what is not there, and why
-    warning: str = ""  # why the verdicts may mean little
+    missing: list[str]  # what has no result, and why
+    warning: str = ""  # why the verdicts may not mean much
 
     def count(self, status: str) -> int:
         """How many claims have a status."""
@@ -40,23 +39,30 @@ class Report:
 
 
 def make_report(items: Sequence[Item], results: Results) -> Report:
-    """Put the sections of some items together."""
+    """Write the sections of some items and check their claims."""
     names = [item.name for item in items]
     warning = _warning(results)
     verdicts = check_claims(results, names)
-    if warning:  # reasons were found for the whole
+    if warning:  # the reasons explain complete runs
         verdicts = [replace(verdict, why="") for verdict in verdicts]
     return Report(
         [item.write(results) for item in items],
         verdicts,
         _facts(results),
-        [*results.absent, *_failures(results)],
+        [
+            *results.absent,
+            *(
+                f"{one.experiment} on {one.dataset}: {one.failure}"
+                for one in results.outcomes
+                if one.failure is not None
+            ),
+        ],
         warning,
     )
 
 
 def _warning(results: Results) -> str:
-    """What a reader should know about the verdicts of a small run."""
+    """A warning about the verdicts of a run without all datasets, or with quick settings."""
     tables = {one.dataset for one in results.outcomes if one.dataset in paper_datasets()}
     is_quick = any(one.settings.get("is_quick") for one in results.outcomes)
     if not is_quick and len(tables) == len(paper_datasets()):
@@ -64,7 +70,7 @@ def _warning(results: Results) -> str:
     limits = ", with quick settings" if is_quick else ""
     return (
         f"The claims are about {len(paper_datasets())} datasets. These results are about "
-        f"{len(tables)} of them{limits}, so a claim that fails here need not fail there."
+        f"{len(tables)} of them{limits}, so a claim that fails here may hold on all of them."
     )
 
 
@@ -100,10 +106,6 @@ def _span(moments: list[str]) -> str:
     return f"{known[0]} to {known[-1]}" if known else "never"
 
 
-def _failures(results: Results) -> list[str]:
-    return [f"{one.experiment} on {one.dataset}: {one.failure}" for one in results.failures]
-
-
 def write_report(report: Report, folder: Path) -> Path:
     """Write `report.html`, `report.md`, pictures and csv files; returns the HTML."""
     from strudel.reproduce.html import to_html
@@ -114,7 +116,7 @@ def write_report(report: Report, folder: Path) -> Path:
 
 
 def write_markdown(report: Report, page: Path, folder: Path) -> None:
-    """Write a page, and what it links to into a folder beside or below it."""
+    """Write a page, and the files it links to into a folder."""
     from strudel.reproduce.markdown import to_markdown
 
     for section in report.sections:

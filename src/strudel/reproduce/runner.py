@@ -1,25 +1,28 @@
-"""Run tasks side by side, the longest first, and keep what they give.
+"""Run tasks side by side, the longest first, and store their results.
 
 In:  tasks and a store.
-Out: outcomes in the store; those that are there already are not computed again.
+Out: outcomes in the store; stored results are not computed again.
 
-Every task has a process of its own, with one thread. A task starts only when there is memory for
-it. Killing the run loses the tasks under way and nothing else.
+Every task has its own process with one thread. A task starts only when there is memory for it. If
+the run is killed, only the running tasks are lost.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
-from time import perf_counter
+from pathlib import Path
+from time import perf_counter, process_time
 
 from strudel._memory import total_memory
-from strudel.reproduce.plan import Task
+from strudel.reproduce.machine import describe_machine, peak_memory_mib
 from strudel.reproduce.processes import end_process, start_process
 from strudel.reproduce.store import Outcome, Store
-from strudel.reproduce.worker import work
+from strudel.reproduce.tasks import Task
 
 MEMORY_SHARE = 0.75  # of the machine's memory that all tasks together may need
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -32,8 +35,8 @@ class Progress:
     n_done: int
     n_tasks: int
     running: tuple[Task, ...]
-    seconds_left: float  # by the estimates, corrected by how they did so far
-    last: Outcome | None = None  # what has just ended
+    seconds_left: float  # from the estimates, corrected by the tasks that are done
+    last: Outcome | None = None  # the task that has just ended
 
 
 OnProgress = Callable[[Progress], None]
@@ -63,7 +66,7 @@ def run_tasks(
                 run.start(waiting.pop(place))
             else:
                 run.wait(waiting)
-    finally:  # an interrupt ends what is under way
+    finally:  # an interrupt ends the running tasks
         for job in run.running:
             end_process(job.process)
 
@@ -80,7 +83,7 @@ class _Job:
 
 
 class _Run:
-    """The jobs under way, and what is known about the time."""
+    """The running jobs, and how long tasks take."""
 
     def __init__(
         self, store: Store, n_jobs: int, n_tasks: int, on_progress: OnProgress | None
@@ -91,11 +94,11 @@ class _Run:
         self.on_progress = on_progress
         self.running: list[_Job] = []
         self.n_done = 0
-        self.estimated = self.taken = 30.0  # of the tasks that are done; a little faith to begin
+        self.estimated = self.taken = 30.0  # of the tasks that are done; 30 s to start with
         self.memory = MEMORY_SHARE * total_memory() / 2**20
 
     def next_place(self, waiting: list[Task]) -> int | None:
-        """Which of the waiting tasks can start: the first for which there is memory."""
+        """The place of the first waiting task for which there is memory."""
         if len(self.running) >= self.n_jobs:
             return None
         used = sum(job.task.experiment.mib for job in self.running)
@@ -110,15 +113,15 @@ class _Run:
         )
 
     def wait(self, waiting: list[Task]) -> None:
-        """Until a process ends, or a moment has passed."""
+        """Wait until a process ends, or for half a second."""
         ended = wait([job.process.sentinel for job in self.running], SECONDS_BETWEEN_LOOKS)
         for job in list(self.running):
             if job.process.sentinel in ended:
                 self._close(job, waiting)
             elif job.seconds > job.task.most_seconds:
                 end_process(job.process)
-                self._close(job, waiting, f"took longer than {job.task.most_seconds:.0f} s")
-        self._tell(waiting, None)
+                self._close(job, waiting, f"it took longer than {job.task.most_seconds:.0f} s")
+        self._report(waiting, None)
 
     def _close(self, job: _Job, waiting: list[Task], failure: str | None = None) -> None:
         self.running.remove(job)
@@ -132,9 +135,9 @@ class _Run:
         self.n_done += 1
         self.estimated += task.estimate
         self.taken += job.seconds
-        self._tell(waiting, store.read(name, task.dataset, settings))
+        self._report(waiting, store.read(name, task.dataset, settings))
 
-    def _tell(self, waiting: list[Task], last: Outcome | None) -> None:
+    def _report(self, waiting: list[Task], last: Outcome | None) -> None:
         if self.on_progress is None:
             return
         pace = self.taken / self.estimated
@@ -150,3 +153,29 @@ class _Run:
                 last,
             )
         )
+
+
+def work(task: Task, folder: Path) -> None:
+    """Run a task and store its outcome, also if it failed."""
+    result, failure = None, None
+    started = perf_counter()
+    try:
+        task.experiment.warm_up()
+        result = task.experiment.module.run(task.dataset, task.settings)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        failure = f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
+    Store(folder).write(
+        Outcome(
+            task.experiment.name,
+            task.dataset,
+            task.settings.as_dict(),
+            result,
+            failure,
+            perf_counter() - started,
+            process_time(),
+            peak_memory_mib(),
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            describe_machine(),
+        )
+    )

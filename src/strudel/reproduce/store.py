@@ -1,7 +1,8 @@
-"""Results on disk: one json per experiment and dataset, complete or not there.
+"""Results on disk: one json per experiment and dataset, complete or absent.
 
 In:  a folder.
-Out: outcomes that were written before, by this run or an earlier one.
+Out: outcomes that were written before, by this run or an earlier one; `Results`, those of some
+     tasks together.
 
 A json is complete or not there, so a run may be killed at any moment.
 """
@@ -10,20 +11,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from strudel._files import complete_file
-from strudel.reproduce.settings import Settings
+from strudel.reproduce.tasks import Settings, Task
 
 FORMAT = 1  # of the json; raise it when an experiment means something else by its numbers
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one experiment gave on one dataset, or why it gave nothing."""
+    """The result of one experiment on one dataset, or why it failed."""
 
     experiment: str
     dataset: str
@@ -44,7 +45,7 @@ class Store:
         self.folder = folder
 
     def path(self, experiment: str, dataset: str) -> Path:
-        """Where an outcome lies."""
+        """The file of an outcome."""
         return self.folder / experiment / f"{dataset}.json"
 
     def read(self, experiment: str, dataset: str, settings: Settings) -> Outcome | None:
@@ -56,19 +57,41 @@ class Store:
                 return None
             outcome = Outcome(**content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return None  # not there, or not one of ours: it is computed again
+            return None  # missing, or not one of ours: it is computed again
         return outcome if outcome.settings == settings.as_dict() else None
 
     def write(self, outcome: Outcome) -> None:
-        """Keep an outcome, all of it or nothing."""
+        """Store an outcome, completely or not at all."""
         content = {"format": FORMAT, **outcome.__dict__}
         text = json.dumps(as_json(content), indent=1, allow_nan=False)
         write_whole(self.path(outcome.experiment, outcome.dataset), text + "\n")
 
     def remove_unfinished(self) -> None:
-        """Remove what a killed run has left half written."""
+        """Remove files that a killed run has left half written."""
         for path in self.folder.glob("*/.*.tmp"):
             path.unlink(missing_ok=True)
+
+
+class Results:
+    """The outcomes that a report is about."""
+
+    def __init__(self, outcomes: Iterable[Outcome], absent: Sequence[str] = ()) -> None:
+        self.outcomes = list(outcomes)
+        self.absent = list(absent)  # what could not be run, and why
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task], store: Store, absent: Sequence[str] = ()) -> Results:
+        """Read the outcomes of tasks, as far as there are any."""
+        found = (store.read(task.experiment.name, task.dataset, task.settings) for task in tasks)
+        return cls([outcome for outcome in found if outcome is not None], absent)
+
+    def by_dataset(self, experiment: str) -> dict[str, Any]:
+        """The results of an experiment, in the order of the datasets."""
+        return {
+            outcome.dataset: outcome.result
+            for outcome in self.outcomes
+            if outcome.experiment == experiment and outcome.result is not None
+        }
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -79,7 +102,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """Numbers of numpy as plain ones, and null for those that json does not know."""
+    """NumPy numbers as plain ones; None for those that json does not have."""
     if isinstance(value, Mapping):
         return {str(name): as_json(item) for name, item in value.items()}
     if hasattr(value, "tolist"):

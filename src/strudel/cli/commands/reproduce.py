@@ -13,8 +13,8 @@ from strudel.cli.console import InputError, JsonOption, note, print_json, say, s
 from strudel.cli.reproduce_progress import ReproduceProgress, as_duration
 
 if TYPE_CHECKING:
+    from strudel.reproduce.plan import Plan
     from strudel.reproduce.report import Report
-    from strudel.reproduce.run import Plan
 
 FULL, QUICK = Path("strudel-reproduction"), Path("strudel-reproduction-quick")
 
@@ -67,8 +67,8 @@ def reproduce(
     if show_list:
         _list_items(as_json)
         return
+    from strudel.reproduce.plan import make_plan
     from strudel.reproduce.report import write_markdown, write_report
-    from strudel.reproduce.run import make_plan
 
     if seconds is not None and not 0 < seconds < float("inf"):
         raise InputError(f"--seconds-per-dataset must be above 0, but is {seconds:g}.")
@@ -110,9 +110,9 @@ def _list_items(as_json: bool) -> None:
     from strudel.reproduce.items import ITEMS
 
     if as_json:
-        print_json({"items": {item.name: item.about for item in ITEMS.values()}})
+        print_json({"items": {item.name: item.title for item in ITEMS.values()}})
     else:
-        show_table(("item", "what it shows"), [(one.name, one.about) for one in ITEMS.values()])
+        show_table(("item", "what it shows"), [(one.name, one.title) for one in ITEMS.values()])
 
 
 def _run(plan: Plan, n_jobs: int, is_quiet: bool) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from strudel.learning.searches import Race
 from strudel.models.strudel import Strudel
+from strudel.reproduce.benchmark_tables import WARM, load_table
 from strudel.reproduce.experiments.measures import stopwatch
-from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import WARM, load_table
+from strudel.reproduce.tasks import Settings
 
 
 def warm_up() -> None:

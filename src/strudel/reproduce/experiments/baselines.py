@@ -1,7 +1,7 @@
 """Simple densities for 0/1 rows, from scikit-learn and from a Chow-Liu tree.
 
 In:  training, validation and test rows.
-Out: mean log-likelihoods. Whatever there is to choose is chosen on the validation rows.
+Out: mean log-likelihoods. What has to be chosen is chosen on the validation rows.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from strudel.circuits.compile import compile_chow_liu
 from strudel.data.datasets import Dataset
 from strudel.queries.likelihood import log_likelihood
+from strudel.reproduce.experiments.measures import mean_scores
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import vtree_from_chow_liu
 
@@ -26,14 +27,14 @@ def independent(data: Dataset, seed: int) -> dict[str, Any]:
     from sklearn.naive_bayes import BernoulliNB
 
     model = BernoulliNB().fit(data.train, np.zeros(len(data.train)))
-    return _scores(lambda rows: model.predict_joint_log_proba(rows)[:, 0], data)
+    return mean_scores(lambda rows: model.predict_joint_log_proba(rows)[:, 0], data)
 
 
 def chow_liu(data: Dataset, seed: int) -> dict[str, Any]:
     """The best tree-shaped network, as the circuit that the search starts from."""
     tree = learn_chow_liu_tree(data.train)
     circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
-    return _scores(lambda rows: log_likelihood(circuit, rows), data)
+    return mean_scores(lambda rows: log_likelihood(circuit, rows), data)
 
 
 def clusters(data: Dataset, seed: int) -> dict[str, Any]:
@@ -49,13 +50,9 @@ def clusters(data: Dataset, seed: int) -> dict[str, Any]:
         label = MiniBatchKMeans(k, n_init=1, random_state=seed).fit_predict(data.train)
         for alpha in SMOOTHING:
             model = BernoulliNB(alpha=alpha).fit(data.train, label)
-            scores = _scores(
+            scores = mean_scores(
                 lambda rows, model=model: logsumexp(model.predict_joint_log_proba(rows), axis=1),
                 data,
             )
             tried.append(scores | {"clusters": k, "smoothing": alpha})
     return max(tried, key=lambda one: float(one["valid"]))
-
-
-def _scores(density: Any, data: Dataset) -> dict[str, Any]:
-    return {"valid": float(density(data.valid).mean()), "test": float(density(data.test).mean())}

@@ -9,7 +9,7 @@ Out: their log-likelihoods, computed from the literals up in one of three forms,
 - `scaled`: values and one power of two per vtree node, no `exp` or `log` but at the root, as safe.
   The kernel of `log_marginal`, eight rows side by side.
 - `bare`: values, nothing else, 64 rows side by side: three reads, two multiplications and an
-  addition per edge. As fast as a processor allows, but it underflows; such rows are done once more,
+  addition per edge. As fast as a processor allows, but it underflows; such rows are done again,
   scaled.
 """
 

@@ -1,4 +1,4 @@
-"""Curves of a search: what rows that it never saw think of every circuit on its way."""
+"""Curves of a search: how likely unseen rows are under every circuit on its way."""
 
 from __future__ import annotations
 

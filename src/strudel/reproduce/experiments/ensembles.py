@@ -12,31 +12,24 @@ components a bag has the paper does not say; here as many as EM chose.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from strudel.circuits.mixture import Mixture
 from strudel.data.bits import pack_columns
-from strudel.data.datasets import Dataset
 from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.learning.searches import SearchOptions
 from strudel.queries.likelihood import log_likelihood
-from strudel.reproduce.experiments.measures import Allowance, stopwatch
-from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import WARM, load_table
+from strudel.reproduce.benchmark_tables import load_table
+from strudel.reproduce.experiments.measures import Allowance, mean_scores, stopwatch
+from strudel.reproduce.tasks import Settings
 
 COMPONENTS, QUICK_COMPONENTS = (2, 5, 10, 15, 20, 25, 30), (2, 5, 10)
 N_BAGS, N_QUICK_BAGS = 10, 3
 N_SPLITS = 1000
-BAGGING_SHARE = 3  # bagging may take as long as so many runs of EM
-
-
-def warm_up() -> None:
-    """Load or compile every kernel."""
-    for name in WARM:
-        run(name, Settings(seconds=5.0, is_quick=True))
+BAGGING_SHARE = 3  # bagging may take as long as this many runs of EM
 
 
 def run(name: str, settings: Settings) -> dict[str, Any]:
@@ -53,7 +46,13 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
         options = MixtureOptions(max_seconds=allowance.next())
         with stopwatch() as watch:
             mixture = fit_mixture(structure, train, k, options=options, **common)
-        tried.append({"components": k, "seconds": watch.seconds, **_scores(mixture, data)})
+        tried.append(
+            {
+                "components": k,
+                "seconds": watch.seconds,
+                **mean_scores(partial(log_likelihood, mixture), data),
+            }
+        )
     best = max(tried, key=lambda one: float(one["valid"]))
     options = MixtureOptions(max_seconds=BAGGING_SHARE * allowance.next())
     n_bags = N_QUICK_BAGS if settings.is_quick else N_BAGS
@@ -74,13 +73,6 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
             "components": best["components"],
             "bags": n_bags,
             "seconds": watch.seconds,
-            **_scores(bagged, data),
+            **mean_scores(partial(log_likelihood, bagged), data),
         },
-    }
-
-
-def _scores(mixture: Mixture, data: Dataset) -> dict[str, Any]:
-    return {
-        "valid": log_likelihood(mixture, data.valid).mean(),
-        "test": log_likelihood(mixture, data.test).mean(),
     }

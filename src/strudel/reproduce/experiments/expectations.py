@@ -30,7 +30,7 @@ from strudel.reproduce.experiments.regression_sets import (
     load_regression_set,
     regression_circuit,
 )
-from strudel.reproduce.settings import Settings
+from strudel.reproduce.tasks import Settings
 
 MISSING, QUICK_MISSING = tuple(range(0, 101, 10)), (0, 20, 40, 60, 80, 100)  # per cent
 METHODS = ("median", "mean", "MICE", "MPE", "circuit", "mixture")
@@ -85,7 +85,7 @@ def _errors(
             for repeat in range(1 if per_cent in (0, 100) else n_repeats):
                 missing = removed(data, protocol, per_cent, repeat)
                 for method in METHODS:
-                    # MICE is slow and does not know the predictor: once has to do.
+                    # MICE is slow and does not use the predictor: one repeat is enough.
                     if method == "MICE" and (repeat or is_quick or whose != "authors"):
                         continue
                     if method in ("circuit", "mixture"):

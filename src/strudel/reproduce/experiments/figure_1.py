@@ -13,7 +13,7 @@ import numpy as np
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.flows import dense_flows
 from strudel.queries.likelihood import log_likelihood
-from strudel.reproduce.settings import Settings
+from strudel.reproduce.tasks import Settings
 
 ROW = (1, 0, 1, 0)
 

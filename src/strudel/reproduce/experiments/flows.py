@@ -4,12 +4,12 @@ In:  a table.
 Out: seconds of both for all test rows, by number of components.
 
 The structure is the one that `Strudel` grows with its defaults, and the components' parameters are
-drawn around its own. The rows are all test rows, as they are: equal ones are merged for nobody.
+drawn around its own. All test rows are used as they are: neither side merges equal rows.
 Shared flows are one call of `log_likelihood`, with checking and packing the rows and finding their
 flows; the median of several calls. The classical evaluation runs on as many whole blocks of rows as
 take its share of the time, or on all rows, and its time is scaled to all rows in proportion. All
 must agree to 1e-9 on the rows they share. One thread each, and seconds of the processor: on a busy
-machine short calls wait for their turn much longer than they run.
+machine short calls wait much longer than they run.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.queries.likelihood import log_likelihood
+from strudel.reproduce.benchmark_tables import load_table
 from strudel.reproduce.experiments.classical import FORMS, Classical
-from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import WARM, load_table
+from strudel.reproduce.tasks import Settings
 
 COMPONENTS, QUICK_COMPONENTS = (1, 2, 5, 10, 20, 50, 100), (1, 10, 100)
 SPREAD = 0.3  # standard deviation of the components' log-parameters, before they are normalised
@@ -38,12 +38,6 @@ N_CALLS = 9  # of shared flows; the median counts
 TOLERANCE = 1e-9
 # Some systems count the processor's time in steps that are longer than a call.
 now = process_time if get_clock_info("process_time").resolution < 1e-5 else perf_counter
-
-
-def warm_up() -> None:
-    """Load or compile every kernel."""
-    for name in WARM:
-        run(name, Settings(seconds=0.1, is_quick=True))
 
 
 def run(name: str, settings: Settings) -> dict[str, Any]:

@@ -23,10 +23,10 @@ from strudel.data.datasets import Dataset
 from strudel.learning.history import History
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.searches import Greedy, SearchOptions
+from strudel.reproduce.benchmark_tables import load_table
 from strudel.reproduce.experiments.curves import likelihoods_on_the_way, with_early_stopping
 from strudel.reproduce.experiments.measures import bits_per_dimension
-from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import WARM, load_table
+from strudel.reproduce.tasks import Settings
 
 CHOICES: dict[str, dict[str, Any]] = {
     "eFLOW-vMI": {},
@@ -38,12 +38,6 @@ CHOICES: dict[str, dict[str, Any]] = {
 N_SPLITS, N_QUICK_SPLITS, EVERY = 1000, 300, 10
 PATIENCE = 100
 MOST_EDGES = 2_000_000  # dna, with 1,600 rows and 180 variables, would go beyond
-
-
-def warm_up() -> None:
-    """Load or compile every kernel."""
-    for name in WARM:
-        run(name, Settings(seconds=60.0, is_quick=True))
 
 
 def run(name: str, settings: Settings) -> dict[str, Any]:
@@ -84,7 +78,7 @@ def _grow(data: Dataset, options: dict[str, Any], n_splits: int, settings: Setti
 def _curves(
     data: Dataset, splits: AnyArray, history: History, test: FloatArray, cpu_seconds: float
 ) -> dict[str, Any]:
-    """What is shown of a run. One that ends early, for lack of edges or time, stays where it is."""
+    """What is shown of a run. A run that ends early, by a limit, keeps its last values."""
     kept, last = with_early_stopping(history.valid, test, PATIENCE)
     shown = np.minimum(splits, len(history) - 1)
     return {

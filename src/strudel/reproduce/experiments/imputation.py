@@ -54,7 +54,7 @@ def chained_equations(data: RegressionSet, missing: AnyArray) -> FloatArray:
         tol=1e-2,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # three rounds must do
+        warnings.simplefilter("ignore", ConvergenceWarning)  # three rounds are enough
         filled = imputer.fit_transform(np.vstack([complete, np.where(missing, np.nan, data.test)]))
     return np.asarray(filled[len(complete) :])
 

@@ -10,10 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from strudel.data.datasets import Dataset
+
 
 def bits_per_dimension(mean_log_likelihood: Any, n_vars: int) -> Any:
     """The paper's bpd: mean code length per variable, in bits."""
     return -np.asarray(mean_log_likelihood) / (np.log(2.0) * n_vars)
+
+
+def mean_scores(density: Any, data: Dataset) -> dict[str, Any]:
+    """Mean log-likelihoods of the validation and the test rows."""
+    return {"valid": float(density(data.valid).mean()), "test": float(density(data.test).mean())}
 
 
 @dataclass
@@ -36,14 +43,14 @@ def stopwatch() -> Iterator[Stopwatch]:
 
 
 class Allowance:
-    """Seconds that several steps share: each gets an even part of what is left."""
+    """Seconds that several steps share: each gets an equal share of what is left."""
 
     def __init__(self, seconds: float, n_steps: int) -> None:
         self._end = perf_counter() + seconds
         self._n_left = n_steps
 
     def next(self) -> float:
-        """What the next step may take; what earlier ones did not use is given on."""
+        """The seconds for the next step; what earlier steps did not use is passed on."""
         left = max(self._end - perf_counter(), 0.0) / max(self._n_left, 1)
         self._n_left -= 1
         return max(left, 0.1)

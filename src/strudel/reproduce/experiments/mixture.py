@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from strudel.models.mixture import StrudelMixture
+from strudel.reproduce.benchmark_tables import WARM, load_table
 from strudel.reproduce.experiments.measures import stopwatch
-from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import WARM, load_table
+from strudel.reproduce.tasks import Settings
 
 
 def warm_up() -> None:

@@ -3,7 +3,7 @@
 In:  training, validation and test rows.
 Out: mean log-likelihoods, with the settings of the packages' own examples.
 
-Every function imports what it needs when it is called; it runs in a process of its own.
+Every function imports what it needs when it is called, in its own process.
 """
 
 from __future__ import annotations
@@ -14,36 +14,23 @@ from typing import Any
 import numpy as np
 
 from strudel.data.datasets import Dataset
+from strudel.reproduce.experiments.measures import mean_scores
 
 
 def deeprob_random_circuit(data: Dataset, seed: int) -> dict[str, Any]:
     """deeprob-kit: one random deterministic circuit with Chow-Liu leaves (XPC)."""
-    learn = import_module("deeprob.spn.learning.xpc").learn_xpc
-    root, _ = learn(
-        data.train.astype(np.float32),
-        det=True,
-        sd=True,
-        min_part_inst=_part_size(data),
-        conj_len=2,
-        arity=4,
-        random_seed=seed,
-    )
-    return _deeprob_scores(root, data)
+    return _deeprob_xpc("learn_xpc", data, seed, det=True, sd=True)
 
 
 def deeprob_ensemble(data: Dataset, seed: int) -> dict[str, Any]:
     """deeprob-kit: ten random circuits, not structured, averaged (EXPC)."""
-    learn = import_module("deeprob.spn.learning.xpc").learn_expc
-    root, _ = learn(
-        data.train.astype(np.float32),
-        ensemble_dim=10,
-        det=False,
-        sd_level=0,
-        min_part_inst=_part_size(data),
-        conj_len=2,
-        arity=4,
-        random_seed=seed,
-    )
+    return _deeprob_xpc("learn_expc", data, seed, ensemble_dim=10, det=False, sd_level=0)
+
+
+def _deeprob_xpc(name: str, data: Dataset, seed: int, **options: Any) -> dict[str, Any]:
+    learn = getattr(import_module("deeprob.spn.learning.xpc"), name)
+    options |= {"min_part_inst": _part_size(data), "conj_len": 2, "arity": 4}
+    root, _ = learn(data.train.astype(np.float32), random_seed=seed, **options)
     return _deeprob_scores(root, data)
 
 
@@ -81,7 +68,7 @@ def spflow_cutset_network(data: Dataset, seed: int) -> dict[str, Any]:
             found = model.log_likelihood(torch.from_numpy(rows.astype(np.int64)))
         return found.reshape(len(rows), -1)[:, 0].numpy()
 
-    return _scores(density, data)
+    return mean_scores(density, data)
 
 
 def pyjuice_hidden_chow_liu_tree(data: Dataset, seed: int) -> dict[str, Any]:
@@ -119,11 +106,7 @@ def pyjuice_hidden_chow_liu_tree(data: Dataset, seed: int) -> dict[str, Any]:
 
 def _deeprob_scores(root: Any, data: Dataset) -> dict[str, Any]:
     likelihood = import_module("deeprob.spn.algorithms.inference").log_likelihood
-    return _scores(lambda rows: likelihood(root, rows.astype(np.float32)), data)
-
-
-def _scores(density: Any, data: Dataset) -> dict[str, Any]:
-    return {"valid": float(density(data.valid).mean()), "test": float(density(data.test).mean())}
+    return mean_scores(lambda rows: likelihood(root, rows.astype(np.float32)), data)
 
 
 def _part_size(data: Dataset) -> int:

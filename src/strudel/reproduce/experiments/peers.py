@@ -3,7 +3,7 @@
 In:  a table.
 Out: per peer its likelihoods and seconds, or why there are none.
 
-A package may be slow, or crash, so each has a process of its own and a limit of time.
+A package may be slow or crash, so each has its own process and a time limit.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
+from strudel.reproduce.benchmark_tables import WARM, load_table
 from strudel.reproduce.experiments.measures import stopwatch
 from strudel.reproduce.processes import call_within
-from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import WARM, load_table
+from strudel.reproduce.tasks import Settings
 
 BASELINES = {  # function in baselines.py: what it is called
     "independent": "independent variables (scikit-learn)",

@@ -3,7 +3,7 @@
 In:  a `RegressionSet` and a vtree.
 Out: the best circuit and the best mixture on it that are small enough, by validation.
 
-The vtrees are random, so the bits of one feature are scattered. The search is told that they are
+The vtrees are random, so the bits of one feature are scattered. The search knows that they are
 one-hot: it starts from the tree that fits the vtree best, times "at most one bit" for as many
 features as the size allows.
 """

@@ -41,7 +41,7 @@ class RegressionSet:
 
 
 def missing_files(name: str) -> list[str]:
-    """What is not there of a set and its circuit, relative to STRUDEL_DATA."""
+    """The missing files of a set and its circuit, relative to STRUDEL_DATA."""
     folder = os.environ.get("STRUDEL_DATA")
     wanted = [f"expectation/{name}.npz", f"expectation/circuits/{name}.glc"]
     return [path for path in wanted if not folder or not (Path(folder) / path).is_file()]
@@ -61,7 +61,7 @@ def load_regression_set(name: str) -> RegressionSet:
 
 
 def regression_circuit(data: RegressionSet, whose: str, seed: int) -> PredictorCircuit:
-    """That of the authors, or one learned here."""
+    """The circuit of the authors, or one learned here."""
     if whose == "authors":
         return cast(PredictorCircuit, read(_folder() / "circuits" / f"{data.name}.glc"))
     model = RegressionCircuit(random_state=seed)

@@ -20,19 +20,13 @@ from strudel.data.datasets import Dataset
 from strudel.learning.search.learn_structure import Grown, grow
 from strudel.learning.searches import SearchOptions
 from strudel.queries.likelihood import log_likelihood
+from strudel.reproduce.benchmark_tables import load_table
 from strudel.reproduce.experiments.curves import likelihoods_on_the_way
 from strudel.reproduce.experiments.measures import bits_per_dimension, stopwatch
-from strudel.reproduce.settings import Settings
-from strudel.reproduce.tables import WARM, load_table
+from strudel.reproduce.tasks import Settings
 
 N_POINTS = 120  # of a curve
 SEARCHES = ("greedy", "learnpsdd")
-
-
-def warm_up() -> None:
-    """Load or compile every kernel."""
-    for name in WARM:
-        run(name, Settings(seconds=20.0, is_quick=True))
 
 
 def run(name: str, settings: Settings) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where our numbers differ from the paper's, and why; and which searches were cut short."""
+"""Notes: where our numbers differ from the paper's and why, and which searches hit a limit."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from strudel.reproduce.facts import why_of
 
-FAR = 0.01  # share of the paper's likelihood beyond which a difference is to be explained
+FAR = 0.01  # share of the paper's likelihood; larger differences are explained
 
 
 def explain(item: str, pairs: Iterable[tuple[str, float, float]]) -> list[str]:
-    """Lines about the datasets whose likelihood is more than 1 % from the paper's.
+    """Notes on the datasets whose likelihood is more than 1 % from the paper's.
 
-    Those that are better for no reason of their own share a line.
+    Those that are better without a reason of their own share one note.
     """
     whys = why_of(item)
     lines, better = [], []
@@ -37,10 +37,10 @@ def explain(item: str, pairs: Iterable[tuple[str, float, float]]) -> list[str]:
 
 
 def cut_runs(found: Iterable[tuple[str, str, dict[str, Any]]]) -> list[str]:
-    """A line about the searches that a limit of time or size has ended: dataset, search, run."""
+    """A note on the searches that a time or size limit ended: dataset, search, run."""
     cut = [
         f"{search} on {dataset} ({run['stopped_because'].removeprefix('max_')})"
         for dataset, search, run in found
         if run["stopped_because"] in ("max_seconds", "max_edges")
     ]
-    return [f"Ended by a limit before they were done: {', '.join(cut)}."] if cut else []
+    return [f"Stopped by a limit before they had converged: {', '.join(cut)}."] if cut else []

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from strudel.reproduce.content import Section, Table, number, plain_rows
+from strudel.reproduce.content import Section, number, tables_of
 from strudel.reproduce.experiments.classical import FORMS
 from strudel.reproduce.pictures import BLUE, GREEN, ORANGE, RED, draw_grid
-from strudel.reproduce.results import Results
+from strudel.reproduce.store import Results
 
 COLOURS = dict(zip(FORMS, (RED, ORANGE, GREEN), strict=True))
+COLUMNS = (
+    "dataset",
+    "edges",
+    "rows",
+    "ms, shared flows",
+    *(f"times faster than {form}" for form in FORMS),
+)
 
 
 def flows(results: Results) -> Section:
     """Q5: shared flows against the classical evaluation."""
     found = results.by_dataset("flows")
-    title = "Q5: mixtures by shared flows"
-    text = [
+    text = (
         "All test rows under a mixture of 1 to 100 components on the structure of the greedy "
         "search, on one core: one call of `log_likelihood`, with checking and packing the rows and "
         "finding their flows, against the value of every node for every row and component. "
         "*Logs* is the usual, safe form of the classical evaluation; *scaled* replaces logs by one "
         "power of two per vtree node; *bare* only multiplies and adds, 64 rows side by side, and "
-        "underflows on some rows. All agree to 1e-9.",
-    ]
+        "underflows on some rows. All agree to 1e-9."
+    )
     rows = []
     for dataset, result in found.items():
         most = result["times"][-1]
@@ -36,22 +42,12 @@ def flows(results: Results) -> Section:
                 *(number(most[f"{form}_ratio"], 0) for form in FORMS),
             ]
         )
-    columns = (
-        "edges",
-        "rows",
-        "ms, shared flows",
-        *(f"times faster than {form}" for form in FORMS),
-    )
+    if not found:
+        return Section(text)
     return Section(
-        "figure:flows",
-        title,
         text,
-        [Table(("dataset", *columns), plain_rows(rows), "With the most components.")]
-        if rows
-        else [],
-        [draw_grid("flows", "Seconds for all test rows against components", found, _draw)]
-        if found
-        else [],
+        tables_of(COLUMNS, rows, "With the most components."),
+        [draw_grid("flows", "Seconds for all test rows against components", found, _draw)],
         numbers=[
             {"dataset": dataset, "edges": result["edges"], "rows": result["rows"], **one}
             for dataset, result in found.items()

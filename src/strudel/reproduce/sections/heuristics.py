@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from strudel.reproduce.content import Section, Table, number, plain_rows, seconds_cell
+from strudel.reproduce.content import Section, Table, number, seconds_cell, tables_of
 from strudel.reproduce.pictures import BLUE, INK, RED, draw_row
-from strudel.reproduce.results import Results
 from strudel.reproduce.sections.explain import cut_runs
 from strudel.reproduce.sections.starts import STOPPING, curve_rows, grid_picture, mean_picture
+from strudel.reproduce.store import Results
 
 LABELS = {name: name for name in ("eFLOW-vMI", "eFLOW-vRAND", "eRAND-vMI", "eRAND-vRAND")}
 BUBBLES = {"eFLOW-vMI": BLUE, "eFLOW-vRAND": RED}
@@ -19,19 +19,16 @@ BUBBLES = {"eFLOW-vMI": BLUE, "eFLOW-vRAND": RED}
 def heuristics(results: Results) -> Section:
     """Q2: four ways to choose the split."""
     found = results.by_dataset("growth")
-    title = "Q2: which edge and which variable to split"
-    text = [
-        "The edge with most rows through it (eFLOW) or any (eRAND); the variable that tells most "
-        "about the others (vMI) or any (vRAND). Up to 1,000 splits from the Chow-Liu start, one "
-        "random seed. " + STOPPING,
-    ]
+    text = (
+        "The edge with the most rows (eFLOW) or a random one (eRAND); the variable with the most "
+        "information about the others (vMI) or a random one (vRAND). Up to 1,000 splits "
+        "from the Chow-Liu start, one random seed. " + STOPPING
+    )
     if not found:
-        return Section("figure:heuristics", title, text)
+        return Section(text)
     return Section(
-        "figure:heuristics",
-        title,
         text,
-        tables=[_table(found)],
+        tables=_table(found),
         pictures=[
             mean_picture("heuristics", found, LABELS),
             draw_row(
@@ -44,8 +41,8 @@ def heuristics(results: Results) -> Section:
         ],
         notes=[
             "The paper calls the circuits of eFLOW-vRAND one or two orders of magnitude larger "
-            "than those of eFLOW-vMI. Ours are so on some datasets; a split here copies only what "
-            "its literal changes, and the rest stays shared.",
+            "than those of eFLOW-vMI. Ours are on some datasets: a split here copies only what its "
+            "literal changes and shares the rest.",
             *cut_runs(
                 (dataset, label, result["runs"][label])
                 for dataset, result in found.items()
@@ -56,7 +53,7 @@ def heuristics(results: Results) -> Section:
     )
 
 
-def _table(found: dict[str, Any]) -> Table:
+def _table(found: dict[str, Any]) -> list[Table]:
     rows = []
     for dataset, result in found.items():
         runs = result["runs"]
@@ -75,9 +72,9 @@ def _table(found: dict[str, Any]) -> Table:
         *(f"{label}: edges" for label in BUBBLES),
         *(f"{label}: seconds" for label in BUBBLES),
     )
-    return Table(
+    return tables_of(
         ("dataset", *columns),
-        plain_rows(rows),
+        rows,
         "Test bits per dimension with early stopping, the best of each row coloured; edges and "
         "seconds after the last split.",
     )

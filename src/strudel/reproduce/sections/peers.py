@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from strudel.reproduce.content import Cell, Section, Table, plain_rows
-from strudel.reproduce.results import Results
+from strudel.reproduce.content import Cell, Section, tables_of
+from strudel.reproduce.store import Results
 
 
 def peers(results: Results) -> Section:
@@ -37,23 +37,11 @@ def peers(results: Results) -> Section:
             for label, one in (columns | result["peers"]).items()
         ]
     return Section(
-        "table:peers",
-        "Today: other densities on the same rows",
-        [
-            "Mean test log-likelihood and, in brackets, seconds of one core to learn. Clusters are "
-            "a mixture of independent variables: k-means, then naive Bayes, with the number of "
-            "clusters and the smoothing chosen on the validation rows. Packages run with the "
-            "settings of their examples, in a process of their own with a limit of time.",
-        ],
-        [
-            Table(
-                ("dataset", *ours, *installed),
-                plain_rows(rows),
-                "The best of each row is coloured.",
-            )
-        ]
-        if rows
-        else [],
+        "Mean test log-likelihood and, in brackets, seconds of one core to learn. Clusters are "
+        "a mixture of independent variables: k-means, then naive Bayes, with the number of "
+        "clusters and the smoothing chosen on the validation rows. Packages run with the "
+        "settings of their examples, each in its own process with a time limit.",
+        tables_of(("dataset", *ours, *installed), rows, "The best of each row is coloured."),
         notes=_absent(found),
         numbers=numbers,
     )

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from strudel.reproduce.content import Cell, Section, Table, likelihood, plain_rows
+from strudel.reproduce.content import Cell, Section, likelihood, tables_of
 from strudel.reproduce.facts import CLASSES, record
-from strudel.reproduce.results import Results
+from strudel.reproduce.store import Results
 
 SINGLE, MIXTURE = CLASSES[:2]
+COLUMNS = (
+    "dataset",
+    "our circuit",
+    "best deterministic structured",
+    "our mixture",
+    "best structured",
+    "better, but not looked up",
+    "best tractable",
+    "best of any kind",
+)
 
 
 def records(results: Results) -> Section:
@@ -33,53 +43,30 @@ def records(results: Results) -> Section:
             ]
         )
         row: dict[str, Any] = {"dataset": dataset}
-        for name, one in (("circuit", circuit), ("mixture", mixture)):
-            row |= {f"{name}_{key}": one.get(key) for key in ("valid", "test", "edges", "seconds")}
-        row |= {
-            f"mixture_{key}": mixture.get(key) for key in ("n_splits", "n_components", "n_runs")
-        }
+        common = ("valid", "test", "edges", "seconds")
+        row |= {f"circuit_{key}": circuit.get(key) for key in common}
+        for key in (*common, "n_splits", "n_components", "n_runs"):
+            row[f"mixture_{key}"] = mixture.get(key)
         for name, fact in best.items():
-            row |= {f"{name}": _test(fact), f"{name}, of": fact["method"] if fact else None}
+            row |= {name: _test(fact), f"{name}, of": fact["method"] if fact else None}
         numbers.append(row)
         sources |= {fact["source"] for fact in (*best.values(), unchecked) if fact}
-    columns = (
-        "our circuit",
-        "best deterministic structured",
-        "our mixture",
-        "best structured",
-        "better, but not looked up",
-        "best tractable",
-        "best of any kind",
-    )
-    caption = (
-        "Mean test log-likelihood in nats. Our circuit is coloured against the best published "
-        "deterministic structured-decomposable circuit, our mixture against the best published "
-        "structured-decomposable model."
-    )
     return Section(
-        "table:records",
-        "Today: our best models against the best published ones",
-        [
-            '`Strudel(preset="accurate")` and `StrudelMixture("auto")`, each within its limit of '
-            "time on one core. Our circuit is deterministic and structured-decomposable, our "
-            "mixture structured-decomposable. Tractable models answer marginals exactly; the rest "
-            "(VAEs, autoregressive networks, Bayesian networks) need not. Numbers that were "
-            "not looked up in their source stand in a column of their own.",
-        ],
-        [Table(("dataset", *columns), plain_rows(rows), caption)] if rows else [],
+        '`Strudel(preset="accurate")` and `StrudelMixture("auto")`, each within its time '
+        "limit on one core. Our circuit is deterministic and structured-decomposable, our "
+        "mixture structured-decomposable. Tractable models answer marginals exactly; the rest "
+        "(VAEs, autoregressive networks, Bayesian networks) need not. Numbers that were "
+        "not looked up in their source stand in a column of their own.",
+        tables_of(
+            COLUMNS,
+            rows,
+            "Mean test log-likelihood in nats. Our circuit is coloured against the best published "
+            "deterministic structured-decomposable circuit, our mixture against the best published "
+            "structured-decomposable model.",
+        ),
         notes=[f"Sources: {'; '.join(sorted(sources))}."] if sources else [],
         numbers=numbers,
     )
-
-
-def count_better(results: Results, experiment: str, model_class: str) -> tuple[int, int]:
-    """On how many datasets we beat the best published model of a class, and of how many."""
-    pairs = [
-        (result["test"], _test(record(dataset, model_class)))
-        for dataset, result in results.by_dataset(experiment).items()
-    ]
-    known = [(ours, theirs) for ours, theirs in pairs if theirs is not None]
-    return sum(ours > theirs for ours, theirs in known), len(known)
 
 
 def _test(fact: dict[str, str] | None) -> float | None:

@@ -9,7 +9,7 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.reproduce.content import Section
 from strudel.reproduce.pictures import BLUE, RED, draw_grid, draw_row
-from strudel.reproduce.results import Results
+from strudel.reproduce.store import Results
 
 SEARCHES = {"greedy": ("Strudel", BLUE), "learnpsdd": ("LearnPSDD, ours", RED)}
 N_SHOWN = 1000  # iterations of the mean curves
@@ -18,17 +18,14 @@ N_SHOWN = 1000  # iterations of the mean curves
 def search_curves(results: Results) -> Section:
     """Q3: likelihood and seconds per iteration, iteration by iteration."""
     found = results.by_dataset("single")
-    title = "Q3: the searches, iteration by iteration"
-    text = [
+    text = (
         "Test bits per dimension and seconds per iteration, Strudel in blue and our LearnPSDD in "
         "red, until each stops. In the mean of the bits a search that has stopped stays where it "
-        "is; the mean of the seconds goes as far as half of the searches do.",
-    ]
+        "is; the mean of the seconds goes as far as half of the searches do."
+    )
     if not found:
-        return Section("figure:search-curves", title, text)
+        return Section(text)
     return Section(
-        "figure:search-curves",
-        title,
         text,
         pictures=[
             draw_row(

@@ -1,4 +1,4 @@
-"""figure:initialisation, and the mean curves that figure:heuristics draws, too."""
+"""figure:initialisation, and the mean curves that figure:heuristics also draws."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.reproduce.content import Picture, Section, Table, number, plain_rows
+from strudel.reproduce.content import Picture, Section, Table, number, tables_of
 from strudel.reproduce.pictures import COLOURS, draw_grid, draw_row
-from strudel.reproduce.results import Results
+from strudel.reproduce.store import Results
 
 CHOW_LIU, INDEPENDENT = "eFLOW-vMI", "independent start"
 STOPPING = (
     "The paper does not say whether these searches stop early. The released program does by "
     "default, after 100 splits without a better validation likelihood, and the paper's ensembles, "
     "which build on these circuits, come out the same only if they do. Such a search then stays at "
-    "the circuit that it keeps. The claims are judged with early stopping; the curves without are "
+    "the circuit that it keeps. The claims are checked with early stopping; the curves without are "
     "drawn beside."
 )
 LABELS = {CHOW_LIU: "Chow-Liu start", INDEPENDENT: "independent start"}
@@ -26,19 +26,17 @@ LABELS = {CHOW_LIU: "Chow-Liu start", INDEPENDENT: "independent start"}
 def initialisation(results: Results) -> Section:
     """Q1: the Chow-Liu tree against independent variables as the start."""
     found = results.by_dataset("growth")
-    text = [
+    text = (
         "The circuit before the first split is the Chow-Liu tree, or, as in LearnPSDD, all "
         "variables independent on a vtree learned in advance (pairs of sets with most mutual "
         "information). Then up to 1,000 splits by eFLOW and vMI; test bits per dimension after "
-        "every tenth split. " + STOPPING,
-    ]
+        "every tenth split. " + STOPPING
+    )
     if not found:
-        return Section("figure:initialisation", "Q1: what a Chow-Liu start is worth", text)
+        return Section(text)
     return Section(
-        "figure:initialisation",
-        "Q1: what a Chow-Liu start is worth",
         text,
-        tables=[_table(found)],
+        tables=_table(found),
         pictures=[
             mean_picture("initialisation", found, LABELS),
             grid_picture("initialisation-datasets", found, LABELS),
@@ -47,7 +45,7 @@ def initialisation(results: Results) -> Section:
     )
 
 
-def _table(found: dict[str, Any]) -> Table:
+def _table(found: dict[str, Any]) -> list[Table]:
     last = last_split(found)
     rows = []
     for dataset, result in found.items():
@@ -64,8 +62,7 @@ def _table(found: dict[str, Any]) -> Table:
         for label in LABELS
         for words in ("first", "early stopping", f"{last:,} splits")
     ]
-    caption = "Test bits per dimension; lower is better."
-    return Table(("dataset", *columns), plain_rows(rows), caption)
+    return tables_of(("dataset", *columns), rows, "Test bits per dimension; lower is better.")
 
 
 def last_split(found: dict[str, Any]) -> int:
