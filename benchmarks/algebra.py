@@ -73,7 +73,7 @@ def one_dataset(name: str, rounds: int) -> dict[str, Any]:
     pairs, own = find_pairs(p, q, "benchmark"), find_pairs(p, p, "benchmark")
     calls: dict[str, Callable[[], Any]] = {
         "kl_divergence": lambda: strudel.kl_divergence(p, q),
-        "inner_product": lambda: strudel.inner_product(p, q),
+        "inner_product": lambda: strudel.algebra.inner_product(p, q),
         "multiply": lambda: strudel.multiply(p, q),
         "own_kl_divergence": lambda: strudel.kl_divergence(p, p),
     }

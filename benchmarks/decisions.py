@@ -27,7 +27,7 @@ def timed(what: str, run):
 
 
 def main() -> None:
-    warnings.simplefilter("ignore", strudel.SearchLimitWarning)
+    warnings.simplefilter("ignore", strudel.errors.SearchLimitWarning)
     data = load_breast_cancer()
     order = np.random.default_rng(0).permutation(len(data.data))
     train, test = order[:400], order[400:]
@@ -61,7 +61,9 @@ def main() -> None:
     for g, name in ((tree, "a tree"), ("at_least(3, x0, x2, x6, x22, x27)", "a rule")):
         timed(
             f"a forest agrees with {name}",
-            lambda g=g: summary(strudel.classifier_agreement(model, forest, g, details=True)),
+            lambda g=g: summary(
+                strudel.predictions.classifier_agreement(model, forest, g, details=True)
+            ),
         )
     row = X[test[0]]
     for delta in (0.9, 0.97):

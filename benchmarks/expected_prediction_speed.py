@@ -71,7 +71,10 @@ def golden() -> None:
     found = strudel.expected_prediction(model, predictor, rows)
     wanted = stored["pred_circuit"].ravel()
     print(f"largest relative difference {np.max(np.abs(found / wanted - 1.0)):.1e}")
-    timed("the same, variance", lambda: strudel.prediction_variance(model, predictor, rows))
+    timed(
+        "the same, variance",
+        lambda: strudel.predictions.prediction_variance(model, predictor, rows),
+    )
 
 
 def other_sets() -> None:

@@ -20,7 +20,8 @@ import machine
 import numpy as np
 
 import strudel
-from strudel import Cnf, Mixture, Strudel, load_dataset
+from strudel import Mixture, Strudel, load_dataset
+from strudel.logic import Cnf
 
 BAR = 5.0
 N_SPLITS, N_CLAUSES, N_VARS, WIDTH = 500, 20, 40, 3
@@ -61,7 +62,7 @@ def random_cnf(n_vars: int, rng: np.random.Generator) -> Cnf:
 
 def one_formula(circuit: Any, rows: Any, rng: np.random.Generator) -> dict[str, Any]:
     cnf = random_cnf(circuit.n_vars, rng)
-    compiling, sdd = timed(lambda: strudel.compile_event(cnf, circuit.vtree))
+    compiling, sdd = timed(lambda: strudel.logic.compile_event(cnf, circuit.vtree))
     taken, found = timed(lambda: strudel.probability(circuit, cnf))
     share = float(cnf.holds(rows).mean())
     error = (found - share) / max(np.sqrt(share * (1 - share) / N_ROWS), 1e-9)
@@ -95,7 +96,7 @@ def other_questions(circuit: Any, cnf: Cnf, rows: Any) -> dict[str, float]:
         "condition": lambda: strudel.condition(circuit, cnf),
         "condition a mixture of ten": lambda: strudel.condition(mixture, cnf),
         "at least half of all variables": lambda: strudel.probability(
-            circuit, strudel.at_least(circuit.n_vars // 2, x)
+            circuit, strudel.logic.at_least(circuit.n_vars // 2, x)
         ),
     }
     seconds = {}

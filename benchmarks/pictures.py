@@ -34,7 +34,7 @@ def wine_model() -> strudel.Strudel:
     return strudel.Strudel(encoder=strudel.TableEncoder(n_bins=4), random_state=0).fit(frame)
 
 
-def completions(model: strudel.Strudel, digits: strudel.Dataset) -> np.ndarray:
+def completions(model: strudel.Strudel, digits: strudel.data.Dataset) -> np.ndarray:
     """Per digit: its upper half, the most probable rest, a sampled rest, and the truth."""
     truth = digits.test[[0, 29, 11, 28, 9, 27]].astype(float)
     seen = truth.copy()
@@ -49,10 +49,10 @@ def draw_all(folder: Path) -> None:
     model = strudel.Strudel(random_state=0).fit(digits.train, X_valid=digits.valid)
     mixture = strudel.StrudelMixture(n_components=10, n_splits=0, random_state=0)
     mixture.fit(digits.train, X_valid=digits.valid)
-    figure_1 = strudel.figure_1_circuit()
+    figure_1 = strudel.circuits.figure_1_circuit()
     wine = wine_model()
     grid = [(pixel % 8, -(pixel // 8)) for pixel in range(64)]
-    tree = strudel.learn_chow_liu_tree(digits.train)
+    tree = strudel.trees.learn_chow_liu_tree(digits.train)
     row = [1, 0, 1, 0]
     pictures: dict[str, tuple[tuple[float, float], Callable[[Axes], Axes]]] = {
         "circuit": ((6, 4), lambda ax: strudel.plot_circuit(figure_1, row, ax=ax)),
@@ -65,7 +65,7 @@ def draw_all(folder: Path) -> None:
         "vtree": ((8, 3.5), lambda ax: strudel.plot_vtree(wine, ax=ax)),
         "chow-liu-tree": (
             (4, 4),
-            lambda ax: strudel.plot_chow_liu_tree(tree, ax=ax, positions=grid),
+            lambda ax: strudel.plotting.plot_chow_liu_tree(tree, ax=ax, positions=grid),
         ),
         "learning-curve": ((6, 3.6), lambda ax: strudel.plot_learning_curve(model.history_, ax=ax)),
         "marginals": (
@@ -103,7 +103,7 @@ def measure() -> None:
             "plot_circuit": lambda ax, m=model: strudel.plot_circuit(m, ax=ax),
             "plot_circuit of a row": lambda ax, m=model, r=one: strudel.plot_circuit(m, r, ax=ax),
             "plot_vtree": lambda ax, m=model: strudel.plot_vtree(m, ax=ax),
-            "plot_chow_liu_tree": lambda ax, m=model: strudel.plot_chow_liu_tree(m, ax=ax),
+            "plot_chow_liu_tree": lambda ax, m=model: strudel.plotting.plot_chow_liu_tree(m, ax=ax),
             "plot_marginals": lambda ax, m=model: strudel.plot_marginals(m, ax=ax),
             "plot_dependencies": lambda ax, m=model: strudel.plot_dependencies(m, ax=ax),
         }.items():

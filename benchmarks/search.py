@@ -16,7 +16,8 @@ from typing import Any
 
 import machine
 
-from strudel import History, SearchOptions, Strudel, load_dataset
+from strudel import Strudel, load_dataset
+from strudel.learning import History, SearchOptions
 from strudel.learning.search.learn_structure import grow
 from strudel.reproduce.facts import paper, paper_datasets, record
 

@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from strudel import StrudelMixture, parse_event, probability
+from strudel import StrudelMixture, probability
+from strudel.logic import parse_event
 
 OCCASIONS = {
     "breakfast": ["bread", "butter", "jam", "milk", "coffee"],

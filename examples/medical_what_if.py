@@ -16,7 +16,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from strudel import MovedBoundWarning, Strudel, TableEncoder, expected_prediction
+from strudel import Strudel, TableEncoder, expected_prediction
+from strudel.errors import MovedBoundWarning
 
 COLUMNS = ["mean radius", "mean texture", "mean smoothness", "mean concavity", "worst area"]
 

@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from strudel import Strudel, exactly, probability, variables
+from strudel import Strudel, probability, variables
+from strudel.logic import exactly
 
 ITEMS = ["vanilla", "chocolate", "lemon", "mango", "pistachio"]
 PLACES = range(1, len(ITEMS) + 1)

@@ -8,24 +8,21 @@ import pytest
 
 from strategies import random_mixture
 from strudel import (
-    CircuitBuilder,
     Mixture,
     StrudelMixture,
-    at_least,
-    balanced_vtree,
-    compile_factorized,
-    cross_entropy,
-    divide,
-    figure_1_circuit,
     log_likelihood,
     log_marginal,
     probability,
     sample,
     variables,
 )
+from strudel.algebra import cross_entropy, divide
+from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
+from strudel.logic import at_least
 from strudel.logic.event_forms import event_of
 from strudel.logic.grammar import parse_event
 from strudel.logic.nnf import AND, LITERAL, Nnf
+from strudel.trees import balanced_vtree
 
 
 @pytest.mark.compiled  # plain NumPy warns of what the compiled pass computes and does not use

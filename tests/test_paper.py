@@ -5,7 +5,8 @@ import pytest
 
 import plain_learner as plain
 from makers import search_options
-from strudel import figure_1_circuit, log_likelihood, log_marginal
+from strudel import log_likelihood, log_marginal
+from strudel.circuits import figure_1_circuit
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import load_dataset
 from strudel.learning.growing.growing_circuit import GrowingCircuit

@@ -2,12 +2,15 @@
 
 import re
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import strudel
+from strudel._lazy import read_contents
 
+PACKAGES = [name for name, module in read_contents(strudel.__path__[0]).items() if not module]
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 CONFIG = ROOT / "mkdocs.yml"
@@ -22,11 +25,19 @@ def test_every_page_is_in_the_navigation_once():
     assert sorted(listed) == sorted(pages), "mkdocs.yml: nav lists other pages than docs/ holds"
 
 
-def test_every_public_name_is_in_the_api_once():
-    text = "\n".join(page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("api/*.md")))
-    found = Counter(re.findall(r"^::: strudel\.(\w+)$", text, flags=re.MULTILINE))
-    expected = Counter(name for name in strudel.__all__ if name != "__version__")
-    assert found == expected, "add '::: strudel.<name>' to the page of its step in docs/api/"
+def test_every_public_name_is_on_the_page_of_its_package():
+    for package in PACKAGES:
+        text = (DOCS / "api" / f"{package}.md").read_text(encoding="utf-8")
+        found = Counter(re.findall(r"^::: strudel\.(\w+\.\w+)$", text, flags=re.MULTILINE))
+        names = import_module(f"strudel.{package}").__all__
+        assert found == Counter(f"{package}.{name}" for name in names)
+
+
+def test_the_page_of_the_root_links_every_name():
+    text = (DOCS / "api" / "root.md").read_text(encoding="utf-8")
+    links = re.findall(r"\[`(\w+)`\]\((\w+)\.md#strudel\.(\w+)\.(\w+)\)", text)
+    assert all(name == target and page == package for name, page, package, target in links)
+    assert sorted(name for name, *_ in links) == sorted(set(strudel.__all__) - {"__version__"})
 
 
 def test_the_places_of_the_glossary_exist():

@@ -10,17 +10,15 @@ import oracle
 from joint import NAN, REL, models_with_rows, special_circuits
 from strategies import examples
 from strudel import (
-    CircuitBuilder,
     CircuitPropertyError,
-    compile_factorized,
     condition,
-    figure_1_circuit,
     log_conditional,
     log_likelihood,
     log_marginal,
     multiply,
-    power,
 )
+from strudel.algebra import power
+from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
 from strudel.trees.vtree import Vtree
 
 

@@ -12,26 +12,24 @@ import oracle
 from joint import REL, learned_circuit, special_circuits, swapped_circuit
 from strategies import circuit_pairs, circuits, examples, split_circuit, sum_circuit
 from strudel import (
-    CircuitBuilder,
     CircuitPropertyError,
     Strudel,
-    cauchy_schwarz_divergence,
-    compile_chow_liu,
-    compile_factorized,
     condition,
-    cross_entropy,
     entropy,
-    figure_1_circuit,
-    inner_product,
     kl_divergence,
-    learn_chow_liu_tree,
     load_dataset,
     log_likelihood,
-    mean_squared_distance,
     multiply,
-    renyi_divergence,
-    vtree_from_chow_liu,
 )
+from strudel.algebra import (
+    cauchy_schwarz_divergence,
+    cross_entropy,
+    inner_product,
+    mean_squared_distance,
+    renyi_divergence,
+)
+from strudel.circuits import CircuitBuilder, compile_chow_liu, compile_factorized, figure_1_circuit
+from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
 
 TINY = 1e-13  # logs of the size of 1 are subtracted, so rounding leaves this

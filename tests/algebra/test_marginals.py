@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 import oracle
 from joint import NAN, REL, learned_circuit, models, special_circuits
 from strategies import examples, sum_circuit
-from strudel import (
-    compile_factorized,
-    condition,
-    figure_1_circuit,
-    log_likelihood,
-    log_marginal,
-    marginalize,
-)
+from strudel import condition, log_likelihood, log_marginal
+from strudel.algebra import marginalize
+from strudel.circuits import compile_factorized, figure_1_circuit
 from strudel.trees.vtree import Vtree, linear_vtree
 
 

@@ -23,28 +23,29 @@ from strategies import (
     vtrees,
 )
 from strudel import (
-    CircuitMixture,
     CircuitPropertyError,
     Mixture,
     StrudelMixture,
-    cauchy_schwarz_divergence,
-    compile_factorized,
     condition,
-    cross_entropy,
-    divide,
     entropy,
-    figure_1_circuit,
-    inner_product,
     kl_divergence,
     log_likelihood,
     log_marginal,
+    multiply,
+)
+from strudel.algebra import (
+    cauchy_schwarz_divergence,
+    cross_entropy,
+    divergences,
+    divide,
+    inner_product,
     marginalize,
     mean_squared_distance,
-    multiply,
     power,
+    products,
     renyi_divergence,
 )
-from strudel.algebra import divergences, products
+from strudel.circuits import CircuitMixture, compile_factorized, figure_1_circuit
 
 KINDS = [split_circuit, partition_circuit, sum_circuit]
 
@@ -102,7 +103,7 @@ def test_many_pairs_of_components_go_in_blocks(monkeypatch):
 
 
 def test_a_thousand_variables_do_not_underflow():
-    from strudel import balanced_vtree
+    from strudel.trees import balanced_vtree
 
     circuit = compile_factorized(balanced_vtree(2000))
     k = 3

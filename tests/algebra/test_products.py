@@ -11,18 +11,9 @@ from hypothesis import strategies as st
 import oracle
 from joint import REL, learned_circuit, special_circuits
 from strategies import circuit_pairs, circuits, examples, sum_circuit
-from strudel import (
-    CircuitPropertyError,
-    compile_factorized,
-    condition,
-    divide,
-    figure_1_circuit,
-    inner_product,
-    log_likelihood,
-    log_marginal,
-    multiply,
-    power,
-)
+from strudel import CircuitPropertyError, condition, log_likelihood, log_marginal, multiply
+from strudel.algebra import divide, inner_product, power
+from strudel.circuits import compile_factorized, figure_1_circuit
 from strudel.trees.vtree import balanced_vtree, linear_vtree
 
 EXPONENTS = (-2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 3.7)

@@ -11,15 +11,10 @@ from hypothesis import given
 import oracle
 from joint import Joint, swapped_circuit
 from strategies import circuit_mixtures, examples, split_circuit
-from strudel import (
-    CircuitMixture,
-    CircuitPropertyError,
-    balanced_vtree,
-    compile_factorized,
-    figure_1_circuit,
-    linear_vtree,
-)
+from strudel import CircuitPropertyError
+from strudel.circuits import CircuitMixture, compile_factorized, figure_1_circuit
 from strudel.circuits.circuit_mixture import average_circuits
+from strudel.trees import balanced_vtree, linear_vtree
 
 
 def small():

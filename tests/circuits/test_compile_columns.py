@@ -10,18 +10,14 @@ from hypothesis import strategies as st
 import oracle
 from coded_tables import PlainTree, all_places, coded_tables, encode, one_hot, thermometer
 from strategies import binary_tables, seeds
-from strudel import (
-    ColumnCode,
-    Vtree,
-    compile_chow_liu,
-    learn_chow_liu_tree,
-    log_likelihood,
-    pack_columns,
-    sample_conditional,
-    vtree_from_chow_liu,
-)
+from strudel import Vtree, log_likelihood
+from strudel.circuits import compile_chow_liu
 from strudel.circuits.compile_columns import compile_column_tree
+from strudel.data import pack_columns
+from strudel.queries import sample_conditional
+from strudel.tables import ColumnCode
 from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
+from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.column_tree import learn_column_tree, vtree_of_columns
 
 METHODS = ["chow_liu", "bottom_up", "top_down", "clusters", "balanced", "linear", "random"]

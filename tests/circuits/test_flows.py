@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 import oracle
 from strategies import circuits
-from strudel import CircuitBuilder, CircuitPropertyError, Vtree, compute_flows, figure_1_circuit
+from strudel import CircuitPropertyError, Vtree
 from strudel._types import NONE
+from strudel.circuits import CircuitBuilder, compute_flows, figure_1_circuit
 from strudel.circuits.flows import dense_flows, flow_log_likelihood
 from strudel.data.bits import list_ones
 

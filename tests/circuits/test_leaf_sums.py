@@ -6,8 +6,10 @@ from hypothesis import given
 
 import oracle
 from strategies import circuits, seeds
-from strudel import PredictorCircuit, balanced_vtree, compile_factorized, read, write
+from strudel import read, write
+from strudel.circuits import PredictorCircuit, compile_factorized
 from strudel.circuits.leaf_sums import without_leaf_sums
+from strudel.trees import balanced_vtree
 
 
 def random_predictor(circuit, seed):

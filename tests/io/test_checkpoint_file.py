@@ -7,9 +7,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from strudel import Checkpoint, Strudel, StrudelMixture
-from strudel.errors import FileFormatError
-from strudel.learning.journal import JournalError
+from strudel import Strudel, StrudelMixture
+from strudel.errors import FileFormatError, JournalError
+from strudel.io import Checkpoint
 
 ACCURATE = {"search": "auto", "vtree": "auto", "smoothing": "hierarchical", "max_splits": 12}
 

@@ -6,7 +6,7 @@ from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import FileFormatError
 from strudel.io.event_files import read_cnf, read_sdd
 from strudel.io.read_write import write
-from strudel.logic.compile_event import compile_event
+from strudel.logic.event_compiler import compile_event
 from strudel.logic.formula import Cnf
 
 

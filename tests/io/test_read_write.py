@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 import oracle
 from makers import nnf_of, random_function, sdd_of
 from strategies import circuits, seeds, vtrees
-from strudel import FileFormatError, compile_chow_liu, read, vtree_from_chow_liu, write
+from strudel import FileFormatError, read, write
+from strudel.circuits import compile_chow_liu
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic.formula import Cnf, Dnf
+from strudel.trees import vtree_from_chow_liu
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
 

@@ -18,10 +18,8 @@ from joint import Joint
 from makers import random_function, sdd_of
 from strategies import examples, seeds
 from strudel import (
-    Cnf,
     Strudel,
     StrudelMixture,
-    exactly,
     load,
     log_likelihood,
     log_marginal,
@@ -34,6 +32,7 @@ from strudel.io.model_file import read_provenance
 from strudel.learning.constraint import constraint_circuit, restrict
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.searches import SearchOptions
+from strudel.logic import Cnf, exactly
 
 
 def rows_of(allowed, n, rng):

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 import oracle
 from strategies import circuits
-from strudel import figure_1_circuit, fit_parameters
+from strudel.circuits import figure_1_circuit
+from strudel.learning import fit_parameters
 
 
 @given(

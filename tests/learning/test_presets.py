@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from strudel import Strudel
-from strudel.models.base import InterruptedWarning
+from strudel.errors import InterruptedWarning
 
 
 def clusters(seed, n_rows=300, n_vars=8):

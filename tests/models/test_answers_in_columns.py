@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from strudel import (
-    MovedBoundWarning,
     Strudel,
     StrudelMixture,
     TableEncoder,
@@ -26,17 +25,18 @@ from strudel import (
     log_marginal,
     marginal_map,
     marginal_probabilities,
-    marginalize,
     most_probable_state,
     multiply,
     mutual_information,
     probability,
     sample,
-    sample_conditional,
     save,
     variables,
 )
+from strudel.algebra import marginalize
 from strudel.circuits.circuit import Circuit
+from strudel.errors import MovedBoundWarning
+from strudel.queries import sample_conditional
 
 AGES, SMOKER, COLOURS, SIZES = (20, 35, 50, 70), ("no", "yes"), ("blue", "dark red", "red"), "SML"
 DATES = (pd.Timestamp("2020-03-01"), pd.Timestamp("2021-03-01"))
@@ -205,7 +205,7 @@ EVENTS = [
 
 @pytest.mark.parametrize(("text", "event", "holds"), EVENTS, ids=[text for text, *_ in EVENTS])
 def test_events_as_text_and_as_expressions(monkeypatch, model, joint, text, event, holds):
-    monkeypatch.setattr("strudel.logic.compile_event.compile_with_pysdd", None)  # not needed
+    monkeypatch.setattr("strudel.logic.event_compiler.compile_with_pysdd", None)  # not needed
     assert probability(model, text) == approx(mass(joint, holds), abs=1e-12)
     assert probability(model, event(variables(model))) == approx(mass(joint, holds), abs=1e-12)
     given = {"smoker": "no", "age": (30, None)}

@@ -19,13 +19,13 @@ from strudel import (
     Strudel,
     StrudelClassifier,
     TableEncoder,
-    UnseenValueWarning,
     load,
     log_marginal,
     marginal_probabilities,
     save,
 )
 from strudel.data.bits import pack_columns
+from strudel.errors import UnseenValueWarning
 from strudel.learning.supervised.class_mixtures import count_classes
 from strudel.learning.supervised.class_rows import ClassRows, complete_rows
 from strudel.trees.class_tree import learn_class_tree

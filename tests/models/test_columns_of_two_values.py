@@ -10,10 +10,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from strudel import (
     StrudelMixture,
-    classifier_agreement,
     expected_prediction,
-    expected_same_decision_probability,
-    prediction_variance,
     responsibilities,
     same_decision_probability,
     shap_values,
@@ -22,6 +19,11 @@ from strudel import (
 from strudel.circuits.evaluate import evaluate_log
 from strudel.plotting.active import checked_row
 from strudel.plotting.drawing import _circuit_to_draw
+from strudel.predictions import (
+    classifier_agreement,
+    expected_same_decision_probability,
+    prediction_variance,
+)
 
 
 def table(n=200):

@@ -6,7 +6,6 @@ import pytest
 from sklearn.base import clone
 
 from strudel import (
-    Checkpoint,
     Strudel,
     StrudelClassifier,
     StrudelImputer,
@@ -16,6 +15,7 @@ from strudel import (
     marginal_probabilities,
     save,
 )
+from strudel.io import Checkpoint
 from strudel.trees.vtree import balanced_vtree
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows

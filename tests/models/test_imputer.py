@@ -19,12 +19,12 @@ from strudel import (
     StrudelImputer,
     StrudelMixture,
     TableEncoder,
-    figure_1_circuit,
     load,
     marginal_probabilities,
     sample,
     save,
 )
+from strudel.circuits import figure_1_circuit
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
 

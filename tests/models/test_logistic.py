@@ -7,7 +7,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
 from sklearn_checks import positive
-from strudel import LogisticCircuit, Strudel, load, read, save, write
+from strudel import Strudel, load, read, save, write
+from strudel.models import LogisticCircuit
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
 

@@ -12,6 +12,7 @@ from sklearn_checks import NEEDS_BINARY, positive
 from strudel import Strudel, StrudelMixture
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
+from strudel.errors import InterruptedWarning
 from strudel.learning.mixtures import choose as mixture_search
 from strudel.learning.mixtures import em
 from strudel.learning.mixtures import fit_mixture as mixture_fit
@@ -20,7 +21,6 @@ from strudel.learning.mixtures.per_component import learn_own_structures
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search import race as run
 from strudel.models import mixture as module
-from strudel.models.base import InterruptedWarning
 
 QUICK = {"n_components": 3, "n_splits": 2, "random_state": 0}
 

@@ -13,13 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import oracle
 from sklearn_checks import positive
 from strudel import (
-    CircuitBuilder,
     CircuitPropertyError,
-    RegressionCircuit,
     Strudel,
     StrudelMixture,
-    balanced_vtree,
-    compile_factorized,
     expected_prediction,
     load,
     log_likelihood,
@@ -27,7 +23,10 @@ from strudel import (
     save,
     write,
 )
+from strudel.circuits import CircuitBuilder, compile_factorized
 from strudel.learning.supervised.predictor_search import first_good
+from strudel.models import RegressionCircuit
+from strudel.trees import balanced_vtree
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
 

@@ -10,18 +10,9 @@ import pytest
 from sklearn.base import clone
 
 import oracle
-from strudel import (
-    Strudel,
-    compile_factorized,
-    fit_parameters,
-    learn_structure,
-    load,
-    log_likelihood,
-    read,
-    save,
-    variables,
-    write,
-)
+from strudel import Strudel, load, log_likelihood, read, save, variables, write
+from strudel.circuits import compile_factorized
+from strudel.learning import fit_parameters, learn_structure
 from strudel.trees.vtree import balanced_vtree
 
 

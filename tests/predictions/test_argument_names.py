@@ -2,12 +2,8 @@
 
 import pytest
 
-from strudel import (
-    figure_1_circuit,
-    same_decision_probability,
-    shap_values,
-    sufficient_explanation,
-)
+from strudel import same_decision_probability, shap_values, sufficient_explanation
+from strudel.circuits import figure_1_circuit
 
 
 @pytest.mark.parametrize(

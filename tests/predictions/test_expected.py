@@ -264,7 +264,7 @@ def test_events_are_predictors(model, data):
         else st.just(a)
     )
     row = data.draw(strategies.partly_observed_rows(n))
-    holds = strudel.parse_event(event, {name: v for v, name in enumerate(names)}).holds
+    holds = strudel.logic.parse_event(event, {name: v for v, name in enumerate(names)}).holds
     check(model, event, row, lambda rows: holds(rows).astype(float), rounding=1e-14)
 
 
@@ -467,7 +467,7 @@ def test_hundreds_of_variables_against_samples():
         ),
         random_predictor(circuit, rng),
     ]
-    drawn = strudel.sample_conditional(mixture, asked, 5_000, rng=2)
+    drawn = strudel.queries.sample_conditional(mixture, asked, 5_000, rng=2)
     for predictor in predictors:
         predict = getattr(predictor, "predict", None) or (
             lambda x, q=predictor: q.evaluate(x)[:, 0]

@@ -26,7 +26,7 @@ from joint import (
 )
 from strategies import examples, random_mixture
 from strudel.circuits.compile import compile_factorized
-from strudel.errors import CircuitPropertyError
+from strudel.errors import CircuitPropertyError, SearchLimitWarning
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.learning.searches import SearchOptions
 from strudel.logic.events import variables
@@ -37,7 +37,6 @@ from strudel.predictions.same_decision import (
     same_decision_probability,
 )
 from strudel.queries.marginal import log_conditional
-from strudel.queries.maximum.most_probable import SearchLimitWarning
 from strudel.queries.moments import marginal_probabilities
 from strudel.trees.vtree import Vtree, balanced_vtree
 from worlds import PREDICTORS, World

@@ -10,20 +10,14 @@ import pytest
 
 from partitioned_tables import TRAIN, VALID, in_parts, people
 from strudel import (
-    LogisticCircuit,
-    RegressionCircuit,
     Strudel,
     StrudelClassifier,
     StrudelImputer,
     StrudelMixture,
     TableEncoder,
-    classifier_agreement,
     count_distribution,
-    covariance,
     entropy,
     expected_prediction,
-    expected_same_decision_probability,
-    figure_1_circuit,
     load,
     log_conditional,
     log_likelihood,
@@ -33,14 +27,20 @@ from strudel import (
     most_probable_state,
     mutual_information,
     pair_probabilities,
-    prediction_variance,
     probability,
     same_decision_probability,
     sample,
-    sample_conditional,
     save,
     shap_values,
 )
+from strudel.circuits import figure_1_circuit
+from strudel.models import LogisticCircuit, RegressionCircuit
+from strudel.predictions import (
+    classifier_agreement,
+    expected_same_decision_probability,
+    prediction_variance,
+)
+from strudel.queries import covariance, sample_conditional
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -145,7 +145,8 @@ def test_threads_of_dask_share_the_threads_of_kernels():
     """Numba's simplest threading layer would end the process."""
     script = """
 import dask, numba, numpy as np, dask.array as da
-from strudel import figure_1_circuit, log_marginal
+from strudel import log_marginal
+from strudel.circuits import figure_1_circuit
 rows = da.full((2000, 4), np.nan, chunks=(20, 4))
 answer = log_marginal(figure_1_circuit(), rows)
 print(abs(answer).sum().compute(scheduler="threads", num_workers=4), numba.threading_layer())

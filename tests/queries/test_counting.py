@@ -25,16 +25,13 @@ from strategies import examples
 from strudel import (
     CircuitPropertyError,
     Strudel,
-    compile_chow_liu,
-    compile_factorized,
     count_distribution,
-    figure_1_circuit,
-    learn_chow_liu_tree,
     log_marginal,
     marginal_probabilities,
-    vtree_from_chow_liu,
 )
+from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.queries import distributions, given_distributions
+from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
 
 

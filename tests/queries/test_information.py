@@ -23,23 +23,20 @@ from strategies import circuits, examples
 from strudel import (
     CircuitPropertyError,
     Strudel,
-    compile_chow_liu,
-    compile_factorized,
     entropy,
-    figure_1_circuit,
-    learn_chow_liu_tree,
     log_likelihood,
     marginal_probabilities,
     mutual_information,
     sample,
-    vtree_from_chow_liu,
 )
+from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.data.datasets import load_dataset
 from strudel.queries import given_distributions, information
 from strudel.queries.conditional import conditional_parameters
 from strudel.queries.passes import encode
 from strudel.queries.subset_entropy import SubsetEntropy
+from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
 
 TINY = 1e-13  # the entropies that are subtracted are of the size of 1, so rounding leaves this

@@ -10,7 +10,8 @@ from hypothesis import given
 import oracle
 from joint import REL, Joint, large_circuits, models, special_circuits
 from strategies import examples
-from strudel import CircuitPropertyError, Strudel, figure_1_circuit, log_likelihood
+from strudel import CircuitPropertyError, Strudel, log_likelihood
+from strudel.circuits import figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.queries import likelihood
 from strudel.trees.vtree import Vtree

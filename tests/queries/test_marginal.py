@@ -24,22 +24,14 @@ from joint import (
     swapped_circuit,
 )
 from strategies import any_circuits, examples, partly_observed_rows
-from strudel import (
-    CircuitPropertyError,
-    Strudel,
-    compile_chow_liu,
-    compile_factorized,
-    figure_1_circuit,
-    learn_chow_liu_tree,
-    log_conditional,
-    log_marginal,
-    vtree_from_chow_liu,
-)
+from strudel import CircuitPropertyError, Strudel, log_conditional, log_marginal
+from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.evaluate import evaluate_log
 from strudel.data.datasets import load_dataset
 from strudel.queries.passes import is_fit_for_passes
 from strudel.queries.probabilities import log_probabilities
+from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
 
 

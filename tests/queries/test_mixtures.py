@@ -32,12 +32,8 @@ from strudel import (
     CircuitPropertyError,
     Mixture,
     Strudel,
-    compile_chow_liu,
     count_distribution,
-    covariance,
     entropy,
-    figure_1_circuit,
-    learn_chow_liu_tree,
     log_conditional,
     log_likelihood,
     log_marginal,
@@ -48,12 +44,12 @@ from strudel import (
     pair_probabilities,
     responsibilities,
     sample,
-    sample_conditional,
-    vtree_from_chow_liu,
 )
+from strudel.circuits import compile_chow_liu, figure_1_circuit
 from strudel.circuits.evaluate import evaluate_log
-from strudel.queries import components, mixture_likelihood, sampling
+from strudel.queries import components, covariance, mixture_likelihood, sample_conditional, sampling
 from strudel.queries.model import circuit_of, model_of
+from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 
 mixtures_with_rows = models_with_rows(6, max_rows=4, model=mixture_models)
 

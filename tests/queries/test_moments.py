@@ -25,18 +25,14 @@ from strategies import examples
 from strudel import (
     CircuitPropertyError,
     Strudel,
-    compile_chow_liu,
-    compile_factorized,
-    covariance,
-    figure_1_circuit,
-    learn_chow_liu_tree,
     log_marginal,
     marginal_probabilities,
     pair_probabilities,
-    vtree_from_chow_liu,
 )
+from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
-from strudel.queries import moments
+from strudel.queries import covariance, moments
+from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import Vtree, random_vtree
 
 

@@ -21,16 +21,10 @@ from joint import (
     swapped_circuit,
 )
 from strategies import partition_circuit, seeds, split_circuit, sum_circuit
-from strudel import (
-    CircuitPropertyError,
-    Strudel,
-    compile_factorized,
-    figure_1_circuit,
-    sample,
-    sample_conditional,
-)
+from strudel import CircuitPropertyError, Strudel, sample
+from strudel.circuits import compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
-from strudel.queries import sampling
+from strudel.queries import sample_conditional, sampling
 from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
 
 

@@ -10,7 +10,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from strudel import EmptyColumnWarning, Strudel, TableEncoder
+from strudel import Strudel, TableEncoder
+from strudel.errors import EmptyColumnWarning
 
 BY_NAME = {
     "check_dataframe_column_names_consistency": "columns are found by name, in any order",

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strudel import Column, TableCode, TableEncoder
+from strudel import TableEncoder
+from strudel.tables import Column, TableCode
 from strudel.tables.edges import (
     date_text,
     quantile_edges,
@@ -60,7 +61,7 @@ def tables():
     st.integers(2, 6),
 )
 @settings(max_examples=25)
-@pytest.mark.filterwarnings("ignore::strudel.EmptyColumnWarning")
+@pytest.mark.filterwarnings("ignore::strudel.errors.EmptyColumnWarning")
 def test_codes_decode_to_values_with_the_same_code(table, kind, code, edges, n_bins):
     frame = MAKERS[kind](table)
     encoder = TableEncoder(code=code, edges=edges, n_bins=n_bins).fit(frame)

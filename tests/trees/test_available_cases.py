@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import weights
-from strudel import learn_chow_liu_tree
 from strudel.data.bits import exact_weights
+from strudel.trees import learn_chow_liu_tree
 from strudel.trees.available_cases import available_cases
 from strudel.trees.mutual_information import pairwise_mutual_information
 

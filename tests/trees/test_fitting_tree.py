@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import examples, seeds, vtrees
-from strudel import (
-    Vtree,
-    compile_chow_liu,
+from strudel import Vtree, log_likelihood
+from strudel.circuits import compile_chow_liu
+from strudel.trees import (
     learn_chow_liu_tree,
     learn_tree_for_vtree,
     learn_vtree,
-    log_likelihood,
     vtree_from_chow_liu,
 )
 from strudel.trees.chow_liu import ChowLiuTree

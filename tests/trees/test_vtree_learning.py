@@ -5,16 +5,16 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from strudel import (
+from strudel.data import pack_columns
+from strudel.data.counts import pair_counts
+from strudel.trees import (
     balanced_vtree,
     learn_chow_liu_tree,
     learn_vtree,
     linear_vtree,
-    pack_columns,
     random_vtree,
     vtree_from_chow_liu,
 )
-from strudel.data.counts import pair_counts
 from strudel.trees.mutual_information import pairwise_mutual_information
 
 METHODS = ["chow_liu", "bottom_up", "top_down", "clusters", "balanced", "linear", "random"]

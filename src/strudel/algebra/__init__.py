@@ -1,5 +1,9 @@
-"""STEP 4b  circuits on one vtree -> circuits and numbers: products, quotients, divergences.
+"""Circuits on one vtree -> circuits and numbers: products, quotients, divergences, events.
 
-Read `pairs` first: whatever takes two circuits is one pass over the pairs of their nodes. `settle`
-makes circuits of the results; `products`, `conditioning`, `marginals` and `divergences` are public.
+Read `pairs` first: whatever takes two circuits is one pass over the pairs of their nodes.
+`normalize_weights` makes circuits of the results; the other modules are the public operations.
 """
+
+from strudel._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __path__)

@@ -86,7 +86,8 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, log_likelihood
+    >>> from strudel import log_likelihood
+    >>> from strudel.circuits import figure_1_circuit
     >>> p = condition(figure_1_circuit(), {"X3": 1})
     >>> np.exp(log_likelihood(p, [[1, 0, 1, 0]])).round(4)  # 0.0192 / 0.6
     array([0.032])

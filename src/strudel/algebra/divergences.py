@@ -48,7 +48,7 @@ def inner_product(p: Any, q: Any, *, log: bool = False, max_pairs: int = MAX_PAI
 
     Examples
     --------
-    >>> from strudel import compile_factorized, figure_1_circuit
+    >>> from strudel.circuits import compile_factorized, figure_1_circuit
     >>> p = figure_1_circuit()
     >>> round(inner_product(p, compile_factorized(p.vtree)), 4)  # one of 16 rows
     0.0625
@@ -80,7 +80,7 @@ def mean_squared_distance(
 
     Examples
     --------
-    >>> from strudel import compile_factorized, figure_1_circuit
+    >>> from strudel.circuits import compile_factorized, figure_1_circuit
     >>> p = figure_1_circuit()
     >>> round(mean_squared_distance(p, compile_factorized(p.vtree)), 6)
     0.0043
@@ -120,7 +120,7 @@ def cauchy_schwarz_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> 
 
     Examples
     --------
-    >>> from strudel import compile_factorized, figure_1_circuit
+    >>> from strudel.circuits import compile_factorized, figure_1_circuit
     >>> p = figure_1_circuit()
     >>> round(cauchy_schwarz_divergence(p, compile_factorized(p.vtree)), 4)
     0.3711
@@ -151,7 +151,7 @@ def cross_entropy(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
 
     Examples
     --------
-    >>> from strudel import compile_factorized, figure_1_circuit
+    >>> from strudel.circuits import compile_factorized, figure_1_circuit
     >>> p = figure_1_circuit()
     >>> round(cross_entropy(p, compile_factorized(p.vtree)), 4)  # 4 log 2
     2.7726
@@ -193,7 +193,8 @@ def kl_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
 
     Examples
     --------
-    >>> from strudel import compile_factorized, entropy, figure_1_circuit
+    >>> from strudel import entropy
+    >>> from strudel.circuits import compile_factorized, figure_1_circuit
     >>> p = figure_1_circuit()
     >>> round(kl_divergence(p, compile_factorized(p.vtree)), 4)
     0.4345
@@ -233,7 +234,7 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
 
     Examples
     --------
-    >>> from strudel import compile_factorized, figure_1_circuit
+    >>> from strudel.circuits import compile_factorized, figure_1_circuit
     >>> p = figure_1_circuit()
     >>> [round(renyi_divergence(p, compile_factorized(p.vtree), a), 4) for a in (0.5, 1, 2)]
     [0.2309, 0.4345, 0.7423]

@@ -17,8 +17,8 @@ from strudel.algebra.pairs import Pairs, find_pairs
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.properties import check_in_normal_form
 from strudel.data.names import names_of, places_of
-from strudel.logic.compile_event import compile_event
 from strudel.logic.event_circuit import event_circuit
+from strudel.logic.event_compiler import compile_event
 from strudel.logic.event_forms import as_event
 from strudel.logic.simple_events import SimpleEvent, simple_event
 from strudel.queries.model import Model, structure_of

@@ -62,7 +62,8 @@ def marginalize(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, log_likelihood
+    >>> from strudel import log_likelihood
+    >>> from strudel.circuits import figure_1_circuit
     >>> p = marginalize(figure_1_circuit(), ["X3", "X4"])
     >>> p.feature_names
     ('X3', 'X4')

@@ -156,7 +156,7 @@ def local_parameters(circuit: Circuit) -> tuple[FloatArray, float]:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> log_theta, log_total = local_parameters(circuit.with_parameters(np.zeros(16)))
     >>> np.exp(log_theta[:2]), round(np.exp(log_total))

@@ -34,7 +34,7 @@ def columns_of(model: Model) -> Columns:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> columns_of(figure_1_circuit()).edge_log_theta.shape
     (16, 1)
     """

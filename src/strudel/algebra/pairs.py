@@ -64,7 +64,7 @@ def find_pairs(p: Circuit, q: Circuit, query: str, max_pairs: int = MAX_PAIRS) -
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> pairs = find_pairs(figure_1_circuit(), figure_1_circuit(), "multiply")
     >>> len(pairs.pair_p)  # 9 sums and 4 bare literals, each with itself only
     13

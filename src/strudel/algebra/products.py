@@ -57,7 +57,8 @@ def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PA
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, log_likelihood
+    >>> from strudel import log_likelihood
+    >>> from strudel.circuits import figure_1_circuit
     >>> p = figure_1_circuit()
     >>> np.exp(log_likelihood(multiply(p, p), [[1, 0, 1, 0]]) / 2).round(4)
     array([0.0192])
@@ -99,7 +100,8 @@ def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIR
 
     Examples
     --------
-    >>> from strudel import compile_factorized, figure_1_circuit, log_likelihood
+    >>> from strudel import log_likelihood
+    >>> from strudel.circuits import compile_factorized, figure_1_circuit
     >>> p = figure_1_circuit()
     >>> coins = compile_factorized(p.vtree)
     >>> np.exp(log_likelihood(divide(p, coins), [[1, 0, 1, 0]])).round(4)  # 16 times 0.0192
@@ -143,7 +145,8 @@ def power(p: Any, a: float, *, normalize: bool = False) -> Circuit:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, most_probable_state
+    >>> from strudel import most_probable_state
+    >>> from strudel.circuits import figure_1_circuit
     >>> p = figure_1_circuit()
     >>> cold = power(p, 8, normalize=True)  # nearly all on the most probable state
     >>> [float(np.exp(most_probable_state(model)[1]).round(4)) for model in (p, cold)]

@@ -1,5 +1,9 @@
-"""Step 3: a tree and a vtree -> `Circuit`, and the passes over it.
+"""A tree and a vtree -> `Circuit`, its properties and the passes over it; mixtures of circuits.
 
 Reading order: circuit, builder, compile, examples, properties (with scopes, determinism and
-pair_search), flows, evaluate, layout, notebook.
+pair_search), flows, evaluate, layout; then mixture, circuit_mixture and predictor.
 """
+
+from strudel._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __path__)

@@ -33,7 +33,7 @@ class Circuit:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> figure_1_circuit()
     Circuit(n_vars=4, n_nodes=17, n_edges=16)
     """

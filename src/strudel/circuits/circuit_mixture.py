@@ -49,7 +49,8 @@ class CircuitMixture(Mixture):
 
     Examples
     --------
-    >>> from strudel import compile_factorized, figure_1_circuit, log_likelihood
+    >>> from strudel import log_likelihood
+    >>> from strudel.circuits import compile_factorized, figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> other = compile_factorized(circuit.vtree).with_names(circuit.feature_names)
     >>> mixture = CircuitMixture([circuit, other], np.log([0.25, 0.75]))

@@ -40,7 +40,7 @@ def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> Circuit:
 
     Examples
     --------
-    >>> from strudel import learn_chow_liu_tree, vtree_from_chow_liu
+    >>> from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
     >>> tree = learn_chow_liu_tree([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
     >>> compile_chow_liu(tree, vtree_from_chow_liu(tree))
     Circuit(n_vars=3, n_nodes=13, n_edges=12)
@@ -140,7 +140,7 @@ def compile_factorized(vtree: Vtree, probabilities: ArrayLike | None = None) -> 
 
     Examples
     --------
-    >>> from strudel import balanced_vtree
+    >>> from strudel.trees import balanced_vtree
     >>> compile_factorized(balanced_vtree(4))
     Circuit(n_vars=4, n_nodes=15, n_edges=11)
     """

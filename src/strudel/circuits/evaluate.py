@@ -40,7 +40,7 @@ def evaluate_log(circuit: Circuit, evidence: Any) -> FloatArray:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> np.exp(evaluate_log(figure_1_circuit(), [[1, 0, 1, 0], [np.nan] * 4])).round(4)
     array([0.0192, 1.    ])
     """

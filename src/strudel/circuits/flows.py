@@ -57,7 +57,7 @@ def compute_flows(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> flows = compute_flows(figure_1_circuit(), [[1, 0, 1, 0]])
     >>> int((flows.active_edge >= 0).sum())  # four choices in red, and a product without one
     5

@@ -73,11 +73,3 @@ class SumProductGraph:
             for node in self.reached()
             if self.node_kind[node] == LITERAL
         }
-
-
-class GraphError(ValueError):
-    """A graph has no normal form; `node` is where that shows."""
-
-    def __init__(self, reason: str, node: int) -> None:
-        super().__init__(reason)
-        self.node = node

@@ -52,7 +52,7 @@ def layout_circuit(circuit: Circuit) -> CircuitLayout:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> layout = layout_circuit(figure_1_circuit())
     >>> [layout.mark_kind.count(kind) for kind in ("literal", "sum", "product")]
     [8, 7, 8]

@@ -22,7 +22,8 @@ def without_leaf_sums(predictor: PredictorCircuit) -> PredictorCircuit:
     Examples
     --------
     >>> import numpy as np
-    >>> from strudel import balanced_vtree, compile_factorized
+    >>> from strudel.circuits import compile_factorized
+    >>> from strudel.trees import balanced_vtree
     >>> structure = compile_factorized(balanced_vtree(2))
     >>> weight = np.arange(structure.n_edges)[:, None].astype(float)
     >>> predictor = PredictorCircuit(structure, np.zeros((4, 1)), weight, np.zeros(1), "regression")

@@ -31,7 +31,7 @@ class Mixture:
     Examples
     --------
     >>> import numpy as np
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> log_theta = np.column_stack([circuit.edge_log_theta, circuit.edge_log_theta])
     >>> Mixture(circuit, log_theta, np.log([0.3, 0.7]))

@@ -19,7 +19,8 @@ import numpy as np
 from strudel._types import NONE
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.graph import LITERAL, PRODUCT, GraphError, SumProductGraph
+from strudel.circuits.graph import LITERAL, PRODUCT, SumProductGraph
+from strudel.errors import GraphError
 from strudel.trees.meeting import MeetingPlaces
 from strudel.trees.vtree import Vtree
 
@@ -44,7 +45,7 @@ def normal_form(graph: SumProductGraph, vtree: Vtree, *, fill: bool = False) -> 
 
     Examples
     --------
-    >>> from strudel import linear_vtree
+    >>> from strudel.trees import linear_vtree
     >>> graph = SumProductGraph()
     >>> a, b, c = (graph.add_literal(2 * var + 1) for var in range(3))
     >>> root = graph.add_product([a, b, c])

@@ -30,7 +30,7 @@ def normalize(circuit: Circuit) -> tuple[Circuit, float]:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> twice, log_total = normalize(circuit.with_parameters(circuit.edge_log_theta + np.log(2)))
     >>> bool(np.allclose(twice.theta, circuit.theta))

@@ -28,7 +28,7 @@ class PredictorCircuit:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> structure = figure_1_circuit()
     >>> predictor = PredictorCircuit(
     ...     structure=structure,

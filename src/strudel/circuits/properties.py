@@ -38,7 +38,7 @@ def why_not_smooth(circuit: Circuit) -> str | None:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> why_not_smooth(figure_1_circuit()) is None
     True
     """
@@ -87,7 +87,7 @@ def why_not_decomposable(circuit: Circuit) -> str | None:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> why_not_decomposable(figure_1_circuit()) is None
     True
     """
@@ -125,7 +125,8 @@ def why_not_structured_decomposable(circuit: Circuit, vtree: Vtree | None = None
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, linear_vtree
+    >>> from strudel.circuits import figure_1_circuit
+    >>> from strudel.trees import linear_vtree
     >>> why_not_structured_decomposable(figure_1_circuit()) is None
     True
     >>> why_not_structured_decomposable(figure_1_circuit(), linear_vtree(4))
@@ -156,7 +157,7 @@ def why_not_deterministic(circuit: Circuit) -> str | None:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> why_not_deterministic(figure_1_circuit()) is None
     True
     """
@@ -186,7 +187,7 @@ def why_not_in_normal_form(circuit: Circuit) -> str | None:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> why_not_in_normal_form(figure_1_circuit()) is None
     True
     """

@@ -18,7 +18,8 @@ from itertools import pairwise
 import numpy as np
 
 from strudel._types import NONE
-from strudel.circuits.graph import LITERAL, PRODUCT, GraphError, SumProductGraph
+from strudel.circuits.graph import LITERAL, PRODUCT, SumProductGraph
+from strudel.errors import GraphError
 from strudel.trees.vtree import Vtree, VtreeNodes
 
 MAX_SCOPE_BITS = 2**30  # bits of all scopes together: 128 MB

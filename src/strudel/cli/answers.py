@@ -319,7 +319,7 @@ def find_conditional(question: Question) -> list[Answer]:
 
 def find_probability(question: Question) -> list[Answer]:
     """The probability of an event."""
-    from strudel.algebra.probability import probability
+    from strudel.algebra.event_probability import probability
 
     log_p = probability(question.model, question.event, question.rows, log=True)
     return [{"event": str(question.event)} | answer for answer in _probabilities(np.asarray(log_p))]

@@ -1,4 +1,8 @@
-"""Step 1: a table of 0s and 1s -> `BitMatrix`.
+"""Tables of 0s and 1s -> `BitMatrix`, packed 64 rows to a word; and the named datasets.
 
-Reading order: containers, validation, bits, counts, datasets.
+Reading order: containers, validation, bits, counts, datasets, lazy (rows that are read when asked).
 """
+
+from strudel._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __path__)

@@ -1,5 +1,10 @@
-"""Step 7a: files. `tables` and `frames` read data; `model_file` keeps models in an `archive`.
+"""Models, trees, formulas and tables <-> files.
 
-`model_states` and `estimator_states` say what of a model is kept; the formats of others have a file
-each.
+`model_file` keeps models in an `archive`; `model_states` and `estimator_states` say what of a model
+is kept. `read_write` knows the formats of other programs, which are in `formats`. `tables` and
+`frames` read data.
 """
+
+from strudel._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __path__)

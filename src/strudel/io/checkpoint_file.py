@@ -48,7 +48,8 @@ class Checkpoint:
     Examples
     --------
     >>> import numpy as np
-    >>> from strudel import Checkpoint, Strudel
+    >>> from strudel import Strudel
+    >>> from strudel.io import Checkpoint
     >>> X = np.random.default_rng(0).integers(0, 2, size=(200, 5))
     >>> model = Strudel(random_state=0).fit(X, checkpoint=Checkpoint("survey.part"))
     """

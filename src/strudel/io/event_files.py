@@ -25,7 +25,9 @@ def read_cnf(path: PathLike) -> Cnf:
     Examples
     --------
     >>> import tempfile
-    >>> from strudel import Cnf, figure_1_circuit, probability, write
+    >>> from strudel import probability, write
+    >>> from strudel.circuits import figure_1_circuit
+    >>> from strudel.logic import Cnf
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(Cnf.from_literals([[1, -2, 3]], n_vars=4), f"{folder}/rule.cnf")
     ...     rule = read_cnf(f"{folder}/rule.cnf")
@@ -51,7 +53,9 @@ def read_sdd(path: PathLike, vtree: Vtree | PathLike | None = None) -> Sdd:
     Examples
     --------
     >>> import tempfile
-    >>> from strudel import compile_event, figure_1_circuit, probability, write
+    >>> from strudel import probability, write
+    >>> from strudel.circuits import figure_1_circuit
+    >>> from strudel.logic import compile_event
     >>> circuit = figure_1_circuit()
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(compile_event("X1 | ~X2", circuit.vtree, circuit.feature_names),

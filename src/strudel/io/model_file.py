@@ -62,7 +62,7 @@ def save(
     Examples
     --------
     >>> import tempfile
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(figure_1_circuit(), f"{folder}/figure_1.strudel")
     ...     load(f"{folder}/figure_1.strudel")

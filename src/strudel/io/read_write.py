@@ -115,7 +115,7 @@ def read(path: PathLike, *, vtree: Vtree | PathLike | None = None, normalize: bo
     Examples
     --------
     >>> import tempfile
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(figure_1_circuit(), f"{folder}/figure_1.psdd")
     ...     read(f"{folder}/figure_1.psdd")
@@ -158,7 +158,7 @@ def write(model: Any, path: PathLike) -> None:
     Examples
     --------
     >>> import tempfile
-    >>> from strudel import balanced_vtree
+    >>> from strudel.trees import balanced_vtree
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(balanced_vtree(4), f"{folder}/balanced.vtree.gz")
     ...     read(f"{folder}/balanced.vtree.gz").to_nested()

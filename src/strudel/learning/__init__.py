@@ -1,5 +1,10 @@
-"""Step 4: rows -> a learned `Circuit`.
+"""Rows -> a learned `Circuit` or `Mixture`.
 
-Reading order: options, parameters, structure, heuristics (with information_scores), growing (with
-growth, split and deepen), history, run, journal (what lets a fit that was killed go on).
+Reading order: searches and methods (options), parameters, search (with growing), history, mixtures;
+then compression, incomplete (rows with unknown values), supervised and partitioned; journal is what
+lets a fit that was killed go on.
 """
+
+from strudel._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __path__)

@@ -28,8 +28,8 @@ from strudel.circuits.circuit import Circuit
 from strudel.data.bits import pack_columns
 from strudel.data.names import names_of
 from strudel.learning.search.learn_structure import impossible_rows
-from strudel.logic.compile_event import compile_event
 from strudel.logic.event_circuit import event_circuit
+from strudel.logic.event_compiler import compile_event
 from strudel.queries.passes import UNKNOWN, decode
 from strudel.queries.probabilities import log_probabilities
 from strudel.trees.vtree import Vtree

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from strudel._types import AnyArray
+from strudel.errors import JournalError
 
 Arrays = dict[str, AnyArray]
 
@@ -54,13 +55,6 @@ class Scorer(Protocol):
 
     def scores(self) -> Arrays:
         """All of them."""
-
-
-class JournalError(ValueError):
-    """What was recorded does not fit to what is being learned."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"The checkpoint cannot be continued: {reason}. Remove it to start anew.")
 
 
 class JournalClock:

@@ -37,7 +37,7 @@ def fit_parameters(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> fitted = fit_parameters(figure_1_circuit(), [[1, 0, 1, 0], [1, 1, 1, 1]], pseudocount=0)
     >>> fitted.theta[-2:]  # X4 = 1 and X4 = 0
     array([0.5, 0.5])

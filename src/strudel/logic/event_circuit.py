@@ -19,8 +19,9 @@ def event_circuit(sdd: Sdd) -> Circuit | None:
 
     Examples
     --------
-    >>> from strudel import balanced_vtree, log_likelihood
-    >>> from strudel.logic.compile_event import compile_event
+    >>> from strudel import log_likelihood
+    >>> from strudel.trees import balanced_vtree
+    >>> from strudel.logic.event_compiler import compile_event
     >>> circuit = event_circuit(compile_event("x0 | x2", balanced_vtree(3)))
     >>> np.exp(log_likelihood(circuit, [[1, 0, 0], [0, 1, 0]]))
     array([1., 0.])

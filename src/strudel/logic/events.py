@@ -341,7 +341,8 @@ def variables(model: Any) -> Variables:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, probability
+    >>> from strudel import probability
+    >>> from strudel.circuits import figure_1_circuit
     >>> x = variables(figure_1_circuit())
     >>> round(probability(figure_1_circuit(), x["X1"] & ~x["X2"]), 4)
     0.164

@@ -180,7 +180,7 @@ def simple_sdd(simple: SimpleEvent, vtree: Vtree) -> Sdd:
 
     Examples
     --------
-    >>> from strudel import balanced_vtree
+    >>> from strudel.trees import balanced_vtree
     >>> at_least_2 = SimpleEvent((), (1, 3, 5, 7), 2, 4)
     >>> simple_sdd(at_least_2, balanced_vtree(4)).holds([[0, 1, 1, 0], [0, 0, 0, 1]])
     array([ True, False])

@@ -1,1 +1,9 @@
-"""Step 6: scikit-learn estimators: check, call, keep."""
+"""Tables -> fitted estimators of scikit-learn: check, call, keep.
+
+Reading order: base, strudel, mixture; then classifier, imputer, and regression and logistic with
+flow_predictor.
+"""
+
+from strudel._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __path__)

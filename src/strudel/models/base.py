@@ -14,7 +14,7 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted, valida
 
 from strudel._numba import use_threads
 from strudel._types import ByteArray, FloatArray
-from strudel.algebra.probability import probability
+from strudel.algebra.event_probability import probability
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import (
@@ -31,17 +31,17 @@ from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.searches import SearchOptions
 from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
 from strudel.models.notebook import NotebookSummary
-from strudel.predictions.classifier_agreement import classifier_agreement
+from strudel.predictions.agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
+from strudel.predictions.explanation import (
+    SufficientExplanation,
+    sufficient_explanation,
+)
 from strudel.predictions.same_decision import (
     expected_same_decision_probability,
     same_decision_probability,
 )
 from strudel.predictions.shapley import ShapValues, shap_values
-from strudel.predictions.sufficient_explanation import (
-    SufficientExplanation,
-    sufficient_explanation,
-)
 from strudel.queries.by_block import by_block
 from strudel.queries.counting import count_distribution
 from strudel.queries.information import entropy, mutual_information
@@ -172,10 +172,6 @@ class QueryMethods:
     def _fitted(self) -> Any:
         check_is_fitted(self)
         return model_of(self)
-
-
-class InterruptedWarning(UserWarning):
-    """Learning was interrupted; the best model so far was kept."""
 
 
 CONTINUED = {

@@ -41,7 +41,7 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
     Examples
     --------
     >>> import numpy as np
-    >>> from strudel import LogisticCircuit
+    >>> from strudel.models import LogisticCircuit
     >>> X = np.random.default_rng(0).integers(0, 2, size=(60, 3))
     >>> y = np.where(X[:, 0] > X[:, 1], "yes", "no")
     >>> model = LogisticCircuit(alpha=0.1, n_splits=0, target_splits=4, validation_fraction=None)

@@ -15,6 +15,7 @@ from strudel._numba import use_threads
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.lazy import is_lazy
+from strudel.errors import InterruptedWarning
 from strudel.learning.incomplete.learn import learn_incomplete_mixture
 from strudel.learning.methods import (
     METHODS,
@@ -35,7 +36,7 @@ from strudel.learning.mixtures.learned_mixture import (
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.options import check_choice, check_count, named_options
 from strudel.learning.searches import SEARCHES, BestFirst, Greedy, SearchOptions
-from strudel.models.base import DensityEstimator, InterruptedWarning
+from strudel.models.base import DensityEstimator
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
 from strudel.queries.passes import decode

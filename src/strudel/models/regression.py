@@ -60,7 +60,7 @@ class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
     Examples
     --------
     >>> import numpy as np
-    >>> from strudel import RegressionCircuit
+    >>> from strudel.models import RegressionCircuit
     >>> X = np.random.default_rng(0).integers(0, 2, size=(60, 3))
     >>> y = 3.0 * X[:, 0] - X[:, 1] * X[:, 2]
     >>> model = RegressionCircuit(alpha=0.1, n_splits=0, target_splits=4, validation_fraction=None)

@@ -16,13 +16,14 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.lazy import is_lazy
+from strudel.errors import InterruptedWarning
 from strudel.learning.history import History
 from strudel.learning.incomplete.learn import learn_incomplete_circuit
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.presets import PRESET_OPTIONS, learn_with_sampled_rows, with_preset
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.learning.searches import SearchOptions
-from strudel.models.base import DensityEstimator, InterruptedWarning, LearningRows
+from strudel.models.base import DensityEstimator, LearningRows
 
 
 class Strudel(DensityEstimator):

@@ -1,1 +1,9 @@
-"""Step 7b: pictures. Every function takes a matplotlib `ax` and returns it."""
+"""Models, trees and histories -> pictures. Functions take a matplotlib `ax` and return it.
+
+Reading order: canvas, drawing (circuits; circuit_map for large ones), trees, learning_curve,
+marginals, heat_maps, rows, dot; then notebook, what a notebook shows by itself.
+"""
+
+from strudel._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __path__)

@@ -23,7 +23,7 @@ def checked_row(model: Model, row: Any) -> ByteArray:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> checked_row(figure_1_circuit(), {"X1": 1, "X2": 0, "X3": 1, "X4": 0})
     array([1, 0, 1, 0], dtype=uint8)
     """
@@ -47,7 +47,7 @@ def active_edges(circuit: Circuit, row: ByteArray) -> AnyArray:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> int(active_edges(figure_1_circuit(), np.array([1, 0, 1, 0], dtype=np.uint8)).sum())
     5
     """

@@ -66,7 +66,7 @@ def edges_by_vtree(circuit: Circuit) -> FloatArray:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> edges_by_vtree(figure_1_circuit()).sum()
     np.float64(16.0)
     """

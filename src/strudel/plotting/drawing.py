@@ -67,7 +67,7 @@ def plot_circuit(
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> ax = plot_circuit(figure_1_circuit(), row=[1, 0, 1, 0], ax=Figure().add_subplot())
     """
     if detail not in ("auto", "nodes", "map"):

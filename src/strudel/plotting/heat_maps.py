@@ -51,7 +51,8 @@ def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from strudel import Mixture, figure_1_circuit
+    >>> from strudel import Mixture
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> log_theta = np.column_stack([circuit.edge_log_theta, np.full(16, np.log(0.5))])
     >>> mixture = Mixture(circuit, log_theta, np.log([0.3, 0.7]))
@@ -138,7 +139,7 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> ax = plot_dependencies(figure_1_circuit(), ax=Figure().add_subplot())
     """
     found = model_of(model)

@@ -36,7 +36,7 @@ def plot_learning_curve(history: Any, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from strudel import History
+    >>> from strudel.learning import History
     >>> columns = {"n_splits": [0, 1, 2], "train": [-3.0, -2.6, -2.4], "valid": [-3.1, -2.7, -2.8]}
     >>> columns |= {"n_edges": [10, 14, 18], "rows_moved": [0, 9, 5], "seconds": [0.0, 0.1, 0.2]}
     >>> ax = plot_learning_curve(History.from_columns(columns, best=1), ax=Figure().add_subplot())

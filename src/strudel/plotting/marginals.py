@@ -70,7 +70,7 @@ def plot_marginals(
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> ax = plot_marginals(figure_1_circuit(), given={"X3": 1}, ax=Figure().add_subplot())
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['X3 = 1', 'X1', 'X2', 'X4']

@@ -25,7 +25,7 @@ def html_of(thing: Any) -> str:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> html_of(figure_1_circuit()).count("<tr>")
     6
     """
@@ -43,7 +43,7 @@ def svg_of(thing: Any) -> str | None:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> svg_of(figure_1_circuit()).count("<circle")
     15
     """

@@ -63,7 +63,7 @@ def place_rings(tree: ChowLiuTree) -> tuple[FloatArray, FloatArray]:
 
     Examples
     --------
-    >>> from strudel import learn_chow_liu_tree
+    >>> from strudel.trees import learn_chow_liu_tree
     >>> x, y = place_rings(learn_chow_liu_tree([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]]))
     >>> np.hypot(x, y).round(2)  # the root in the middle
     array([0., 1., 1.])
@@ -104,7 +104,7 @@ def link_information(tree: ChowLiuTree) -> FloatArray:
 
     Examples
     --------
-    >>> from strudel import learn_chow_liu_tree
+    >>> from strudel.trees import learn_chow_liu_tree
     >>> rows = [[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]]
     >>> link_information(learn_chow_liu_tree(rows, alpha=0)).round(3)
     array([0.   , 0.693, 0.   ])

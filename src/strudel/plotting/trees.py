@@ -66,7 +66,7 @@ def plot_vtree(
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from strudel import balanced_vtree
+    >>> from strudel.trees import balanced_vtree
     >>> ax = plot_vtree(balanced_vtree(5), ["a", "b", "c", "d", "e"], ax=Figure().add_subplot())
     """
     tree, names = vtree_and_names(vtree, feature_names)
@@ -208,7 +208,7 @@ def plot_chow_liu_tree(
     Examples
     --------
     >>> from matplotlib.figure import Figure
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> ax = plot_chow_liu_tree(figure_1_circuit(), ax=Figure().add_subplot())
     """
     if isinstance(tree, ChowLiuTree):
@@ -251,7 +251,7 @@ def tree_of_model(model: Any) -> ChowLiuTree:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> tree_of_model(figure_1_circuit()).var_parent  # that of the paper
     array([ 2,  2, -1,  2], dtype=int32)
     """

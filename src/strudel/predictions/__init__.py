@@ -1,5 +1,9 @@
-"""What predictors say about rows that are only partly known.
+"""A model, a predictor and partly known rows -> what the predictor would say, and why.
 
-Predictors of any origin take one of a few forms (`forms.py`), whose moments under a model are exact
-(`expected.py`).
+Reading order: predictor_forms (predictors of any origin take one of a few forms), expected (their
+moments under a model are exact), decision and same_decision, agreement, explanation, shapley.
 """
+
+from strudel._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __path__)

@@ -52,7 +52,7 @@ def ask(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> rows = np.array([[2, 2, 1, 2]], dtype=np.uint8)
     >>> asked = np.array([[1, 2, 1, 2], [1, 0, 1, 2]], dtype=np.uint8)
     >>> ask(figure_1_circuit(), rows, np.zeros(2, dtype=np.int32), asked, "ask")[1].round(4)

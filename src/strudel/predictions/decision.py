@@ -87,7 +87,7 @@ def decision_of(model: Model, decision: Any, threshold: float = 0.5) -> Decision
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> decision = decision_of(figure_1_circuit(), "X1", threshold=0.3)
     >>> decision.cut, decision.form.weight.ravel()
     (0.3, array([1., 0., 0., 0.]))

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
-from strudel.algebra.probability import event_log_probabilities
+from strudel.algebra.event_probability import event_log_probabilities
 from strudel.data.containers import is_single_row
 from strudel.data.validation import check_evidence
 from strudel.predictions.circuit_moments import circuit_moments
@@ -107,7 +107,7 @@ def expected_prediction(
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> rows = np.indices((2, 2, 2, 2)).reshape(4, -1).T  # all sixteen
     >>> tree = DecisionTreeRegressor().fit(rows, 10.0 + 10.0 * rows[:, 0] * (1 + rows[:, 1]))
     >>> circuit = figure_1_circuit()
@@ -158,7 +158,7 @@ def prediction_variance(
     Examples
     --------
     >>> from sklearn.linear_model import LinearRegression
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> rows = np.indices((2, 2, 2, 2)).reshape(4, -1).T  # all sixteen
     >>> line = LinearRegression().fit(rows, 3.0 * rows[:, 2])
     >>> round(prediction_variance(figure_1_circuit(), line, {}), 4)  # 9 * 0.6 * 0.4
@@ -178,7 +178,7 @@ def expected_outputs(model: Model, form: Form, rows: FloatArray) -> FloatArray:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> form = LinearForm(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([1.0]))
     >>> expected_outputs(figure_1_circuit(), form, np.array([[np.nan, 1.0, 1.0, 0.0]])).round(4)
     array([[1.8]])

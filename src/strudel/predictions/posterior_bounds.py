@@ -38,7 +38,7 @@ class PosteriorBounds:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> bounds = PosteriorBounds(figure_1_circuit(), np.array([2, 3]))  # X3 and X4 are open
     >>> weight = np.array([1.0, 0.0, 0.0, 0.0])
     >>> row = np.full((1, 4), UNKNOWN, dtype=np.uint8)

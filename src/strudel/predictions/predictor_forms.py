@@ -174,7 +174,7 @@ class CircuitForm(_Linked):
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> structure = figure_1_circuit()
     >>> circuit = PredictorCircuit(
     ...     structure, np.arange(8.0)[:, None], np.zeros((16, 1)), np.zeros(1), "logistic"

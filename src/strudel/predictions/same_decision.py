@@ -17,6 +17,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
+from strudel.errors import SearchLimitWarning
 from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
@@ -27,7 +28,6 @@ from strudel.predictions.split_posteriors import split_posteriors
 from strudel.queries.arguments import check_limits, given_rows, variable_indices
 from strudel.queries.by_block import by_block
 from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.maximum.most_probable import SearchLimitWarning
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import UNKNOWN, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
@@ -101,7 +101,7 @@ def same_decision_probability(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> round(same_decision_probability(circuit, "X1", hidden=["X3"]), 4)  # 0.4 or 0.7, by X3
     0.4
@@ -164,7 +164,7 @@ def expected_same_decision_probability(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> hidden = ["X2", "X3", "X4"]
     >>> for name in hidden:  # X1 depends on X3 alone

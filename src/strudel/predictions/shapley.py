@@ -88,7 +88,7 @@ def shap_values(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> found = shap_values(figure_1_circuit(), "X1", {"X3": 1, "X4": 0})
     >>> found.values.round(4)  # all that X4 says about X1, it says about X3
     array([ 0.  ,  0.  , -0.09, -0.03])

@@ -26,7 +26,7 @@ def split_posteriors(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> row = np.full(4, UNKNOWN, dtype=np.uint8)
     >>> weight = np.array([1.0, 0.0, 0.0, 0.0])  # X1, which depends on X3 only
     >>> split_posteriors(figure_1_circuit(), weight, np.array([2, 3]), row, "example")

@@ -1,1 +1,10 @@
-"""Step 5: a circuit and a question -> an exact answer."""
+"""A model and a question -> an exact answer.
+
+Reading order: likelihood, marginal, moments, sampling, counting, information; `maximum` has the
+most probable states. What they share: arguments, passes, probabilities, components.
+The probability of an event is in `strudel.algebra`.
+"""
+
+from strudel._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __path__)

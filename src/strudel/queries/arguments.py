@@ -26,7 +26,7 @@ def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArra
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> given_rows(figure_1_circuit(), {"X2": 1})
     (array([[nan,  1., nan, nan]]), True)
     """
@@ -41,7 +41,7 @@ def variable_indices(model: Model, variables: Any, name: str) -> AnyArray:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> variable_indices(figure_1_circuit(), ["X4", 0], "variables")
     array([3, 0])
     """

@@ -29,7 +29,8 @@ def class_logs(mixture: Mixture, component_class: IntArray, rows: FloatArray) ->
 
     Examples
     --------
-    >>> from strudel import Mixture, figure_1_circuit
+    >>> from strudel import Mixture
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> log_theta = np.column_stack([circuit.edge_log_theta, circuit.edge_log_theta])
     >>> mixture = Mixture(circuit, log_theta, np.log([0.25, 0.75]))
@@ -59,7 +60,8 @@ def class_logs_of_joint(mixture: Mixture, codewords: ByteArray, rows: FloatArray
 
     Examples
     --------
-    >>> from strudel import Mixture, figure_1_circuit
+    >>> from strudel import Mixture
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> mixture = Mixture(circuit, circuit.edge_log_theta[:, np.newaxis], np.zeros(1))
     >>> codewords = np.array([[0], [1]], dtype=np.uint8)

@@ -50,7 +50,7 @@ def count_distribution(model: Model, variables: Any = None, given: Any = None) -
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> count_distribution(figure_1_circuit(), ["X1", "X2"], given={"X3": 1}).round(4)
     array([0.06, 0.58, 0.36])
     """

@@ -61,7 +61,7 @@ def entropy(model: Model, given: Any = None, *, max_states: int = MAX_STATES) ->
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> round(entropy(figure_1_circuit()), 4)
     2.3381
     """
@@ -103,7 +103,7 @@ def mutual_information(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> round(mutual_information(figure_1_circuit(), "X3", "X4"), 4)
     0.1284
     >>> round(mutual_information(figure_1_circuit(), ["X1", "X2"], "X4", given={"X3": 1}), 4)

@@ -40,7 +40,7 @@ def log_likelihood(model: Model, X: ArrayLike) -> FloatArray:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> log_likelihood(figure_1_circuit(), [[1, 0, 1, 0]]).round(4)
     array([-3.9528])
     """

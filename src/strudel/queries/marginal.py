@@ -32,7 +32,7 @@ def log_marginal(model: Model, X: Any) -> FloatArray:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> log_marginal(figure_1_circuit(), [[1, np.nan, 0, 1]]).round(2)
     array([-1.63])
     """
@@ -64,7 +64,7 @@ def log_conditional(model: Model, X: Any, given: Any) -> FloatArray:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> log_conditional(figure_1_circuit(), {"X1": 1}, given={"X3": 1}).round(4)  # log 0.4
     array([-0.9163])
     """

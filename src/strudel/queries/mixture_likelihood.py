@@ -62,7 +62,8 @@ def responsibilities(model: Model, X: Any) -> FloatArray:
 
     Examples
     --------
-    >>> from strudel import Mixture, figure_1_circuit
+    >>> from strudel import Mixture
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> uniform = np.log(np.where(circuit.edge_log_theta == 0.0, 1.0, 0.5))
     >>> log_theta = np.column_stack([circuit.edge_log_theta, uniform])

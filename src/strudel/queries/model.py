@@ -15,7 +15,7 @@ def model_of(model: Any) -> Model:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> model_of(figure_1_circuit())
     Circuit(n_vars=4, n_nodes=17, n_edges=16)
     """
@@ -35,7 +35,7 @@ def circuit_of(model: Any) -> Circuit:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit_of(figure_1_circuit())
     Circuit(n_vars=4, n_nodes=17, n_edges=16)
     """

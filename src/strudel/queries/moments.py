@@ -46,7 +46,7 @@ def marginal_probabilities(model: Model, given: Any = None) -> Any:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> marginal_probabilities(figure_1_circuit(), {"X3": 1}).round(4)
     array([0.4, 0.9, 1. , 0.2])
     """
@@ -79,7 +79,7 @@ def pair_probabilities(model: Model, given: Any = None) -> FloatArray:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> pair_probabilities(figure_1_circuit())[2:, 2:].round(4)  # X3 and X4
     array([[0.6 , 0.12],
            [0.12, 0.4 ]])
@@ -131,7 +131,7 @@ def covariance(model: Model, given: Any = None) -> FloatArray:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> covariance(figure_1_circuit())[2:, 2:].round(4)  # X3 and X4
     array([[ 0.24, -0.12],
            [-0.12,  0.24]])

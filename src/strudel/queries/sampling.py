@@ -56,7 +56,7 @@ def sample(model: Model, n: int = 1, rng: np.random.Generator | int | None = Non
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> rows = sample(figure_1_circuit(), 10000, rng=0)
     >>> bool(abs(rows[:, 3].mean() - 0.4) < 0.02)
     True
@@ -92,7 +92,7 @@ def sample_conditional(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> sample_conditional(figure_1_circuit(), {"X1": 1, "X2": 0, "X3": 1, "X4": 0}, n=2, rng=0)
     array([[1, 0, 1, 0],
            [1, 0, 1, 0]], dtype=uint8)

@@ -1,1 +1,9 @@
-"""Tables as people have them -> 0/1 variables, and back."""
+"""Tables as people have them -> 0/1 variables, and back.
+
+Reading order: encoder, learn_code, table_code, coded_column and column_codes; then filled_table and
+filled_cells, which put values back into the gaps of a table.
+"""
+
+from strudel._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __path__)

@@ -1,5 +1,9 @@
-"""Step 2: `BitMatrix` -> `ChowLiuTree` -> `Vtree`.
+"""`BitMatrix` -> `ChowLiuTree` -> `Vtree`.
 
 Reading order: mutual_information, chow_liu, vtree; then vtree_learning with bisection and pairing,
 and fitting_tree; column_information and column_tree for columns of many values.
 """
+
+from strudel._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __path__)

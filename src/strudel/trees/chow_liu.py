@@ -248,7 +248,8 @@ def tree_from_pairs(pairs: FloatArray) -> ChowLiuTree:
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, pair_probabilities
+    >>> from strudel import pair_probabilities
+    >>> from strudel.circuits import figure_1_circuit
     >>> tree_from_pairs(pair_probabilities(figure_1_circuit())).var_parent
     array([ 2,  2, -1,  2], dtype=int32)
     """

@@ -57,7 +57,7 @@ def learn_tree_for_vtree(
 
     Examples
     --------
-    >>> from strudel import compile_chow_liu
+    >>> from strudel.circuits import compile_chow_liu
     >>> X = [[0, 0, 0, 1], [0, 0, 1, 0], [1, 1, 1, 1], [1, 1, 0, 0]]
     >>> vtree = Vtree.from_nested(((0, 2), (1, 3)))
     >>> tree = learn_tree_for_vtree(X, vtree)

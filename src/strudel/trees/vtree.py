@@ -221,7 +221,7 @@ def vtree_from_chow_liu(
 
     Examples
     --------
-    >>> from strudel import learn_chow_liu_tree
+    >>> from strudel.trees import learn_chow_liu_tree
     >>> tree = learn_chow_liu_tree([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]])
     >>> vtree_from_chow_liu(tree).to_nested()
     (0, (1, 2))

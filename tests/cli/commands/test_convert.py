@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import oracle
-from strudel import Nnf, load, read, save, write
+from strudel import load, read, save, write
 from strudel.circuits.examples import figure_1_circuit
+from strudel.logic import Nnf
 from strudel.trees.vtree import Vtree
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import strudel.learning.search.race
-from strudel import figure_1_circuit, write
+from strudel import write
+from strudel.circuits import figure_1_circuit
 from strudel.cli.commands.fit import default_output
 from strudel.io.model_file import load
 from strudel.queries.likelihood import log_likelihood

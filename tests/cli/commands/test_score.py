@@ -131,7 +131,8 @@ def test_model_and_data_are_never_overwritten(run, model, unseen):
 
 
 def test_values_never_overwrite_an_input_however_it_is_written(tmp_path, monkeypatch, capsys):
-    from strudel import figure_1_circuit, save
+    from strudel import save
+    from strudel.circuits import figure_1_circuit
 
     monkeypatch.chdir(tmp_path)
     save(figure_1_circuit(), "model.strudel")

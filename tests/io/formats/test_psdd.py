@@ -2,9 +2,11 @@
 
 import pytest
 
-from strudel import balanced_vtree, figure_1_circuit, read, write
+from strudel import read, write
+from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.errors import FileFormatError
+from strudel.trees import balanced_vtree
 
 
 def test_a_file_without_its_end_is_refused(tmp_path):

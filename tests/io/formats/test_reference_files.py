@@ -7,19 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from strudel import (
-    FileFormatError,
-    Nnf,
-    Sdd,
-    entropy,
-    load_dataset,
-    log_likelihood,
-    log_model_count,
-    read,
-    sample,
-    uniform_circuit,
-    write,
-)
+from strudel import FileFormatError, entropy, load_dataset, log_likelihood, read, sample, write
+from strudel.logic import Nnf, Sdd, log_model_count, uniform_circuit
 
 LIKELIHOODS = {  # mean over the test rows, as published with the files
     "nltcs.psdd": ("nltcs", -6.04476),

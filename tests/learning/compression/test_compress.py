@@ -12,29 +12,17 @@ from hypothesis import strategies as st
 
 import oracle
 from strategies import circuits, examples, seeds, split_circuit, vtrees, weights
-from strudel import (
-    Circuit,
-    CircuitBuilder,
-    CircuitPropertyError,
-    Vtree,
-    balanced_vtree,
-    compile_factorized,
-    compress,
-    figure_1_circuit,
-    fit_parameters,
-    learn_structure,
-    load_dataset,
-    log_likelihood,
-    pack_columns,
-    read,
-    write,
-)
+from strudel import Circuit, CircuitPropertyError, Vtree, load_dataset, log_likelihood, read, write
+from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
 from strudel.circuits.properties import why_not_in_normal_form
+from strudel.data import pack_columns
+from strudel.learning import compress, fit_parameters, learn_structure
 from strudel.learning.compression.compress import _simplify, _without_impossible_edges
 from strudel.learning.compression.expected_counts import expected_counts
 from strudel.learning.compression.fingerprints import PRIME, fingerprints, plus, times
 from strudel.learning.compression.merge_sums import merge_sums
 from strudel.learning.compression.unite_edges import unite_edges
+from strudel.trees import balanced_vtree
 
 PRICES = st.sampled_from([0.0, 0.01, 0.3, 2.0, 50.0])
 

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 import oracle
 from strategies import mixtures, random_mixture
-from strudel import compile_factorized, figure_1_circuit, log_likelihood
+from strudel import log_likelihood
 from strudel._numba import use_threads
+from strudel.circuits import compile_factorized, figure_1_circuit
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.learning.incomplete.completions import complete_rows
 from strudel.learning.incomplete.unknown_columns import with_coins

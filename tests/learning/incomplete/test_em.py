@@ -7,19 +7,14 @@ from hypothesis import strategies as st
 
 import oracle
 from strategies import circuits, mixtures
-from strudel import (
-    compile_chow_liu,
-    expected_flows,
-    fit_incomplete,
-    fit_parameters,
-    learn_chow_liu_tree,
-    sample,
-    vtree_from_chow_liu,
-)
+from strudel import sample
+from strudel.circuits import compile_chow_liu
+from strudel.learning import expected_flows, fit_incomplete, fit_parameters
 from strudel.learning.incomplete.em import maximise
 from strudel.learning.incomplete.expected_flows import Passes
 from strudel.learning.incomplete.partial_rows import partial_rows
 from strudel.learning.mixtures.em_steps import uniform_prior
+from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 
 nan = math.nan
 

@@ -7,17 +7,13 @@ from hypothesis import strategies as st
 
 import oracle
 from strategies import circuits, mixtures, partly_observed_rows, weights
-from strudel import (
-    compile_factorized,
-    compute_flows,
-    expected_flows,
-    figure_1_circuit,
-    linear_vtree,
-)
 from strudel._numba import use_threads
+from strudel.circuits import compile_factorized, compute_flows, figure_1_circuit
 from strudel.circuits.mixture import Mixture
+from strudel.learning import expected_flows
 from strudel.learning.incomplete.expected_flows import Passes
 from strudel.learning.incomplete.partial_rows import partial_rows
+from strudel.trees import linear_vtree
 
 nan = math.nan
 

@@ -7,9 +7,10 @@ import pytest
 
 import oracle
 import strudel
-from strudel import NothingKnownWarning, SearchOptions, Strudel, StrudelMixture, learn_structure
+from strudel import Strudel, StrudelMixture
 from strudel.data.bits import pack_columns
-from strudel.models.base import InterruptedWarning
+from strudel.errors import InterruptedWarning, NothingKnownWarning
+from strudel.learning import SearchOptions, learn_structure
 
 pytestmark = pytest.mark.compiled
 nan = math.nan
@@ -56,7 +57,7 @@ def test_half_of_the_values_tell_nearly_as_much_as_all():
         {"init": "independent"},
         {"variable_score": "gain"},
         {"validation_fraction": None},
-        {"vtree": strudel.balanced_vtree(6)},
+        {"vtree": strudel.trees.balanced_vtree(6)},
     ],
     ids=str,
 )

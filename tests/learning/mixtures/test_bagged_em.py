@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 import oracle
-from strudel import CircuitBuilder, MixtureOptions, balanced_vtree, figure_1_circuit, pack_columns
 from strudel._numba import use_threads
+from strudel.circuits import CircuitBuilder, figure_1_circuit
 from strudel.circuits.mixture import average
+from strudel.data import pack_columns
+from strudel.learning import MixtureOptions
 from strudel.learning.mixtures import bagged_em as bagging
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.em import MixtureData, train_runs
 from strudel.learning.parameters import fit_parameters
+from strudel.trees import balanced_vtree
 
 
 def rows_of(seed, n_rows=120):

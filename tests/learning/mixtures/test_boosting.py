@@ -11,16 +11,12 @@ from scipy.optimize import minimize_scalar
 
 import oracle
 from strategies import circuits, examples, seeds
-from strudel import (
-    CircuitBuilder,
-    MixtureOptions,
-    balanced_vtree,
-    figure_1_circuit,
-    fit_parameters,
-)
 from strudel._numba import use_threads
+from strudel.circuits import CircuitBuilder, figure_1_circuit
+from strudel.learning import MixtureOptions, fit_parameters
 from strudel.learning.mixtures import boosting, shared_flows
 from strudel.learning.mixtures.boosting import best_share, fit_boosted_mixture
+from strudel.trees import balanced_vtree
 
 
 def possible_rows(circuit, n, rng):

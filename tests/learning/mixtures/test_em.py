@@ -12,23 +12,18 @@ from scipy.special import logsumexp
 
 import oracle
 from strategies import circuits, examples, seeds
-from strudel import (
-    CircuitBuilder,
-    MixtureOptions,
-    balanced_vtree,
-    figure_1_circuit,
-    fit_mixture,
-    fit_parameters,
-    pack_columns,
-    sample,
-)
+from strudel import sample
 from strudel._numba import use_threads
+from strudel.circuits import CircuitBuilder, figure_1_circuit
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import average
+from strudel.data import pack_columns
+from strudel.learning import MixtureOptions, fit_mixture, fit_parameters
 from strudel.learning.journal import Journal
 from strudel.learning.mixtures import shared_flows
 from strudel.learning.mixtures.em import MixtureData, train_runs
 from strudel.learning.mixtures.em_steps import Ensemble, weighted_sums
+from strudel.trees import balanced_vtree
 
 FLOAT32 = 1e-6  # relative error of sums of logs in float32
 

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from makers import search_options
-from strudel import CircuitMixture, MixtureOptions, SearchOptions, log_likelihood, responsibilities
+from strudel import log_likelihood, responsibilities
 from strudel._numba import use_threads
+from strudel.circuits import CircuitMixture
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import pack_columns
+from strudel.learning import MixtureOptions, SearchOptions
 from strudel.learning.mixtures import per_component as own_structures
 from strudel.learning.mixtures import per_component_steps as own_steps
 from strudel.learning.mixtures.per_component import fit_circuit_mixture

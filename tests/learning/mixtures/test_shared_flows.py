@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 import oracle
 from strategies import circuits, seeds
-from strudel import CircuitBuilder, balanced_vtree, figure_1_circuit, pack_columns
+from strudel.circuits import CircuitBuilder, figure_1_circuit
+from strudel.data import pack_columns
 from strudel.learning.mixtures import shared_flows
 from strudel.learning.mixtures.em_steps import Ensemble, uniform_prior
 from strudel.learning.mixtures.shared_flows import share_flows
+from strudel.trees import balanced_vtree
 
 
 def possible_rows(circuit, n, rng):

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from partitioned_tables import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
-from strudel import Checkpoint, FileFormatError, Strudel, StrudelMixture
+from strudel import FileFormatError, Strudel, StrudelMixture
 from strudel.data.bits import pack_columns
+from strudel.errors import InterruptedWarning
+from strudel.io import Checkpoint
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.partition import Partition
-from strudel.models.base import InterruptedWarning
 
 pytest.importorskip("dask")
 

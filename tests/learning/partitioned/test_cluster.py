@@ -18,7 +18,8 @@ from partitioned_tables import (
     in_parts,
     people,
 )
-from strudel import Checkpoint, Strudel, StrudelMixture, most_probable_state
+from strudel import Strudel, StrudelMixture, most_probable_state
+from strudel.io import Checkpoint
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -111,7 +112,8 @@ CLIENT = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
 from distributed import Client
-from strudel import Checkpoint, Strudel, StrudelMixture
+from strudel import Strudel, StrudelMixture
+from strudel.io import Checkpoint
 from partitioned_tables import TRAIN, VALID, in_parts
 
 client, steps = Client({address!r}), []

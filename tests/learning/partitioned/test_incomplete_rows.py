@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioned_tables import TRAIN, VALID, in_parts, people
-from strudel import Checkpoint, Strudel, StrudelMixture, TableEncoder, figure_1_circuit
+from strudel import Strudel, StrudelMixture, TableEncoder
+from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.errors import NothingKnownWarning
+from strudel.io import Checkpoint
 from strudel.learning.incomplete.expected_flows import Passes, as_mixture, expected_flows
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.incomplete_rows import SpreadIncompleteRows

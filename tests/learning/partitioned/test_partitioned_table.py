@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioned_tables import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
-from strudel import Strudel, StrudelMixture, fit_parameters
+from strudel import Strudel, StrudelMixture
 from strudel.data.bits import pack_columns
 from strudel.data.counts import pair_counts
+from strudel.learning import fit_parameters
 from strudel.learning.partitioned import arrays_on_disk as out_of_core
 from strudel.learning.partitioned import em as mixture_part
 from strudel.learning.partitioned import partition as growing_part

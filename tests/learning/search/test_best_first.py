@@ -10,16 +10,10 @@ from hypothesis import strategies as st
 from makers import search_options
 from oracle import all_rows
 from strategies import binary_tables, examples
-from strudel import (
-    SearchOptions,
-    Strudel,
-    compile_factorized,
-    compute_flows,
-    learn_structure,
-    log_likelihood,
-    random_vtree,
-)
+from strudel import Strudel, log_likelihood
+from strudel.circuits import compile_factorized, compute_flows
 from strudel.data.bits import pack_columns
+from strudel.learning import SearchOptions, learn_structure
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES
 from strudel.learning.growing.operations import Operation, apply, replay
@@ -27,6 +21,7 @@ from strudel.learning.search.best_first import BestFirst
 from strudel.learning.search.best_first_splits import LONG
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.learn_structure import entrants, first_circuit, grow
+from strudel.trees import random_vtree
 
 
 def clusters(seed, n_rows=200, n_vars=7):

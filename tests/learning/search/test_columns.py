@@ -11,13 +11,9 @@ import oracle
 from coded_tables import coded_tables, encode, one_hot, possible_rows, thermometer
 from makers import search_options
 from strategies import binary_tables
-from strudel import (
-    SearchOptions,
-    fit_circuit_mixture,
-    learn_structure,
-    log_likelihood,
-    pack_columns,
-)
+from strudel import log_likelihood
+from strudel.data import pack_columns
+from strudel.learning import SearchOptions, fit_circuit_mixture, learn_structure
 from strudel.learning.search.learn_structure import first_circuit
 
 SEARCHES = [

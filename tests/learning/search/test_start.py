@@ -13,27 +13,15 @@ from hypothesis import strategies as st
 import oracle
 from makers import random_function, sdd_of, search_options
 from strategies import examples, partition_circuit, seeds, vtrees
-from strudel import (
-    CircuitBuilder,
-    CircuitPropertyError,
-    SearchOptions,
-    compile_factorized,
-    figure_1_circuit,
-    fit_parameters,
-    learn_structure,
-    load,
-    load_dataset,
-    log_likelihood,
-    pack_columns,
-    read,
-    save,
-    uniform_circuit,
-    write,
-)
+from strudel import CircuitPropertyError, load, load_dataset, log_likelihood, read, save, write
+from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
 from strudel.circuits.flows import compute_flows
+from strudel.data import pack_columns
+from strudel.learning import SearchOptions, fit_parameters, learn_structure
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES
 from strudel.learning.search.greedy import VariablePicker, pick_edge
+from strudel.logic import uniform_circuit
 from strudel.trees.vtree import Vtree, balanced_vtree
 
 

@@ -6,20 +6,11 @@ import numpy as np
 import pytest
 
 import oracle
-from strudel import (
-    SearchOptions,
-    Strudel,
-    StrudelMixture,
-    Vtree,
-    learn_chow_liu_tree,
-    learn_structure,
-    learn_vtree,
-    load,
-    pack_columns,
-    save,
-    vtree_from_chow_liu,
-)
+from strudel import Strudel, StrudelMixture, Vtree, load, save
+from strudel.data import pack_columns
+from strudel.learning import SearchOptions, learn_structure
 from strudel.learning.search.learn_structure import first_circuit
+from strudel.trees import learn_chow_liu_tree, learn_vtree, vtree_from_chow_liu
 from strudel.trees.vtree import linear_vtree
 
 METHODS = ["chow_liu", "bottom_up", "top_down", "clusters", "balanced", "linear", "random"]

@@ -23,18 +23,10 @@ from joint import (
     with_components,
 )
 from strategies import examples, mixtures, partly_observed_rows, random_mixture
-from strudel import (
-    Mixture,
-    SearchLimitWarning,
-    compile_chow_liu,
-    compile_factorized,
-    learn_chow_liu_tree,
-    log_likelihood,
-    marginal_map,
-    most_probable_state,
-    vtree_from_chow_liu,
-)
+from strudel import Mixture, log_likelihood, marginal_map, most_probable_state
+from strudel.circuits import compile_chow_liu, compile_factorized
 from strudel.data.datasets import load_dataset
+from strudel.errors import SearchLimitWarning
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.learning.searches import SearchOptions
@@ -42,6 +34,7 @@ from strudel.queries.maximum import mixture_search
 from strudel.queries.maximum.evidence_of_mixture import best_values
 from strudel.queries.maximum.mixture_bounds import MixtureBounds, RelaxedBounds
 from strudel.queries.passes import encode
+from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import linear_vtree
 
 

@@ -24,18 +24,10 @@ from joint import (
     swapped_circuit,
 )
 from strategies import circuits, examples
-from strudel import (
-    CircuitPropertyError,
-    Strudel,
-    compile_chow_liu,
-    compile_factorized,
-    figure_1_circuit,
-    learn_chow_liu_tree,
-    log_likelihood,
-    most_probable_state,
-    vtree_from_chow_liu,
-)
+from strudel import CircuitPropertyError, Strudel, log_likelihood, most_probable_state
+from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.queries.maximum import most_probable
+from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
 
 

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from strudel._types import NONE
-from strudel.circuits.graph import GraphError, SumProductGraph
+from strudel.circuits.graph import SumProductGraph
 from strudel.circuits.recover import recover_vtree
+from strudel.errors import GraphError
 from strudel.io.formats.ids import Ids
 from strudel.io.formats.text import TextFile, show, signed
 from strudel.io.formats.vtree import inorder_ids, read_header

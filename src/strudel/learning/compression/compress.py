@@ -79,7 +79,7 @@ def compress(
 
     Examples
     --------
-    >>> from strudel import learn_structure
+    >>> from strudel.learning import learn_structure
     >>> rng = np.random.default_rng(0)
     >>> X = rng.integers(0, 2, size=(600, 1)).repeat(6, axis=1) ^ (rng.random((600, 6)) < 0.2)
     >>> circuit, _ = learn_structure(X[:400], X[400:500])

@@ -37,7 +37,7 @@ def complete_rows(model: Model, codes: AnyArray, n: int, rng: np.random.Generato
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> rng = np.random.default_rng(0)
     >>> rows = complete_rows(figure_1_circuit(), np.array([[1, 0, 1, 2]], dtype=np.uint8), 500, rng)
     >>> rows[0].mean(axis=0).round(1)

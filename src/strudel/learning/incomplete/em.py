@@ -103,7 +103,7 @@ def fit_incomplete(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> X = [[1, 0, 1, 0], [1, 1, 1, np.nan]]
     >>> fitted = fit_incomplete(figure_1_circuit(), X, pseudocount=0, tol=1e-9)
     >>> fitted.theta[-2:].round(3)  # X4 = 1 and X4 = 0: the one known value says all

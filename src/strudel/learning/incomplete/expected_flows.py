@@ -74,7 +74,7 @@ def expected_flows(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> flows = expected_flows(figure_1_circuit(), [[1, 0, 1, 0], [1, 0, 1, np.nan]])
     >>> flows.edge_count[-2:, 0].round(3)  # X4 = 1 and X4 = 0
     array([0.2, 1.8])

@@ -26,7 +26,8 @@ def with_coins(model: M, is_known: AnyArray) -> M:
 
     Examples
     --------
-    >>> from strudel import compile_factorized, log_marginal
+    >>> from strudel import log_marginal
+    >>> from strudel.circuits import compile_factorized
     >>> one = compile_factorized(Vtree.from_nested((0, 1)))
     >>> three = with_coins(one, np.array([True, False, True]))
     >>> np.exp(log_marginal(three, [[np.nan, 1, np.nan]]))

@@ -56,7 +56,8 @@ def fit_bagged_mixture(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, sample
+    >>> from strudel import sample
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> fit_bagged_mixture(circuit, sample(circuit, 200, rng=0), n_components=2, n_bags=3, rng=0)
     Mixture(n_components=6, n_vars=4, n_nodes=17, n_edges=16)

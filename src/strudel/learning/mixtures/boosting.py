@@ -62,7 +62,8 @@ def fit_boosted_mixture(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, sample
+    >>> from strudel import sample
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> X = np.concatenate([sample(circuit, 200, rng=0), [[1, 1, 1, 1], [1, 1, 0, 0]] * 100])
     >>> fit_boosted_mixture(circuit, X, n_components=2, rng=0)

@@ -21,6 +21,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits
+from strudel.errors import ImpossibleRowError
 from strudel.learning.journal import Arrays, Journal, Section, take
 from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em_steps import (
@@ -32,7 +33,7 @@ from strudel.learning.mixtures.em_steps import (
 )
 from strudel.learning.mixtures.first_responsibilities import responsibilities
 from strudel.learning.mixtures.mixture_history import MixtureHistory
-from strudel.learning.mixtures.shared_flows import Bag, Choices, ImpossibleRowError, share_flows
+from strudel.learning.mixtures.shared_flows import Bag, Choices, share_flows
 from strudel.learning.parameters import fit_parameters
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # what pseudocount="auto" tries
@@ -85,7 +86,8 @@ def fit_mixture(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, sample
+    >>> from strudel import sample
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> fit_mixture(circuit, sample(circuit, 200, rng=0), n_components=3, rng=0)
     Mixture(n_components=3, n_vars=4, n_nodes=17, n_edges=16)

@@ -23,6 +23,7 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix
+from strudel.errors import ImpossibleRowError
 
 BLOCK_ROWS = 2**15  # rows whose responsibilities are in memory together
 
@@ -64,15 +65,6 @@ class Bag:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.weight)
-
-
-class ImpossibleRowError(ValueError):
-    """A row that reaches no edge of the root, whatever the parameters."""
-
-    def __init__(self, row: int) -> None:
-        super().__init__(f"Row {row} is impossible under this structure.")
-        self.row = row
-        self.table = 0
 
 
 def share_flows(

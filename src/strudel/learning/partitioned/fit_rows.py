@@ -21,12 +21,11 @@ from sklearn.utils.validation import validate_data
 
 from strudel._types import ByteArray, FloatArray
 from strudel.data.names import names_of
-from strudel.errors import NothingKnownWarning
+from strudel.errors import NoRowsError, NothingKnownWarning
 from strudel.learning.journal import Journal
 from strudel.learning.partitioned.engines import find_engine
 from strudel.learning.partitioned.packed_codes import n_known, n_unknown
 from strudel.learning.partitioned.partitioned_table import (
-    NoRowsError,
     SpreadRows,
     SpreadTable,
     sample_of,

@@ -28,6 +28,7 @@ from strudel.data.bits import (
 from strudel.data.counts import pair_counts
 from strudel.data.lazy import is_lazy, row_blocks
 from strudel.data.validation import check_partial, check_sample_weight
+from strudel.errors import NoRowsError
 from strudel.learning.partitioned.chosen_rows import bag_rows, sample_rows, take_rows
 from strudel.learning.partitioned.engines import Engine
 from strudel.learning.partitioned.packed_codes import (
@@ -40,10 +41,6 @@ from strudel.learning.partitioned.row_numbers import uniform_numbers
 from strudel.learning.partitioned.weight_blocks import weight_blocks
 from strudel.queries.passes import encode
 from strudel.tables.table_code import TableCode
-
-
-class NoRowsError(ValueError):
-    """No row that counts."""
 
 
 @dataclass(frozen=True, eq=False)

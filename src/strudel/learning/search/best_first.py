@@ -16,10 +16,11 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, IntArray
+from strudel.errors import JournalError
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES, STAMP, Growth
 from strudel.learning.growing.operations import Operation
-from strudel.learning.journal import JournalError, restore_arrays, take
+from strudel.learning.journal import restore_arrays, take
 from strudel.learning.search.gains import Gains
 
 FALL = 0.1  # when the best score has fallen to this share, find all scores anew

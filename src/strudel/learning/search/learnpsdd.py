@@ -17,11 +17,12 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.errors import JournalError
 from strudel.learning.growing.counts import x_log_x_table
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES, STAMP, Growth
 from strudel.learning.growing.operations import Operation
-from strudel.learning.journal import JournalError, restore_arrays, take
+from strudel.learning.journal import restore_arrays, take
 from strudel.learning.search.learnpsdd_clones import MAX_PARENTS, score_clones
 from strudel.learning.search.learnpsdd_splits import split_gains
 from strudel.learning.searches import LearnPSDD

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from strudel._types import NONE
+from strudel.errors import JournalError
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.operations import Operation, apply
 from strudel.learning.history import History
-from strudel.learning.journal import Arrays, Journal, JournalError, Section, take
+from strudel.learning.journal import Arrays, Journal, Section, take
 from strudel.learning.search.best_first import BestFirst as BestFirstScores
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.greedy import VariablePicker, pick_edge

@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._types import NONE, AnyArray
+from strudel.errors import JournalError
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES, Growth
 from strudel.learning.growing.operations import Operation
-from strudel.learning.journal import JournalError, take
+from strudel.learning.journal import take
 from strudel.learning.search.greedy import undecided_places
 
 FIELDS = ("edge", "place", "target", "n_levels")

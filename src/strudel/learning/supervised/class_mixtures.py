@@ -111,7 +111,8 @@ def count_classes(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, sample
+    >>> from strudel import sample
+    >>> from strudel.circuits import figure_1_circuit
     >>> from strudel.data.bits import pack_columns
     >>> circuit = figure_1_circuit()
     >>> classes = [pack_columns(sample(circuit, 50, rng=seed)) for seed in (0, 1)]

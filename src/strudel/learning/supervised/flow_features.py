@@ -38,7 +38,7 @@ def flow_features(
 
     Examples
     --------
-    >>> from strudel import compute_flows, figure_1_circuit
+    >>> from strudel.circuits import compute_flows, figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> X = np.array([[1, 0, 1, 0], [0, 0, 1, 1]], dtype=np.uint8)
     >>> active = compute_flows(circuit, X).active_edge

@@ -92,7 +92,7 @@ def marginal_map(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> best = marginal_map(figure_1_circuit(), ["X1", "X2"], given={"X4": 1})
     >>> best.state, round(best.log_probability, 4), best.is_optimal
     ({'X1': 1, 'X2': 1}, -1.9576, True)

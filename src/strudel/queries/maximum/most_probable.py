@@ -22,7 +22,7 @@ from strudel.circuits.properties import (
     check_smooth,
     why_not_deterministic,
 )
-from strudel.errors import CircuitPropertyError
+from strudel.errors import CircuitPropertyError, SearchLimitWarning
 from strudel.queries.arguments import check_limits, given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.columns import as_table
@@ -31,20 +31,6 @@ from strudel.queries.maximum.best_states import best_states, k_best_states
 from strudel.queries.maximum.mixture_search import MixtureSearch
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import distinct_rows, encode
-
-
-class SearchLimitWarning(UserWarning):
-    """A limit stopped a search, so that what it found may not be the best.
-
-    Attributes
-    ----------
-    upper_bound : ndarray of shape (n_rows,)
-        Per row of evidence, the log-probability that no completion but those returned exceeds.
-    """
-
-    def __init__(self, message: str, upper_bound: FloatArray) -> None:
-        super().__init__(message)
-        self.upper_bound = upper_bound
 
 
 @by_block("given")
@@ -86,7 +72,7 @@ def most_probable_state(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> state, log_p = most_probable_state(figure_1_circuit(), {"X4": 1})
     >>> state, log_p.round(4)
     (array([1, 0, 0, 1], dtype=uint8), np.float64(-2.3228))

@@ -23,8 +23,8 @@ from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import first_circuit, grow
 from strudel.learning.searches import SearchOptions
-from strudel.logic.compile_event import compile_event
 from strudel.logic.event_circuit import event_circuit
+from strudel.logic.event_compiler import compile_event
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.experiments.regression_sets import RegressionSet
 from strudel.trees.vtree import Vtree

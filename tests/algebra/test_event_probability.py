@@ -15,11 +15,11 @@ from joint import NAN, REL, Joint, mixture_models, models
 from makers import random_function, sdd_of
 from strategies import examples, partly_observed_rows, random_mixture, split_circuit
 from strudel.algebra.conditioning import condition
-from strudel.algebra.probability import probability
+from strudel.algebra.event_probability import probability
 from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import CircuitPropertyError
-from strudel.logic.compile_event import compile_event
 from strudel.logic.event_circuit import event_circuit
+from strudel.logic.event_compiler import compile_event
 from strudel.logic.events import at_least, at_most, exactly, variables
 from strudel.logic.formula import Cnf, Dnf
 from strudel.queries.likelihood import log_likelihood

@@ -48,7 +48,7 @@ def compile_event(event: Any, vtree: Vtree, feature_names: Sequence[str] | None 
 
     Examples
     --------
-    >>> from strudel import balanced_vtree
+    >>> from strudel.trees import balanced_vtree
     >>> sdd = compile_event("at_least(2, a, b, c)", balanced_vtree(3), ("a", "b", "c"))
     >>> sdd.holds([[1, 0, 1], [0, 0, 1]])
     array([ True, False])

@@ -23,14 +23,14 @@ from joint import (
 )
 from strategies import examples
 from strudel.circuits.predictor import PredictorCircuit
+from strudel.errors import SearchLimitWarning
 from strudel.logic import pysdd_compiler
-from strudel.logic.compile_event import compile_event
+from strudel.logic.event_compiler import compile_event
 from strudel.logic.events import at_least, variables
 from strudel.models.strudel import Strudel
 from strudel.predictions import classifier_agreement as module
+from strudel.predictions.agreement import classifier_agreement
 from strudel.predictions.agreement_search import Agreement
-from strudel.predictions.classifier_agreement import classifier_agreement
-from strudel.queries.maximum.most_probable import SearchLimitWarning
 from worlds import PREDICTORS, World, forest, label, tree
 
 approx = pytest.approx

@@ -122,7 +122,7 @@ def sufficient_explanation(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> sufficient_explanation(figure_1_circuit(), "X1 & X3", [0, 1, 1, 0])
     SufficientExplanation(decision 0
         because X1 = 0

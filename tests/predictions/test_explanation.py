@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from joint import NAN, REL, Joint, learned_circuit, mixture_models, models, special_circuits
 from strategies import examples
 from strudel.models.strudel import Strudel
-from strudel.predictions.sufficient_explanation import sufficient_explanation
+from strudel.predictions.explanation import sufficient_explanation
 from worlds import PREDICTORS, World, forest, tree
 
 approx = pytest.approx

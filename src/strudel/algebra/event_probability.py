@@ -71,7 +71,8 @@ def probability(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit, variables
+    >>> from strudel import variables
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> round(probability(circuit, "X1 & ~(X2 | X3)"), 4)
     0.14

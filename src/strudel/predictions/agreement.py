@@ -16,7 +16,7 @@ import numpy as np
 
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
 from strudel.algebra.conditioning import condition
-from strudel.algebra.probability import event_log_probabilities
+from strudel.algebra.event_probability import event_log_probabilities
 from strudel.data.names import quote
 from strudel.errors import MissingDependencyError
 from strudel.logic.event_forms import is_formula
@@ -77,7 +77,7 @@ def classifier_agreement(
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> X = [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]]
     >>> both = DecisionTreeClassifier(random_state=0).fit(X, [0, 0, 0, 1])

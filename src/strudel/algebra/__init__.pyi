@@ -1,0 +1,12 @@
+from .event_probability import probability as probability
+from .products import multiply as multiply
+from .products import power as power
+from .products import divide as divide
+from .conditioning import condition as condition
+from .marginals import marginalize as marginalize
+from .divergences import inner_product as inner_product
+from .divergences import kl_divergence as kl_divergence
+from .divergences import cross_entropy as cross_entropy
+from .divergences import renyi_divergence as renyi_divergence
+from .divergences import cauchy_schwarz_divergence as cauchy_schwarz_divergence
+from .divergences import mean_squared_distance as mean_squared_distance

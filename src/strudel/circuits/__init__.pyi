@@ -1,0 +1,15 @@
+from .circuit import Circuit as Circuit
+from .builder import CircuitBuilder as CircuitBuilder
+from .compile import compile_chow_liu as compile_chow_liu
+from .compile import compile_factorized as compile_factorized
+from .examples import figure_1_circuit as figure_1_circuit
+from .mixture import Mixture as Mixture
+from .circuit_mixture import CircuitMixture as CircuitMixture
+from .predictor import PredictorCircuit as PredictorCircuit
+from .leaf_sums import without_leaf_sums as without_leaf_sums
+from .flows import Flows as Flows
+from .flows import compute_flows as compute_flows
+from .properties import why_not_smooth as why_not_smooth
+from .properties import why_not_decomposable as why_not_decomposable
+from .properties import why_not_structured_decomposable as why_not_structured_decomposable
+from .properties import why_not_deterministic as why_not_deterministic

@@ -1,0 +1,33 @@
+# options
+from .searches import Greedy as Greedy
+from .searches import BestFirst as BestFirst
+from .searches import LearnPSDD as LearnPSDD
+from .searches import Beam as Beam
+from .searches import Race as Race
+from .searches import SearchOptions as SearchOptions
+from .methods import EM as EM
+from .methods import BaggedEM as BaggedEM
+from .methods import Boosting as Boosting
+from .methods import PerComponent as PerComponent
+from .methods import MixtureOptions as MixtureOptions
+
+# one circuit
+from .search.learn_structure import learn_structure as learn_structure
+from .parameters import fit_parameters as fit_parameters
+from .history import History as History
+from .compression.compress import compress as compress
+
+# mixtures
+from .mixtures.em import fit_mixture as fit_mixture
+from .mixtures.per_component import fit_circuit_mixture as fit_circuit_mixture
+from .mixtures.mixture_history import MixtureHistory as MixtureHistory
+from .mixtures.choose import Trial as Trial
+
+# predictors
+from .supervised.choose_class_model import ClassTrial as ClassTrial
+from .supervised.predictor_search import StructureTrial as StructureTrial
+
+# rows with unknown values
+from .incomplete.expected_flows import expected_flows as expected_flows
+from .incomplete.expected_flows import ExpectedFlows as ExpectedFlows
+from .incomplete.em import fit_incomplete as fit_incomplete

@@ -1,0 +1,9 @@
+from .drawing import plot_circuit as plot_circuit
+from .dot import to_dot as to_dot
+from .trees import plot_vtree as plot_vtree
+from .trees import plot_chow_liu_tree as plot_chow_liu_tree
+from .learning_curve import plot_learning_curve as plot_learning_curve
+from .marginals import plot_marginals as plot_marginals
+from .heat_maps import plot_components as plot_components
+from .heat_maps import plot_dependencies as plot_dependencies
+from .rows import plot_images as plot_images

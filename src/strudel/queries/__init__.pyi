@@ -1,0 +1,23 @@
+# how probable
+from .likelihood import log_likelihood as log_likelihood
+from .marginal import log_marginal as log_marginal
+from .marginal import log_conditional as log_conditional
+from .counting import count_distribution as count_distribution
+from .mixture_likelihood import responsibilities as responsibilities
+
+# of every variable
+from .moments import marginal_probabilities as marginal_probabilities
+from .moments import pair_probabilities as pair_probabilities
+from .moments import covariance as covariance
+from .columns import ColumnMarginals as ColumnMarginals
+
+# rows
+from .maximum.most_probable import most_probable_state as most_probable_state
+from .maximum.marginal_map import marginal_map as marginal_map
+from .maximum.marginal_map import MarginalMap as MarginalMap
+from .sampling import sample as sample
+from .sampling import sample_conditional as sample_conditional
+
+# information
+from .information import entropy as entropy
+from .information import mutual_information as mutual_information

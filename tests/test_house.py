@@ -1,0 +1,86 @@
+"""The order of the house: how many names, modules and options there are, and that all are told."""
+
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import strudel
+from strudel._lazy import read_contents
+
+SOURCE = Path(strudel.__path__[0])
+PACKAGES = [name for name, module in read_contents(strudel.__path__[0]).items() if not module]
+
+
+def test_the_root_has_at_most_60_names():
+    assert len(strudel.__all__) <= 60
+    assert dir(strudel) == sorted(strudel.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_name_of_a_contents_page_exists_and_is_described(package):
+    page = import_module(f"strudel.{package}")
+    assert page.__doc__
+    assert dir(page) == sorted(page.__all__) or package == "errors"
+    for name in page.__all__:
+        assert inspect.getdoc(getattr(page, name)), name
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_name_of_a_contents_page_is_also_a_module(package):
+    """Importing the module would hide the name."""
+    folder = SOURCE / package
+    modules = {path.stem for path in folder.glob("*") if path.is_dir() or path.suffix == ".py"}
+    assert not modules & set(import_module(f"strudel.{package}").__all__)
+
+
+def test_what_is_at_the_root_is_in_a_package():
+    home = {name: page for page in PACKAGES for name in import_module(f"strudel.{page}").__all__}
+    for name in set(strudel.__all__) - {"__version__"}:
+        page = import_module(f"strudel.{home[name]}")
+        assert getattr(strudel, name) is getattr(page, name)
+
+
+def test_every_exception_is_in_errors():
+    """Those of the command line are its own."""
+    from strudel import errors
+
+    own = {
+        name
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, Exception)
+    }
+    assert own == set(errors.__all__)
+    for path in SOURCE.rglob("*.py"):
+        if path != SOURCE / "errors.py" and "cli" not in path.parts:
+            for line in path.read_text(encoding="utf-8").splitlines():
+                is_exception = line.startswith("class ") and line.rstrip("):").endswith(
+                    ("Error", "Warning", "Exception")
+                )
+                assert not is_exception or line.startswith("class _"), f"{path}: {line}"
+
+
+def test_no_folder_has_more_than_20_modules():
+    more = {"cli": 23, "predictions": 21}  # not yet
+    for folder in [SOURCE, *(path.parent for path in SOURCE.rglob("__init__.py"))]:
+        modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+        assert len(modules) <= more.get(folder.name, 20), folder
+
+
+def test_a_wrong_name_is_told_where_it_is_or_what_is_meant():
+    with pytest.raises(AttributeError, match="Did you mean 'Strudel'"):
+        strudel.Strudle  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'Cnf', but 'strudel\.logic' has"):
+        strudel.Cnf  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'\. There are 'Circuit'"):
+        strudel.circuits.nonsense  # noqa: B018
+    assert not hasattr(strudel, "__wrapped__")
+
+
+def test_the_import_is_quick_and_loads_nothing_heavy():
+    code = "import sys, strudel, strudel.models; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"numba", "numpy", "sklearn", "matplotlib", "pandas"}
