@@ -142,11 +142,14 @@ def alone_if_needed() -> Iterator[None]:
 
 @contextmanager
 def use_threads(n_jobs: int | None) -> Iterator[None]:
-    """Run parallel kernels on `n_jobs` threads inside the block; all cores for None or -1."""
+    """Run parallel kernels on `n_jobs` threads inside the block.
+
+    All cores for -1; for None as many as outside the block, which are all unless someone says less.
+    """
     most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     before = numba.get_num_threads()
-    wanted = most if n_jobs is None or n_jobs < 0 else max(1, min(n_jobs, most))
-    numba.set_num_threads(wanted)
+    if n_jobs is not None:
+        numba.set_num_threads(most if n_jobs < 0 else max(1, min(n_jobs, most)))
     try:
         yield
     finally:

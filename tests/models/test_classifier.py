@@ -115,6 +115,24 @@ def test_what_is_known_of_a_row_has_the_probability_of_the_mixture():
     assert model.score_samples(rows) == pytest.approx(log_marginal(model.mixture_, rows))
 
 
+@pytest.mark.parametrize("method", ["per_class", "joint"])
+@pytest.mark.parametrize("n_classes", [1, 2, 3])
+def test_inputs_and_class_have_one_distribution(method, n_classes):
+    X, y = rows_with_classes(n_classes=n_classes)
+    y = y if n_classes > 1 else np.full(len(X), "no")
+    model = StrudelClassifier(**PLAIN | {"method": method}).fit(X, y)
+    joint = model.joint_mixture()
+    assert joint.table_code.names == ("x0", "x1", "x2", "x3", "x4", "class")
+    rows = partly_known_rows()
+    log_known = model.score_samples(rows)
+    chances = model.predict_proba(rows)
+    for k, name in enumerate(model.classes_):
+        given = np.hstack([rows.astype(object), np.full((len(rows), 1), name)])
+        with np.errstate(divide="ignore"):
+            wanted = log_known + np.log(chances[:, k])
+        assert log_marginal(joint, given) == pytest.approx(wanted)
+
+
 def test_nothing_known_leaves_the_shares_of_the_classes():
     X, y = rows_with_classes()
     shares = StrudelClassifier(**PLAIN).fit(X, y).predict_proba([[np.nan] * 5])

@@ -16,15 +16,18 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import oracle
 from strudel import (
     Strudel,
+    StrudelClassifier,
     StrudelImputer,
     StrudelMixture,
     TableEncoder,
     load,
+    log_likelihood,
     marginal_probabilities,
     sample,
     save,
 )
 from strudel.circuits import figure_1_circuit
+from strudel.tables.columns import read_columns
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
 
@@ -283,6 +286,55 @@ def test_one_column_and_fitted_estimators():
         StrudelImputer(model).fit(X)
     with pytest.raises(ValueError, match="strategy must be one of map, mean, sample"):
         StrudelImputer(strategy="median").fit(X)
+
+
+@pytest.mark.parametrize("method", ["per_class", "joint"])
+def test_a_classifier_fills_its_inputs_and_its_class(method, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(200, 3))
+    y = np.where(X[:, 0] ^ (rng.random(200) < 0.2), "yes", "no")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    options = {"n_splits": 0, "pseudocount": 1.0, "class_pseudocount": 1.0, "random_state": 0}
+    classifier = StrudelClassifier(2, method=method, **options).fit(
+        frame, pd.Series(y, name="well")
+    )
+    gaps = frame.assign(well=y)[:40].astype(object)
+    gaps = gaps.mask(rng.random(gaps.shape) < 0.4)
+    imputer = StrudelImputer(classifier).fit(gaps)
+    states = [(*bits, well) for bits in np.ndindex(2, 2, 2) for well in ("no", "yes")]
+    full = pd.DataFrame(states, columns=list(gaps))
+    p = np.exp(log_likelihood(imputer.model_, full))
+    assert p.sum() == pytest.approx(1.0)
+    means = StrudelImputer(classifier, strategy="mean").fit(gaps).transform(gaps)
+    filled = imputer.transform(gaps)
+    for row in range(len(gaps)):
+        known = gaps.iloc[row].notna()
+        fits = (full.loc[:, known] == gaps.iloc[row][known]).all(axis=1).to_numpy()
+        chosen = (full == filled.iloc[row]).all(axis=1).to_numpy()
+        assert p[chosen].sum() == pytest.approx(p[fits].max())
+        for name in ("a", "b", "c"):
+            mean = p[fits] @ full[name][fits] / p[fits].sum()
+            assert means[name][row] == pytest.approx(mean)
+        is_yes = p[fits] @ (full["well"][fits] == "yes") / p[fits].sum()
+        assert means["well"][row] == ("yes" if is_yes > 0.5 else "no")
+    with pytest.raises(ValueError, match="lacks 'well'"):
+        StrudelImputer(classifier).fit(frame)
+    with pytest.raises(ValueError, match="holds 2 at row 0"):
+        imputer.transform(gaps.assign(a=2))
+    save(imputer, tmp_path / "m.strudel")
+    assert load(tmp_path / "m.strudel").transform(gaps).equals(filled)
+
+
+def test_a_table_of_a_file_is_filled_like_a_frame():
+    complete, frame = mixed_frame()
+    model = Strudel(encoder="auto", max_splits=2, random_state=0).fit(complete)
+    for strategy in ("map", "mean"):
+        imputer = StrudelImputer(model, strategy=strategy).fit(frame)
+        filled, of_file = imputer.transform(frame), imputer.transform(read_columns(frame))
+        for column, raw in zip(read_columns(filled).columns, of_file.columns, strict=True):
+            assert column.name == raw.name
+            same = list if column.dtype == "text" else pytest.approx
+            assert column.objects() == same(raw.objects())
 
 
 def test_a_fitted_model_keeps_its_own_encoder():

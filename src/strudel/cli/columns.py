@@ -14,31 +14,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from strudel.cli.console import InputError, left_out, note
+from strudel.cli.frames import cells_of
 
 if TYPE_CHECKING:
     from strudel._types import AnyArray, FloatArray
     from strudel.logic.events import Event
+    from strudel.tables.coded_column import Column
     from strudel.tables.columns import RawTable
     from strudel.tables.table_code import TableCode
 
 _PIECE = re.compile(r"""(?:[^,'"\[\]]|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\[[^\]]*\]|['"\[\]])+""")
 
 
-def encode_table(code: TableCode, table: RawTable, source: str) -> FloatArray:
-    """The rows of a table; columns that it lacks are unknown, those that are not the model's go."""
+def model_columns(code: TableCode, table: RawTable, source: str) -> RawTable:
+    """The columns of the model; those that the table lacks are unknown, other ones are left out."""
     if not table.has_names:
-        return code.encode_columns(code.match(table, source), source)
-    found = {column.name: column for column in table.columns}
-    shared = [name for name in code.names if name in found]
-    others = [name for name in found if name not in shared]
+        return table
+    shared = [name for name in table.names if name in code.names]
     if not shared:
         raise InputError(
             f"{source} has none of the columns of the model, {', '.join(code.names[:5])}"
             f"{', ...' if len(code.names) > 5 else ''}."
         )
-    if others:
-        note(left_out(len(others), source, "the model"))
-    return code.encode_columns([found.get(name) for name in code.names], source)
+    if len(shared) < len(table.columns):
+        note(left_out(len(table.columns) - len(shared), source, "the model"))
+    return table.select(code.names)
 
 
 def read_conditions(code: TableCode, text: str, option: str) -> FloatArray:
@@ -138,18 +138,27 @@ def decoded_columns(
 
 def known_cells(code: TableCode, table: RawTable, n: int = 1) -> dict[str, list[Any]]:
     """The cells of a table by column, each `n` times, None where one is missing."""
-    from strudel.tables.frames import as_date
+    names = table.names if table.has_names else code.names
+    return {
+        name: [cell for cell in cells_of(column) for _ in range(n)]
+        for name, column in zip(names, table.columns, strict=True)
+        if name in code.names
+    }
 
-    names = [column.name for column in table.columns] if table.has_names else code.names
-    known = {}
-    for name, raw in zip(names, table.columns, strict=True):
-        if name not in code.names:
-            continue
-        cells = raw.objects()
-        if raw.dtype in ("date", "datetime"):
-            cells = [as_date(cell, raw) for cell in cells]
-        known[name] = [cell for cell in cells for _ in range(n)]
-    return known
+
+def of_one_type(column: Column, cells: list[Any], with_means: bool) -> list[Any]:
+    """Cells as the model has them, so that the column has one type in all partitions."""
+    from strudel.tables.filled_table import has_mean
+
+    if column.kind == "date":
+        return cells
+    if column.kind == "number" or (with_means and has_mean(column)):
+        return [None if cell is None else float(cell) for cell in cells]
+    own = {}
+    for cell in set(cells):
+        place = column.place_of(cell)
+        own[cell] = cell if place is None else column.values[place]
+    return [own[cell] for cell in cells]
 
 
 def _cell(value: Any) -> Any:

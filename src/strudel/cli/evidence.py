@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from strudel.cli.columns import encode_table, read_conditions
+from strudel.cli.columns import model_columns, read_conditions
 from strudel.cli.console import InputError
 from strudel.cli.sources import read_frame_rows, read_rows
 from strudel.data.names import did_you_mean, find_name, names_of, places_of
@@ -136,7 +136,8 @@ def find_variable(model: Model, name: str, option: str) -> int:
 def _read_table(model: Model, source: str) -> FloatArray:
     """The rows of a table; columns that it lacks are unknown."""
     if model.table_code is not None:
-        return encode_table(model.table_code, *read_frame_rows(source))
+        raw, label = read_frame_rows(source)
+        return model.table_code.encode(model_columns(model.table_code, raw, label), label)
     table = read_rows(source)
     if table.feature_names is None:
         if table.X.shape[1] != model.n_vars:

@@ -36,6 +36,7 @@ from strudel.learning.supervised.class_rows import ClassRows, complete_rows, fol
 from strudel.models.encoding import keep_encoder
 from strudel.tables.columns import is_missing
 from strudel.tables.input_table import InputTable, as_table, keep_features, rows_like
+from strudel.tables.table_code import code_of_bits
 
 METHODS = ("per_class", "joint")
 INITS = ("tree", "independent")
@@ -275,6 +276,27 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_joint = self.component_class_ is None
         codewords = class_codewords(len(self.classes_)) if is_joint else None
         return ClassModel(self.mixture_, self.component_class_, codewords)
+
+    def joint_mixture(self) -> Mixture:
+        """The distribution of the inputs and the class together.
+
+        Returns
+        -------
+        Mixture
+            The columns of its table are the inputs, and the class as the last one, which has the
+            name `target_name_`. Every query answers in these columns.
+        """
+        check_is_fitted(self, "mixture_")
+        encoder = getattr(self, "encoder_", None)
+        names: Any = getattr(self, "feature_names_in_", None)
+        if encoder is not None:
+            code = encoder.code_
+        elif names is not None:
+            code = code_of_bits(names.tolist(), "pandas")
+        else:
+            code = code_of_bits([f"x{v}" for v in range(self.n_features_in_)], "numpy")
+        code = with_class(code, self.classes_.tolist(), self.target_name_)
+        return self._class_model().with_class_variables().with_table_code(code)
 
     @by_block("X")
     def predict_log_proba(self, X: Any) -> FloatArray:

@@ -20,6 +20,7 @@ from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning
 from strudel.learning.methods import EM
+from strudel.models.classifier import StrudelClassifier
 from strudel.models.encoding import fitted_encoder, keep_encoder
 from strudel.models.mixture import StrudelMixture
 from strudel.queries.by_block import by_block, possible_row
@@ -29,11 +30,12 @@ from strudel.queries.model import Model, model_of
 from strudel.queries.moments import marginal_probabilities
 from strudel.queries.sampling import sample_conditional
 from strudel.tables.coded_column import Column
+from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.encoder import TableEncoder
 from strudel.tables.filled_cells import as_frame
 from strudel.tables.filled_table import ValuesOf, fill_columns, fill_variables, nearest_values
 from strudel.tables.filled_types import with_room
-from strudel.tables.input_table import as_table, dense, keep_features, rows_like
+from strudel.tables.input_table import as_table, dense, keep_features, names_of, rows_like
 
 STRATEGIES = ("map", "mean", "sample")
 ROWS_PER_COMPONENT = 50
@@ -45,12 +47,13 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     Parameters
     ----------
-    estimator : density estimator, Circuit or Mixture, optional
+    estimator : density estimator, StrudelClassifier, Circuit or Mixture, optional
         A `StrudelMixture` by default: of up to 20 components for "map", which searches the longer
         the more there are, and the average of several larger ones for "mean" and "sample". An
         estimator that is not fitted is copied and fitted; a fitted one, a circuit or a mixture is
-        used as it is. In cross-validation give ``model.circuit_`` rather than the fitted estimator:
-        scikit-learn copies estimators without what they learned.
+        used as it is. A fitted classifier fills its inputs and its class, which is the last column,
+        or the one with its name. In cross-validation give ``model.circuit_`` rather than the fitted
+        estimator: scikit-learn copies estimators without what they learned.
     strategy : {"map", "mean", "sample"}, default="map"
         What to fill in: the unknown values of a row that are most probable together; the mean of
         each (of a table of 0 and 1 the probability of 1, of numbers and dates their mean, of
@@ -120,18 +123,21 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         self._check_strategy()
         _get_feature_names(X)  # refuses names of several types, before anything is learned
         if is_fitted_model(self.estimator):
-            encoder, rows, model = self._use(X)
+            encoder, model = self._use(X)
         else:
-            encoder, rows, model = self._learn(X, sample_weight)
-        keep_features(self, X, rows.shape[1])
+            encoder, model = self._learn(X, sample_weight)
+        keep_features(self, X, model.n_vars)
         keep_encoder(self, encoder)
         code = None if encoder is None else encoder.code_
         self.model_: Model = model if model.table_code is code else model.with_table_code(code)
         return self
 
-    def _use(self, X: Any) -> tuple[TableEncoder | None, FloatArray, Model]:
+    def _use(self, X: Any) -> tuple[TableEncoder | None, Model]:
         """The model that was given, with the encoder that it was learned with."""
-        model = model_of(self.estimator)
+        if isinstance(self.estimator, StrudelClassifier):
+            model: Model = self.estimator.joint_mixture()
+        else:
+            model = model_of(self.estimator)
         code = model.table_code if self.encoder is not None else None
         if code is None and isinstance(self.encoder, TableEncoder):
             code = getattr(self.encoder, "code_", None)
@@ -146,19 +152,21 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
                 "or give the model not fitted."
             )
         if code is None:
-            return None, _rows_of_variables(X, model), model
+            _check_variables(X, model)
+            return None, model
         if code.n_vars != model.n_vars:
             raise ValueError(
                 f"The encoder makes {code.n_vars} variables, but the model that was given has "
                 f"{model.n_vars}: give the encoder that made its variables."
             )
         encoder = fitted_encoder(getattr(self.estimator, "encoder_", self.encoder), code)
-        names = _get_feature_names(X)
+        code.match(read_columns(dense(X)))  # refuses other columns
+        names = names_of(X)
         if names is not None:
-            encoder.feature_names_in_ = names
-        return encoder, code.encode(dense(X)), model
+            encoder.feature_names_in_ = np.array(names, dtype=object)
+        return encoder, model
 
-    def _learn(self, X: Any, sample_weight: Any) -> tuple[TableEncoder | None, FloatArray, Model]:
+    def _learn(self, X: Any, sample_weight: Any) -> tuple[TableEncoder | None, Model]:
         """Fit a density model to the rows, under its own encoder if it has one."""
         own = getattr(self.estimator, "encoder", None)
         is_own = isinstance(own, TableEncoder) and _is_auto(self.encoder)
@@ -173,13 +181,13 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         if encoder is None:
             if own is not None:
                 estimator.set_params(encoder=None)
-            return None, rows, model_of(estimator.fit(rows, sample_weight=sample_weight))
+            return None, model_of(estimator.fit(rows, sample_weight=sample_weight))
         # It encodes the table itself, and so learns which variables are of one column.
         estimator.set_params(encoder=clone(encoder))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EmptyColumnWarning)  # has been said
             estimator.fit(table.X, sample_weight=sample_weight)
-        return estimator.encoder_, rows, model_of(estimator)
+        return estimator.encoder_, model_of(estimator)
 
     def _default(self, rows: FloatArray) -> StrudelMixture:
         """The best mixture that is still quick for what is asked of it."""
@@ -303,8 +311,8 @@ def _is_auto(encoder: Any) -> bool:
     return isinstance(encoder, str) and encoder == "auto"
 
 
-def _rows_of_variables(X: Any, model: Model) -> FloatArray:
-    """Rows of 0, 1 and NaN, whose columns are the variables of a fitted model."""
+def _check_variables(X: Any, model: Model) -> None:
+    """Refuse rows whose columns are not the variables of a fitted model."""
     rows = check_evidence(dense(X))
     if model.n_vars != rows.shape[1]:
         raise ValueError(
@@ -320,14 +328,15 @@ def _rows_of_variables(X: Any, model: Model) -> FloatArray:
             f"{place} is {names[place]!r} and not {own[place]!r}. Select them by name: "
             "X[list(model.feature_names_in_)]."
         )
-    return rows
 
 
 def _in_order(X: Any, names: AnyArray | None) -> Any:
     """A frame with its columns in the order of fit, which `get_feature_names_out` tells."""
-    own = _get_feature_names(X)
-    if names is None or own is None or list(own) == list(names):
+    own = names_of(X)
+    if names is None or own is None or own == list(names):
         return X
+    if isinstance(X, RawTable):
+        return X.select(names)
     return as_frame(X).select(list(names)).to_native()
 
 

@@ -20,6 +20,7 @@ from strudel.tables.columns import NUMERIC, RawColumn, is_missing
 from strudel.tables.edges import as_stamp
 
 KINDS = ("boolean", "category", "ordinal", "number", "date")
+BIT = "bit"  # the kind of a column that is a 0/1 variable itself, whose mean is a probability
 _DTYPES = (*NUMERIC, "text", "categorical", "enum", "object")
 _LAST_DATE = 253_402_300_799e6  # the end of the year 9999, in microseconds since 1970
 _BLOCK = 2**16  # rows decoded at a time
@@ -30,7 +31,7 @@ class Column:
     """One column of a table, and the 0/1 code of each of its values."""
 
     name: str
-    kind: str  # one of KINDS
+    kind: str  # one of KINDS, or BIT
     start: int  # its variables are start, ..., stop - 1
     stop: int
     labels: tuple[str, ...]  # (n_values,) what each value or cell is called
@@ -98,7 +99,7 @@ class Column:
     def place_of(self, value: Any) -> int | None:
         """Which of its values this is: the value itself, or what it is called; None if none is."""
         names, texts = list(self.labels), label_texts(value)
-        if self.kind == "boolean":
+        if self.kind in ("boolean", BIT):
             names = ["0", "1"]
             texts = [{"false": "0", "true": "1"}.get(text.casefold(), text) for text in texts]
         is_plain = isinstance(value, str | int | float | np.generic)
@@ -257,8 +258,9 @@ def column_from_dict(content: Mapping[str, Any]) -> Column:
 def _why_not_a_column(column: Column) -> str | None:
     """Why the parts do not fit together, or None."""
     n_values, width = len(column.labels), column.stop - column.start
-    if not isinstance(column.name, str) or column.kind not in KINDS or column.dtype not in _DTYPES:
-        return f"it must have a name, a kind of {quote(KINDS)} and a known dtype"
+    kinds = (*KINDS, BIT)
+    if not isinstance(column.name, str) or column.kind not in kinds or column.dtype not in _DTYPES:
+        return f"it must have a name, a kind of {quote(kinds)} and a known dtype"
     if not isinstance(column.start, int) or not isinstance(column.stop, int) or width < 1:
         return "it must have at least one variable"
     if n_values < 1 or column.codewords.shape != (n_values, width):
@@ -278,9 +280,9 @@ def _why_not_a_column(column: Column) -> str | None:
         return "values must be texts, numbers, booleans or None"
     if (column.dtype in ("date", "datetime")) > (column.kind == "date"):
         return "only a column of kind 'date' holds dates"
-    kinds: dict[str, Any] = {"integer": int, "boolean": bool, "float": float, "text": str}
+    types: dict[str, Any] = {"integer": int, "boolean": bool, "float": float, "text": str}
     known = [value for value in column.values if value is not None]
-    if not all(isinstance(value, kinds.get(column.dtype, object)) for value in known):
+    if not all(isinstance(value, types.get(column.dtype, object)) for value in known):
         return f"its values are not of type {column.dtype}"
     if column.kind not in ("number", "date"):
         return None

@@ -19,7 +19,7 @@ import numpy as np
 from strudel._types import AnyArray
 from strudel.data.names import did_you_mean, quote
 from strudel.errors import MovedBoundWarning
-from strudel.tables.coded_column import Column
+from strudel.tables.coded_column import BIT, Column
 from strudel.tables.columns import is_missing
 from strudel.tables.edges import as_stamp, date_text, number_text
 
@@ -42,7 +42,7 @@ def compare(column: Column, operator: str, value: Any) -> AnyArray:
         else:
             found = _equals(column, value)
         return found if operator == "==" else ~found
-    if column.kind in ("category", "boolean"):
+    if column.kind in ("category", "boolean", BIT):
         raise ValueError(
             f"Column {column.name!r} has values without an order ({quote(column.labels)}), so it "
             f"has no {operator}. Use ==, != or isin, or make it an ordinal: "

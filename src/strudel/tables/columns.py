@@ -11,7 +11,8 @@ exactly until the year 2255.
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class RawColumn:
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """The columns of a table, and what it came in."""
+    """The columns of a table, and what it came in; estimators take it as they take a frame."""
 
     columns: tuple[RawColumn, ...]
     n_rows: int
@@ -64,6 +65,21 @@ class RawTable:
 
     def __len__(self) -> int:
         return self.n_rows
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        return np.array(np.column_stack([column.values for column in self.columns]), dtype=dtype)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.columns]
+
+    def select(self, names: Iterable[str]) -> RawTable:
+        """Some of the columns, in this order; those that the table lacks are all missing."""
+        own = {column.name: column for column in self.columns}
+        empty = np.full(self.n_rows, np.nan)
+        columns = tuple(own.get(name) or RawColumn(name, "float", empty) for name in names)
+        return replace(self, columns=columns)
 
 
 def read_columns(X: Any, name: str = "X") -> RawTable:

@@ -57,6 +57,18 @@ def fill_array(table: AnyArray, code: TableCode, gaps: Sequence[Gaps]) -> AnyArr
     return table
 
 
+def fill_raw_column(gap: Gaps) -> RawColumn:
+    """A column of a `RawTable` with its gaps filled; cells are of any type."""
+    values = gap.raw.values.astype(object)
+    if gap.column.kind == "date":
+        like = gap.raw if gap.raw.dtype in ("date", "datetime") else gap.column
+        values[gap.missing] = list(gap.values)
+        return RawColumn(gap.raw.name, like.dtype, values.astype(np.float64), zone=like.zone)
+    values[:] = gap.raw.objects()
+    values[gap.missing] = list(gap.values)
+    return RawColumn(gap.raw.name, "object", values)
+
+
 def fill_series(own: Any, gap: Gaps) -> Any:
     """A narwhals series with its gaps filled."""
     import narwhals as nw

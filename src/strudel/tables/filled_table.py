@@ -7,14 +7,16 @@ Out: the table, of the same kind, with a value in every cell that was unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import read_values
-from strudel.tables.columns import read_columns
-from strudel.tables.filled_cells import Gaps, as_frame, fill_array, fill_series
+from strudel.tables.coded_column import BIT
+from strudel.tables.columns import RawTable, read_columns
+from strudel.tables.filled_cells import Gaps, as_frame, fill_array, fill_raw_column, fill_series
 from strudel.tables.table_code import Column, TableCode
 
 
@@ -58,6 +60,9 @@ def fill_columns(X: Any, code: TableCode, values_of: ValuesOf) -> Any:
         missing = raw.is_missing()
         if missing.any():
             gaps.append(Gaps(raw, column, missing, values_of(column, missing)))
+    if isinstance(X, RawTable):
+        filled = {gap.raw.name: fill_raw_column(gap) for gap in gaps}
+        return replace(X, columns=tuple(filled.get(raw.name, raw) for raw in X.columns))
     frame = as_frame(X)
     if frame is None:
         return fill_array(np.array(read_values(X, "X")[0]), code, gaps)
@@ -77,31 +82,7 @@ def nearest_values(column: Column, bits: FloatArray) -> list[Any]:
 
 def has_mean(column: Column) -> bool:
     """Whether the values of a column can be averaged."""
-    return column.kind in ("number", "date") and None not in column.values
-
-
-def value_shares(bits: FloatArray, column: Column) -> FloatArray:
-    """The probability of every value of a column, from those of its variables to be 1.
-
-    Exact where the model excludes bits that are no codeword.
-
-    Examples
-    --------
-    >>> from strudel import TableEncoder
-    >>> column = TableEncoder().fit([[1], [2], [3]]).code_.columns[0]
-    >>> value_shares(np.array([[0.75, 0.5]]), column)
-    array([[0.25, 0.25, 0.5 ]])
-    """
-    width = column.stop - column.start
-    if width == column.n_values:  # one variable per value
-        shares = bits.copy()
-    elif column.n_values == width + 1:  # one variable per edge: at least this value
-        edges = np.hstack([np.ones((len(bits), 1)), bits, np.zeros((len(bits), 1))])
-        shares = np.maximum(-np.diff(edges, axis=1), 0.0)
-    else:
-        shares = np.ones((len(bits), column.n_values))
-    total = shares.sum(axis=1, keepdims=True)
-    return np.divide(shares, total, out=np.full_like(shares, 1 / column.n_values), where=total > 0)
+    return column.kind in ("number", "date", BIT) and None not in column.values
 
 
 def _put(X: Any, frame: Any, series: dict[int, Any]) -> Any:

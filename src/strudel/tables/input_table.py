@@ -20,7 +20,7 @@ from strudel.data.containers import is_single_row, read_values
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning, UnseenValueWarning
-from strudel.tables.columns import RawColumn, read_columns
+from strudel.tables.columns import RawColumn, RawTable, read_columns
 from strudel.tables.encoder import TableEncoder
 from strudel.tables.table_code import TableCode
 
@@ -132,13 +132,26 @@ def take_rows(X: Any, rows: AnyArray) -> Any:
 def keep_features(estimator: Any, X: Any, n_features: int) -> None:
     """Remember the number and the names of the columns, as scikit-learn does."""
     _check_feature_names(estimator, X, reset=True)
+    if isinstance(X, RawTable) and X.has_names:
+        estimator.feature_names_in_ = np.array(X.names, dtype=object)
     estimator.n_features_in_ = n_features
+
+
+def names_of(X: Any) -> list[str] | None:
+    """The names of the columns, if they have names that are text."""
+    if isinstance(X, RawTable):
+        return X.names if X.has_names else None
+    names = _get_feature_names(X)
+    return None if names is None else list(names)
 
 
 def rows_like(estimator: Any, X: Any) -> FloatArray:
     """0/1 rows with NaN of a table with the columns that an estimator was fitted on."""
     encoder = getattr(estimator, "encoder_", None)
-    if encoder is None or _get_feature_names(X) is None:
+    names = names_of(X)
+    if isinstance(X, RawTable) and names is not None and encoder is None:
+        X = X.select(getattr(estimator, "feature_names_in_", names))
+    elif encoder is None or names is None:
         _check_feature_names(estimator, X, reset=False)  # a code finds columns by their names
     X = dense(X)
     if encoder is not None:

@@ -19,8 +19,8 @@ import numpy as np
 
 from strudel._types import FloatArray
 from strudel.data.names import close_names, did_you_mean, quote
+from strudel.tables.coded_column import BIT, column_from_dict, column_to_dict
 from strudel.tables.coded_column import Column as Column
-from strudel.tables.coded_column import column_from_dict, column_to_dict
 from strudel.tables.columns import RawColumn, RawTable, read_columns
 from strudel.tables.frames import make_frame
 
@@ -180,6 +180,22 @@ class TableCode:
 
     def __repr__(self) -> str:
         return f"TableCode(n_columns={len(self.columns)}, n_vars={self.n_vars})"
+
+
+def code_of_bits(names: Sequence[str], container: str) -> TableCode:
+    """The code of a table of 0 and 1, whose columns are the variables.
+
+    Examples
+    --------
+    >>> code_of_bits(["tea", "milk"], "pandas").variable_names
+    ('tea', 'milk')
+    """
+    words = np.array([[0], [1]], dtype=np.uint8)
+    columns = (
+        Column(name, BIT, var, var + 1, ("0", "1"), words, (name,), (0, 1), dtype="integer")
+        for var, name in enumerate(names)
+    )
+    return TableCode(tuple(columns), container)
 
 
 def _with_own_type(values: list[Any], column: Column) -> tuple[list[Any], Column]:

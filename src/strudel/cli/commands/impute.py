@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
 from strudel.cli.cluster import SchedulerOption, WorkersOption
-from strudel.cli.columns import encode_table, known_cells, write_columns
+from strudel.cli.columns import model_columns, of_one_type, write_columns
 from strudel.cli.completion import complete_data
-from strudel.cli.console import JsonOption, note, print_json
+from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.evidence import variable_names
-from strudel.cli.impute_classes import fill_rows, input_rows, read_classifier, without_target
-from strudel.cli.models import ModelArgument, read_model
+from strudel.cli.frames import cells_of
+from strudel.cli.models import ModelArgument, read_file
 from strudel.cli.outputs import check_rows_output, write_table
 from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_bits, read_cells
 from strudel.cli.sources import match_columns
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
-    from strudel.models.classifier import StrudelClassifier
     from strudel.queries.model import Model
-    from strudel.tables.coded_column import Column
     from strudel.tables.columns import RawTable
     from strudel.tables.table_code import TableCode
-
-Seed = int | list[int]  # of a part: the seed, and where the part begins
 
 
 class Strategy(StrEnum):
@@ -79,8 +74,7 @@ def impute(
     """
     in_parts = comes_in_parts(data, workers, scheduler)
     check_rows_output(output, "the rows", model, data, in_parts)
-    classifier = read_classifier(model)
-    held = read_model(model) if classifier is None else classifier
+    held = _model_of(read_file(model))
     columns: dict[str, list[Any]] = {}
     if in_parts:
         found = answer_parts(
@@ -96,8 +90,8 @@ def impute(
             has_draws=strategy is Strategy.sample,
         )
     else:
-        columns, *counts = _impute(held, data, strategy, seed)
-        found = [counts]
+        filled = _impute(held, data, strategy, [seed])
+        columns, found = filled.columns, [filled.counts]
         if output is not None:
             write_table(output, columns)
         elif not as_json:
@@ -110,153 +104,62 @@ def impute(
         note(f"filled {n_gaps:,} gaps of {n_rows:,} rows and wrote them to {output}")
 
 
+def _model_of(held: Any) -> Model:
+    """The distribution of all columns; of a classifier, those of its inputs and its class."""
+    from strudel.models.classifier import StrudelClassifier
+    from strudel.queries.model import model_of
+
+    return held.joint_mixture() if isinstance(held, StrudelClassifier) else model_of(held)
+
+
+class _Filled(NamedTuple):
+    columns: dict[str, list[Any]]
+    counts: tuple[int, int]  # rows and gaps
+
+
 def _impute_part(
-    part: RowPart, folder: Path, held: Model | StrudelClassifier, strategy: Strategy, seed: int
+    part: RowPart, folder: Path, model: Model, strategy: Strategy, seed: int
 ) -> tuple[int, int]:
     """Fill the gaps of a part and write it; returns the numbers of rows and gaps."""
-    columns, n_rows, n_gaps = _impute(held, part, strategy, [seed, part.first])
-    write_table(folder / part.output_name, columns)
-    return n_rows, n_gaps
+    filled = _impute(model, part, strategy, [seed, part.first])
+    write_table(folder / part.output_name, filled.columns)
+    return filled.counts
 
 
-def _impute(
-    held: Model | StrudelClassifier, data: str | RowPart, strategy: Strategy, seed: Seed
-) -> tuple[dict[str, list[Any]], int, int]:
-    """The columns, filled, and the numbers of rows and gaps."""
-    from strudel.models.classifier import StrudelClassifier
+def _impute(model: Model, data: str | RowPart, strategy: Strategy, seed: list[int]) -> _Filled:
+    """The table without gaps. All partitions have the same types, whatever their own gaps are."""
+    from strudel.models.imputer import StrudelImputer
 
-    if isinstance(held, StrudelClassifier):
-        return _by_classifier(held, data, strategy, seed)
-    return _by_model(held, data, strategy, seed)
-
-
-def _by_model(
-    model: Model, data: str | RowPart, strategy: Strategy, seed: Seed
-) -> tuple[dict[str, list[Any]], int, int]:
-    code, plain = model.table_code, model.with_table_code(None)
-    in_parts = not isinstance(data, str)
+    random_state = np.random.RandomState(seed)
+    imputer = StrudelImputer(model, strategy=strategy.value, random_state=random_state)
+    is_part, has_means = not isinstance(data, str), strategy is Strategy.mean
+    code = model.table_code
     if code is None:
         table = match_columns(read_bits(data), model.n_vars, model.feature_names, "the model")
-        rows = table.X.astype(np.float64)
-        filled = _fill(plain, rows, strategy, seed)
-        columns = _filled_variables(variable_names(model), rows, filled, strategy, in_parts)
-        return columns, len(rows), _n_unknown(rows)
-    raw, source = read_cells(data)
-    rows = encode_table(code, raw, source)
-    filled = _fill(plain, rows, strategy, seed)
-    columns, n_gaps = _filled_columns(code, raw, filled, strategy, in_parts)
-    return columns, len(rows), n_gaps
+        values = imputer.fit_transform(table.X.astype(np.float64)).T
+        is_float = is_part and has_means
+        lists = (row.tolist() if is_float else _whole_if_all_are(row) for row in values)
+        columns = dict(zip(variable_names(model), lists, strict=True))
+        return _Filled(columns, (len(table.X), int(np.isnan(table.X).sum())))
+    raw = _with_class(model_columns(code, *read_cells(data)), code)
+    with warnings_as_notes() as messages:
+        filled = imputer.fit_transform(raw)
+    for message in messages:
+        note(f"note: {message}")
+    columns = {
+        column.name: of_one_type(column, cells_of(own), has_means) if is_part else cells_of(own)
+        for column, own in zip(code.columns, filled.columns, strict=True)
+    }
+    n_gaps = sum(int(column.is_missing().sum()) for column in raw.columns)
+    return _Filled(columns, (raw.n_rows, n_gaps))
 
 
-def _by_classifier(
-    model: StrudelClassifier, data: str | RowPart, strategy: Strategy, seed: Seed
-) -> tuple[dict[str, list[Any]], int, int]:
-    """The same with the class as the last column."""
-    table, source = read_cells(data)
-    raw, classes = without_target(model, table, source)
-    rows = input_rows(model, raw, source)
-    in_parts = not isinstance(data, str)
-    filled, filled_classes = fill_rows(
-        model,
-        rows,
-        classes,
-        lambda mixture, part: _fill(mixture, part, strategy, seed),
-        strategy.value,
-        seed,
-    )
-    if hasattr(model, "encoder_"):
-        columns, n_gaps = _filled_columns(model.encoder_.code_, raw, filled, strategy, in_parts)
-    else:
-        names = getattr(model, "feature_names_in_", [f"x{v}" for v in range(rows.shape[1])])
-        columns = _filled_variables(list(names), rows, filled, strategy, in_parts)
-        n_gaps = _n_unknown(rows)
-    columns[model.target_name_] = filled_classes
-    return columns, len(rows), n_gaps + classes.count(None)
+def _with_class(table: RawTable, code: TableCode) -> RawTable:
+    """A table without names may lack the last column: the class, which is then unknown."""
+    if table.has_names or len(table.columns) != len(code.columns) - 1:
+        return table
+    return table.select([*table.names, code.names[-1]])
 
 
-def _filled_variables(
-    names: Sequence[str],
-    rows: FloatArray,
-    filled: FloatArray,
-    strategy: Strategy,
-    in_parts: bool,
-) -> dict[str, list[Any]]:
-    """Columns of 0 and 1, with what is filled where a value is unknown."""
-    values = np.where(np.isnan(rows), filled, rows)
-    if in_parts and strategy is Strategy.mean:  # of one type in all parts
-        return {name: values[:, var].tolist() for var, name in enumerate(names)}
-    return {name: _plain(values[:, var]) for var, name in enumerate(names)}
-
-
-def _n_unknown(rows: FloatArray) -> int:
-    return int(np.isnan(rows).sum())
-
-
-def _filled_columns(
-    code: TableCode, raw: RawTable, filled: FloatArray, strategy: Strategy, in_parts: bool
-) -> tuple[dict[str, list[Any]], int]:
-    """The columns of a table with what is filled in their gaps, and the number of gaps."""
-    columns, n_gaps, known = {}, 0, known_cells(code, raw)
-    for column in code.columns:
-        cells = known.get(column.name, [None] * len(filled))
-        gaps = [row for row, cell in enumerate(cells) if cell is None]
-        bits = filled[gaps, column.start : column.stop]
-        for row, value in zip(gaps, _values(column, bits, strategy), strict=True):
-            cells[row] = value
-        columns[column.name] = _own_values(column, cells) if in_parts else cells
-        n_gaps += len(gaps)
-    return columns, n_gaps
-
-
-def _own_values(column: Column, cells: list[Any]) -> list[Any]:
-    """Known cells as the model has them, so that all parts have the type of what is filled in."""
-    if column.kind == "date":
-        return cells
-    if column.kind == "number":
-        return [None if cell is None else float(cell) for cell in cells]
-    own = {}
-    for cell in set(cells):
-        place = column.place_of(cell)
-        own[cell] = cell if place is None else column.values[place]
-    return [own[cell] for cell in cells]
-
-
-def _fill(model: Model, rows: FloatArray, strategy: Strategy, seed: Seed) -> FloatArray:
-    """All variables of every row: bits, or of means the probability of 1."""
-    from strudel.queries.maximum.most_probable import most_probable_state
-    from strudel.queries.moments import marginal_probabilities
-    from strudel.queries.sampling import sample_conditional
-
-    filled = rows.copy()
-    with_gaps = np.flatnonzero(np.isnan(rows).any(axis=1))
-    if len(with_gaps) == 0:
-        return filled
-    part = rows[with_gaps]
-    if strategy is Strategy.map:
-        filled[with_gaps] = most_probable_state(model, part)[0]
-    elif strategy is Strategy.mean:
-        filled[with_gaps] = marginal_probabilities(model, part)
-    else:
-        rng = np.random.default_rng(seed)
-        filled[with_gaps] = sample_conditional(model, part, 1, rng=rng)[:, 0]
-    return filled
-
-
-def _values(column: Column, bits: FloatArray, strategy: Strategy) -> list[Any]:
-    """The values of a column, from its variables."""
-    from strudel.tables.filled_table import value_shares
-    from strudel.tables.frames import as_date
-
-    values: list[Any]
-    if strategy is not Strategy.mean:
-        values = column.decoded(bits)
-    elif column.kind in ("number", "date") and None not in column.values:
-        values = (value_shares(bits, column) @ np.array(column.values, dtype=np.float64)).tolist()
-    else:
-        values = [column.values[place] for place in value_shares(bits, column).argmax(axis=1)]
-    return [as_date(value, column) for value in values] if column.kind == "date" else values
-
-
-def _plain(column: FloatArray) -> list[Any]:
-    """Whole numbers where all are."""
-    return column.astype(int).tolist() if np.all(column == np.round(column)) else column.tolist()
+def _whole_if_all_are(values: FloatArray) -> list[Any]:
+    return values.astype(int).tolist() if np.all(values == np.round(values)) else values.tolist()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -22,7 +21,7 @@ from strudel.cli.console import (
     warnings_as_notes,
 )
 from strudel.cli.fit_classifier import scores_of
-from strudel.cli.frames import split_target, to_frame
+from strudel.cli.frames import split_target
 from strudel.cli.models import ModelArgument, read_file
 from strudel.cli.outputs import check_rows_output, write_table
 from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_cells
@@ -114,10 +113,10 @@ def _predict(
     """The columns of predictions, and how good they are where the class is known."""
     target = model.target_name_
     truth: list[Any] | None = None
-    if target in [column.name for column in table.columns] and len(table.columns) > 1:
+    if target in table.names and len(table.columns) > 1:
         table, truth = split_target(table, source, target)
     with warnings_as_notes() as messages:
-        chances = model.predict_proba(to_frame(columns_of(model, table, source)))
+        chances = model.predict_proba(columns_of(model, table, source))
     for message in messages:
         note(f"note: {message}")
     best = [model.classes_.tolist()[place] for place in chances.argmax(axis=1)]
@@ -161,13 +160,12 @@ def columns_of(model: StrudelClassifier, table: RawTable, source: str) -> RawTab
     names = getattr(model, "feature_names_in_", None)
     if names is None or not table.has_names:
         return table
-    found = {column.name: column for column in table.columns}
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in table.names]
     if missing:
         raise InputError(
             f"{source} lacks {len(missing)} of the {len(names)} columns of the model, among them "
             f"{missing[0]!r}. Add it, with nothing in it where it is unknown."
         )
-    if len(found) > len(names):
-        note(left_out(len(found) - len(names), source, "the model"))
-    return replace(table, columns=tuple(found[name] for name in names))
+    if len(table.columns) > len(names):
+        note(left_out(len(table.columns) - len(names), source, "the model"))
+    return table.select(names)

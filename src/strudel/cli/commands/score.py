@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from strudel.cli.cluster import SchedulerOption, WorkersOption
-from strudel.cli.columns import encode_table
+from strudel.cli.columns import model_columns
 from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     JsonOption,
@@ -125,7 +125,7 @@ def _read(data: str | RowPart, model: Model, code: TableCode | None) -> Table:
 
     if code is not None:
         raw, source = read_cells(data)
-        return Table(encode_table(code, raw, source), None, source)
+        return Table(code.encode(model_columns(code, raw, source), source), None, source)
     return match_columns(read_bits(data), model.n_vars, model.feature_names, "the model")
 
 

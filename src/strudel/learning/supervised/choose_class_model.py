@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
-from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
+from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.mixture import Mixture
@@ -24,7 +24,7 @@ from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.incomplete.expected_flows import expected_flows
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.searches import SearchOptions
-from strudel.learning.supervised.class_code import class_codewords
+from strudel.learning.supervised.class_code import class_codewords, with_class_variables
 from strudel.learning.supervised.class_mixtures import ClassCounts, count_classes
 from strudel.learning.supervised.class_rows import ClassRows, complete_rows
 from strudel.queries.class_logs import class_logs, class_logs_of_joint
@@ -79,26 +79,12 @@ class ClassModel:
         assert self.codewords is not None
         return class_logs_of_joint(self.mixture, self.codewords, rows)
 
-    def filled(
-        self, rows: FloatArray, label: IntArray, fill: Callable[[Mixture, FloatArray], FloatArray]
-    ) -> FloatArray:
-        """Rows filled by `fill(mixture, rows)`, given their class; NONE if that is not known."""
-        filled = rows.copy()
-        for k in np.unique(label):
-            own = label == k
-            mixture, given = self.mixture.with_table_code(None), rows[own]
-            if self.component_class is None:
-                assert self.codewords is not None
-                word = self.codewords[k] if k != NONE else np.full(self.codewords.shape[1], np.nan)
-                given = np.hstack([given, np.tile(np.asarray(word, np.float64), (len(given), 1))])
-            elif k != NONE:
-                part = self.component_class == k
-                weight = mixture.log_weight[part]
-                mixture = Mixture(
-                    mixture.structure, mixture.edge_log_theta[:, part], weight - logsumexp(weight)
-                )
-            filled[own] = fill(mixture, given)[:, : rows.shape[1]]
-        return filled
+    def with_class_variables(self) -> Mixture:
+        """The mixture over inputs and class, whose variables are the last."""
+        if self.component_class is None:
+            return self.mixture.with_table_code(None)
+        codewords = class_codewords(int(self.component_class.max()) + 1)
+        return with_class_variables(self.mixture, self.component_class, codewords)
 
 
 @dataclass(frozen=True, eq=False)
