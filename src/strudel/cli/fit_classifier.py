@@ -42,6 +42,17 @@ OPTIONS = (
 SPEECH = ("as_json", "quiet")
 
 
+class _NamedArray(np.ndarray[Any, Any]):
+    """Values with a name, which a classifier keeps as that of its target."""
+
+    name: str
+
+    def __new__(cls, values: list[Any], name: str) -> _NamedArray:
+        made = np.array(values).view(cls)
+        made.name = name
+        return made
+
+
 def check_options(context: typer.Context) -> None:
     """Refuse options that would be ignored."""
     for parameter in context.command.params:
@@ -80,7 +91,8 @@ def fit_classifier(
         options |= {"encoder": TableEncoder(max_categories=max_categories, unknown="missing")}
     model = StrudelClassifier(**options)
     with warnings_as_notes() as messages:
-        model._fit(to_frame(tables["train"][0]), np.array(tables["train"][1]), None, target)
+        table, y = tables["train"]
+        model.fit(to_frame(table), _NamedArray(y, target))
         scores = {part: _score(model, *tables[part]) for part in tables}
     seconds = time.perf_counter() - started
     facts = {"source": Path(data).name, "target": target, "accuracy": scores["train"]["accuracy"]}

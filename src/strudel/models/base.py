@@ -17,6 +17,7 @@ from strudel._types import ByteArray, FloatArray
 from strudel.algebra.event_probability import probability
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
+from strudel.data.lazy import is_lazy
 from strudel.data.validation import (
     check_binary,
     check_evidence,
@@ -26,6 +27,7 @@ from strudel.data.validation import (
 from strudel.learning.constraint import check_satisfied, constraint_circuit, restrict
 from strudel.learning.incomplete.checked_rows import Incomplete, as_codes, has_unknown
 from strudel.learning.journal import Journal
+from strudel.learning.partitioned.engines import lazy_mean
 from strudel.learning.resume import digest_of_rows, open_journal
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.searches import SearchOptions
@@ -336,8 +338,9 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         return (log_likelihood if table.dtype == np.uint8 else log_marginal)(model, table)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of the rows, in nats."""
-        return float(self.score_samples(X).mean())
+        """Mean log-likelihood of the rows, in nats; of lazy rows, block by block."""
+        log_p = self.score_samples(X)
+        return lazy_mean(log_p) if is_lazy(log_p) else float(log_p.mean())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

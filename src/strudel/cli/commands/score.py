@@ -21,7 +21,7 @@ from strudel.cli.models import ModelArgument, read_model
 from strudel.cli.outputs import check_rows_output, write_table
 from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_bits, read_cells
 from strudel.cli.sources import match_columns
-from strudel.data.lazy import by_block, is_lazy
+from strudel.data.lazy import is_lazy
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
@@ -151,37 +151,12 @@ def log_probabilities(model: Model, table: Table) -> FloatArray:
 
 
 def mean_log_likelihood(model: Any, table: Table) -> float:
-    """Of the rows of a table, under a fitted estimator; unknown values are summed out."""
-    from strudel.io.tables import Table
-    from strudel.queries.model import model_of
+    """Of the rows of a table; unknown values are summed out. Lazy rows go block by block."""
+    from strudel.learning.partitioned.engines import lazy_mean
+    from strudel.queries.marginal import log_marginal
 
-    if is_lazy(table.X):
-        return _lazy_mean(model, table.X)
-    held = model_of(model)
-    if held.table_code is not None:
-        table = Table(held.table_code.encode(table.X, table.source), None, table.source)
-    return float(log_probabilities(held.with_table_code(None), table).mean())
-
-
-def _lazy_mean(model: Any, X: Any) -> float:
-    """Block by block, where the rows are: on the workers, or here one after the other."""
-    from strudel.learning.partitioned.engines import find_engine
-
-    engine = find_engine()
-    (mean,) = engine.each(float, engine.keep([_block_log_probabilities(model, X).mean()]))
-    return float(mean)
-
-
-@by_block("X")
-def _block_log_probabilities(model: Any, X: Any) -> FloatArray:
-    from strudel.data.validation import check_evidence
-    from strudel.io.tables import Table
-    from strudel.queries.model import model_of
-
-    held = model_of(model)
-    code = held.table_code
-    rows = check_evidence(X) if code is None else code.encode(X)
-    return log_probabilities(held.with_table_code(None), Table(rows, None, "X"))
+    log_p = log_marginal(model, table.X)
+    return lazy_mean(log_p) if is_lazy(log_p) else float(log_p.mean())
 
 
 def has_gaps(table: Table) -> bool:
