@@ -27,12 +27,13 @@ from strudel import (
     save,
 )
 from strudel.circuits import figure_1_circuit
+from strudel.learning.methods import EM
 from strudel.tables.columns import read_columns
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
 
 SMALL = StrudelMixture(
-    2, n_splits=0, pseudocount=1.0, max_iterations=5, validation_fraction=None, random_state=0
+    2, n_splits=0, pseudocount=1.0, method=EM(max_iter=5), validation_fraction=None, random_state=0
 )
 
 
@@ -232,8 +233,8 @@ def test_values_are_drawn_and_averaged_as_the_model_says(respects):
     kind = rng.integers(0, 5, 200)
     other = np.where(rng.random(200) < 0.5, kind, rng.integers(0, 5, 200))
     frame = pd.DataFrame({"kind": np.array(list("abcde"))[kind], "number": other * 10.0})
-    small = clone(SMALL).set_params(respect_one_hot=respects)
-    imputer = StrudelImputer(small, strategy="mean", random_state=0).fit(frame)
+    encoder = TableEncoder(respect_one_hot=respects)
+    imputer = StrudelImputer(SMALL, strategy="mean", encoder=encoder, random_state=0).fit(frame)
     gaps = pd.DataFrame({"kind": ["a", None], "number": [np.nan, 30.0]})
     chances = marginal_probabilities(imputer.model_, gaps)
     mean = sum(value * p[0] for value, p in chances["number"].items())
