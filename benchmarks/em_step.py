@@ -20,6 +20,7 @@ import machine
 import numpy as np
 
 from strudel import load_dataset
+from strudel._types import AnyArray
 from strudel.data.bits import pack_columns
 from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData
@@ -40,7 +41,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
 
-    step, n_rows, n_edges = prepare_step()
+    step, n_rows, n_edges = prepare_step(load_dataset("baudio").train)
     rng = np.random.default_rng(0)
     dense = rng.random((n_rows, n_edges), dtype=np.float32)
     columns = rng.random((n_edges, N_COMPONENTS), dtype=np.float32)
@@ -65,16 +66,18 @@ def main() -> None:
     machine.write(args.out, {"milliseconds": medians, "ratio": ratio, "all_milliseconds": times})
 
 
-def prepare_step() -> tuple[Callable[[], Any], int, int]:
+def prepare_step(
+    rows: AnyArray, n_components: int = N_COMPONENTS
+) -> tuple[Callable[[], Any], int, int]:
     """A function that does one step more, the number of rows and that of the structure's edges."""
-    train = pack_columns(load_dataset("baudio").train)
+    train = pack_columns(rows)
     circuit = first_circuit(train, SearchOptions())
-    options = MixtureOptions(n_components=N_COMPONENTS)
+    options = MixtureOptions(n_components=n_components)
     data = MixtureData.of(circuit, train, None, options)
     weights = [bag.weight[np.newaxis] for bag in data.train]
-    ensemble = Ensemble(data.choices, data.prior(options), 1, N_COMPONENTS)
+    ensemble = Ensemble(data.choices, data.prior(options), 1, n_components)
     rng = np.random.default_rng(0)
-    start = responsibilities(data.rows, N_COMPONENTS, options.start, rng)
+    start = responsibilities(data.rows, n_components, options.start, rng)
     first = 0
     for bag, weight in zip(data.train, weights, strict=True):
         share = start(slice(first, first + bag.n_rows)).astype(np.float32)
