@@ -337,7 +337,7 @@ def test_circuits_that_do_not_fit_are_refused(function):
         function(p, compile_factorized(linear_vtree(4)))
     with pytest.raises(ValueError, match="variable 1 is 'b' in p and 'x' in q"):
         function(p.with_names(tuple("abcd")), p.with_names(tuple("axcd")))
-    with pytest.raises(CircuitPropertyError, match=f"{name} needs a normalised circuit"):
+    with pytest.raises(CircuitPropertyError, match=f"{name} needs a circuit in normal form"):
         function(figure_1_circuit(), swapped_circuit())
     with pytest.raises(TypeError, match="A model is a Circuit"):
         function(p, "q")

@@ -115,5 +115,5 @@ def test_what_is_not_a_mixture(make, words):
 
 
 def test_components_must_be_in_normal_form():
-    with pytest.raises(CircuitPropertyError, match="CircuitMixture needs a normalised circuit"):
+    with pytest.raises(CircuitPropertyError, match="CircuitMixture needs a circuit in normal form"):
         CircuitMixture([swapped_circuit()])

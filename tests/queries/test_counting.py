@@ -180,7 +180,9 @@ def test_bad_variables_are_refused(variables, message):
 
 
 def test_a_circuit_in_no_normal_form_is_refused():
-    with pytest.raises(CircuitPropertyError, match="count_distribution needs a normalised circuit"):
+    with pytest.raises(
+        CircuitPropertyError, match="count_distribution needs a circuit in normal form"
+    ):
         count_distribution(swapped_circuit())
 
 

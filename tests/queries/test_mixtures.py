@@ -325,7 +325,7 @@ def test_a_structure_in_no_normal_form():
         mutual_information(usual, "X1", ["X3", "X4"]), rel=1e-10
     )
     for ask in (sample, most_probable_state, count_distribution):
-        with pytest.raises(CircuitPropertyError, match="needs a normalised circuit"):
+        with pytest.raises(CircuitPropertyError, match="needs a circuit in normal form"):
             ask(odd)
 
 

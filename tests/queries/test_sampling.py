@@ -182,7 +182,7 @@ def test_a_bad_number_of_rows_is_refused(n):
 
 
 def test_circuits_without_the_property_are_refused():
-    with pytest.raises(CircuitPropertyError, match="sample needs a normalised circuit"):
+    with pytest.raises(CircuitPropertyError, match="sample needs a circuit in normal form"):
         sample(swapped_circuit(), 2)
     builder = CircuitBuilder(Vtree.from_nested((0, 1)))
     circuit = builder.build(builder._add(2, [(1, 3, 0.5), (0, -1, 0.5)]))

@@ -15,7 +15,7 @@ from strudel._types import FloatArray
 from strudel.algebra.operands import columns_of, need_deterministic, two_models
 from strudel.algebra.pairs import Pairs, find_pairs
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.properties import check_in_normal_form
+from strudel.circuits.properties import check_properties
 from strudel.data.names import names_of, places_of
 from strudel.logic.event_circuit import event_circuit
 from strudel.logic.event_compiler import compile_event
@@ -62,8 +62,7 @@ def simple_event_of(model: Model, event: Any) -> SimpleEvent | None:
 def event_pairs(model: Model, event: Any, query: str, max_pairs: int) -> EventPairs | None:
     """Find the pairs of a model and an event, once for all components."""
     structure = structure_of(model)
-    if not structure.is_in_normal_form:
-        check_in_normal_form(structure, query)
+    check_properties(structure, query, "in_normal_form")
     if isinstance(event, Circuit):
         found: Circuit | None = _checked(event, query)
     else:

@@ -16,7 +16,7 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
+from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.errors import CircuitPropertyError
 from strudel.queries.model import Model, model_of, structure_of
 
@@ -50,8 +50,7 @@ def in_normal_form(p: Any, query: str) -> Model:
     """The circuit or mixture of a model, which must be in normal form."""
     model = model_of(p)
     structure = structure_of(model)
-    if not structure.is_in_normal_form:
-        check_in_normal_form(structure, query)
+    check_properties(structure, query, "in_normal_form")
     return model
 
 

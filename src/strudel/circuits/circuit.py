@@ -166,17 +166,17 @@ class Circuit:
     @cached_property
     def is_smooth(self) -> bool:
         """Whether all children of every sum speak of the same variables."""
-        return _properties().why_not_smooth(self) is None
+        return self.is_in_normal_form or _properties().why_not_smooth(self) is None
 
     @cached_property
     def is_decomposable(self) -> bool:
         """Whether the two children of every product share no variable."""
-        return _properties().why_not_decomposable(self) is None
+        return self.is_in_normal_form or _properties().why_not_decomposable(self) is None
 
     @cached_property
     def is_structured_decomposable(self) -> bool:
         """Whether every product splits its variables as the vtree does."""
-        return _properties().why_not_structured_decomposable(self) is None
+        return self.is_in_normal_form or _properties().why_not_structured_decomposable(self) is None
 
     @cached_property
     def is_in_normal_form(self) -> bool:

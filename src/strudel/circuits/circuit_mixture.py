@@ -22,7 +22,7 @@ from strudel._types import NONE, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, why_not_weights
-from strudel.circuits.properties import check_in_normal_form
+from strudel.circuits.properties import check_properties
 from strudel.circuits.scopes import reached_nodes
 from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree
@@ -194,8 +194,7 @@ def _why_not_together(circuits: tuple[Circuit, ...]) -> str | None:
             return f"components 0 and {c} are not on one vtree"
         if part.feature_names != first.feature_names:
             return f"components 0 and {c} name their variables differently"
-        if not part.is_in_normal_form:
-            check_in_normal_form(part, "CircuitMixture")
+        check_properties(part, "CircuitMixture", "in_normal_form")
     return None
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from strudel._numba import kernel, parallel_kernel, prange
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.properties import check_decomposable, check_smooth
+from strudel.circuits.properties import check_properties
 from strudel.data.validation import check_evidence
 
 BLOCK_VALUES = 2**18  # values of one block: 2 MB, as long as that leaves it enough rows
@@ -44,9 +44,7 @@ def evaluate_log(circuit: Circuit, evidence: Any) -> FloatArray:
     >>> np.exp(evaluate_log(figure_1_circuit(), [[1, 0, 1, 0], [np.nan] * 4])).round(4)
     array([0.0192, 1.    ])
     """
-    if not (circuit.is_smooth and circuit.is_decomposable):
-        check_smooth(circuit, "evaluate_log")
-        check_decomposable(circuit, "evaluate_log")
+    check_properties(circuit, "evaluate_log", "smooth", "decomposable")
     names = None if circuit.feature_names is None else tuple(circuit.feature_names)
     rows = check_evidence(evidence, n_vars=circuit.n_vars, feature_names=names, name="evidence")
     log_probability = np.empty(len(rows))

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from strudel._numba import kernel, lowest_bit, parallel_kernel, prange
 from strudel._types import NONE, CountArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.properties import check_in_normal_form
+from strudel.circuits.properties import check_properties
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
@@ -63,8 +63,7 @@ def compute_flows(
     5
     """
     bits = _bits_for(circuit, X, sample_weight)
-    if not circuit.is_in_normal_form:
-        check_in_normal_form(circuit, "compute_flows")
+    check_properties(circuit, "compute_flows", "in_normal_form")
     active = np.full((circuit.vtree.n_nodes, bits.n_rows), NONE, dtype=np.int32)
     is_twice = _sweep(circuit, bits, active, np.empty(0), np.empty((0, 0), dtype=np.uint64))
     raise_if_ambiguous(is_twice)

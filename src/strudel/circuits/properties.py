@@ -1,7 +1,7 @@
 """Structural properties: what a circuit is, and when it is not, why not.
 
 In:  any well-formed `Circuit`, also one whose nodes do not respect the vtree nodes they name.
-Out: `why_not_*` give a reason in words, or None; `check_*` raise it for a query.
+Out: `why_not_*` give a reason in words, or None; `check_properties` raises it for a query.
 
 Only the root and what lies below it counts, and scopes come from the literals really below a node.
 Parameters are ignored: an edge with probability zero is still an edge.
@@ -10,6 +10,7 @@ Parameters are ignored: an edge with probability zero is still an edge.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,37 +213,33 @@ def why_not_in_normal_form(circuit: Circuit) -> str | None:
     return None
 
 
-def check_smooth(circuit: Circuit, query: str) -> None:
-    """Raise `CircuitPropertyError` in the name of a query if the circuit is not smooth."""
-    _check(why_not_smooth, "smooth", circuit, query)
+Property: TypeAlias = Literal[
+    "smooth", "decomposable", "structured_decomposable", "deterministic", "in_normal_form"
+]
+WHY_NOT: dict[Property, tuple[str, Callable[[Circuit], str | None]]] = {
+    "smooth": ("a smooth circuit", why_not_smooth),
+    "decomposable": ("a decomposable circuit", why_not_decomposable),
+    "structured_decomposable": (
+        "a structured-decomposable circuit",
+        why_not_structured_decomposable,
+    ),
+    "deterministic": ("a deterministic circuit", why_not_deterministic),
+    "in_normal_form": ("a circuit in normal form", why_not_in_normal_form),
+}
 
 
-def check_decomposable(circuit: Circuit, query: str) -> None:
-    """Raise `CircuitPropertyError` in the name of a query if the circuit is not decomposable."""
-    _check(why_not_decomposable, "decomposable", circuit, query)
+def check_properties(circuit: Circuit, query: str, *properties: Property) -> None:
+    """Raise `CircuitPropertyError` in the name of a query for the first property that is missing.
 
-
-def check_structured_decomposable(circuit: Circuit, query: str) -> None:
-    """Raise `CircuitPropertyError` in the name of a query if products do not follow the vtree."""
-    _check(why_not_structured_decomposable, "structured-decomposable", circuit, query)
-
-
-def check_deterministic(circuit: Circuit, query: str) -> None:
-    """Raise `CircuitPropertyError` in the name of a query if the circuit is not deterministic."""
-    _check(why_not_deterministic, "deterministic", circuit, query)
-
-
-def check_in_normal_form(circuit: Circuit, query: str) -> None:
-    """Raise `CircuitPropertyError` in the name of a query if the circuit is not in normal form."""
-    _check(why_not_in_normal_form, "normalised", circuit, query)
-
-
-def _check(
-    why_not: Callable[[Circuit], str | None], adjective: str, circuit: Circuit, query: str
-) -> None:
-    reason = why_not(circuit)
-    if reason is not None:
-        raise CircuitPropertyError(f"{query} needs a {adjective} circuit, but {reason}.")
+    Examples
+    --------
+    >>> from strudel import figure_1_circuit
+    >>> check_properties(figure_1_circuit(), "entropy", "smooth", "deterministic")
+    """
+    for name in properties:
+        if not getattr(circuit, f"is_{name}"):  # found once for each circuit
+            needed, why_not = WHY_NOT[name]
+            raise CircuitPropertyError(f"{query} needs {needed}, but {why_not(circuit)}.")
 
 
 def _names(circuit: Circuit, scope: WordArray) -> str:

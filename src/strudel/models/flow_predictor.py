@@ -21,7 +21,7 @@ from strudel._numba import use_threads
 from strudel._types import ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
+from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.data.bits import pack_columns
 from strudel.data.lazy import by_block as by_block_like
 from strudel.data.validation import check_binary, check_sample_weight
@@ -218,7 +218,7 @@ def _check_structure(structure: Circuit, table: ByteArray, names: tuple[str, ...
             "X and the density model must have the same columns in the same order, but column "
             f"{var} is {names[var]!r} in X and {mine[var]!r} in the model."
         )
-    check_in_normal_form(structure, "A predictor circuit")
+    check_properties(structure, "A predictor circuit", "in_normal_form")
     if not structure.is_deterministic:
         raise CircuitPropertyError(
             "A predictor circuit needs the structure of a deterministic circuit, but "

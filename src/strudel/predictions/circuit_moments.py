@@ -27,7 +27,7 @@ from strudel.algebra.operands import columns_of, need_deterministic
 from strudel.algebra.pairs import MAX_PAIRS, find_pairs
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.circuits.properties import check_in_normal_form
+from strudel.circuits.properties import check_properties
 from strudel.predictions.moments import Moments, mix
 from strudel.predictions.shared_passes import (
     Patterns,
@@ -111,10 +111,8 @@ def circuit_moments(
 
 def _lay_out(model: Model, predictor: PredictorCircuit, query: str, max_pairs: int) -> _Layout:
     structure = structure_of(model)
-    if not structure.is_in_normal_form:
-        check_in_normal_form(structure, query)
-    if not predictor.structure.is_in_normal_form:
-        check_in_normal_form(predictor.structure, query)
+    check_properties(structure, query, "in_normal_form")
+    check_properties(predictor.structure, query, "in_normal_form")
     if structure.vtree is not predictor.vtree and structure.vtree != predictor.vtree:
         raise ValueError(
             f"{query} needs a predictor circuit on the vtree of the model, but theirs differ. "

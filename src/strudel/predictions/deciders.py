@@ -15,7 +15,7 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_in_normal_form
+from strudel.circuits.properties import check_properties
 from strudel.predictions.agreement_search import OPEN
 from strudel.predictions.decision import Decision
 from strudel.predictions.expected import expected_outputs
@@ -47,8 +47,7 @@ class PredictorDecider:
         is_small = isinstance(form, LeafForm) and form.n_leaves <= MOST_LEAVES
         if not self._is_complete and (isinstance(form, LinearForm) or is_small):
             circuit = model.to_circuit() if isinstance(model, Mixture) else model
-            if not structure_of(model).is_in_normal_form:
-                check_in_normal_form(structure_of(model), query)
+            check_properties(structure_of(model), query, "in_normal_form")
             self._bounds = PosteriorBounds(circuit, open_vars)
 
     def labels(self, codes: ByteArray, owner: AnyArray) -> IntArray:

@@ -15,7 +15,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, _evaluate_log
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_decomposable, check_smooth
+from strudel.circuits.properties import check_properties
 from strudel.queries.passes import (
     LANES,
     UNKNOWN,
@@ -78,11 +78,8 @@ def posterior(mixture: Mixture, log_p: FloatArray) -> FloatArray:
 
 def _is_fit(circuit: Circuit, query: str) -> bool:
     """Whether passes apply to the structure; refuses one on which no evaluation is sound."""
-    if circuit.is_in_normal_form and circuit.is_smooth:
-        return True
-    check_smooth(circuit, query)
-    check_decomposable(circuit, query)
-    return False
+    check_properties(circuit, query, "smooth", "decomposable")
+    return circuit.is_in_normal_form
 
 
 def _log_probabilities_in_logs(mixture: Mixture, c: int, codes: AnyArray) -> FloatArray:

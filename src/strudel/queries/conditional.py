@@ -17,7 +17,7 @@ from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import _upward_log_values
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_in_normal_form, check_smooth
+from strudel.circuits.properties import check_properties
 from strudel.queries.passes import (
     LANES,
     Plan,
@@ -35,7 +35,7 @@ def conditional_parameters(circuit: Circuit, codes: AnyArray, query: str) -> Flo
 
     The edges of a sum that a row makes impossible get zero. Unnormalised parameters are normalised.
     """
-    _check(circuit, query)
+    check_properties(circuit, query, "smooth", "in_normal_form")
     theta = np.zeros((circuit.n_edges, len(codes)))
     lost = (1 << LANES) - 1
     if is_fit_for_passes(circuit):
@@ -52,7 +52,7 @@ def component_parameters(mixture: Mixture, block: int, codes: AnyArray, query: s
     Block number b holds the components from ``b * LANES`` on.
     """
     circuit = mixture.structure
-    _check(circuit, query)
+    check_properties(circuit, query, "smooth", "in_normal_form")
     columns = mixture.edge_log_theta[:, block * LANES : (block + 1) * LANES]
     theta = np.zeros(columns.shape)
     lanes = np.repeat(codes[np.newaxis], columns.shape[1], axis=0)
@@ -61,12 +61,6 @@ def component_parameters(mixture: Mixture, block: int, codes: AnyArray, query: s
         if lost >> c & 1 or not is_moderate:
             theta[:, c] = parameters_in_logs(circuit, columns[:, c], codes)
     return theta
-
-
-def _check(circuit: Circuit, query: str) -> None:
-    if not circuit.is_in_normal_form:
-        check_smooth(circuit, query)
-        check_in_normal_form(circuit, query)
 
 
 @kernel

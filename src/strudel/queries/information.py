@@ -15,7 +15,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_decomposable, check_smooth, why_not_deterministic
+from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.data.names import names_of, quote
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
@@ -128,9 +128,7 @@ def _for_each_row(
 ) -> float | FloatArray:
     """`answer(row)` for every distinct row of evidence: a float for one row, else an array."""
     structure = structure_of(model)
-    if not (structure.is_smooth and structure.is_decomposable):
-        check_smooth(structure, query)
-        check_decomposable(structure, query)
+    check_properties(structure, query, "smooth", "decomposable")
     rows, is_single = given_rows(model, given)
     codes, place = distinct_rows(encode(rows))
     log_p = log_probabilities(model, decode(codes), query)

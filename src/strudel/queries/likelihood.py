@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from strudel._types import ByteArray, FloatArray
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_decomposable, check_smooth
+from strudel.circuits.properties import check_properties
 from strudel.data.bits import pack_columns
 from strudel.data.validation import check_binary
 from strudel.errors import CircuitPropertyError
@@ -46,9 +46,7 @@ def log_likelihood(model: Model, X: ArrayLike) -> FloatArray:
     """
     model = model_of(model)
     for structure in structures_of(model):
-        if not (structure.is_smooth and structure.is_decomposable):
-            check_smooth(structure, "log_likelihood")
-            check_decomposable(structure, "log_likelihood")
+        check_properties(structure, "log_likelihood", "smooth", "decomposable")
     table, _ = check_binary(X, n_vars=model.n_vars, feature_names=model.feature_names)
     return rows_log_likelihood(model, table)
 

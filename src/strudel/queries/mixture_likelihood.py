@@ -19,7 +19,7 @@ from strudel._numba import kernel, lowest_bit, parallel_kernel, popcount, prange
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.flows import BLOCK_WORDS, flow_block, raise_if_ambiguous
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_in_normal_form
+from strudel.circuits.properties import check_properties
 from strudel.data.bits import pack_columns
 from strudel.data.validation import check_evidence
 from strudel.errors import CircuitPropertyError
@@ -151,8 +151,7 @@ class SharedFlows:
     def _gather(self, rows: ByteArray, log_p: FloatArray, total: FloatArray) -> None:
         """Fill the output that is not empty, for as many rows at a time as memory allows."""
         circuit = self.mixture.structure
-        if not circuit.is_in_normal_form:
-            check_in_normal_form(circuit, "shared flows")
+        check_properties(circuit, "shared flows", "in_normal_form")
         block = max(BLOCK_ROWS, BLOCK_CELLS // circuit.n_vars // BLOCK_ROWS * BLOCK_ROWS)
         for start in range(0, len(rows), block):
             part = slice(start, start + block)

@@ -69,7 +69,7 @@ def encode(evidence: FloatArray) -> AnyArray:
 def is_fit_for_passes(circuit: Circuit) -> bool:
     """Whether the scaled passes apply: in normal form, no parameter absurdly small or large."""
     is_moderate = bool(are_moderate(circuit.edge_log_theta))
-    return is_moderate and circuit.is_in_normal_form and circuit.is_smooth
+    return is_moderate and circuit.is_in_normal_form
 
 
 def are_moderate(edge_log_theta: FloatArray) -> AnyArray:

@@ -13,7 +13,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_log
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_decomposable, check_smooth
+from strudel.circuits.properties import check_properties
 from strudel.queries.components import (
     component_log_probabilities,
     log_mean,
@@ -56,8 +56,7 @@ def _mixture_log_probabilities(mixture: Mixture, evidence: FloatArray, query: st
 
 def _circuit_log_probabilities(circuit: Circuit, evidence: FloatArray, query: str) -> FloatArray:
     if not is_fit_for_passes(circuit):
-        check_smooth(circuit, query)
-        check_decomposable(circuit, query)
+        check_properties(circuit, query, "smooth", "decomposable")
         return evaluate_log(circuit, evidence)
     codes, place = distinct_rows(encode(evidence))
     log_p = np.empty(len(codes))
@@ -115,8 +114,7 @@ def _circuit_literal_probabilities(
             codes, plan(circuit), circuit.root, circuit.theta, log_p, ones, is_lost
         )
     else:
-        check_smooth(circuit, query)
-        check_decomposable(circuit, query)
+        check_properties(circuit, query, "smooth", "decomposable")
     for row in np.flatnonzero(is_lost):
         log_p[row], ones[row] = _literal_probabilities_in_logs(circuit, codes[row])
     return log_p, ones

@@ -14,7 +14,7 @@ from strudel._numba import kernel, lane, parallel_kernel, prange
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_in_normal_form, check_smooth
+from strudel.circuits.properties import check_properties
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.columns import as_table
@@ -114,9 +114,7 @@ def draw_rows(
     if not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n must be a whole number of rows, zero or more, but is {n!r}.")
     for structure in structures_of(model):
-        if not (structure.is_smooth and structure.is_in_normal_form):
-            check_smooth(structure, query)
-            check_in_normal_form(structure, query)
+        check_properties(structure, query, "smooth", "in_normal_form")
     codes, rng = encode(evidence), np.random.default_rng(rng)
     if isinstance(model, Mixture) and n > 0:
         rows = _draw_of_mixture(model, codes, int(n), rng, query)

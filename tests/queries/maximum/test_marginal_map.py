@@ -333,5 +333,5 @@ def test_a_circuit_that_is_not_in_normal_form_is_refused():
     circuit = strategies.sum_circuit(random_vtree(4, 0), random.Random(0))
     node_vtree = circuit.node_vtree.copy()
     node_vtree[-2] = circuit.vtree.root
-    with pytest.raises(CircuitPropertyError, match="marginal_map needs a normalised circuit"):
+    with pytest.raises(CircuitPropertyError, match="marginal_map needs a circuit in normal form"):
         marginal_map(replace(circuit, node_vtree=node_vtree), [0])

@@ -21,7 +21,7 @@ from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.normalize import normalize
-from strudel.circuits.properties import check_deterministic, check_in_normal_form
+from strudel.circuits.properties import check_properties
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.learning.compression.fingerprints import admits_the_same
@@ -97,9 +97,7 @@ def compress(
         raise TypeError(
             f"compress takes a Circuit, but got {type(circuit).__name__}: give model.circuit_."
         )
-    check_in_normal_form(circuit, "compress")
-    if not circuit.is_deterministic:
-        check_deterministic(circuit, "compress")
+    check_properties(circuit, "compress", "in_normal_form", "deterministic")
     train_bits = as_bits(train)
     judge = _Judge(circuit, train_bits if valid is None else as_bits(valid))
     if train_bits.total_weight == 0.0:

@@ -22,7 +22,7 @@ from strudel._numba import kernel, run_blocks
 from strudel._types import FloatArray, WordArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_in_normal_form, check_smooth
+from strudel.circuits.properties import check_properties
 from strudel.data.bits import BitMatrix
 from strudel.learning.incomplete.partial_rows import PartialRows, partial_rows
 from strudel.learning.incomplete.reachable_nodes import (
@@ -101,8 +101,7 @@ class Passes(NamedTuple):
     def of(cls, model: Model, query: str) -> Passes:
         """Lay out the structure that all components share."""
         circuit = model.structure if isinstance(model, Mixture) else model
-        check_smooth(circuit, query)
-        check_in_normal_form(circuit, query)
+        check_properties(circuit, query, "smooth", "in_normal_form")
         return cls(circuit, layout(circuit))
 
     def expect(self, rows: PartialRows, mixture: Mixture, n_groups: int = 1) -> ExpectedFlows:

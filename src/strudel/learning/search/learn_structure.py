@@ -19,7 +19,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.compile_columns import compile_column_tree
 from strudel.circuits.flows import flow_log_likelihood
-from strudel.circuits.properties import check_in_normal_form, why_not_deterministic
+from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.data.bits import BitMatrix, merge_if_it_pays
 from strudel.data.validation import as_bits
 from strudel.errors import CircuitPropertyError
@@ -294,7 +294,7 @@ def check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
             f"The training rows have {train.n_vars} columns, but the circuit to start from has "
             f"{start.n_vars} variables."
         )
-    check_in_normal_form(start, "learn_structure")
+    check_properties(start, "learn_structure", "in_normal_form")
     if not start.is_deterministic:
         raise CircuitPropertyError(
             "learn_structure starts from a deterministic circuit, but "

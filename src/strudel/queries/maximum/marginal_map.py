@@ -22,7 +22,7 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import check_in_normal_form
+from strudel.circuits.properties import check_properties
 from strudel.data.names import names_of, places_of
 from strudel.queries.arguments import check_limits, given_rows, variable_indices
 from strudel.queries.marginal import raise_if_impossible
@@ -99,8 +99,7 @@ def marginal_map(
     """
     model = model_of(model)
     structure = structure_of(model)
-    if not structure.is_in_normal_form:
-        check_in_normal_form(structure, "marginal_map")
+    check_properties(structure, "marginal_map", "in_normal_form")
     if model.edge_log_theta.max(initial=0.0) > -SMALLEST_LOG_THETA:
         raise ValueError("marginal_map needs parameters below 1e60. Normalise the circuit first.")
     limits = check_limits(max_seconds, max_nodes)

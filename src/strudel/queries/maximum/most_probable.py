@@ -17,11 +17,7 @@ import numpy as np
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.properties import (
-    check_in_normal_form,
-    check_smooth,
-    why_not_deterministic,
-)
+from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.errors import CircuitPropertyError, SearchLimitWarning
 from strudel.queries.arguments import check_limits, given_rows
 from strudel.queries.by_block import by_block
@@ -82,9 +78,7 @@ def most_probable_state(
         raise ValueError(f"k must be a whole number, one or more, but is {k!r}.")
     limits = check_limits(max_seconds, max_nodes)
     structure = structure_of(model)
-    if not (structure.is_in_normal_form and structure.is_smooth):
-        check_smooth(structure, "most_probable_state")
-        check_in_normal_form(structure, "most_probable_state")
+    check_properties(structure, "most_probable_state", "smooth", "in_normal_form")
     evidence, is_single = given_rows(model, given)
     codes, place = distinct_rows(encode(evidence))
     if isinstance(model, Mixture):
