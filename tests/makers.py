@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 
-from strudel.circuits.graph import LITERAL, PRODUCT, SumProductGraph
+from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
 from strudel.learning.searches import SEARCHES, SearchOptions
 from strudel.logic.nnf import AND, OR, Nnf
 from strudel.logic.nnf import LITERAL as NNF_LITERAL

@@ -20,7 +20,7 @@ from strudel.algebra import cross_entropy, divide
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
 from strudel.logic import at_least
 from strudel.logic.event_forms import event_of
-from strudel.logic.grammar import parse_event
+from strudel.logic.event_grammar import parse_event
 from strudel.logic.nnf import AND, LITERAL, Nnf
 from strudel.trees import balanced_vtree
 

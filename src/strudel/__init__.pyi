@@ -48,8 +48,8 @@ from .trees.vtree import Vtree as Vtree
 from .queries.likelihood import log_likelihood as log_likelihood
 from .queries.marginal import log_marginal as log_marginal
 from .queries.marginal import log_conditional as log_conditional
-from .queries.moments import marginal_probabilities as marginal_probabilities
-from .queries.moments import pair_probabilities as pair_probabilities
+from .queries.variable_probabilities import marginal_probabilities as marginal_probabilities
+from .queries.variable_probabilities import pair_probabilities as pair_probabilities
 from .queries.maximum.most_probable import most_probable_state as most_probable_state
 from .queries.maximum.marginal_map import marginal_map as marginal_map
 from .queries.sampling import sample as sample

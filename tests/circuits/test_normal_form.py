@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import oracle
 from makers import graph_value, random_graph
 from strategies import seeds, vtrees
-from strudel.circuits.graph import SumProductGraph
 from strudel.circuits.normal_form import normal_form
-from strudel.circuits.recover import recover_vtree
+from strudel.circuits.sum_product_graph import SumProductGraph
+from strudel.circuits.vtree_recovery import recover_vtree
 from strudel.errors import GraphError
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
 

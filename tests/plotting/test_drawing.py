@@ -5,8 +5,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from strudel.circuits.compile import compile_factorized
+from strudel.circuits.drawing_layout import layout_circuit
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
-from strudel.circuits.layout import layout_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.plotting.circuit_map import edges_by_vtree
 from strudel.plotting.drawing import plot_circuit

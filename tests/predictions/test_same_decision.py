@@ -37,7 +37,7 @@ from strudel.predictions.same_decision import (
     same_decision_probability,
 )
 from strudel.queries.marginal import log_conditional
-from strudel.queries.moments import marginal_probabilities
+from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.trees.vtree import Vtree, balanced_vtree
 from worlds import PREDICTORS, World
 

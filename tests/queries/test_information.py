@@ -33,7 +33,7 @@ from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circ
 from strudel.circuits.builder import CircuitBuilder
 from strudel.data.datasets import load_dataset
 from strudel.queries import given_distributions, information
-from strudel.queries.conditional import conditional_parameters
+from strudel.queries.conditional_parameters import conditional_parameters
 from strudel.queries.passes import encode
 from strudel.queries.subset_entropy import SubsetEntropy
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu

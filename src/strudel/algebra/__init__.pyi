@@ -3,7 +3,7 @@ from .products import multiply as multiply
 from .products import power as power
 from .products import divide as divide
 from .conditioning import condition as condition
-from .marginals import marginalize as marginalize
+from .marginalization import marginalize as marginalize
 from .divergences import inner_product as inner_product
 from .divergences import kl_divergence as kl_divergence
 from .divergences import cross_entropy as cross_entropy

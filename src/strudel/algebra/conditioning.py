@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.algebra.events import event_pairs, simple_event_of
+from strudel.algebra.event_pairs import event_pairs, simple_event_of
 from strudel.algebra.normalize_weights import (
     Weighted,
     one_component,

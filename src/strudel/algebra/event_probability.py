@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.algebra.events import EventPairs, event_pairs, simple_event_of
+from strudel.algebra.event_pairs import EventPairs, event_pairs, simple_event_of
 from strudel.algebra.operands import columns_of
 from strudel.algebra.pairs import MAX_PAIRS
 from strudel.circuits.circuit import Circuit

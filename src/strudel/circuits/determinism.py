@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.pair_search import PairSearch
+from strudel.circuits.overlap_search import PairSearch
 from strudel.circuits.scopes import (
     BoolArray,
     Tops,

@@ -19,9 +19,9 @@ import numpy as np
 from strudel._types import NONE
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.graph import LITERAL, PRODUCT, SumProductGraph
+from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
 from strudel.errors import GraphError
-from strudel.trees.meeting import MeetingPlaces
+from strudel.trees.lowest_node_above import MeetingPlaces
 from strudel.trees.vtree import Vtree
 
 MAX_EDGES = 2**20  # filling gaps can square the size of a graph

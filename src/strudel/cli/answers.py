@@ -83,7 +83,7 @@ class Question:
 
 def find_marginals(question: Question) -> list[Answer]:
     """How probable each variable is to be 1, and was before the evidence."""
-    from strudel.queries.moments import marginal_probabilities
+    from strudel.queries.variable_probabilities import marginal_probabilities
 
     if question.code is not None:
         return find_column_marginals(question, question.rows)
@@ -116,8 +116,8 @@ def show_marginals(question: Question, answer: Answer, n_lines: float) -> None:
 
 def find_column_marginals(question: Question, rows: FloatArray) -> list[Answer]:
     """How probable each value of every column is, and was before the evidence."""
-    from strudel.queries.columns import column_marginals
-    from strudel.queries.moments import marginal_probabilities
+    from strudel.queries.column_answers import column_marginals
+    from strudel.queries.variable_probabilities import marginal_probabilities
 
     assert question.code is not None
     model, code = question.model, question.code
@@ -260,7 +260,7 @@ def _unknown_ones(question: Question) -> list[dict[str, Any]]:
 
     Of a table, how probable each value of every column is that is not given.
     """
-    from strudel.queries.moments import marginal_probabilities
+    from strudel.queries.variable_probabilities import marginal_probabilities
 
     if question.code is not None:
         found = find_column_marginals(question, question.rows)
@@ -385,7 +385,7 @@ def show_counts(question: Question, answer: Answer, n_lines: float) -> None:
 
 def find_pairs(question: Question) -> list[Answer]:
     """All pairs of variables, those with the largest covariance first."""
-    from strudel.queries.moments import pair_probabilities
+    from strudel.queries.variable_probabilities import pair_probabilities
 
     columns = question.columns
     names = [question.names[column] for column in columns]

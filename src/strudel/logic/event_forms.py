@@ -13,9 +13,9 @@ import numpy as np
 
 from strudel.data.names import names_of, places_of
 from strudel.data.validation import check_evidence
+from strudel.logic.event_grammar import parse_event
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
 from strudel.logic.formula import Cnf, Dnf
-from strudel.logic.grammar import parse_event
 from strudel.logic.nnf import AND, LITERAL, Nnf
 from strudel.logic.sdd import Sdd
 from strudel.tables.coded_rows import code_of

@@ -47,7 +47,7 @@ def simple_event(event: Event, place: Mapping[str, int]) -> SimpleEvent | None:
 
     Examples
     --------
-    >>> from strudel.logic.grammar import parse_event
+    >>> from strudel.logic.event_grammar import parse_event
     >>> place = {"a": 0, "b": 1, "c": 2}
     >>> simple_event(parse_event("a & at_least(2, a, b, ~c)"), place)
     SimpleEvent(literals=(1,), counted=(3, 4), low=1, high=2)

@@ -52,10 +52,14 @@ from strudel.queries.marginal import log_conditional, log_marginal
 from strudel.queries.maximum.marginal_map import MarginalMap, marginal_map
 from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.model import Model, model_of
-from strudel.queries.moments import covariance, marginal_probabilities, pair_probabilities
 from strudel.queries.passes import UNKNOWN
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.sampling import sample, sample_conditional
+from strudel.queries.variable_probabilities import (
+    covariance,
+    marginal_probabilities,
+    pair_probabilities,
+)
 from strudel.tables.coded_rows import CodedNames, coded_table
 from strudel.tables.input_table import n_rows_of, take_rows
 from strudel.tables.table_code import TableCode

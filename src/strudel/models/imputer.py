@@ -24,11 +24,11 @@ from strudel.models.classifier import StrudelClassifier
 from strudel.models.encoding import fitted_encoder, keep_encoder
 from strudel.models.mixture import StrudelMixture
 from strudel.queries.by_block import by_block, possible_row
-from strudel.queries.columns import mean_values
+from strudel.queries.column_answers import mean_values
 from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.model import Model, model_of
-from strudel.queries.moments import marginal_probabilities
 from strudel.queries.sampling import sample_conditional
+from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.encoder import TableEncoder

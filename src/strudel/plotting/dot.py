@@ -13,7 +13,7 @@ import numpy as np
 
 from strudel._types import NONE
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.layout import literal_name
+from strudel.circuits.drawing_layout import literal_name
 from strudel.data.names import names_of
 from strudel.plotting.active import active_edges, checked_row
 from strudel.trees.chow_liu import ChowLiuTree

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.layout import CircuitLayout, layout_circuit
+from strudel.circuits.drawing_layout import CircuitLayout, layout_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.plotting.active import active_edges, checked_row
 from strudel.plotting.canvas import (

@@ -24,7 +24,7 @@ from strudel.plotting.canvas import (
 )
 from strudel.plotting.marginals import as_evidence, one_row
 from strudel.queries.model import Model, model_of
-from strudel.queries.moments import marginal_probabilities, pair_probabilities
+from strudel.queries.variable_probabilities import marginal_probabilities, pair_probabilities
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ from strudel.data.names import names_of
 from strudel.plotting.canvas import Palette, axes_or_current, palette_of, plain, size_in_points
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model, model_of
-from strudel.queries.moments import marginal_probabilities
+from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.table_code import Column
 
 if TYPE_CHECKING:

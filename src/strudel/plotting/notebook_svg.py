@@ -10,7 +10,7 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.layout import CircuitLayout, layout_circuit
+from strudel.circuits.drawing_layout import CircuitLayout, layout_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.names import names_of
 from strudel.learning.history import Record

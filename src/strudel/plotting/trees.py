@@ -33,7 +33,7 @@ from strudel.plotting.tree_layout import (
     place_vtree,
 )
 from strudel.queries.model import model_of
-from strudel.queries.moments import pair_probabilities
+from strudel.queries.variable_probabilities import pair_probabilities
 from strudel.trees.chow_liu import ChowLiuTree, tree_from_pairs
 from strudel.trees.vtree import Vtree
 

@@ -41,7 +41,7 @@ from strudel.predictions.shared_passes import (
     values_of,
 )
 from strudel.queries.components import _log_probabilities_in_logs, log_mean, posterior
-from strudel.queries.conditional import parameters_in_logs
+from strudel.queries.conditional_parameters import parameters_in_logs
 from strudel.queries.model import Model, structure_of
 from strudel.queries.passes import UNKNOWN, Plan, are_moderate, log_of
 

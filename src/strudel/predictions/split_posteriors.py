@@ -14,7 +14,7 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.queries.conditional import conditional_parameters
+from strudel.queries.conditional_parameters import conditional_parameters
 from strudel.queries.maximum.relaxation import find_decided
 from strudel.queries.passes import UNKNOWN
 

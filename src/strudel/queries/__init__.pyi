@@ -6,10 +6,10 @@ from .counting import count_distribution as count_distribution
 from .mixture_likelihood import responsibilities as responsibilities
 
 # of every variable
-from .moments import marginal_probabilities as marginal_probabilities
-from .moments import pair_probabilities as pair_probabilities
-from .moments import covariance as covariance
-from .columns import ColumnMarginals as ColumnMarginals
+from .variable_probabilities import marginal_probabilities as marginal_probabilities
+from .variable_probabilities import pair_probabilities as pair_probabilities
+from .variable_probabilities import covariance as covariance
+from .column_answers import ColumnMarginals as ColumnMarginals
 
 # rows
 from .maximum.most_probable import most_probable_state as most_probable_state

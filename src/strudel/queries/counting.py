@@ -13,10 +13,10 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block
-from strudel.queries.distributions import NodeDistributions
 from strudel.queries.given_distributions import distributions_given
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
+from strudel.queries.node_distributions import NodeDistributions
 from strudel.queries.passes import distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
 

@@ -11,9 +11,9 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.mixture import Mixture
 from strudel.queries.components import component_log_probabilities, posterior
-from strudel.queries.conditional import component_parameters, conditional_parameters
-from strudel.queries.distributions import NodeDistributions
+from strudel.queries.conditional_parameters import component_parameters, conditional_parameters
 from strudel.queries.model import Model
+from strudel.queries.node_distributions import NodeDistributions
 from strudel.queries.passes import LANES
 
 BLOCK_BYTES = 2**28  # of vectors, as long as that leaves one row of evidence

@@ -21,11 +21,11 @@ from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block
 from strudel.queries.components import component_log_probabilities
-from strudel.queries.conditional import conditional_parameters
-from strudel.queries.distributions import NodeDistributions
+from strudel.queries.conditional_parameters import conditional_parameters
 from strudel.queries.given_distributions import BLOCK_BYTES, distributions_given
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
+from strudel.queries.node_distributions import NodeDistributions
 from strudel.queries.passes import UNKNOWN, decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.subset_entropy import SubsetEntropy

@@ -17,9 +17,9 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
-from strudel.queries.columns import as_table
+from strudel.queries.column_answers import as_table
 from strudel.queries.components import component_log_probabilities, log_mean, posterior
-from strudel.queries.conditional import conditional_parameters, parameters_in_logs
+from strudel.queries.conditional_parameters import conditional_parameters, parameters_in_logs
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structures_of
 from strudel.queries.passes import (

@@ -25,7 +25,7 @@ from strudel.trees.column_information import (
     table_from_counts,
     value_starts,
 )
-from strudel.trees.fitting_tree import best_parents
+from strudel.trees.tree_for_vtree import best_parents
 from strudel.trees.vtree import Vtree, VtreeNodes, vtree_from_chow_liu
 from strudel.trees.vtree_learning import VtreeMethod, vtree_by_method
 

@@ -18,7 +18,7 @@ from strudel.data.bits import merge_equal_rows, pack_columns
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES
 from strudel.learning.search.greedy import VariablePicker, pick_edge
-from strudel.logic.models import uniform_circuit
+from strudel.logic.satisfying_rows import uniform_circuit
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
 

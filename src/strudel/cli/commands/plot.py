@@ -181,8 +181,8 @@ def _thing_to_draw(held: Any, what: Picture, path: Path) -> Any:
     """What the picture needs, out of what the file holds."""
     from strudel.circuits.compile import compile_chow_liu
     from strudel.circuits.mixture import Mixture
-    from strudel.logic.models import uniform_circuit
     from strudel.logic.nnf import Nnf
+    from strudel.logic.satisfying_rows import uniform_circuit
     from strudel.logic.sdd import Sdd
     from strudel.queries.model import model_of
     from strudel.trees.chow_liu import ChowLiuTree

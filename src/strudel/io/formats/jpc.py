@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.graph import SumProductGraph
+from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.io.formats.ids import Ids
 from strudel.io.formats.psdd import log_complement
 from strudel.io.formats.shared import (

@@ -17,7 +17,7 @@ import numpy as np
 
 from strudel._types import NONE
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.graph import SumProductGraph
+from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.io.formats.decision_lines import (
     DecisionNodes,
     assemble_nodes,

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from strudel._types import NONE
-from strudel.circuits.graph import SumProductGraph
-from strudel.circuits.recover import recover_vtree
+from strudel.circuits.sum_product_graph import SumProductGraph
+from strudel.circuits.vtree_recovery import recover_vtree
 from strudel.errors import GraphError
 from strudel.io.formats.ids import Ids
 from strudel.io.formats.text import TextFile, show, signed
 from strudel.io.formats.vtree import inorder_ids, read_header
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd
-from strudel.trees.meeting import MeetingPlaces
+from strudel.trees.lowest_node_above import MeetingPlaces
 from strudel.trees.vtree import Vtree
 
 HEADER = """\

@@ -14,10 +14,10 @@ import numpy as np
 
 from strudel._types import NONE, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.graph import SumProductGraph
 from strudel.circuits.normal_form import normal_form
-from strudel.circuits.normalize import normalize
-from strudel.circuits.recover import recover_vtree
+from strudel.circuits.normalization import normalize
+from strudel.circuits.sum_product_graph import SumProductGraph
+from strudel.circuits.vtree_recovery import recover_vtree
 from strudel.errors import GraphError
 from strudel.io.formats.text import TextFile, number
 from strudel.trees.vtree import Vtree

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.graph import SumProductGraph
+from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.io.formats.shared import check_sums, circuit_from_graph, finish, sum_product_lines
 from strudel.io.formats.text import TextFile, show
 from strudel.trees.vtree import Vtree

@@ -20,7 +20,7 @@ from strudel._types import FloatArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
-from strudel.circuits.normalize import normalize
+from strudel.circuits.normalization import normalize
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits

@@ -27,7 +27,7 @@ from strudel.learning.searches import SearchOptions
 from strudel.learning.supervised.class_code import class_codewords, with_class_variables
 from strudel.learning.supervised.class_mixtures import ClassCounts, count_classes
 from strudel.learning.supervised.class_rows import ClassRows, complete_rows
-from strudel.queries.class_logs import class_logs, class_logs_of_joint
+from strudel.queries.class_log_probabilities import class_logs, class_logs_of_joint
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.class_tree import learn_class_tree
 from strudel.trees.vtree import vtree_from_chow_liu

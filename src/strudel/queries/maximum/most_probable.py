@@ -21,7 +21,7 @@ from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.errors import CircuitPropertyError, SearchLimitWarning
 from strudel.queries.arguments import check_limits, given_rows
 from strudel.queries.by_block import by_block
-from strudel.queries.columns import as_table
+from strudel.queries.column_answers import as_table
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.maximum.best_states import best_states, k_best_states
 from strudel.queries.maximum.mixture_search import MixtureSearch

@@ -26,7 +26,7 @@ import numpy as np
 from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.pair_search import PairSearch
+from strudel.circuits.overlap_search import PairSearch
 from strudel.circuits.scopes import BoolArray, find_tops
 from strudel.queries.passes import SMALLEST_LOG_THETA, UNKNOWN
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import vtrees
-from strudel.trees.meeting import MeetingPlaces
+from strudel.trees.lowest_node_above import MeetingPlaces
 
 
 @given(vtrees(max_vars=12), st.data())

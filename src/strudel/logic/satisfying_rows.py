@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.graph import SumProductGraph
 from strudel.circuits.normal_form import normal_form
-from strudel.circuits.normalize import normalize
+from strudel.circuits.normalization import normalize
 from strudel.circuits.properties import why_not_deterministic
-from strudel.circuits.recover import recover_vtree
+from strudel.circuits.sum_product_graph import SumProductGraph
+from strudel.circuits.vtree_recovery import recover_vtree
 from strudel.errors import CircuitPropertyError
 from strudel.logic.nnf import LITERAL, OR, Nnf
 from strudel.logic.sdd import Sdd, nnf_from_sdd

@@ -31,7 +31,7 @@ from strudel import (
 )
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
-from strudel.queries import covariance, moments
+from strudel.queries import covariance, variable_probabilities
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import Vtree, random_vtree
 
@@ -203,7 +203,7 @@ def test_blocks_do_not_change_the_result(monkeypatch, rng):
     circuit = special_circuits()["learned 0"]
     rows = some_rows(Joint(circuit), rng, n_rows=20)
     expected = pair_probabilities(circuit, rows)
-    monkeypatch.setattr(moments, "BLOCK_CELLS", 1)
+    monkeypatch.setattr(variable_probabilities, "BLOCK_CELLS", 1)
     np.testing.assert_array_equal(pair_probabilities(circuit, rows), expected)
 
 
@@ -224,5 +224,5 @@ def test_a_model_has_them_as_methods(rng):
     model = Strudel(max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
     row = [NAN, 1.0, NAN]
     for name in ("marginal_probabilities", "pair_probabilities", "covariance"):
-        expected = getattr(moments, name)(model.circuit_, row)
+        expected = getattr(variable_probabilities, name)(model.circuit_, row)
         np.testing.assert_array_equal(getattr(model, name)(row), expected)

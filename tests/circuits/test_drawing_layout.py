@@ -5,8 +5,8 @@ import pytest
 
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
+from strudel.circuits.drawing_layout import layout_circuit
 from strudel.circuits.examples import figure_1_circuit
-from strudel.circuits.layout import layout_circuit
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import Vtree, balanced_vtree, vtree_from_chow_liu
 

@@ -9,7 +9,7 @@ from hypothesis import given
 import oracle
 from strategies import circuits, seeds
 from strudel.circuits.examples import figure_1_circuit
-from strudel.circuits.normalize import normalize
+from strudel.circuits.normalization import normalize
 
 
 @given(circuits(max_vars=5, deterministic=False), seeds)

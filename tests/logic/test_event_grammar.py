@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from formulas import all_rows, event_of_truth, holds, random_truth, seeds, text_of_truth
 from strategies import examples
 from strudel.errors import EventSyntaxError
+from strudel.logic.event_grammar import parse_event
 from strudel.logic.events import variables
-from strudel.logic.grammar import parse_event
 
 NAMES = ("a", "b", "c", "d")
 

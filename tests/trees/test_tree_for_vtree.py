@@ -17,7 +17,7 @@ from strudel.trees import (
     vtree_from_chow_liu,
 )
 from strudel.trees.chow_liu import ChowLiuTree
-from strudel.trees.fitting_tree import best_parents
+from strudel.trees.tree_for_vtree import best_parents
 
 NONE = -1
 

@@ -12,7 +12,7 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
-from strudel.queries.columns import column_marginals
+from strudel.queries.column_answers import column_marginals
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import UNKNOWN, distinct_rows, encode

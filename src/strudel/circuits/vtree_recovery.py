@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from strudel._types import NONE
-from strudel.circuits.graph import LITERAL, PRODUCT, SumProductGraph
+from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
 from strudel.errors import GraphError
 from strudel.trees.vtree import Vtree, VtreeNodes
 
