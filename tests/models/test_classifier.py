@@ -285,7 +285,7 @@ def test_options_and_tables_that_make_no_sense_are_refused():
     X, y = rows_with_classes(n_rows=20)
     with pytest.raises(ValueError, match="method must be one of auto, per_class, joint"):
         StrudelClassifier(method="both").fit(X, y)
-    with pytest.raises(ValueError, match="pseudocount must be a positive number or 'auto'"):
+    with pytest.raises(ValueError, match="pseudocount must be a positive number, or 'auto'"):
         StrudelClassifier(pseudocount=0).fit(X, y)
     with pytest.raises(ValueError, match="n_folds must be a whole number of at least 2, but is 1"):
         StrudelClassifier(n_folds=1).fit(X, y)

@@ -223,8 +223,8 @@ def test_cross_validation_takes_a_circuit():
 def test_what_cannot_be_learned_from_is_refused():
     X, y = rows_with_target(n_rows=40)
     for options, message in (
-        ({"alpha": 0.0}, "alpha must be a positive number or 'auto'"),
-        ({"alpha": "best"}, "alpha must be a positive number or 'auto'"),
+        ({"alpha": 0.0}, "alpha must be a positive number, or 'auto'"),
+        ({"alpha": "best"}, "alpha must be a positive number, or 'auto'"),
         ({"n_splits": -1}, "n_splits must be a whole number"),
         ({"target_splits": 1.5}, "target_splits must be a whole number"),
         ({"validation_fraction": 1.0}, "validation_fraction must be between 0 and 1"),

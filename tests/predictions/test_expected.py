@@ -345,11 +345,13 @@ def test_wrong_questions_are_refused():
             expected_prediction(circuit, line, {}, moment=moment)
     with pytest.raises(ValueError, match="has a value, not a logit"):
         expected_prediction(circuit, line, {}, output="logit")
-    with pytest.raises(ValueError, match="output must be 'value'"):
+    with pytest.raises(ValueError, match="output must be one of value, logit, probability"):
         expected_prediction(circuit, line, {}, output="odds")
-    with pytest.raises(ValueError, match="n_samples must be 2 or more"):
+    with pytest.raises(ValueError, match="n_samples must be a whole number of at least 2, or None"):
         expected_prediction(circuit, line, {}, n_samples=1)
-    with pytest.raises(ValueError, match="max_states must be 1 or more, but is 0"):
+    with pytest.raises(
+        ValueError, match="max_states must be a whole number of at least 1, but is 0"
+    ):
         expected_prediction(circuit, line, {}, max_states=0)
     with pytest.raises(ValueError, match="has 3 features, but"):
         expected_prediction(circuit, line, [[1, 0, 1]])

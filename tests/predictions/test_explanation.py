@@ -167,7 +167,7 @@ def test_how_it_is_written():
         ({"delta": 0.0}, "delta must be above 0"),
         ({"delta": 1.1}, "delta must be above 0"),
         ({"criterion": "size"}, "criterion must be"),
-        ({"beam_width": 0}, "beam_width must be one or more"),
+        ({"beam_width": 0}, "beam_width must be a whole number of at least 1"),
         ({"row": [[1, 0, 1, 0], [0, 0, 0, 0]]}, "Explain one at a time"),
     ],
 )

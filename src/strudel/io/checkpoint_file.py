@@ -21,6 +21,7 @@ import numpy as np
 
 from strudel._types import AnyArray
 from strudel._version import __version__
+from strudel.data.argument_checks import check_size
 from strudel.errors import FileFormatError
 from strudel.io.archive import Archive, expect, read_archive, write_archive
 from strudel.learning.journal import Arrays, Journal, Section
@@ -55,8 +56,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], seconds: float = 60.0) -> None:
-        if not seconds >= 0.0:
-            raise ValueError(f"seconds must be at least 0, but is {seconds!r}.")
+        check_size("seconds", seconds)
         self.path = Path(path)
         self.seconds = float(seconds)
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.data.argument_checks import check_choice
 from strudel.data.datasets import (
     SPLITS,
     dataset_names,
@@ -75,10 +76,8 @@ def read_table(source: str | os.PathLike[str], *, dataset_split: str | None = No
     >>> read_table("digits", dataset_split="test").X.shape
     (360, 64)
     """
-    if dataset_split is not None and dataset_split not in SPLITS:
-        raise ValueError(
-            f"dataset_split must be one of {', '.join(SPLITS)}, but is {dataset_split!r}."
-        )
+    if dataset_split is not None:
+        check_choice("dataset_split", dataset_split, SPLITS)
     label = os.fspath(source)
     if label == "-":
         return _read_text(unzip(sys.stdin.buffer.read(), "standard input"), "standard input")

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from strudel.learning.options import Options, check_choice, check_count, check_size
+from strudel.data.argument_checks import check_choice, check_count, check_size
+from strudel.learning.options import Options
 
 InitParams = Literal["kmeans", "k-means++", "random"]
 MixtureSmoothing = Literal["uniform", "single"]
@@ -197,5 +198,4 @@ class MixtureOptions:
             check_count(name, getattr(self, name))
         check_size("tol", self.tol)
         check_size("max_seconds", self.max_seconds, may_be_none=True)
-        if self.pseudocount != "auto":
-            check_size("pseudocount", self.pseudocount)
+        check_size("pseudocount", self.pseudocount, may_be_auto=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from numbers import Integral, Real
 from typing import Any, Self, TypeVar
 
 from strudel.data.names import did_you_mean
@@ -72,28 +71,3 @@ def named_options(name: str, value: Any, kinds: Mapping[str, type[Kind]]) -> Kin
     found: Kind = value  # type: ignore[assignment]
     found.check()
     return found
-
-
-def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Refuse what is not one of some names."""
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {value!r}.")
-
-
-def check_count(name: str, value: Any, lowest: int = 1, may_be_none: bool = False) -> None:
-    """Refuse what is not a whole number, or too small."""
-    _check_number(name, value, lowest, may_be_none, Integral, "a whole number")
-
-
-def check_size(name: str, value: Any, may_be_none: bool = False) -> None:
-    """Refuse what is not a finite number of at least 0."""
-    _check_number(name, value, 0, may_be_none, Real, "a finite number")
-
-
-def _check_number(
-    name: str, value: Any, lowest: int, may_be_none: bool, kind: type, words: str
-) -> None:
-    if value is None and may_be_none:
-        return
-    if not isinstance(value, kind) or not lowest <= value < float("inf"):  # type: ignore[operator]
-        raise ValueError(f"{name} must be {words} of at least {lowest}, but is {value!r}.")

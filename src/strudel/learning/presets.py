@@ -13,9 +13,10 @@ from typing import Any, Literal
 import numpy as np
 
 from strudel.circuits.circuit import Circuit
+from strudel.data.argument_checks import check_choice
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.learning.history import History
-from strudel.learning.options import check_choice, named_options
+from strudel.learning.options import named_options
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.searches import SEARCHES, Beam, SearchOptions
 from strudel.models.base import LearningRows

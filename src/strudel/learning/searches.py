@@ -11,13 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
-from strudel.learning.options import (
-    Options,
-    check_choice,
-    check_count,
-    check_size,
-    named_options,
-)
+from strudel.data.argument_checks import check_choice, check_count, check_size
+from strudel.learning.options import Options, named_options
 from strudel.tables.column_codes import as_column_codes
 from strudel.trees.vtree import Vtree
 from strudel.trees.vtree_learning import VtreeMethod, check_method
@@ -57,8 +52,7 @@ class Search(Options):
 
     def check(self) -> None:
         """Refuse values that no option of this kind may have."""
-        if self.sampled_rows != "auto":
-            check_count("sampled_rows", self.sampled_rows, 0, may_be_none=True)
+        check_count("sampled_rows", self.sampled_rows, 0, may_be_none=True, may_be_auto=True)
         check_count("structure_rows", self.structure_rows, may_be_none=True)
 
 
@@ -328,5 +322,4 @@ class SearchOptions:
         check_size("max_seconds", self.max_seconds, may_be_none=True)
         check_size("pseudocount", self.pseudocount)
         check_size("alpha", self.alpha)
-        if self.smoothing_strength != "auto":
-            check_size("smoothing_strength", self.smoothing_strength)
+        check_size("smoothing_strength", self.smoothing_strength, may_be_auto=True)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import assert_all_finite, check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _get_feature_names, check_is_fitted, column_or_1d
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
+from strudel.data.argument_checks import check_choice, check_count, check_size
 from strudel.data.lazy import by_block
 from strudel.data.validation import check_sample_weight
 from strudel.learning.supervised.choose_class_model import (
@@ -34,7 +33,7 @@ from strudel.learning.supervised.class_code import (
 )
 from strudel.learning.supervised.class_rows import ClassRows, complete_rows, fold_of_rows
 from strudel.models.encoding import keep_encoder
-from strudel.tables.columns import is_missing
+from strudel.models.targets import as_labels
 from strudel.tables.input_table import InputTable, as_table, keep_features, rows_like
 from strudel.tables.table_code import code_of_bits
 
@@ -169,7 +168,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """`fit` with a name for the class."""
         self._check_options()
         _get_feature_names(X)  # refuses names of several types, before anything is learned
-        labels = as_labels(y, type(self).__name__)
+        labels = as_labels(y, self)
         table = as_table(X, self.encoder, BINS)
         if len(labels) != table.n_rows:
             raise ValueError(
@@ -353,28 +352,14 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_options(self) -> None:
         """Refuse options that make no sense."""
-        for name, allowed in (
-            ("method", ("auto", *METHODS)),
-            ("init", ("auto", *INITS)),
-            ("scoring", ("brier", "log_loss", "accuracy")),
-        ):
-            value = getattr(self, name)
-            if value not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {value!r}.")
-        for name, lowest in (("n_components", 1), ("n_splits", 0), ("n_folds", 2)):
-            value = getattr(self, name)
-            is_chosen = value == "auto" and name != "n_folds"
-            if not is_chosen and not (isinstance(value, Integral) and int(value) >= lowest):
-                choice = "" if name == "n_folds" else " or 'auto'"
-                raise ValueError(
-                    f"{name} must be a whole number of at least {lowest}{choice}, but is {value!r}."
-                )
+        check_choice("method", self.method, ("auto", *METHODS))
+        check_choice("init", self.init, ("auto", *INITS))
+        check_choice("scoring", self.scoring, ("brier", "log_loss", "accuracy"))
+        check_count("n_components", self.n_components, may_be_auto=True)
+        check_count("n_splits", self.n_splits, 0, may_be_auto=True)
+        check_count("n_folds", self.n_folds, 2)
         for name in ("pseudocount", "class_pseudocount"):
-            value = getattr(self, name)
-            if value != "auto" and not (
-                isinstance(value, Real) and 0.0 < float(value) < float("inf")
-            ):
-                raise ValueError(f"{name} must be a positive number or 'auto', but is {value!r}.")
+            check_size(name, getattr(self, name), may_be_zero=False, may_be_auto=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -383,27 +368,6 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = self.encoder is not None
         tags.input_tags.categorical = self.encoder is not None
         return tags
-
-
-def as_labels(y: Any, name: str) -> AnyArray:
-    """One class per row."""
-    if y is None:  # in scikit-learn's words, which its estimator checks look for
-        raise ValueError(
-            f"This {name} estimator requires y to be passed, but the target y is None."
-        )
-    labels = column_or_1d(y, warn=True)
-    # In a list, NaN beside text: NumPy would make it a text of its own.
-    cells = y if isinstance(y, list | tuple) else labels.tolist()
-    row = next((row for row, label in enumerate(cells) if is_missing(label)), None)
-    if row is not None:  # "contains NaN" are scikit-learn's words
-        raise ValueError(
-            f"Input y contains NaN or None: the class is unknown at row {row}. A classifier learns "
-            "from rows whose class is known: drop the others, as with X[y.notna()] in pandas."
-        )
-    if np.asarray(labels).dtype.kind == "f":
-        assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    return np.asarray(labels)
 
 
 def _print(line: str) -> None:

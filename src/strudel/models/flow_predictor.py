@@ -8,8 +8,7 @@ Out: a `PredictorCircuit` on the vtree of the density model, so that its expecta
 from __future__ import annotations
 
 from functools import partial
-from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,10 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from strudel._numba import use_threads
-from strudel._types import ByteArray, FloatArray
+from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.properties import check_properties, why_not_deterministic
+from strudel.data.argument_checks import check_count, check_size
 from strudel.data.bits import pack_columns
 from strudel.data.lazy import by_block as by_block_like
 from strudel.data.validation import check_binary, check_sample_weight
@@ -37,7 +37,7 @@ from strudel.learning.supervised.predictor_search import (
     StructureTrial,
     fit_circuit,
 )
-from strudel.models.base import check_rows
+from strudel.models.base import check_fraction, check_rows
 from strudel.queries.by_block import possible_row
 from strudel.queries.model import Model, model_of, structure_of
 
@@ -46,6 +46,8 @@ by_block = partial(by_block_like, example=lambda self, table: possible_row(self.
 
 class FlowPredictor(BaseEstimator):  # type: ignore[misc]
     """A linear model of the edges that rows take through a circuit."""
+
+    _loss: Loss
 
     def __init__(
         self,
@@ -66,16 +68,45 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _learn(
-        self, X: Any, target: FloatArray, valid: Rows | None, sample_weight: Any, loss: Loss
-    ) -> None:
-        """Choose a structure and a penalty, and fit; keeps nothing before all checks are done."""
+    def fit(
+        self, X: Any, y: Any, *, X_valid: Any = None, y_valid: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn from complete rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_vars)
+            0 and 1; numpy, lists, scipy sparse, pandas, polars.
+        y : array-like of shape (n_rows,)
+            What to predict: finite numbers, or at least two classes.
+        X_valid, y_valid : array-like, optional
+            Rows to choose by; a part of `X`, of every class, is held out when not given.
+        sample_weight : array-like of shape (n_rows,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        self
+        """
+        self._check_options(X_valid is not None)
         table, names = check_binary(X)
+        if (X_valid is None) != (y_valid is None):
+            raise ValueError("X_valid and y_valid belong together: give both, or none.")
         weight = np.ones(len(table))
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, len(table))
         counts = weight > 0.0  # not even the order of the others may depend on the rest
-        everything = train = Rows(table, target, weight).take(counts)
+        values = self._target_values(y, "y")
+        _check_lengths(table, values, "X", "y")
+        classes = self._classes_of(values[counts])
+        target = self._columns(values[counts], classes)
+        everything = train = Rows(table[counts], target, weight[counts])
+        valid = None
+        if y_valid is not None:
+            values = self._target_values(y_valid, "y_valid")
+            valid_table, _ = check_binary(X_valid, n_vars=table.shape[1], name="X_valid")
+            _check_lengths(valid_table, values, "X_valid", "y_valid")
+            valid = Rows(valid_table, self._columns(values, classes), np.ones(len(values)))
         random_state = check_random_state(self.random_state)
         if valid is None and self.validation_fraction is not None:
             train, valid = self._hold_out(everything, random_state)
@@ -91,18 +122,33 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         # Libraries add up in another order on other numbers of threads: here they get one.
         with use_threads(self.n_jobs), threadpool_limits(1):
             density, starts = self._starts(given, train, valid, random_state)
-            search = PredictorSearch(loss, train, valid, alpha)
+            search = PredictorSearch(self._loss, train, valid, alpha)
             n_splits, start = starts[search.choose_start(starts)]
             structure, n_target_splits = search.split(start, n_splits, most)
             structure = structure.with_names(self._names())
             self.alpha_: float = search.choose_alpha(structure)
             self.predictor_: PredictorCircuit = fit_circuit(
-                structure, everything, loss, self.alpha_
+                structure, everything, self._loss, self.alpha_
             )
         self.density_: Model = density
         self.n_splits_: int = n_splits
         self.n_target_splits_: int = n_target_splits
         self.trials_: list[StructureTrial] = search.trials
+        if classes is not None:
+            self.classes_: AnyArray = classes
+        return self
+
+    def _target_values(self, y: Any, name: str) -> AnyArray:
+        """One checked value per row: a number, or a class."""
+        raise NotImplementedError
+
+    def _classes_of(self, values: AnyArray) -> AnyArray | None:
+        """The classes, sorted; None for numbers."""
+        return None
+
+    def _columns(self, values: AnyArray, classes: AnyArray | None) -> FloatArray:
+        """What the circuit is to give for each row `(n_rows, n_outputs)`."""
+        return values[:, np.newaxis]
 
     def _starts(
         self, given: Model | None, train: Rows, valid: Rows | None, random_state: Any
@@ -145,40 +191,19 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
 
     def _check_options(self, has_valid: bool) -> None:
         """Refuse options that make no sense, or that cannot be chosen."""
-        fraction: Any = self.validation_fraction
-        if fraction is not None and not (
-            isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
-        ):
-            raise ValueError(
-                f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
-            )
-        alpha: Any = self.alpha
-        if alpha != "auto" and not (
-            isinstance(alpha, int | float | np.number) and 0.0 < alpha < float("inf")
-        ):
-            raise ValueError(f"alpha must be a positive number or 'auto', but is {alpha!r}.")
-        for name in ("n_splits", "target_splits"):
-            value = getattr(self, name)
-            if value != "auto" and not (isinstance(value, Integral) and int(value) >= 0):
-                raise ValueError(
-                    f"{name} must be a whole number of at least 0 or 'auto', but is {value!r}."
-                )
-        asked = {"alpha": alpha, "target_splits": self.target_splits}
+        check_fraction(self.validation_fraction)
+        check_size("alpha", self.alpha, may_be_zero=False, may_be_auto=True)
+        check_count("n_splits", self.n_splits, 0, may_be_auto=True)
+        check_count("target_splits", self.target_splits, 0, may_be_auto=True)
+        asked: dict[str, Any] = {"alpha": self.alpha, "target_splits": self.target_splits}
         if self.density is None:
             asked["n_splits"] = self.n_splits
         chosen = [name for name, value in asked.items() if value == "auto"]
-        if chosen and not has_valid and fraction is None:
+        if chosen and not has_valid and self.validation_fraction is None:
             raise ValueError(
                 f"{' and '.join(chosen)} must be chosen on validation rows, but there are none: "
                 "give numbers, X_valid and y_valid, or a validation_fraction."
             )
-
-    def _valid_rows(self, X_valid: Any, target: FloatArray | None, n_vars: int) -> Rows | None:
-        if target is None:
-            return None
-        table, _ = check_binary(X_valid, n_vars=n_vars, name="X_valid")
-        check_lengths(table, target, "X_valid", "y_valid")
-        return Rows(table, target, np.ones(len(table)))
 
     def _names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)
@@ -195,7 +220,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def check_lengths(table: ByteArray, target: FloatArray, name: str, target_name: str) -> None:
+def _check_lengths(table: ByteArray, target: AnyArray, name: str, target_name: str) -> None:
     """Refuse a target with more or fewer values than there are rows."""
     if len(table) != len(target):
         raise ValueError(

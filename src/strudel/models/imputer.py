@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning
@@ -120,7 +120,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         StrudelImputer
             Itself.
         """
-        self._check_strategy()
+        check_choice("strategy", self.strategy, STRATEGIES)
         _get_feature_names(X)  # refuses names of several types, before anything is learned
         if is_fitted_model(self.estimator):
             encoder, model = self._use(X)
@@ -212,7 +212,8 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         ndarray of shape (n_rows, n_columns), or a frame for a frame
             See also `set_output`.
         """
-        return self._filled_tables(X, 1, self._check_strategy())[0]
+        check_choice("strategy", self.strategy, STRATEGIES)
+        return self._filled_tables(X, 1, self.strategy)[0]
 
     def impute(self, X: Any, n_imputations: int = 5) -> list[Any]:
         """Several tables, each with its own draw of the unknown values, for multiple imputation.
@@ -228,11 +229,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         -------
         list of tables
         """
-        n: Any = n_imputations
-        if not isinstance(n, Integral) or int(n) < 1:
-            raise ValueError(
-                f"n_imputations must be a whole number of at least 1, but is {n_imputations!r}."
-            )
+        check_count("n_imputations", n_imputations)
         return self._filled_tables(X, int(n_imputations), "sample")
 
     def _filled_tables(self, X: Any, n: int, strategy: str) -> list[Any]:
@@ -278,13 +275,6 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             for i, table in enumerate(tables):
                 table[is_open] = drawn[:, i]
         return tables
-
-    def _check_strategy(self) -> str:
-        if self.strategy not in STRATEGIES:
-            raise ValueError(
-                f"strategy must be one of {', '.join(STRATEGIES)}, but is {self.strategy!r}."
-            )
-        return self.strategy
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.validation import check_binary, check_sample_weight
 from strudel.learning.supervised.losses import LogLoss
-from strudel.models.flow_predictor import FlowPredictor, by_block, check_lengths
+from strudel.models.flow_predictor import FlowPredictor, by_block
+from strudel.models.targets import as_labels
 
 
 class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
@@ -49,54 +46,27 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
     array(['yes', 'no'], dtype='<U3')
     """
 
-    def fit(
-        self, X: Any, y: Any, *, X_valid: Any = None, y_valid: Any = None, sample_weight: Any = None
-    ) -> LogisticCircuit:
-        """Learn from complete rows.
+    _loss = LogLoss()
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_vars)
-            0 and 1; numpy, lists, scipy sparse, pandas, polars.
-        y : array-like of shape (n_rows,)
-            Classes, at least two.
-        X_valid, y_valid : array-like, optional
-            Rows to choose by; a part of every class is held out when not given.
-        sample_weight : array-like of shape (n_rows,), optional
-            How often each row counts.
+    def _target_values(self, y: Any, name: str) -> AnyArray:
+        return as_labels(y, self)
 
-        Returns
-        -------
-        LogisticCircuit
-            Itself.
-        """
-        self._check_options(X_valid is not None)
-        table, _ = check_binary(X)
-        labels = _as_labels(y)
-        check_lengths(table, labels, "X", "y")
-        if (X_valid is None) != (y_valid is None):
-            raise ValueError("X_valid and y_valid belong together: give both, or none.")
-        counting = labels
-        if sample_weight is not None:
-            counting = labels[check_sample_weight(sample_weight, len(table)) > 0.0]
-        classes = np.unique(counting)
+    def _classes_of(self, values: AnyArray) -> AnyArray:
+        classes = np.unique(values)
         if len(classes) < 2:
             raise ValueError(
                 f"y must hold at least two classes, but holds only 1 class, {classes.tolist()[0]!r}"
             )
-        valid_target = None
-        if y_valid is not None:
-            valid_labels = _as_labels(y_valid)
-            unseen = np.setdiff1d(valid_labels, classes)
-            if len(unseen):
-                raise ValueError(
-                    f"y_valid holds {unseen.tolist()[0]!r}, a class that y does not have."
-                )
-            valid_target = _columns(valid_labels, classes)
-        valid = self._valid_rows(X_valid, valid_target, table.shape[1])
-        self._learn(X, _columns(labels, classes), valid, sample_weight, LogLoss())
-        self.classes_ = classes
-        return self
+        return classes
+
+    def _columns(self, values: AnyArray, classes: AnyArray | None) -> FloatArray:
+        """One 0/1 column for two classes, one for each class of more."""
+        assert classes is not None
+        unseen = np.setdiff1d(values, classes)
+        if len(unseen):
+            raise ValueError(f"y_valid holds {unseen.tolist()[0]!r}, a class that y does not have.")
+        wanted = classes[1:] if len(classes) == 2 else classes
+        return (values[:, np.newaxis] == wanted).astype(np.float64)
 
     def _groups(self, target: FloatArray) -> list[Any]:
         """The rows of every class: none of them may be held out altogether."""
@@ -162,22 +132,3 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
         output = self._output(X)
         place = (output[:, 0] > 0).astype(int) if len(self.classes_) == 2 else output.argmax(axis=1)
         return np.asarray(self.classes_[place])
-
-
-def _as_labels(y: Any) -> AnyArray:
-    """One class per row."""
-    if y is None:  # in scikit-learn's words, which its estimator checks look for
-        raise ValueError(
-            "This LogisticCircuit estimator requires y to be passed, but the target y is None."
-        )
-    labels = column_or_1d(y, warn=True)
-    if np.asarray(labels).dtype.kind == "f":
-        assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    return np.asarray(labels)
-
-
-def _columns(labels: AnyArray, classes: AnyArray) -> FloatArray:
-    """One 0/1 column for two classes, one for each class of more."""
-    wanted = classes[1:] if len(classes) == 2 else classes
-    return (labels[:, np.newaxis] == wanted).astype(np.float64)

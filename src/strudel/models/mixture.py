@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from strudel._numba import use_threads
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
+from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
 from strudel.learning.incomplete.learn import learn_incomplete_mixture
@@ -34,7 +35,7 @@ from strudel.learning.mixtures.learned_mixture import (
     LearnedMixture,
 )
 from strudel.learning.mixtures.mixture_history import MixtureHistory
-from strudel.learning.options import check_choice, check_count, named_options
+from strudel.learning.options import named_options
 from strudel.learning.searches import SEARCHES, BestFirst, Greedy, SearchOptions
 from strudel.models.base import DensityEstimator
 from strudel.queries.by_block import by_block
@@ -305,7 +306,7 @@ class StrudelMixture(DensityEstimator):
         """How the structure grows, and how far."""
         is_chosen = self.n_splits == "auto" or isinstance(self.n_splits, range)
         if not is_chosen:
-            check_count("n_splits, if it is not 'auto' or a range,", self.n_splits, 0)
+            check_count("n_splits, if it is not a range,", self.n_splits, 0, may_be_auto=True)
         search = self.search
         if isinstance(search, str) and search == "auto":
             is_shared = not isinstance(self._method(), PerComponent)
@@ -343,13 +344,12 @@ class StrudelMixture(DensityEstimator):
         """How the mixture is trained."""
         check_count("max_components", self.max_components)
         is_chosen = self.n_components == "auto"
-        if not is_chosen:
-            check_count("n_components, if it is not 'auto',", self.n_components)
-            if int(self.n_components) > self.max_components:
-                raise ValueError(
-                    f"n_components is {self.n_components}, but max_components allows "
-                    f"{self.max_components}."
-                )
+        check_count("n_components", self.n_components, may_be_auto=True)
+        if not is_chosen and int(self.n_components) > self.max_components:
+            raise ValueError(
+                f"n_components is {self.n_components}, but max_components allows "
+                f"{self.max_components}."
+            )
         check_choice("smoothing", self.smoothing, ("auto", "single", "uniform"))
         return self._method().mixture_options(
             n_components=1 if is_chosen else self.n_components,

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d
 
-from strudel._types import FloatArray
-from strudel.data.validation import check_binary
+from strudel._types import AnyArray, FloatArray
 from strudel.learning.supervised.losses import SquaredLoss
-from strudel.models.flow_predictor import FlowPredictor, by_block, check_lengths
+from strudel.models.flow_predictor import FlowPredictor, by_block
+from strudel.models.targets import as_target
 
 
 class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
@@ -70,37 +69,7 @@ class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
     True
     """
 
-    def fit(
-        self, X: Any, y: Any, *, X_valid: Any = None, y_valid: Any = None, sample_weight: Any = None
-    ) -> RegressionCircuit:
-        """Learn from complete rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_vars)
-            0 and 1; numpy, lists, scipy sparse, pandas, polars.
-        y : array-like of shape (n_rows,)
-            What to predict.
-        X_valid, y_valid : array-like, optional
-            Rows to choose by; a part of `X` is held out when not given.
-        sample_weight : array-like of shape (n_rows,), optional
-            How often each row counts.
-
-        Returns
-        -------
-        RegressionCircuit
-            Itself.
-        """
-        self._check_options(X_valid is not None)
-        table, _ = check_binary(X)
-        target = _as_target(y, "y")
-        check_lengths(table, target, "X", "y")
-        if (X_valid is None) != (y_valid is None):
-            raise ValueError("X_valid and y_valid belong together: give both, or none.")
-        valid_target = None if y_valid is None else _as_target(y_valid, "y_valid")
-        valid = self._valid_rows(X_valid, valid_target, table.shape[1])
-        self._learn(X, target, valid, sample_weight, SquaredLoss())
-        return self
+    _loss = SquaredLoss()
 
     @by_block("X")
     def predict(self, X: Any) -> FloatArray:
@@ -117,21 +86,17 @@ class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
         """
         return self._output(X)[:, 0]
 
-
-def _as_target(y: Any, name: str) -> FloatArray:
-    """One finite number per row, as a column."""
-    if y is None:  # in scikit-learn's words, which its estimator checks look for
-        raise ValueError(
-            "This RegressionCircuit estimator requires y to be passed, but the target y is None."
-        )
-    values = column_or_1d(y, warn=True)
-    try:
-        target = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must hold numbers, but holds {values.tolist()[0]!r}.") from None
-    bad = np.flatnonzero(~np.isfinite(target))
-    if len(bad):
-        raise ValueError(
-            f"{name} must not hold NaN or infinity, but holds {target[bad[0]]} at row {bad[0]}."
-        )
-    return target[:, np.newaxis]
+    def _target_values(self, y: Any, name: str) -> AnyArray:
+        values = as_target(y, self)
+        try:
+            target = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{name} must hold numbers, but holds {values.tolist()[0]!r}."
+            ) from None
+        bad = np.flatnonzero(~np.isfinite(target))
+        if len(bad):
+            raise ValueError(
+                f"{name} must not hold NaN or infinity, but holds {target[bad[0]]} at row {bad[0]}."
+            )
+        return target

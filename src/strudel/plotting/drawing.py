@@ -13,6 +13,7 @@ import numpy as np
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.drawing_layout import CircuitLayout, layout_circuit
 from strudel.circuits.mixture import Mixture
+from strudel.data.argument_checks import check_choice
 from strudel.plotting.active import active_edges, checked_row
 from strudel.plotting.canvas import (
     Palette,
@@ -70,8 +71,7 @@ def plot_circuit(
     >>> from strudel.circuits import figure_1_circuit
     >>> ax = plot_circuit(figure_1_circuit(), row=[1, 0, 1, 0], ax=Figure().add_subplot())
     """
-    if detail not in ("auto", "nodes", "map"):
-        raise ValueError(f"detail must be 'auto', 'nodes' or 'map', but is {detail!r}.")
+    check_choice("detail", detail, ("auto", "nodes", "map"))
     found = model_of(model)
     values = None if row is None else checked_row(found, row)
     circuit, has_parameters = _circuit_to_draw(found, values)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.data.argument_checks import check_count
 from strudel.data.names import names_of
 from strudel.plotting.canvas import Palette, axes_or_current, palette_of, plain, size_in_points
 from strudel.queries.arguments import given_rows
@@ -75,8 +76,7 @@ def plot_marginals(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['X3 = 1', 'X1', 'X2', 'X4']
     """
-    if top is not None and top < 1:
-        raise ValueError(f"top must be at least 1, but is {top!r}.")
+    check_count("top", top, may_be_none=True)
     found = model_of(model)
     row = one_row(found, given)
     is_known = ~np.isnan(row)

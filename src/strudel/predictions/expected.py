@@ -11,12 +11,13 @@ with their standard error.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.algebra.event_probability import event_log_probabilities
+from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.containers import is_single_row
 from strudel.data.validation import check_evidence
 from strudel.predictions.circuit_moments import circuit_moments
@@ -114,11 +115,8 @@ def expected_prediction(
     >>> round(expected_prediction(circuit, tree, {"X1": 1}), 4)  # 20 + 10 P(X2 = 1 | X1 = 1)
     26.8462
     """
-    if not isinstance(moment, int | np.integer) or isinstance(moment, bool) or moment < 1:
-        raise ValueError(f"moment must be a whole number, 1 or more, but is {moment!r}.")
-    if n_samples is not None and not n_samples >= 2:
-        raise ValueError(f"n_samples must be 2 or more, or None, but is {n_samples!r}.")
-    _check_limits(max_states, max_pairs)
+    check_count("moment", moment)
+    check_count("n_samples", n_samples, 2, may_be_none=True)
     task = _prepare(model, predictor, X, output, "expected_prediction")
     moments, is_open = _exact(task, int(moment), max_states, max_pairs)
     value = moments.raw(int(moment))
@@ -164,7 +162,6 @@ def prediction_variance(
     >>> round(prediction_variance(figure_1_circuit(), line, {}), 4)  # 9 * 0.6 * 0.4
     2.16
     """
-    _check_limits(max_states, max_pairs)
     task = _prepare(model, predictor, X, output, "prediction_variance")
     moments, is_open = _exact(task, 2, max_states, max_pairs)
     _raise_if_open(task, is_open, max_states)
@@ -189,12 +186,6 @@ def expected_outputs(model: Model, form: Form, rows: FloatArray) -> FloatArray:
     return moments.raw(1)[place]
 
 
-def _check_limits(max_states: int, max_pairs: int) -> None:
-    for name, limit in (("max_states", max_states), ("max_pairs", max_pairs)):
-        if not limit >= 1:
-            raise ValueError(f"{name} must be 1 or more, but is {limit!r}.")
-
-
 class _Task(NamedTuple):
     """What is asked, checked."""
 
@@ -214,10 +205,8 @@ class _Task(NamedTuple):
 def _prepare(model: Any, predictor: Any, X: Any, output: Kind | None, query: str) -> _Task:
     found = model_of(model)
     form = predictor_of(predictor, found.n_vars, found.feature_names)
-    if output not in (None, "value", "logit", "probability"):
-        raise ValueError(
-            f"output must be 'value', 'logit' or 'probability', or None, but is {output!r}."
-        )
+    if output is not None:
+        check_choice("output", output, get_args(Kind))
     is_linked = output == "probability" and form.output == "logit"
     if output is not None and output != form.output and not is_linked:
         raise ValueError(f"This predictor has a {form.output}, not a {output}: leave output=None.")
@@ -228,6 +217,8 @@ def _prepare(model: Any, predictor: Any, X: Any, output: Kind | None, query: str
 
 def _exact(task: _Task, order: int, max_states: int, max_pairs: int) -> tuple[Moments, AnyArray]:
     """The moments up to an order, and the rows that have too many states for them."""
+    check_count("max_states", max_states)
+    check_count("max_pairs", max_pairs)
     model, form, codes, query = task.model, task.form, task.codes, task.query
     is_open = np.zeros(len(codes), dtype=np.bool_)
     if task.is_linked or (isinstance(form, LeafForm) and form.n_trees > 1 and order > 2):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.data.argument_checks import check_count
 from strudel.data.names import quote
 from strudel.predictions.decision import form_of
 from strudel.predictions.expected import expected_outputs
@@ -98,8 +99,8 @@ def shap_values(
     model = model_of(model)
     form = form_of(model, predictor)
     column = _column(form, target)
-    max_exact = _whole(max_exact, "max_exact", 0, MOST_EXACT)
-    n_permutations = _whole(n_permutations, "n_permutations", 4, None)
+    check_count("max_exact", max_exact, 0, MOST_EXACT)
+    check_count("n_permutations", n_permutations, 4)
     rows, is_single = given_rows(model, X, "X")
     raise_if_impossible(log_probabilities(model, rows, QUERY))
     game = _Game(model, form, column)
@@ -195,13 +196,3 @@ def _column(form: Form, target: Any) -> int:
             f"target must be a class with an output of its own, one of {known}, but is {target!r}."
         )
     return mine.index(target)
-
-
-def _whole(number: Any, name: str, least: int, most: int | None) -> int:
-    is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not is_whole or number < least or (most is not None and number > most):
-        upper = "" if most is None else f" and at most {most}"
-        raise ValueError(
-            f"{name} must be a whole number of at least {least}{upper}, but is {number!r}."
-        )
-    return int(number)
