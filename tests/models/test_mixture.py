@@ -13,9 +13,9 @@ from strudel import Strudel, StrudelMixture
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.errors import InterruptedWarning
+from strudel.learning import learn_mixture, prepared
 from strudel.learning.mixtures import choose as mixture_search
 from strudel.learning.mixtures import em
-from strudel.learning.mixtures import fit_mixture as mixture_fit
 from strudel.learning.mixtures import per_component_steps as own_steps
 from strudel.learning.mixtures.per_component import learn_own_structures
 from strudel.learning.parameters import fit_parameters
@@ -463,7 +463,7 @@ def test_an_interrupt_of_the_last_fit_keeps_the_choice(monkeypatch, method):
         raise KeyboardInterrupt
 
     names = {"em": "fit_mixture", "bagged_em": "fit_bagged_mixture"}
-    monkeypatch.setattr(mixture_fit, names.get(method, "fit_boosted_mixture"), interrupted)
+    monkeypatch.setattr(prepared, names.get(method, "fit_boosted_mixture"), interrupted)
     V = clusters(1)
     model = StrudelMixture(3, method=method, random_state=0)
     with pytest.warns(InterruptedWarning):
@@ -482,7 +482,7 @@ def test_an_interrupt_before_anything_is_known_leaves_the_old_model(monkeypatch)
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mixture_fit, "grow", interrupted)
+    monkeypatch.setattr(prepared, "grow", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(clusters(2))
     assert model.history_ is history
@@ -613,7 +613,7 @@ def test_an_interrupt_of_a_later_size_keeps_the_best_of_the_others(monkeypatch):
             raise KeyboardInterrupt
         return learn_own_structures(*args, **more)
 
-    monkeypatch.setattr(mixture_fit, "learn_own_structures", learn)
+    monkeypatch.setattr(learn_mixture, "learn_own_structures", learn)
     with pytest.warns(InterruptedWarning):
         model = StrudelMixture(**OWN | {"n_components": "auto"}).fit(clusters(0, 80))
     assert calls == [2, 5]

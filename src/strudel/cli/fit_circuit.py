@@ -31,31 +31,18 @@ def learn(
     model = Strudel(**options)
     valid = parts.get("valid")
     with FitProgress(model._options()[0].patience, is_quiet) as progress:
-        model._fit(
+        model.fit(
             parts["train"].X,
-            None if valid is None else valid.X,
-            None,
-            on_split=progress.update,
+            X_valid=None if valid is None else valid.X,
             checkpoint=checkpoint,
+            callback=progress.update,
         )
     return model
 
 
 def log_likelihoods(model: Strudel, parts: dict[str, Table]) -> dict[str, float]:
     """Mean log-likelihood of the training, validation and, if there are any, test rows."""
-    history = model.history_
-    likelihood = {
-        "train": float(history.train[history.best]),
-        "valid": float(history.valid[history.best]),
-    }
-    # The search has seen other rows: samples of a mixture, completions, or only some.
-    is_other = model._saw_completions or model._options()[0].search.structure_rows is not None
-    if model._options()[1] is not None or is_other:
-        likelihood["train"] = mean_log_likelihood(model, parts["train"])
-    if "valid" in parts and is_other:
-        likelihood["valid"] = mean_log_likelihood(model, parts["valid"])
-    elif is_other:  # it does not know how the final circuit scores the rows that were held out
-        del likelihood["valid"]
+    likelihood = dict(model.log_likelihoods_._asdict())
     if "test" in parts:
         likelihood["test"] = mean_log_likelihood(model, parts["test"])
     return likelihood

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from strudel.cli.commands.score import has_gaps, mean_log_likelihood
+from strudel.cli.commands.score import mean_log_likelihood
 from strudel.cli.console import InputError
 from strudel.cli.progress import MixtureProgress
-from strudel.data.lazy import is_lazy
 from strudel.learning.methods import EM, METHODS, Boosting, PerComponent
+from strudel.learning.options import named_options
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -106,36 +106,18 @@ def learn(
 
     model = StrudelMixture(**options)
     with MixtureProgress(is_quiet) as progress:
-        progress.update("preparing, compiling on the first run")
-        model._fit(
+        model.fit(
             parts["train"].X,
-            _valid_rows(parts),
-            on_progress=progress.update,
+            X_valid=parts["valid"].X if "valid" in parts else None,
             checkpoint=checkpoint,
+            callback=progress.update,
         )
     return model
 
 
-def _valid_rows(parts: dict[str, Table]) -> Any:
-    return parts["valid"].X if "valid" in parts else None
-
-
 def log_likelihoods(model: StrudelMixture, parts: dict[str, Table]) -> dict[str, float]:
     """Mean log-likelihood of the training, validation and, if there are any, test rows."""
-    from strudel.queries.likelihood import log_likelihood
-
-    if is_lazy(parts["train"].X) or any(has_gaps(table) for table in parts.values()):
-        likelihood = {part: mean_log_likelihood(model, table) for part, table in parts.items()}
-        return likelihood | {"valid": likelihood.get("valid", model.chosen_["valid"])}
-    # The same seed holds out the same rows again.
-    search = model._search_options()
-    rows = model._learning_rows(parts["train"].X, _valid_rows(parts), None, search)
-    assert rows.valid is not None  # the command always has some
-    held = model.mixture_.with_table_code(None)
-    likelihood = {
-        part: float(log_likelihood(held, bits.unpack()).mean())
-        for part, bits in (("train", rows.train), ("valid", rows.valid))
-    }
+    likelihood = dict(model.log_likelihoods_._asdict())
     if "test" in parts:
         likelihood["test"] = mean_log_likelihood(model, parts["test"])
     return likelihood
@@ -143,7 +125,7 @@ def log_likelihoods(model: StrudelMixture, parts: dict[str, Table]) -> dict[str,
 
 def options(model: StrudelMixture) -> dict[str, Any]:
     """The options of a model."""
-    method = model._method()
+    method = named_options("method", model.method, METHODS)
     given = dict(model.get_params(deep=False)) | method.get_params()
     return given | {
         "method": next(name for name, kind in METHODS.items() if type(method) is kind),
@@ -192,7 +174,7 @@ def explain(model: StrudelMixture) -> str:
     """Why the mixture is as large as it is, in a sentence."""
     chosen = model.chosen_
     n_splits, size, n_runs = chosen["n_splits"], chosen["n_components"], chosen["n_runs"]
-    method = model._method()
+    method = named_options("method", model.method, METHODS)
     if isinstance(method, Boosting):
         size = model.mixture_.n_components  # it may have stopped before
     runs = "bag" if getattr(method, "n_bags", None) else "run"

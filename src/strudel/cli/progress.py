@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress as Line
+    from rich.progress import TaskID
 
-    from strudel.learning.history import History
+    from strudel.learning.progress import Progress
 
 SECONDS_BETWEEN_UPDATES = 0.1
 
@@ -27,7 +28,7 @@ class LiveLine(ABC):
     def __init__(self, is_quiet: bool = False) -> None:
         self.is_live = not is_quiet and sys.stderr.isatty()
         self._next_update = 0.0
-        self._progress: Progress | None = None
+        self._progress: Line | None = None
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
@@ -60,11 +61,11 @@ class LiveLine(ABC):
         self._progress.update(self._task, **changes)
 
     @abstractmethod
-    def _make(self) -> Progress:
+    def _make(self) -> Line:
         """The columns of the line."""
 
     @abstractmethod
-    def _first_task(self, progress: Progress) -> TaskID:
+    def _first_task(self, progress: Line) -> TaskID:
         """What the line says before the first news."""
 
 
@@ -75,7 +76,7 @@ class FitProgress(LiveLine):
         super().__init__(is_quiet)
         self.patience = patience
 
-    def _make(self) -> Progress:
+    def _make(self) -> Line:
         from rich.progress import BarColumn, SpinnerColumn, TextColumn
 
         return line_of(
@@ -85,36 +86,34 @@ class FitProgress(LiveLine):
             TextColumn("{task.fields[line]}"),
         )
 
-    def _first_task(self, progress: Progress) -> TaskID:
+    def _first_task(self, progress: Line) -> TaskID:
         return progress.add_task(
             "preparing", total=self.patience, line="counting pairs, compiling on the first run"
         )
 
-    def update(self, history: History) -> None:
+    def update(self, progress: Progress) -> None:
         """Show the latest split; cheap enough to be called after every one."""
         if self._is_due():
-            since_best = len(history) - 1 - history.best
+            since_best = progress.step - progress.best_step
             self._show(
                 description="learning",
                 completed=min(since_best, self.patience),
-                line=progress_line(history, self.patience),
+                line=progress_line(progress, self.patience),
             )
 
 
-def progress_line(history: History, patience: int) -> str:
+def progress_line(progress: Progress, patience: int) -> str:
     """Splits, likelihoods, size and speed in one line."""
-    last = len(history) - 1
-    seconds = float(history.seconds[-1])
-    valid = history.valid
+    seconds = progress.elapsed
     facts: list[str] = [
-        f"split {last:,}",
-        f"train {history.train[-1]:.4f}",
-        f"valid {valid[-1]:.4f}",
-        f"best {valid[history.best]:.4f}",
-        f"{history.n_edges[-1]:,} edges",
-        f"{last / seconds:,.0f} splits/s" if seconds > 0 else "",
+        f"split {progress.step:,}",
+        f"train {progress.train:.4f}",
+        f"valid {progress.valid:.4f}",
+        f"best {progress.best_valid:.4f}",
+        f"{progress.n_edges:,} edges",
+        f"{progress.step / seconds:,.0f} splits/s" if seconds > 0 else "",
         f"{seconds:.1f} s",
-        f"patience left {max(patience - (last - history.best), 0):,}",
+        f"patience left {max(patience - (progress.step - progress.best_step), 0):,}",
     ]
     return "  ".join(fact for fact in facts if fact)
 
@@ -122,7 +121,7 @@ def progress_line(history: History, patience: int) -> str:
 class MixtureProgress(LiveLine):
     """The line of a mixture: the latest news, and the seconds since the start."""
 
-    def _make(self) -> Progress:
+    def _make(self) -> Line:
         from rich.progress import SpinnerColumn, TextColumn
         from rich.table import Column
 
@@ -133,16 +132,16 @@ class MixtureProgress(LiveLine):
             TextColumn("{task.description}", markup=False, table_column=Column()),
         )
 
-    def _first_task(self, progress: Progress) -> TaskID:
+    def _first_task(self, progress: Line) -> TaskID:
         return progress.add_task("preparing", total=None)
 
-    def update(self, line: str) -> None:
+    def update(self, progress: Progress) -> None:
         """Show the latest news; cheap enough to be called after every step."""
         if self._is_due():
-            self._show(description=line)
+            self._show(description=progress.message)
 
 
-def line_of(*columns: Any) -> Progress:
+def line_of(*columns: Any) -> Line:
     """A live line of these columns, which leaves nothing behind."""
     from rich.console import Console
     from rich.progress import Progress

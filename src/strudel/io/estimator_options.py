@@ -164,8 +164,7 @@ def _event_text(event: Event) -> str | None:
 
 def encoder_from(params: Any, code: TableCode) -> Any:
     """The encoder of an estimator; options of it that are not plain values have their defaults."""
-    from strudel.models.encoding import fitted_encoder
-    from strudel.tables.encoder import TableEncoder
+    from strudel.tables.encoder import TableEncoder, fitted_encoder
 
     options = expect(params, dict, "the encoder")
     unknown = sorted(set(options) - set(TableEncoder().get_params()))

@@ -11,6 +11,10 @@ from .methods import Boosting as Boosting
 from .methods import PerComponent as PerComponent
 from .methods import MixtureOptions as MixtureOptions
 
+# a fit
+from .progress import Progress as Progress
+from .prepared import LogLikelihoods as LogLikelihoods
+
 # one circuit
 from .search.learn_structure import learn_structure as learn_structure
 from .parameters import fit_parameters as fit_parameters

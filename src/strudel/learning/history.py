@@ -52,6 +52,10 @@ class Record:
         if is_first or is_best:
             self.best = len(self) - 1
 
+    def last_row(self, place: int = -1) -> dict[str, float]:
+        """One row by the names of its columns; the last one by default."""
+        return dict(zip(self.COLUMNS, self._rows[place], strict=True))
+
     def columns(self) -> dict[str, AnyArray]:
         """The columns by name."""
         return {name: getattr(self, name) for name in self.COLUMNS}

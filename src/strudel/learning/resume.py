@@ -16,6 +16,7 @@ import numpy as np
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
 from strudel.learning.journal import Journal
+from strudel.learning.options import Options
 from strudel.trees.vtree import Vtree
 
 WITHOUT_EFFECT = ("n_jobs", "verbose", "warm_start")  # on the result, or seen in where it starts
@@ -62,6 +63,8 @@ def _text(value: Any) -> str:
         return f"vtree {digest_of(*arrays)[:16]}"
     if value is None or isinstance(value, str | int | float | np.number):
         return str(value)
+    if isinstance(value, Options | range):
+        return repr(value)
     return type(value).__name__  # a constraint is in the circuit to start from
 
 

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
 
-from strudel._numba import use_threads
 from strudel._types import ByteArray, FloatArray
 from strudel.algebra.event_probability import probability
 from strudel.circuits.circuit import Circuit
-from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import (
     check_binary,
     check_evidence,
     check_partial,
-    check_sample_weight,
 )
-from strudel.learning.constraint import check_satisfied, constraint_circuit, restrict
-from strudel.learning.incomplete.checked_rows import Incomplete, as_codes, has_unknown
-from strudel.learning.journal import Journal
+from strudel.learning.methods import METHODS
+from strudel.learning.options import named_options
 from strudel.learning.partitioned.engines import lazy_mean
-from strudel.learning.resume import digest_of_rows, open_journal
-from strudel.learning.search.learn_structure import first_circuit
-from strudel.learning.searches import SearchOptions
-from strudel.models.encoding import encoder_for, keep_encoder, raise_with_advice
+from strudel.learning.prepared import FitInput, LogLikelihoods, Prepared
+from strudel.learning.searches import SEARCHES
 from strudel.models.notebook import NotebookSummary
 from strudel.predictions.agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
@@ -52,7 +43,6 @@ from strudel.queries.marginal import log_conditional, log_marginal
 from strudel.queries.maximum.marginal_map import MarginalMap, marginal_map
 from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import UNKNOWN
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.sampling import sample, sample_conditional
 from strudel.queries.variable_probabilities import (
@@ -61,7 +51,7 @@ from strudel.queries.variable_probabilities import (
     pair_probabilities,
 )
 from strudel.tables.coded_rows import CodedNames, coded_table
-from strudel.tables.input_table import n_rows_of, take_rows
+from strudel.tables.encoder import TableEncoder
 from strudel.tables.table_code import TableCode
 
 
@@ -180,34 +170,6 @@ class QueryMethods:
         return model_of(self)
 
 
-CONTINUED = {
-    "must": "have a way through the circuit of the last fit, from which warm_start continues",
-    "advice": "Leave such rows out, or start anew with warm_start=False.",
-}
-
-
-class LearningRows(NamedTuple):
-    """Rows to learn from, and rows that decide when to stop."""
-
-    train: BitMatrix
-    valid: BitMatrix | None
-    rng: np.random.Generator
-    start: Circuit | None  # where a constraint or an earlier fit makes the search start
-    search: SearchOptions  # which knows the codes of the columns, if they are to be respected
-    incomplete: Incomplete | None  # the rows themselves, if values are unknown
-    journal: Journal  # what was done so far, perhaps by an earlier process
-    keep: Callable[[], None]  # makes their columns the estimator's, once it has learned
-
-
-def check_fraction(fraction: Any) -> None:
-    """Refuse a share of rows that cannot be held out."""
-    is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
-    if fraction is not None and not is_share:
-        raise ValueError(
-            f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
-        )
-
-
 class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """A model of the joint distribution of 0/1 columns."""
 
@@ -217,113 +179,58 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
     encoder: Any
     n_jobs: int | None
 
-    def _learning_rows(
+    def set_params(self, **params: Any) -> Self:
+        """Set options; ``search__copies`` also where `search` is a name that stands for an object.
+
+        Parameters
+        ----------
+        **params : dict
+            Options by name, those of a search or method behind two underscores.
+        """
+        for option, kinds in (("search", SEARCHES), ("method", METHODS)):
+            value = params.get(option, getattr(self, option, None))
+            is_name = isinstance(value, str) and value in kinds
+            if is_name and any(key.startswith(f"{option}__") for key in params):
+                params[option] = named_options(option, value, kinds)
+        return super().set_params(**params)
+
+    def _fit_input(
         self,
         X: Any,
+        y: Any,
         X_valid: Any,
         sample_weight: Any,
-        search: SearchOptions,
-        start: Circuit | None = None,
+        checkpoint: Any,
+        last: Circuit | None = None,
         is_restricted: bool = False,
-        checkpoint: Any = None,
-        y: Any = None,
-    ) -> LearningRows:
-        """Check everything, then hold out validation rows if there are none.
-
-        `start` is the circuit of an earlier fit to continue from; `is_restricted` says that all its
-        rows satisfy the constraint. `checkpoint` is one, or the journal of one.
-        """
-        check_fraction(self.validation_fraction)
-        # Nothing is kept before all is learned: what is refused leaves a fitted model alone.
-        _get_feature_names(X)  # refuses names of several types
-        if self.encoder is not None and sample_weight is not None:
-            X, y, sample_weight = _rows_that_count(X, y, sample_weight)
-        encoder = encoder_for(self, X, y, start)
-        if encoder is not None:
-            X = encoder.code_.encode(X)
-            X_valid = None if X_valid is None else encoder.code_.encode(X_valid, "X_valid")
-            start = None if start is None else start.with_table_code(None)
-            if encoder.respect_one_hot:
-                search = replace(search, columns=encoder.code_.columns)
-        try:
-            table, names = as_codes(*check_partial(X))
-        except ValueError as error:
-            raise_with_advice(error)
-        names = names if encoder is None else CodedNames(encoder.code_)
-        if start is not None and encoder is None:  # the same columns as before
-            _check_features(self, X, table, reset=False)
-        valid = valid_weight = None
-        if X_valid is not None:
-            valid, _ = as_codes(*check_partial(X_valid, n_vars=table.shape[1], name="X_valid"))
+    ) -> FitInput:
+        """What `fit` was given, after the checks that scikit-learn makes."""
+        if not is_lazy(X):
+            _get_feature_names(X)  # refuses names of several types
             _check_same_features(X, X_valid)
-            if start is not None and encoder is None:
-                _check_features(self, X_valid, valid, reset=False)
-        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(table))
-        random_state = check_random_state(self.random_state)
-        train = table
-        if valid is None:
-            train, valid, weight, valid_weight = self._hold_out(table, weight, random_state)
-        rng = np.random.default_rng(random_state.randint(2**31))
-        tables = {"X": table}
-        if X_valid is not None:
-            assert valid is not None
-            tables["X_valid"] = valid
-        is_new = start is None
-        if start is not None:
-            for name, rows in tables.items():
-                check_satisfied(start, rows, names, name, **CONTINUED)
-        incomplete = None
-        if has_unknown(table, valid):
-            can_drop = start is None and self.constraint is None and isinstance(search.vtree, str)
-            can_drop = can_drop and search.columns is None  # else half of a column might be left
-            incomplete = Incomplete.of(train, weight, valid, valid_weight, names, can_drop)
-            with use_threads(self.n_jobs):
-                train_bits, valid_bits = incomplete.completed(start, rng, search.columns)
-        else:
-            train_bits = _pack_rows_that_count(train, weight)
-            valid_bits = None if valid is None else _pack_rows_that_count(valid, valid_weight)
-        if self.constraint is not None and not is_restricted:
-            start = start or first_circuit(train_bits, search, rng)
-            allowed = constraint_circuit(self.constraint, start.vtree, names)
-            for name, rows in tables.items():
-                check_satisfied(allowed, rows, names, name)
-            start = restrict(start, allowed)
-        journal = open_journal(
-            checkpoint, self, lambda: digest_of_rows(train_bits, valid_bits, start)
+        return FitInput(
+            X,
+            y,
+            X_valid,
+            sample_weight,
+            checkpoint,
+            self,
+            check_random_state(self.random_state),
+            last,
+            is_restricted,
+            lambda X, table: _check_features(self, X, table, reset=False),
         )
-        data = _describe(table)
 
-        def keep() -> None:
-            if is_new:
-                _check_features(self, X, table, reset=True)
-            keep_encoder(self, encoder)
-            self.data_ = data
-
-        return LearningRows(train_bits, valid_bits, rng, start, search, incomplete, journal, keep)
-
-    def _end(self, checkpoint: Any) -> Self:
-        """Itself, fitted: there is nothing left to continue."""
+    def _keep(self, rows: Prepared, log_likelihoods: LogLikelihoods, checkpoint: Any) -> Self:
+        """Keep what all fits know of their rows; there is nothing left to continue."""
+        validate_data(self, rows.features, reset=True, skip_check_array=True)
+        keep_encoder(self, rows.encoder)
+        self.data_ = rows.data
+        self.log_likelihoods_ = log_likelihoods
+        self.held_out_rows_ = rows.held_out
         if checkpoint is not None:
             checkpoint.remove()
         return self
-
-    def _hold_out(
-        self, X: ByteArray, weight: FloatArray | None, random_state: np.random.RandomState
-    ) -> tuple[ByteArray, ByteArray | None, FloatArray | None, FloatArray | None]:
-        """Training rows, validation rows, and the weights of both."""
-        if self.validation_fraction is None:
-            return X, None, weight, None
-        if len(X) == 1:  # a single row can only be checked against itself
-            return X, X, weight, weight
-        n_valid = min(max(1, round(self.validation_fraction * len(X))), len(X) - 1)
-        order = random_state.permutation(len(X))
-        held, kept = np.sort(order[:n_valid]), np.sort(order[n_valid:])
-        if weight is None:
-            return X[kept], X[held], None, None
-        if not (weight[kept].sum() > 0 and weight[held].sum() > 0):
-            # All the weight is on one side: there are no other rows to check against.
-            return X, X, weight, weight
-        return X[kept], X[held], weight[kept], weight[held]
 
     def _feature_names(self) -> tuple[str, ...] | None:
         if hasattr(self, "encoder_"):
@@ -375,26 +282,15 @@ def _check_same_features(X: Any, X_valid: Any) -> None:
         validate_data(probe, X_valid, reset=False, skip_check_array=True)
 
 
-def _rows_that_count(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, FloatArray]:
-    """A table without its rows of weight zero: an encoder is not to see them either."""
-    weight = check_sample_weight(sample_weight, n_rows_of(X))
-    if np.all(weight > 0.0):
-        return X, y, weight
-    rows = np.flatnonzero(weight > 0.0)
-    return take_rows(X, rows), None if y is None else np.asarray(y)[rows], weight[rows]
-
-
-def _pack_rows_that_count(X: ByteArray, weight: FloatArray | None) -> BitMatrix:
-    """Leave out rows of weight zero: not even the order of the others may depend on them."""
-    if weight is None or np.all(weight > 0.0):
-        return pack_columns(X, weight)
-    return pack_columns(X[weight > 0.0], weight[weight > 0.0])
-
-
-def _describe(X: ByteArray) -> dict[str, Any]:
-    """Shape and hash of the training table, for provenance."""
-    n_unknown = int(np.count_nonzero(X == UNKNOWN))
-    packed = X if n_unknown else np.packbits(X, axis=1)
-    digest = hashlib.sha256(packed.tobytes()).hexdigest()
-    facts = {"rows": X.shape[0], "columns": X.shape[1], "sha256": digest}
-    return facts | {"unknown": n_unknown} if n_unknown else facts
+def keep_encoder(estimator: Any, encoder: TableEncoder | None) -> None:
+    """Remember the encoder, and the table's columns as features."""
+    if encoder is None:
+        if hasattr(estimator, "encoder_"):
+            del estimator.encoder_
+        return
+    estimator.encoder_ = encoder
+    estimator.n_features_in_ = encoder.n_features_in_
+    if hasattr(encoder, "feature_names_in_"):
+        estimator.feature_names_in_ = encoder.feature_names_in_
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_

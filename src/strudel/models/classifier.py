@@ -32,7 +32,7 @@ from strudel.learning.supervised.class_code import (
     with_class,
 )
 from strudel.learning.supervised.class_rows import ClassRows, complete_rows, fold_of_rows
-from strudel.models.encoding import keep_encoder
+from strudel.models.base import keep_encoder
 from strudel.models.targets import as_labels
 from strudel.tables.input_table import InputTable, as_table, keep_features, rows_like
 from strudel.tables.table_code import code_of_bits

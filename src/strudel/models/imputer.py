@@ -20,8 +20,8 @@ from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning
 from strudel.learning.methods import EM
+from strudel.models.base import keep_encoder
 from strudel.models.classifier import StrudelClassifier
-from strudel.models.encoding import fitted_encoder, keep_encoder
 from strudel.models.mixture import StrudelMixture
 from strudel.queries.by_block import by_block, possible_row
 from strudel.queries.column_answers import mean_values
@@ -31,7 +31,7 @@ from strudel.queries.sampling import sample_conditional
 from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
-from strudel.tables.encoder import TableEncoder
+from strudel.tables.encoder import TableEncoder, fitted_encoder
 from strudel.tables.filled_cells import as_frame
 from strudel.tables.filled_table import ValuesOf, fill_columns, fill_variables, nearest_values
 from strudel.tables.filled_types import with_room

@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from strudel._numba import use_threads
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
-from strudel.learning.incomplete.learn import learn_incomplete_mixture
-from strudel.learning.methods import (
-    METHODS,
-    BaggedEM,
-    Boosting,
-    Method,
-    MixtureOptions,
-    PerComponent,
-)
-from strudel.learning.mixtures.choose import (
-    Trial,
-)
-from strudel.learning.mixtures.fit_mixture import MixtureFit, OnProgress, last_step
-from strudel.learning.mixtures.learned_mixture import (
-    Clock,
-    LearnedMixture,
-)
+from strudel.learning.fit import fit_mixture
+from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
+from strudel.learning.methods import METHODS, Boosting, Method, PerComponent
+from strudel.learning.mixtures.choose import Trial
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.options import named_options
+from strudel.learning.progress import Callback, Reporter
 from strudel.learning.searches import SEARCHES, BestFirst, Greedy, SearchOptions
 from strudel.models.base import DensityEstimator
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
-from strudel.queries.passes import decode
 from strudel.tables.input_table import rows_like
 
-STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
+MOST_COMPONENTS = 3200
 
 
 class StrudelMixture(DensityEstimator):
@@ -70,8 +53,8 @@ class StrudelMixture(DensityEstimator):
         and the paper's for a given number of splits and for a structure per component.
     init, vtree
         Where the search starts, as in `Strudel`.
-    max_components : int, default=3200
-        Most components of the whole mixture.
+    max_components : int, optional
+        Most components of the whole mixture; 3200 by default when their number is chosen.
     max_edges : int, optional
         Most edges of the structure.
     max_seconds : float, optional
@@ -101,6 +84,10 @@ class StrudelMixture(DensityEstimator):
     ----------
     mixture_ : Mixture
         The best mixture on the validation rows.
+    log_likelihoods_ : LogLikelihoods
+        Mean log-likelihoods of the training and validation rows, `train` and `valid`.
+    held_out_rows_ : ndarray or None
+        Numbers of the rows of `X` that were held out; None if there were none.
     history_ : MixtureHistory
         One row per EM step of the last runs, or per component in boosting.
     chosen_ : dict
@@ -131,7 +118,7 @@ class StrudelMixture(DensityEstimator):
         search: Any = "auto",
         init: str | None = None,
         vtree: Any = None,
-        max_components: int = 3200,
+        max_components: int | None = None,
         max_edges: int | None = None,
         max_seconds: float | None = None,
         pseudocount: float | str = "auto",
@@ -169,6 +156,7 @@ class StrudelMixture(DensityEstimator):
         X_valid: Any = None,
         sample_weight: Any = None,
         checkpoint: Any = None,
+        callback: Callback | None = None,
     ) -> StrudelMixture:
         """Learn a mixture from rows of which some values may be unknown.
 
@@ -176,7 +164,8 @@ class StrudelMixture(DensityEstimator):
         ----------
         X : array-like of shape (n_rows, n_vars)
             0 and 1, or NaN where a value is unknown; numpy, lists, scipy sparse, pandas, polars;
-            with an `encoder` any table. A row that violates the constraint is an error.
+            with an `encoder` any table. A Dask array or frame is learned from where it is; what is
+            "auto" is then chosen on a sample. A row that violates the constraint is an error.
         y : array-like of shape (n_rows,), optional
             What an encoder with supervised edges tells apart; else ignored.
         X_valid : array-like of shape (n_valid, n_vars), optional
@@ -185,131 +174,74 @@ class StrudelMixture(DensityEstimator):
             How often each row counts.
         checkpoint : Checkpoint, optional
             A file from which a fit that was killed goes on. Boosting, and components with their own
-            structure, begin anew after it.
+            structure, begin again after it.
+        callback : callable, optional
+            Called after every step with a `Progress`: the stage, the step, the log-likelihoods so
+            far and the seconds. A `KeyboardInterrupt` raised in it ends the fit like Ctrl-C.
 
         Returns
         -------
         StrudelMixture
             Itself. A keyboard interrupt keeps the best mixture so far and warns.
         """
-        self._fit(X, X_valid, sample_weight, y=y, checkpoint=checkpoint)
-        return self._end(checkpoint)
+        task = self._task(has_valid=X_valid is not None or self.validation_fraction is not None)
+        if is_lazy(X) and isinstance(task.method, Boosting | PerComponent):
+            raise ValueError("A partitioned table needs method='em' or 'bagged_em'.")
+        given = self._fit_input(X, y, X_valid, sample_weight, checkpoint)
+        fitted = fit_mixture(given, task, Reporter(callback, self.verbose))
+        self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)
+        self.mixture_: Mixture = fitted.mixture.with_names(self._feature_names())
+        self.history_: MixtureHistory = fitted.history
+        self.chosen_: dict[str, Any] = fitted.chosen
+        self.trials_: list[Trial] = fitted.trials
+        if self.history_.stopped_because == "interrupted":
+            warnings.warn(
+                "Learning was interrupted; the best mixture so far was kept.",
+                InterruptedWarning,
+                stacklevel=2,
+            )
+        return self
 
-    def _fit(
-        self,
-        X: Any,
-        X_valid: Any = None,
-        sample_weight: Any = None,
-        on_progress: OnProgress | None = None,
-        checkpoint: Any = None,
-        y: Any = None,
-        columns: Any = None,
-    ) -> StrudelMixture:
-        """`fit` with a callback that gets a line about what goes on, and codes to respect."""
-        options = self._mixture_options()
-        search = replace(self._search_options(), columns=columns)
-        if X_valid is None and self.validation_fraction is None:
-            is_range = isinstance(self.n_splits, range)
-            if is_range or "auto" in (self.n_components, self.n_splits):
+    def _task(self, has_valid: bool) -> MixtureTask:
+        """What is asked for, checked."""
+        method = named_options("method", self.method, METHODS)
+        check_count("max_components", self.max_components, may_be_none=True)
+        most = MOST_COMPONENTS if self.max_components is None else self.max_components
+        n_components: Any = self.n_components
+        if n_components != "auto":
+            check_count("n_components", n_components, may_be_auto=True)
+            if self.max_components is not None and n_components > most:
+                raise ValueError(
+                    f"n_components is {n_components}, but max_components allows only {most}."
+                )
+            most = max(most, int(n_components))
+        check_choice("smoothing", self.smoothing, ("auto", "single", "uniform"))
+        pseudocount: Any = self.pseudocount
+        is_chosen = "auto" in (n_components, self.n_splits) or isinstance(self.n_splits, range)
+        if not has_valid:
+            if is_chosen:
                 raise ValueError(
                     "n_components and n_splits are chosen on validation rows, but there are none: "
                     "give numbers, X_valid or a validation_fraction."
                 )
-            if options.pseudocount == "auto":
-                options = replace(options, pseudocount=1.0)
-        tell = on_progress or (_print if self.verbose else _ignore)
-        if is_lazy(X):
-            return self._fit_spread(X, X_valid, sample_weight, search, options, tell, checkpoint)
-        rows = self._learning_rows(X, X_valid, sample_weight, search, checkpoint=checkpoint, y=y)
-        clock = Clock(rows.journal.now(), self.max_seconds, rows.journal.now)
-        trials: list[Trial] = []
-        with use_threads(self.n_jobs):
-            fit = MixtureFit(self, rows.search, options, clock, trials, tell)
-            if rows.incomplete is not None:
-                learned = learn_incomplete_mixture(rows, options, fit.learn)
-            else:
-                learned = fit.learn(rows)
-        rows.keep()
-        self.mixture_: Mixture = learned.mixture.with_names(self._feature_names())
-        self.history_: MixtureHistory = learned.history
-        self.chosen_: dict[str, Any] = learned.chosen
-        self.trials_: list[Trial] = trials
-        _warn_if_interrupted(self.history_)
-        return self
-
-    def _fit_spread(
-        self,
-        X: Any,
-        X_valid: Any,
-        sample_weight: Any,
-        search: SearchOptions,
-        options: MixtureOptions,
-        tell: OnProgress,
-        checkpoint: Any,
-    ) -> StrudelMixture:
-        """`fit` on a Dask array or frame; what is "auto" is chosen on a sample of its rows."""
-        from strudel.learning.partitioned.fit import CHOSEN_ON, fit_spread_components
-        from strudel.learning.partitioned.fit_rows import spread_rows
-
-        method = self._method()
-        if isinstance(method, Boosting | PerComponent):
-            raise ValueError("A partitioned table needs method='em' or 'bagged_em'.")
-        learning = spread_rows(self, X, X_valid, sample_weight, checkpoint)
-        clock = Clock(learning.journal.now(), self.max_seconds, learning.journal.now)
-        n_bags = method.n_bags if isinstance(method, BaggedEM) else None
-        n_splits, n_components, n_runs = self.n_splits, self.n_components, options.n_runs
-        trials: list[Trial] = []
-        learned: LearnedMixture | None = None
-        with use_threads(self.n_jobs):
-            if "auto" in (n_splits, n_components) or isinstance(n_splits, range):
-                n_rows = search.search.structure_rows or CHOSEN_ON
-                small = self._fit_small(learning, n_rows, tell)
-                n_splits, n_components = (small.chosen_[k] for k in ("n_splits", "n_components"))
-                n_runs, trials = small.chosen_["n_runs"], small.trials_
-                if small.history_.stopped_because == "interrupted":
-                    learned = LearnedMixture(small.mixture_, small.history_, small.chosen_)
-            if learned is None:
-                learned = fit_spread_components(
-                    learning,
-                    search,
-                    replace(options, n_components=int(n_components), n_runs=n_runs),
-                    int(n_splits),
-                    n_bags,
-                    clock,
-                    lambda latest: tell(last_step(latest, learning)),
-                )
-                _warn_if_interrupted(learned.history)
-        learning.keep(self)
-        self.mixture_ = learned.mixture.with_names(self._feature_names())
-        self.history_, self.chosen_, self.trials_ = learned.history, learned.chosen, trials
-        return self
-
-    def _fit_small(self, learning: Any, n_rows: int, tell: OnProgress) -> StrudelMixture:
-        """Choose what is to be chosen on a sample, in a third of the time."""
-        X, weight = learning.sample(n_rows)
-        valid = learning.valid_sample(n_rows)
-        if learning.has_gaps:
-            X, valid = decode(X), None if valid is None else (decode(valid[0]), valid[1])
-        small = clone(self).set_params(random_state=learning.seed, encoder=None)
-        if self.max_seconds is not None:
-            small.set_params(max_seconds=STRUCTURE_SHARE * self.max_seconds)
-        return small._fit(
-            X,
-            None if valid is None else valid[0],
-            None if np.all(weight == 1.0) else weight,
-            on_progress=tell,
-            checkpoint=learning.journal,
-            columns=learning.columns,
+            pseudocount = 1.0 if pseudocount == "auto" else pseudocount
+        options = method.mixture_options(
+            n_components=1 if n_components == "auto" else n_components,
+            smoothing="single" if self.smoothing == "auto" else self.smoothing,
+            pseudocount=pseudocount,
+            max_seconds=self.max_seconds,
         )
+        search = self._search_options(method)
+        return MixtureTask(n_components, self.n_splits, method, most, search, options)
 
-    def _search_options(self) -> SearchOptions:
+    def _search_options(self, method: Method) -> SearchOptions:
         """How the structure grows, and how far."""
         is_chosen = self.n_splits == "auto" or isinstance(self.n_splits, range)
         if not is_chosen:
             check_count("n_splits, if it is not a range,", self.n_splits, 0, may_be_auto=True)
         search = self.search
         if isinstance(search, str) and search == "auto":
-            is_shared = not isinstance(self._method(), PerComponent)
+            is_shared = not isinstance(method, PerComponent)
             search = "best_first" if is_chosen and is_shared else "greedy"
         kind = named_options("search", search, SEARCHES)
         if type(kind) not in (Greedy, BestFirst):
@@ -317,7 +249,7 @@ class StrudelMixture(DensityEstimator):
                 "search must be 'auto', 'greedy' or 'best_first', or a Greedy or BestFirst object, "
                 f"for a mixture, but is {self.search!r}."
             )
-        if isinstance(kind, BestFirst) and isinstance(self._method(), PerComponent):
+        if isinstance(kind, BestFirst) and isinstance(method, PerComponent):
             raise ValueError(
                 "search='best_first' grows one structure for all components: take search='greedy' "
                 "for method='per_component'."
@@ -335,27 +267,6 @@ class StrudelMixture(DensityEstimator):
             max_splits=max_splits,
             max_edges=self.max_edges,
             max_seconds=None if self.max_seconds is None else STRUCTURE_SHARE * self.max_seconds,
-        )
-
-    def _method(self) -> Method:
-        return named_options("method", self.method, METHODS)
-
-    def _mixture_options(self) -> MixtureOptions:
-        """How the mixture is trained."""
-        check_count("max_components", self.max_components)
-        is_chosen = self.n_components == "auto"
-        check_count("n_components", self.n_components, may_be_auto=True)
-        if not is_chosen and int(self.n_components) > self.max_components:
-            raise ValueError(
-                f"n_components is {self.n_components}, but max_components allows "
-                f"{self.max_components}."
-            )
-        check_choice("smoothing", self.smoothing, ("auto", "single", "uniform"))
-        return self._method().mixture_options(
-            n_components=1 if is_chosen else self.n_components,
-            smoothing="single" if self.smoothing == "auto" else self.smoothing,
-            pseudocount=self.pseudocount,
-            max_seconds=self.max_seconds,
         )
 
     def responsibilities(self, X: Any) -> FloatArray:
@@ -400,20 +311,3 @@ class StrudelMixture(DensityEstimator):
     ) -> IntArray:
         """Learn a mixture, and give the cluster of each row."""
         return self.fit(X, y, X_valid=X_valid, sample_weight=sample_weight).predict(X)
-
-
-def _warn_if_interrupted(history: MixtureHistory) -> None:
-    if history.stopped_because == "interrupted":
-        warnings.warn(
-            "Learning was interrupted; the best mixture so far was kept.",
-            InterruptedWarning,
-            stacklevel=4,
-        )
-
-
-def _print(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
-def _ignore(line: str) -> None:
-    pass

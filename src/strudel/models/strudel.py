@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-import time
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-
-from strudel._numba import use_threads
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.flows import flow_log_likelihood
-from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
+from strudel.learning.fit import fit_circuit
 from strudel.learning.history import History
-from strudel.learning.incomplete.learn import learn_incomplete_circuit
-from strudel.learning.parameters import fit_parameters
-from strudel.learning.presets import PRESET_OPTIONS, learn_with_sampled_rows, with_preset
-from strudel.learning.search.learn_structure import learn_structure
+from strudel.learning.learn_circuit import SampledRows
+from strudel.learning.presets import PRESET_OPTIONS, with_preset
+from strudel.learning.progress import Callback, Reporter
 from strudel.learning.searches import SearchOptions
-from strudel.models.base import DensityEstimator, LearningRows
+from strudel.models.base import DensityEstimator
 
 
 class Strudel(DensityEstimator):
@@ -98,6 +90,10 @@ class Strudel(DensityEstimator):
     ----------
     circuit_ : Circuit
         The best circuit on the validation rows.
+    log_likelihoods_ : LogLikelihoods
+        Mean log-likelihoods of the training and validation rows, `train` and `valid`.
+    held_out_rows_ : ndarray or None
+        Numbers of the rows of `X` that were held out; None if there were none.
     history_ : History
         One row per split. After a beam search, the path of the best circuit, and then, for every
         later step, the circuit of the beam with the best validation likelihood.
@@ -168,6 +164,7 @@ class Strudel(DensityEstimator):
         X_valid: Any = None,
         sample_weight: Any = None,
         checkpoint: Any = None,
+        callback: Callback | None = None,
     ) -> Strudel:
         """Learn a circuit from rows of which some values may be unknown.
 
@@ -175,7 +172,8 @@ class Strudel(DensityEstimator):
         ----------
         X : array-like of shape (n_rows, n_vars)
             0 and 1, or NaN where a value is unknown; numpy, lists, scipy sparse, pandas, polars;
-            with an `encoder` any table. A row that violates the constraint is an error.
+            with an `encoder` any table. A Dask array or frame is learned from where it is. A row
+            that violates the constraint is an error.
         y : array-like of shape (n_rows,), optional
             What an encoder with supervised edges tells apart; else ignored.
         X_valid : array-like of shape (n_valid, n_vars), optional
@@ -183,102 +181,40 @@ class Strudel(DensityEstimator):
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
         checkpoint : Checkpoint, optional
-            A file from which a fit that was killed goes on. A beam search begins anew.
+            A file from which a fit that was killed goes on. A beam search begins again.
+        callback : callable, optional
+            Called after every split with a `Progress`: the stage, the step, the log-likelihoods so
+            far and the seconds. A `KeyboardInterrupt` raised in it ends the search like Ctrl-C.
 
         Returns
         -------
         Strudel
             Itself. A keyboard interrupt keeps the best circuit so far and warns.
         """
-        self._fit(X, X_valid, sample_weight, y=y, checkpoint=checkpoint)
-        return self._end(checkpoint)
-
-    def _fit(
-        self,
-        X: Any,
-        X_valid: Any = None,
-        sample_weight: Any = None,
-        on_split: Callable[[History], None] | None = None,
-        checkpoint: Any = None,
-        y: Any = None,
-    ) -> Strudel:
-        """`fit` with a callback for progress."""
         search, sampled_rows = self._options()
-        if is_lazy(X):
-            if sampled_rows and search.search.sampled_rows:
-                raise ValueError("sampled_rows needs all rows in one place: take a sample of them.")
-            return self._fit_spread(X, X_valid, sample_weight, search, on_split, checkpoint)
-        last = getattr(self, "circuit_", None) if self.warm_start else None
+        last = getattr(self, "circuit_", None) if self.warm_start and not is_lazy(X) else None
         # A circuit from a file may have been learned under anything.
         is_restricted = last is not None and _is_same(
             self.constraint, getattr(self, "_constraint_of_circuit", False)
         )
-        rows = self._learning_rows(
-            X, X_valid, sample_weight, search, last, is_restricted, checkpoint, y
-        )
-        search = rows.search
-        tell = on_split or (_Reporter() if self.verbose else None)
-
-        def learn(rows: LearningRows, search: SearchOptions) -> tuple[Circuit, History]:
-            if sampled_rows and rows.start is None:
-                return learn_with_sampled_rows(rows, search, sampled_rows, tell, self.n_jobs)
-            return learn_structure(
-                rows.train,
-                rows.valid,
-                search=search,
-                rng=rows.rng,
-                on_split=tell,
-                start=rows.start,
-                journal=rows.journal,
-            )
-
-        with use_threads(self.n_jobs):
-            if rows.incomplete is not None:
-                circuit, history = learn_incomplete_circuit(rows, search, learn)
-            else:
-                part = _part_of(rows.train, search.search.structure_rows, rows.rng)
-                circuit, history = learn(rows._replace(train=part), search)
-                if part is not rows.train:
-                    circuit = fit_parameters(circuit, rows.train, pseudocount=search.pseudocount)
-        if last is not None and rows.valid is not None and search.smoothing == "hierarchical":
-            circuit = _better(last, circuit, rows.valid)
-        rows.keep()
-        self.circuit_: Circuit = circuit.with_names(self._feature_names())
+        given = self._fit_input(X, y, X_valid, sample_weight, checkpoint, last, is_restricted)
+        fitted = fit_circuit(given, search, sampled_rows, Reporter(callback, self.verbose))
+        self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)
+        self.circuit_: Circuit = fitted.circuit.with_names(self._feature_names())
         is_longer = last is not None and hasattr(self, "history_")
+        history = fitted.history
         self.history_: History = history.after(self.history_) if is_longer else history
         self._constraint_of_circuit = self.constraint
-        self._saw_completions = rows.incomplete is not None  # what the history speaks of
-        _warn_if_interrupted(history)
-        return self
-
-    def _fit_spread(
-        self,
-        X: Any,
-        X_valid: Any,
-        sample_weight: Any,
-        search: SearchOptions,
-        on_split: Callable[[History], None] | None,
-        checkpoint: Any,
-    ) -> Strudel:
-        """`fit` on a Dask array or frame."""
-        from strudel.learning.partitioned.fit import fit_spread_circuit
-        from strudel.learning.partitioned.fit_rows import spread_rows
-
-        learning = spread_rows(self, X, X_valid, sample_weight, checkpoint)
-        tell = on_split or (_Reporter() if self.verbose else None)
-        with use_threads(self.n_jobs):
-            circuit, history = fit_spread_circuit(
-                learning, search, search.search.structure_rows, tell
+        if history.stopped_because == "interrupted":
+            warnings.warn(
+                f"Learning was interrupted after {len(history) - 1} splits; "
+                "the best circuit so far was kept.",
+                InterruptedWarning,
+                stacklevel=2,
             )
-        learning.keep(self)
-        self.circuit_ = circuit.with_names(self._feature_names())
-        self.history_ = history
-        self._constraint_of_circuit = None
-        self._saw_completions = learning.has_gaps
-        _warn_if_interrupted(history)
         return self
 
-    def _options(self) -> tuple[SearchOptions, int | Literal["auto"] | None]:
+    def _options(self) -> tuple[SearchOptions, SampledRows]:
         """The options of the search, and how many rows to sample, as the preset completes them."""
         given = {name: getattr(self, name) for name in PRESET_OPTIONS}
         search, sampled_rows = with_preset(self.preset, **given)
@@ -295,51 +231,8 @@ class Strudel(DensityEstimator):
         )
 
 
-def _part_of(bits: BitMatrix, n_rows: int | None, rng: np.random.Generator) -> BitMatrix:
-    """So many of the rows, in their order; all of them if they are fewer."""
-    if n_rows is None or n_rows >= bits.n_rows:
-        return bits
-    chosen = np.sort(rng.choice(bits.n_rows, n_rows, replace=False))
-    return pack_columns(bits.unpack()[chosen], bits.weights[chosen])
-
-
-def _warn_if_interrupted(history: History) -> None:
-    if history.stopped_because == "interrupted":
-        warnings.warn(
-            f"Learning was interrupted after {len(history) - 1} splits; "
-            "the best circuit so far was kept.",
-            InterruptedWarning,
-            stacklevel=4,
-        )
-
-
-def _better(last: Circuit, circuit: Circuit, valid: BitMatrix) -> Circuit:
-    """The circuit of the last fit, if it remains better: what its copies came from is not known."""
-    before = flow_log_likelihood(last, valid) @ valid.weights
-    after = flow_log_likelihood(circuit, valid) @ valid.weights
-    return last if before > after else circuit
-
-
 def _is_same(constraint: Any, other: Any) -> bool:
     """Whether two constraints are the same without a doubt; `==` of events makes an event."""
     if isinstance(constraint, str) and isinstance(other, str):
         return constraint == other
     return constraint is other
-
-
-class _Reporter:
-    """Prints the state of the search about once a second."""
-
-    def __init__(self) -> None:
-        self.last = time.perf_counter()
-
-    def __call__(self, history: History) -> None:
-        now = time.perf_counter()
-        if now - self.last >= 1.0:
-            self.last = now
-            latest = {name: column[-1] for name, column in history.columns().items()}
-            print(
-                "split {n_splits}: train {train:.4f}, valid {valid:.4f}, {n_edges} edges, "
-                "{seconds:.1f} s".format(**latest),
-                file=sys.stderr,
-            )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, column_or_1d
 
 from strudel._types import AnyArray, FloatArray
@@ -251,3 +251,36 @@ def _with_distinct_names(columns: list[Column]) -> list[Column]:
         seen.update(names)
         result.append(replace(column, variable_names=tuple(names)))
     return result
+
+
+def new_encoder(option: Any) -> TableEncoder | None:
+    """The encoder that the option `encoder` of an estimator stands for, not fitted yet."""
+    if option is None:
+        return None
+    is_auto = isinstance(option, str) and option == "auto"
+    if not isinstance(option, TableEncoder) and not is_auto:
+        raise TypeError(
+            f"encoder must be None, 'auto' or a TableEncoder, but is {option!r}. Put any other "
+            "transformer before the model in a pipeline."
+        )
+    made: TableEncoder = TableEncoder() if is_auto else clone(option)
+    return made
+
+
+def fitted_encoder(option: Any, code: TableCode) -> TableEncoder:
+    """An encoder with this code, as `fit` would have left it."""
+    made = clone(option) if isinstance(option, TableEncoder) else TableEncoder()
+    made.code_ = code
+    made.n_features_in_ = len(code.columns)
+    if code.container != "numpy":
+        made.feature_names_in_ = np.array(code.names, dtype=object)
+    return made
+
+
+def raise_with_advice(error: ValueError) -> NoReturn:
+    """Say of a table that is not 0/1 how to learn from it."""
+    if "must hold only 0 and 1" not in str(error) or "holds NaN" in str(error):
+        raise error
+    raise ValueError(
+        f"{error} Or let the model encode text, numbers and dates: encoder=TableEncoder()."
+    ) from None

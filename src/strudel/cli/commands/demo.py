@@ -97,7 +97,7 @@ def _learn(data: Dataset, is_quiet: bool) -> Strudel:
 
     model = Strudel(random_state=0)
     with FitProgress(100, is_quiet) as progress:
-        model._fit(data.train, data.valid, None, on_split=progress.update)
+        model.fit(data.train, X_valid=data.valid, callback=progress.update)
     model.circuit_ = model.circuit_.with_names(data.feature_names)
     return model
 

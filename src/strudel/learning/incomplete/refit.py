@@ -94,13 +94,13 @@ def _prior(
     return Prior(strength, np.exp(single.edge_log_theta[:, 0]))
 
 
-def mean_valid(model: Model, rows: RowsWithGaps) -> float:
-    """Mean log-likelihood of what is known of the validation rows; nan without any."""
-    valid = rows.valid_rows
-    if valid is None:
+def mean_of_known(model: Model, gaps: RowsWithGaps, part: str = "valid") -> float:
+    """Mean log-likelihood of what is known of the rows of "train" or "valid"; nan without any."""
+    rows = gaps.train_rows if part == "train" else gaps.valid_rows
+    if rows is None:
         return math.nan
     if isinstance(model, CircuitMixture):
-        assert isinstance(valid, PartialRows)  # in parts, components share their structure
-        log_p = log_probabilities(model, valid.evidence, "fit")
-        return float(valid.weight @ log_p / valid.total_weight)
-    return valid.mean_log_probability(Passes.of(model, "fit"), as_mixture(model))
+        assert isinstance(rows, PartialRows)  # in partitions, components share their structure
+        log_p = log_probabilities(model, rows.evidence, "fit")
+        return float(rows.weight @ log_p / rows.total_weight)
+    return rows.mean_log_probability(Passes.of(model, "fit"), as_mixture(model))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from strudel.learning.incomplete.refit import RowsWithGaps, mean_valid
+from strudel.learning.incomplete.refit import RowsWithGaps, mean_of_known
 from strudel.queries.model import Model
 
 MOST_ROUNDS = 3
@@ -43,6 +43,10 @@ class Result(NamedTuple):
 class Completable(RowsWithGaps, Protocol):
     """Rows that a model can complete."""
 
+    @property
+    def n_copies(self) -> int:
+        """Completions of every row that make enough rows together."""
+
     def completed(self, model: Model, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
         """`n` completions of every training and validation row, of 1/n of its weight each."""
 
@@ -60,7 +64,7 @@ def learn_incomplete(
 
     `learn` gets completed rows, `refit` the model that came out of it.
     """
-    completer, reached = first, mean_valid(first, rows)
+    completer, reached = first, mean_of_known(first, rows)
     best: Result | None = None
     try:
         for _ in range(MOST_ROUNDS):
@@ -69,7 +73,7 @@ def learn_incomplete(
             if best is None:  # what an interrupt would keep
                 best = Result(learned, -np.inf, False)
             learned = learned._replace(model=refit(learned.model))
-            score = mean_valid(learned.model, rows)
+            score = mean_of_known(learned.model, rows)
             if not score <= best.valid:
                 best = Result(learned, score, False)
             # Without validation rows (nan) nothing says that another round would help.

@@ -34,24 +34,6 @@ from strudel.trees.column_tree import column_tree_from_counts
 from strudel.trees.vtree import vtree_from_chow_liu
 
 
-def learn_spread_structure(
-    train: SpreadRows,
-    valid: SpreadRows | None,
-    *,
-    search: SearchOptions,
-    rng: np.random.Generator | int | None = None,
-    on_split: Callable[[History], None] | None = None,
-    start: Circuit | None = None,
-    journal: Journal | None = None,
-) -> tuple[Circuit, History]:
-    """Learn a circuit from rows in parts, as `learn_structure` does from rows in memory."""
-    run = grow_spread(
-        train, valid, search=search, rng=rng, on_split=on_split, start=start, journal=journal
-    )
-    best = run.growing.snapshot(run.history.best)
-    return fit_spread_parameters(best, train, search.pseudocount), run.history
-
-
 def grow_spread(
     train: SpreadRows,
     valid: SpreadRows | None,
@@ -82,12 +64,20 @@ def grow_spread(
         )
 
     run = SpreadRun(make, search, np.random.default_rng(rng), started, journal)
+    run.train = train
     run.continue_until(search, on_split)
     return run
 
 
 class SpreadRun(Run):
     """A greedy or best-first search that asks the parts for what it needs to know."""
+
+    train: SpreadRows
+
+    def best(self) -> tuple[Circuit, History]:
+        """The best circuit with its parameters, and the history that led there."""
+        best = self.growing.snapshot(self.history.best)
+        return fit_spread_parameters(best, self.train, self.search.pseudocount), self.history
 
     def _gains(self) -> Gains:
         assert isinstance(self.growing, SpreadCircuit)

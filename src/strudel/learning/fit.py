@@ -1,0 +1,119 @@
+"""The one pipeline of a fit: prepare -> learn -> what the estimator keeps.
+
+In:  `FitInput`, the options of a search or of a mixture, and who wants to know how it goes.
+Out: `FittedCircuit` or `FittedMixture`.
+
+A table in memory and a partitioned one go the same way: only `prepare` knows which it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from strudel._numba import use_threads
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.flows import flow_log_likelihood
+from strudel.circuits.mixture import Mixture
+from strudel.data.bits import BitMatrix
+from strudel.data.lazy import is_lazy
+from strudel.learning.history import History
+from strudel.learning.learn_circuit import SampledRows, learn_circuit
+from strudel.learning.learn_mixture import MixtureLearner, MixtureTask, learn_mixture
+from strudel.learning.mixtures.choose import Trial
+from strudel.learning.mixtures.learned_mixture import Clock
+from strudel.learning.mixtures.mixture_history import MixtureHistory
+from strudel.learning.prepared import (
+    FitInput,
+    LogLikelihoods,
+    Prepared,
+    check_fraction,
+    prepare_rows,
+)
+from strudel.learning.progress import Reporter
+from strudel.learning.searches import SearchOptions
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCircuit:
+    """All that `fit` keeps of a circuit, together, so that a fit that fails changes nothing."""
+
+    rows: Prepared
+    circuit: Circuit
+    history: History
+    log_likelihoods: LogLikelihoods
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMixture:
+    """All that `fit` keeps of a mixture."""
+
+    rows: Prepared
+    mixture: Mixture
+    history: MixtureHistory
+    chosen: dict[str, Any]
+    trials: list[Trial]
+    log_likelihoods: LogLikelihoods
+
+
+def prepare(given: FitInput, search: SearchOptions) -> Prepared:
+    """Rows that can be learned from, in memory or partitioned."""
+    check_fraction(given.estimator.validation_fraction)
+    if not is_lazy(given.X):
+        return prepare_rows(given, search)
+    # Late: what a partitioned table needs is not loaded for any other.
+    from strudel.learning.partitioned.prepared import prepare_partitions
+
+    return prepare_partitions(given, search)
+
+
+def fit_circuit(
+    given: FitInput, search: SearchOptions, sampled_rows: SampledRows, report: Reporter
+) -> FittedCircuit:
+    """Learn one circuit."""
+    is_asked_for = bool(search.search.sampled_rows)  # not only by the preset
+    if is_asked_for and is_lazy(given.X):
+        raise ValueError("sampled_rows needs all rows in one place: take a sample of them.")
+    rows = prepare(given, search)
+    if is_asked_for and rows.start is not None:
+        raise ValueError("sampled_rows does not go with a constraint or with warm_start.")
+    search = replace(search, columns=rows.columns)
+    with use_threads(given.estimator.n_jobs):
+        circuit, history = learn_circuit(rows, search, sampled_rows, report)
+        last = given.last
+        if last is not None and rows.valid is not None and search.smoothing == "hierarchical":
+            circuit = _better(last, circuit, rows.valid)
+        knows_rows = rows.gaps is None and not sampled_rows and circuit is not last
+        if knows_rows and search.search.structure_rows is None:  # the history speaks of all rows
+            best = history.last_row(history.best)
+            likelihoods = LogLikelihoods(best["train"], best["valid"])
+        else:
+            likelihoods = _log_likelihoods(rows, circuit)
+    return FittedCircuit(rows, circuit, history, likelihoods)
+
+
+def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedMixture:
+    """Learn a mixture."""
+    rows = prepare(given, task.search)
+    task = replace(task, search=replace(task.search, columns=rows.columns))
+    now = rows.journal.now
+    learner = MixtureLearner(task, Clock(now(), task.options.max_seconds, now), report, [])
+    with use_threads(given.estimator.n_jobs):
+        learned = learn_mixture(rows, learner)
+        likelihoods = _log_likelihoods(rows, learned.mixture)
+    return FittedMixture(
+        rows, learned.mixture, learned.history, learned.chosen, learner.trials, likelihoods
+    )
+
+
+def _log_likelihoods(rows: Prepared, model: Any) -> LogLikelihoods:
+    return LogLikelihoods(
+        rows.mean_log_likelihood(model, "train"), rows.mean_log_likelihood(model, "valid")
+    )
+
+
+def _better(last: Circuit, circuit: Circuit, valid: BitMatrix) -> Circuit:
+    """The circuit of the last fit, if it remains better: what its copies came from is not known."""
+    before = flow_log_likelihood(last, valid) @ valid.weights
+    after = flow_log_likelihood(circuit, valid) @ valid.weights
+    return last if before > after else circuit

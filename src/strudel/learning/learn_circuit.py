@@ -1,0 +1,182 @@
+"""Learn one circuit from prepared rows.
+
+In:  `Prepared` rows, and the options of the search.
+Out: the best circuit, and the history of the search that found it.
+
+Rows with unknown values are completed and learned from in rounds (structural EM). A circuit may be
+learned a second time, from rows that a mixture makes up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from strudel.circuits.circuit import Circuit
+from strudel.data.bits import BitMatrix, pack_columns
+from strudel.learning.history import History
+from strudel.learning.incomplete.refit import refit_circuit
+from strudel.learning.incomplete.structural_em import Learned, learn_incomplete
+from strudel.learning.learn_mixture import CUT, STRUCTURE_SHARE, MixtureLearner, MixtureTask
+from strudel.learning.methods import EM
+from strudel.learning.mixtures.learned_mixture import Clock
+from strudel.learning.prepared import Prepared, PreparedRows
+from strudel.learning.progress import Reporter
+from strudel.learning.searches import Greedy, SearchOptions
+from strudel.queries.model import Model
+from strudel.queries.sampling import sample
+
+# Shares of the time: learning from real rows, fitting the mixture, and when the last search ends.
+REAL, MIXTURE, LAST = 0.5, 0.15, 0.92
+N_SAMPLED = 60_000
+# Beyond so many variables the first search may use all of the time, and "auto" samples rows, fewer
+# of them, only if this share is left until LAST.
+FEW_VARIABLES = 200
+N_SAMPLED_WIDE = 12_000
+LEFT_TO_SAMPLE = 0.4
+
+SampledRows = int | Literal["auto"] | None
+
+
+def learn_circuit(
+    rows: Prepared, search: SearchOptions, sampled_rows: SampledRows, report: Reporter
+) -> tuple[Circuit, History]:
+    """The best circuit, and the history of the search that found it."""
+    if rows.gaps is None:
+        return _learn_complete(rows, search, sampled_rows, report)
+    gaps, now = rows.gaps, rows.journal.now
+    started = now()
+
+    def learn(train: Any, valid: Any) -> Learned:
+        limits = search
+        if search.max_seconds is not None:  # at least half of it: rows have to be completed first
+            left = search.max_seconds - (now() - started)
+            limits = replace(search, max_seconds=max(left, 0.5 * search.max_seconds))
+        complete = rows.with_rows(train, valid)
+        circuit, history = _learn_complete(complete, limits, sampled_rows, report)
+        is_late = search.max_seconds is not None and history.stopped_because in CUT
+        return Learned(circuit, history, is_late or history.stopped_because == "interrupted")
+
+    def refit(model: Model) -> Model:
+        assert isinstance(model, Circuit)
+        return refit_circuit(model, gaps)
+
+    n_copies = max(gaps.n_copies, rows.fewest_copies)
+    found = learn_incomplete(gaps, rows.first_model(), learn, refit, rows.rng, n_copies=n_copies)
+    history: History = found.learned.rest
+    if found.is_interrupted:
+        history.stopped_because = "interrupted"
+    return rows.whole(found.learned.model), history
+
+
+def _learn_complete(
+    rows: Prepared, search: SearchOptions, sampled_rows: SampledRows, report: Reporter
+) -> tuple[Circuit, History]:
+    """Learn from rows without unknown values; the structure perhaps from some of them only."""
+    part = rows.part(search.search.structure_rows)
+    if sampled_rows and isinstance(rows, PreparedRows) and rows.start is None:
+        assert isinstance(part, PreparedRows)
+        circuit, history = learn_with_sampled_rows(part, search, sampled_rows, report)
+    else:
+        circuit, history = _best(part.grow(search, report.on_split))
+    if part is not rows:
+        circuit = rows.fit_parameters(circuit, search.pseudocount)
+    return circuit, history
+
+
+def _best(grown: Any) -> tuple[Circuit, History]:
+    try:
+        return grown.best()
+    except KeyboardInterrupt:  # the search is over: finish what it found
+        grown.history.stopped_because = "interrupted"
+        return grown.best()
+
+
+def learn_with_sampled_rows(
+    rows: PreparedRows, search: SearchOptions, n_rows: int | Literal["auto"], report: Reporter
+) -> tuple[Circuit, History]:
+    """Learn from the rows alone, and again with rows sampled from a mixture; keep the better.
+
+    A mixture generalises better than one deterministic circuit can, but rows sampled from it teach
+    a circuit much of what it knows: structure that the rows are too few to show, and parameters
+    that are smooth where rows are rare. Validation rows decide.
+    """
+    if rows.valid is None:
+        raise ValueError(
+            "sampled_rows needs validation rows, which decide whether they helped: give X_valid or "
+            "a validation_fraction."
+        )
+    started = rows.journal.now()
+    total = search.max_seconds
+    seed = int(rows.rng.integers(2**31))
+
+    def bounded(share: float, **changes: Any) -> SearchOptions:
+        seconds = None if total is None else share * total
+        return replace(search, max_seconds=seconds, **changes)
+
+    def left() -> float:
+        """The share that the last search may take; fitting the parameters also takes time."""
+        return 1.0 if total is None else LAST - (rows.journal.now() - started) / total
+
+    is_wide = n_rows == "auto" and rows.train.n_vars > FEW_VARIABLES
+    grown = rows.grow(bounded(LAST if is_wide else REAL), report.on_split)
+    circuit, history = grown.best()
+    if history.stopped_because == "interrupted" or (is_wide and left() < LEFT_TO_SAMPLE):
+        return circuit, history
+    try:
+        n_sampled = N_SAMPLED_WIDE if is_wide else N_SAMPLED if n_rows == "auto" else int(n_rows)
+        seconds = None if total is None else MIXTURE * total
+        more = _with_samples(rows, n_sampled, seconds, seed)
+    except KeyboardInterrupt:
+        history.stopped_because = "interrupted"
+        return circuit, history
+    # The search and the vtree that were best on the real rows.
+    again = bounded(
+        max(left(), 0.01),
+        search=grown.search.search,
+        vtree=circuit.vtree,
+        init=grown.search.init,
+    )
+    del grown  # its flows are as large as those to come
+    sampled = rows.with_rows(more, rows.valid)
+    other, later = sampled.grow(again, report.on_split).best()
+    if later.stopped_because == "interrupted":
+        history.stopped_because = "interrupted"
+    if later.valid[later.best] <= history.valid[history.best]:
+        return circuit, history
+    return other, later
+
+
+def _with_samples(
+    rows: PreparedRows, n_sampled: int, max_seconds: float | None, seed: int
+) -> BitMatrix:
+    """The training rows, and others sampled from a mixture."""
+    assert rows.valid is not None
+    rng = np.random.default_rng(np.random.RandomState(seed).randint(2**31))
+    # Best-first structures make better mixtures, but not better teachers in the time there is:
+    # samples from greedy ones taught plants -12.82, from the others -12.95.
+    search = SearchOptions(
+        search=Greedy(),
+        max_seconds=None if max_seconds is None else STRUCTURE_SHARE * max_seconds,
+        columns=rows.columns,
+    )
+    options = EM().mixture_options(
+        n_components=1, smoothing="single", pseudocount="auto", max_seconds=max_seconds
+    )
+    task = MixtureTask("auto", "auto", EM(), 3200, search, options)
+    teacher = PreparedRows(
+        train=rows.train,
+        valid=pack_columns(rows.valid.unpack()),
+        rng=rng,
+        columns=rows.columns,
+        journal=rows.journal,
+    )
+    clock = Clock(rows.journal.now(), max_seconds, rows.journal.now)
+    learned = MixtureLearner(task, clock, Reporter(), []).learn(teacher)
+    sampled = sample(learned.mixture, n_sampled, rng=seed)
+    table, weight = rows.train.unpack(), rows.train.weights
+    # A sampled row counts as much as a real one does on average.
+    weights = np.concatenate([weight, np.full(n_sampled, weight.mean())])
+    return pack_columns(np.vstack([table, sampled]), weights)

@@ -1,0 +1,435 @@
+"""The first step of a fit: tables become rows that can be learned from.
+
+In:  `FitInput`: what `fit` was given, and the options that say what to make of it.
+Out: `Prepared`: rows to learn from and rows to stop by, and all that learning asks of them. Here in
+     memory; `partitioned.prepared` does the same for partitioned tables.
+
+Everything is checked, encoded, held out and, where values are unknown, completed here. So nothing
+is refused once learning has begun, and no caller prepares rows twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from strudel._numba import use_threads
+from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
+from strudel.data.bits import BitMatrix, pack_columns
+from strudel.data.validation import check_partial, check_sample_weight
+from strudel.learning.constraint import check_satisfied, constraint_circuit, restrict
+from strudel.learning.history import History
+from strudel.learning.incomplete.checked_rows import Incomplete, as_codes, has_unknown
+from strudel.learning.incomplete.first_model import first_mixture, fit_first
+from strudel.learning.incomplete.refit import mean_of_known
+from strudel.learning.incomplete.structural_em import Completable
+from strudel.learning.incomplete.unknown_columns import with_coins
+from strudel.learning.journal import Journal
+from strudel.learning.methods import BaggedEM, Boosting, Method, MixtureOptions
+from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
+from strudel.learning.mixtures.boosting import fit_boosted_mixture
+from strudel.learning.mixtures.em import fit_mixture
+from strudel.learning.mixtures.mixture_history import MixtureHistory
+from strudel.learning.parameters import fit_parameters
+from strudel.learning.resume import digest_of_rows, open_journal
+from strudel.learning.search.learn_structure import Grown, first_circuit, grow
+from strudel.learning.searches import SearchOptions
+from strudel.queries.likelihood import rows_log_likelihood
+from strudel.queries.model import Model
+from strudel.queries.passes import UNKNOWN
+from strudel.tables.coded_rows import CodedNames
+from strudel.tables.encoder import TableEncoder, fitted_encoder, new_encoder, raise_with_advice
+from strudel.tables.input_table import n_rows_of, take_rows
+
+FEWEST_COPIES = 4  # of a search for one circuit: on one, chance stops it too early
+CONTINUED = {
+    "must": "have a way through the circuit of the last fit, from which warm_start continues",
+    "advice": "Leave such rows out, or start again with warm_start=False.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class FitInput:
+    """What `fit` was given, and the options that say what to make of it."""
+
+    X: Any
+    y: Any
+    X_valid: Any
+    sample_weight: Any
+    checkpoint: Any
+    estimator: Any  # with the options encoder, constraint, validation_fraction and n_jobs
+    random_state: np.random.RandomState
+    last: Circuit | None = None  # of an earlier fit, to continue from
+    is_restricted: bool = False  # whether all rows of that circuit satisfy the constraint
+    check_features: Callable[[Any, AnyArray], None] = lambda X, table: None  # those of that fit
+
+
+class LogLikelihoods(NamedTuple):
+    """Mean log-likelihoods in nats; NaN without validation rows."""
+
+    train: float
+    valid: float
+
+
+class GrownStructure(Protocol):
+    """What a search has seen."""
+
+    @property
+    def growing(self) -> Any:
+        """What knows every circuit up to the best one."""
+
+    @property
+    def history(self) -> History:
+        """One row per split."""
+
+    def best(self) -> tuple[Circuit, History]:
+        """The best circuit with its parameters, and the history that led there."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Prepared(ABC):
+    """Rows that can be learned from, in memory or partitioned."""
+
+    train: Any
+    valid: Any  # rows to stop by, or None
+    rng: np.random.Generator
+    start: Circuit | None = None  # where a constraint or an earlier fit makes the search start
+    columns: Sequence[Any] | None = None  # whose codes are respected
+    journal: Journal = field(default_factory=Journal)
+    features: Any = None  # a table with the names or the number of the columns
+    encoder: TableEncoder | None = None
+    data: dict[str, Any] = field(default_factory=dict)  # of the table, for provenance
+    held_out: AnyArray | None = None  # numbers of the rows of X that were held out
+
+    fewest_copies: ClassVar[int] = 1  # completions of every row, for one circuit
+    is_partitioned: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def gaps(self) -> Completable | None:
+        """The rows themselves, if values are unknown."""
+
+    @abstractmethod
+    def with_rows(self, train: Any, valid: Any) -> Prepared:
+        """The same with complete rows."""
+
+    @abstractmethod
+    def part(self, n_rows: int | None) -> Prepared:
+        """About so many of the rows, in memory; these themselves if they are fewer."""
+
+    @abstractmethod
+    def grow(self, search: SearchOptions, on_split: Any = None) -> GrownStructure:
+        """Search for a structure on the rows."""
+
+    @abstractmethod
+    def fit_parameters(self, circuit: Circuit, pseudocount: float) -> Circuit:
+        """A circuit with parameters from all rows."""
+
+    @abstractmethod
+    def train_mixture(
+        self,
+        structure: Circuit,
+        method: Method,
+        options: MixtureOptions,
+        on_iteration: Callable[[MixtureHistory], None],
+        journal: Journal | None,
+    ) -> Mixture:
+        """Train a mixture on one structure."""
+
+    @abstractmethod
+    def first_model(self) -> Model:
+        """The model that completes rows with unknown values first."""
+
+    def whole(self, model: Any) -> Any:
+        """A model of the rows as one of all columns."""
+        return model
+
+    def mean_log_likelihood(self, model: Model, part: str) -> float:
+        """Of the rows of "train" or "valid"; where values are unknown, of those that are known."""
+        if self.gaps is not None:
+            return mean_of_known(model, self.gaps, part)
+        rows = getattr(self, part)
+        return math.nan if rows is None else self._mean_of_complete(model, rows)
+
+    @abstractmethod
+    def _mean_of_complete(self, model: Model, rows: Any) -> float:
+        """Mean log-likelihood of rows without unknown values."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PreparedRows(Prepared):
+    """Rows in memory."""
+
+    train: BitMatrix
+    valid: BitMatrix | None
+    incomplete: Incomplete | None = None
+
+    fewest_copies = FEWEST_COPIES
+
+    @property
+    def gaps(self) -> Completable | None:
+        """The rows themselves, if values are unknown."""
+        return None if self.incomplete is None else self.incomplete.rows
+
+    def with_rows(self, train: BitMatrix, valid: BitMatrix | None) -> Self:
+        """The same with complete rows."""
+        return replace(self, train=train, valid=valid, incomplete=None)
+
+    def part(self, n_rows: int | None) -> Self:
+        """So many of the rows, in their order; all of them if they are fewer."""
+        bits = self.train
+        if n_rows is None or n_rows >= bits.n_rows:
+            return self
+        chosen = np.sort(self.rng.choice(bits.n_rows, n_rows, replace=False))
+        return replace(self, train=pack_columns(bits.unpack()[chosen], bits.weights[chosen]))
+
+    def grow(self, search: SearchOptions, on_split: Any = None) -> Grown:
+        """Search for a structure on the rows."""
+        return grow(
+            self.train,
+            self.valid,
+            search=search,
+            rng=self.rng,
+            on_split=on_split,
+            start=self.start,
+            journal=self.journal,
+        )
+
+    def fit_parameters(self, circuit: Circuit, pseudocount: float) -> Circuit:
+        """A circuit with parameters from all rows."""
+        return fit_parameters(circuit, self.train, pseudocount=pseudocount)
+
+    def train_mixture(
+        self,
+        structure: Circuit,
+        method: Method,
+        options: MixtureOptions,
+        on_iteration: Callable[[MixtureHistory], None],
+        journal: Journal | None,
+    ) -> Mixture:
+        """Train a mixture on one structure."""
+        learn: Callable[..., Mixture] = fit_mixture
+        arguments: dict[str, Any] = {"journal": journal}
+        if isinstance(method, BaggedEM):
+            learn, arguments["n_bags"] = fit_bagged_mixture, method.n_bags
+        elif isinstance(method, Boosting):  # begins again after a checkpoint
+            learn, arguments = fit_boosted_mixture, {}
+        return learn(
+            structure,
+            self.train,
+            options.n_components,
+            X_valid=self.valid,
+            options=options,
+            rng=self.rng,
+            on_iteration=on_iteration,
+            **arguments,
+        )
+
+    def _mean_of_complete(self, model: Model, rows: BitMatrix) -> float:
+        log_p = rows_log_likelihood(model, rows.unpack())
+        counts = rows.weights > 0.0
+        return float(np.average(log_p[counts], weights=rows.weights[counts]))
+
+    def first_model(self) -> Model:
+        """The model that completes rows with unknown values first."""
+        assert self.incomplete is not None
+        rows, tree = self.incomplete.rows, self.incomplete.tree
+        if tree is None:  # a circuit to continue from
+            assert self.start is not None
+            return self.start
+        structure = tree if self.start is None else fit_first(self.start, rows)
+        return first_mixture(structure, rows, self.rng)
+
+    def whole(self, model: Any) -> Any:
+        """The model with a coin for every column of which nothing is known."""
+        return model if self.incomplete is None else with_coins(model, self.incomplete.is_known)
+
+
+def prepare_rows(given: FitInput, search: SearchOptions) -> PreparedRows:
+    """Check everything, then hold out validation rows if there are none."""
+    estimator, start = given.estimator, given.last
+    X, y, X_valid, sample_weight = given.X, given.y, given.X_valid, given.sample_weight
+    # Nothing is kept before all is learned: what is refused leaves a fitted model alone.
+    numbers = None  # of the rows in the table that was given
+    if estimator.encoder is not None and sample_weight is not None:
+        X, y, sample_weight, numbers = _rows_that_count(X, y, sample_weight)
+    encoder = _fitted_encoder(estimator.encoder, X, y, start)
+    columns = search.columns
+    if encoder is not None:
+        X = encoder.code_.encode(X)
+        X_valid = None if X_valid is None else encoder.code_.encode(X_valid, "X_valid")
+        start = None if start is None else start.with_table_code(None)
+        columns = encoder.code_.columns if encoder.respect_one_hot else columns
+    try:
+        table, names = as_codes(*check_partial(X))
+    except ValueError as error:
+        raise_with_advice(error)
+    names = names if encoder is None else CodedNames(encoder.code_)
+    is_continued = start is not None and encoder is None  # with the same columns as before
+    if is_continued:
+        given.check_features(X, table)
+    valid = valid_weight = held = None
+    if X_valid is not None:
+        valid, _ = as_codes(*check_partial(X_valid, n_vars=table.shape[1], name="X_valid"))
+        if is_continued:
+            given.check_features(X_valid, valid)
+    weight = None if sample_weight is None else check_sample_weight(sample_weight, len(table))
+    train = table
+    if valid is None:
+        fraction = estimator.validation_fraction
+        kept, held = _hold_out(len(table), weight, fraction, given.random_state)
+        if held is not None:
+            train, valid = table[kept], table[held]
+            valid_weight = None if weight is None else weight[held]
+            weight = None if weight is None else weight[kept]
+        elif fraction is not None:  # there are no other rows to check against
+            valid, valid_weight = table, weight
+    rng = np.random.default_rng(given.random_state.randint(2**31))
+    rows = rows_of_codes(
+        (train, weight),
+        None if valid is None else (valid, valid_weight),
+        rng,
+        replace(search, columns=columns),
+        start=start,
+        names=names,
+        tables={"X": table} if X_valid is None or valid is None else {"X": table, "X_valid": valid},
+        constraint=estimator.constraint,
+        is_restricted=given.is_restricted,
+        n_jobs=estimator.n_jobs,
+    )
+    journal = open_journal(
+        given.checkpoint, estimator, lambda: digest_of_rows(rows.train, rows.valid, rows.start)
+    )
+    return replace(
+        rows,
+        journal=journal,
+        features=X if hasattr(X, "columns") else table,
+        encoder=encoder,
+        data=_describe(table),
+        held_out=held if held is None or numbers is None else numbers[held],
+    )
+
+
+Codes = tuple[ByteArray, FloatArray | None]  # rows of 0, 1 and UNKNOWN, and their weights
+
+
+def rows_of_codes(
+    train: Codes,
+    valid: Codes | None,
+    rng: np.random.Generator,
+    search: SearchOptions,
+    *,
+    start: Circuit | None = None,
+    names: Sequence[str] | None = None,
+    tables: dict[str, ByteArray] | None = None,
+    constraint: Any = None,
+    is_restricted: bool = False,
+    n_jobs: int | None = None,
+    journal: Journal | None = None,
+) -> PreparedRows:
+    """Pack checked rows, complete them where values are unknown, and apply the constraint.
+
+    `tables` are the rows that must be possible, by the names that errors call them.
+    """
+    tables = tables or {}
+    if start is not None:
+        for name, table in tables.items():
+            check_satisfied(start, table, names, name, **CONTINUED)
+    (codes, weight), (valid_codes, valid_weight) = train, valid or (None, None)
+    incomplete = None
+    if has_unknown(codes, valid_codes, *tables.values()):
+        can_drop = start is None and constraint is None and isinstance(search.vtree, str)
+        can_drop = can_drop and search.columns is None  # else half of a column might be left
+        incomplete = Incomplete.of(codes, weight, valid_codes, valid_weight, names, can_drop)
+        with use_threads(n_jobs):
+            bits, valid_bits = incomplete.completed(start, rng, search.columns)
+    else:
+        bits = _pack_rows_that_count(codes, weight)
+        valid_bits = None
+        if valid_codes is not None:
+            valid_bits = _pack_rows_that_count(valid_codes, valid_weight)
+    if constraint is not None and not is_restricted:
+        start = start or first_circuit(bits, search, rng)
+        allowed = constraint_circuit(constraint, start.vtree, names)
+        for name, table in tables.items():
+            check_satisfied(allowed, table, names, name)
+        start = restrict(start, allowed)
+    return PreparedRows(
+        train=bits,
+        valid=valid_bits,
+        rng=rng,
+        start=start,
+        columns=search.columns,
+        journal=journal or Journal(),
+        incomplete=incomplete,
+    )
+
+
+def check_fraction(fraction: Any) -> None:
+    """Refuse a share of rows that cannot be held out."""
+    is_share = isinstance(fraction, int | float | np.number) and 0.0 < fraction < 1.0
+    if fraction is not None and not is_share:
+        raise ValueError(
+            f"validation_fraction must be between 0 and 1, or None, but is {fraction!r}."
+        )
+
+
+def _hold_out(
+    n_rows: int,
+    weight: FloatArray | None,
+    fraction: float | None,
+    random_state: np.random.RandomState,
+) -> tuple[AnyArray, AnyArray | None]:
+    """Numbers of the rows to learn from and, if some can be held out, of the others."""
+    everything = np.arange(n_rows)
+    if fraction is None or n_rows == 1:  # a single row can only be checked against itself
+        return everything, None
+    n_valid = min(max(1, round(fraction * n_rows)), n_rows - 1)
+    order = random_state.permutation(n_rows)
+    held, kept = np.sort(order[:n_valid]), np.sort(order[n_valid:])
+    if weight is not None and not (weight[kept].sum() > 0 and weight[held].sum() > 0):
+        return everything, None  # all the weight is on one side
+    return kept, held
+
+
+def _fitted_encoder(option: Any, X: Any, y: Any, last: Circuit | None) -> TableEncoder | None:
+    """The encoder of a fit; one that continues from a circuit keeps the code of its variables."""
+    encoder = new_encoder(option)
+    if encoder is None or last is None or last.table_code is None:
+        return None if encoder is None else encoder.fit(X, y)
+    return fitted_encoder(option, last.table_code)
+
+
+def _rows_that_count(
+    X: Any, y: Any, sample_weight: Any
+) -> tuple[Any, Any, FloatArray, AnyArray | None]:
+    """A table without its rows of weight zero: an encoder must not see them either."""
+    weight = check_sample_weight(sample_weight, n_rows_of(X))
+    if np.all(weight > 0.0):
+        return X, y, weight, None
+    rows = np.flatnonzero(weight > 0.0)
+    return take_rows(X, rows), None if y is None else np.asarray(y)[rows], weight[rows], rows
+
+
+def _pack_rows_that_count(X: ByteArray, weight: FloatArray | None) -> BitMatrix:
+    """Leave out rows of weight zero: not even the order of the others may depend on them."""
+    if weight is None or np.all(weight > 0.0):
+        return pack_columns(X, weight)
+    return pack_columns(X[weight > 0.0], weight[weight > 0.0])
+
+
+def _describe(X: ByteArray) -> dict[str, Any]:
+    """Shape and hash of the training table, for provenance."""
+    n_unknown = int(np.count_nonzero(X == UNKNOWN))
+    packed = X if n_unknown else np.packbits(X, axis=1)
+    digest = hashlib.sha256(packed.tobytes()).hexdigest()
+    facts = {"rows": X.shape[0], "columns": X.shape[1], "sha256": digest}
+    return facts | {"unknown": n_unknown} if n_unknown else facts
