@@ -28,6 +28,7 @@ from strudel.data.validation import check_binary, check_sample_weight
 from strudel.errors import CircuitPropertyError
 from strudel.learning.mixtures.choose import prefixes_of
 from strudel.learning.parameters import fit_parameters
+from strudel.learning.prepared import check_fraction
 from strudel.learning.search.learn_structure import grow, impossible_rows
 from strudel.learning.searches import SearchOptions
 from strudel.learning.supervised.losses import Loss
@@ -37,7 +38,7 @@ from strudel.learning.supervised.predictor_search import (
     StructureTrial,
     fit_circuit,
 )
-from strudel.models.base import check_fraction, check_rows
+from strudel.models.base import check_rows
 from strudel.queries.by_block import possible_row
 from strudel.queries.model import Model, model_of, structure_of
 
