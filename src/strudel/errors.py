@@ -1,12 +1,15 @@
 """Every exception and warning of the library.
 
 Wrong arguments raise `ValueError` or `TypeError`, as in scikit-learn; the exceptions here are both
-a `StrudelError` and what Python has for such a case.
+a `StrudelError` and what Python has for such a case. Each says what is wrong (`problem`) and, apart
+from it, what to do in Python (`advice`), with the facts as fields: callers need not look into
+texts, and the command line gives advice of its own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +25,13 @@ __all__ = [
     "JournalError",
     "MissingDependencyError",
     "NoRowsError",
+    "NotBinaryError",
+    "NotBinaryFileError",
+    "NotPartitionedError",
+    "OtherFitError",
+    "TooManyCategoriesError",
+    "UnorderedColumnError",
+    "UnseenValueError",
     "EmptyColumnWarning",
     "InterruptedWarning",
     "MovedBoundWarning",
@@ -31,7 +41,24 @@ __all__ = [
 ]
 
 
-class StrudelError(Exception):
+class Explained(Exception):  # noqa: N818 (warnings are of this kind also)
+    """What is wrong, what to do about it, and the facts as fields."""
+
+    def __init__(self, problem: str, advice: str = "", **facts: Any) -> None:
+        super().__init__(f"{problem} {advice}".rstrip())
+        self.problem, self.advice = problem, advice
+        self.__dict__.update(facts)
+
+    def within(self, place: str, more_advice: str = "") -> Self:
+        """The same error, with the place where it is."""
+        made = copy.copy(self)
+        made.problem = f"{place}: {self.problem}"
+        made.advice = f"{self.advice} {more_advice}".strip()
+        made.args = (f"{made.problem} {made.advice}".rstrip(),)
+        return made
+
+
+class StrudelError(Explained):
     """Base of the library's exceptions."""
 
 
@@ -42,12 +69,9 @@ class CircuitPropertyError(StrudelError, ValueError):
 class EventSyntaxError(StrudelError, ValueError):
     """An event as text breaks the grammar, or names what is not a variable."""
 
-    def __init__(self, message: str, position: int) -> None:
-        super().__init__(message)
-        self.position = position  # of the first character that does not fit, from 0
-
-    def __reduce__(self) -> tuple[type[EventSyntaxError], tuple[str, int]]:
-        return EventSyntaxError, (str(self), self.position)
+    position: int  # of the first character that does not fit, from 0
+    reason: str  # the problem without the place
+    cause: ValueError | None = None  # what is wrong with a comparison, if that is the reason
 
 
 class FileFormatError(StrudelError, ValueError):
@@ -75,7 +99,9 @@ class JournalError(StrudelError, ValueError):
     """What a checkpoint recorded does not fit to what is being learned."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"The checkpoint cannot be continued: {reason}. Remove it to start again.")
+        super().__init__(
+            f"The checkpoint cannot be continued: {reason}.", "Remove it to start again."
+        )
 
 
 class MissingDependencyError(StrudelError, ImportError):
@@ -86,6 +112,46 @@ class NoRowsError(StrudelError, ValueError):
     """There is no row to learn from that has a weight above zero."""
 
 
+class NotBinaryError(StrudelError, ValueError):
+    """A table holds a value that is neither 0 nor 1."""
+
+    row: int
+    column: int | str  # its name, or its number where columns have no names
+    can_be_encoded = False  # whether the model would take the table with an encoder
+
+
+class NotBinaryFileError(FileFormatError):
+    """A file holds other values than 0, 1 and unknown ones, or lines of unequal length."""
+
+
+class NotPartitionedError(StrudelError, ValueError):
+    """An option needs all rows in one place."""
+
+
+class OtherFitError(FileFormatError):
+    """A checkpoint belongs to a fit with other rows or options."""
+
+
+class TooManyCategoriesError(StrudelError, ValueError):
+    """A column of text has more different values than the encoder allows."""
+
+    column: str
+
+
+class UnorderedColumnError(StrudelError, ValueError):
+    """A comparison by size needs an order, which the values of the column do not have."""
+
+    column: str
+
+
+class UnseenValueError(StrudelError, ValueError):
+    """A column holds a value that was not seen at fit."""
+
+    row: int
+    column: str
+    value: Any
+
+
 class EmptyColumnWarning(UserWarning):
     """All values of a column are missing."""
 
@@ -94,8 +160,12 @@ class InterruptedWarning(UserWarning):
     """Learning was interrupted; the best model so far was kept."""
 
 
-class MovedBoundWarning(UserWarning):
+class MovedBoundWarning(Explained, UserWarning):
     """A bound lies inside a cell of a column of numbers, and was moved to the nearer end."""
+
+    column: str
+    edges: list[str] | None  # to learn with, for an exact answer; None where they are there
+    ask: str  # what to ask for then, if it is not the same again
 
 
 class NothingKnownWarning(UserWarning):
@@ -116,5 +186,5 @@ class SearchLimitWarning(UserWarning):
         self.upper_bound = upper_bound
 
 
-class UnseenValueWarning(UserWarning):
+class UnseenValueWarning(Explained, UserWarning):
     """Values of a category that were not seen at fit were taken as missing."""

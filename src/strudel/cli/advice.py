@@ -1,44 +1,81 @@
 """Advice of the library, which speaks Python, in the options of the command line.
 
-In:  the message of an error or a warning.
-Out: the same with options instead of arguments.
+In:  an error or a warning.
+Out: its problem, with advice in options.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
+from typing import Any
 
-_CATEGORIES = re.compile(r"(Column '(.*)' has \d+ categories.*)Drop it if", re.DOTALL)
-_ORDINAL = re.compile(r" Use ==, != or isin, or make it an ordinal: TableEncoder\(.*?\) with .*?\.")
-_EDGES = re.compile(r"TableEncoder\(edges=\{'(.*?)': \[(.*?)\]\}\)")
+from strudel.errors import (
+    EventSyntaxError,
+    Explained,
+    JournalError,
+    MovedBoundWarning,
+    NotBinaryError,
+    NotPartitionedError,
+    OtherFitError,
+    TooManyCategoriesError,
+    UnorderedColumnError,
+    UnseenValueError,
+    UnseenValueWarning,
+)
 
-_WORDS = {
-    "TableEncoder(max_categories=...)": "--max-categories",
-    "encoder=TableEncoder()": "--encode auto",
-    "Rows in parts need method='em' or 'bagged_em', and structure='shared'.": "Rows in parts need "
-    "--method em or bagged_em, and --structure shared.",
-    "remove it, or give another path, to start anew": "--no-resume starts anew",
-    "Give structure_rows to": "Give --structure-rows to",
-    ", fit on rows that have it, or take such values as missing with "
-    "TableEncoder(unknown='missing').": ", leave the cell empty, or fit on rows that have it.",
-}
+NO_RESUME = "--no-resume starts again."
+ENCODE = "Or let the model encode text, numbers and dates: --encode auto."
 
 
-def in_options(message: str) -> str:
-    """The message in the words of `strudel fit`.
+def in_options(error: BaseException) -> str:
+    """What is wrong, with advice in options.
 
     Examples
     --------
-    >>> in_options("Learn with TableEncoder(edges={'age': [60, ...]}).")
-    'Learn with --edges age=60,....'
+    >>> from strudel.errors import OtherFitError
+    >>> in_options(OtherFitError("It belongs to a fit to other rows.", "Remove it."))
+    'It belongs to a fit to other rows. --no-resume starts again.'
     """
-    message = _CATEGORIES.sub(r"\1Drop it (--drop '\2') if", message)
-    message = _ORDINAL.sub(" Use =, != or in [a, b].", message)
-    for words, option in _WORDS.items():
-        message = message.replace(words, option)
-    return _EDGES.sub(lambda found: f"--edges {found[1]}={_plain(found[2])}", message)
+    if not isinstance(error, Explained):
+        return str(error)
+    return f"{error.problem} {advice_for(error)}".rstrip()
 
 
-def _plain(values: str) -> str:
-    """Values between commas, without the quotes of dates."""
-    return values.replace("'", "").replace(" ", "")
+def advice_for(error: Explained) -> str:
+    """What to do, in options where there are some."""
+    about = error.cause if isinstance(error, EventSyntaxError) and error.cause else error
+    return _ADVICE[type(about)](about) if type(about) in _ADVICE else error.advice
+
+
+def _encode(error: NotBinaryError) -> str:
+    return f"Binarise the data first. {ENCODE}" if error.can_be_encoded else error.advice
+
+
+def _drop(error: TooManyCategoriesError) -> str:
+    return (
+        f"Drop it (--drop {error.column!r}) if it is an identifier or free text, unite rare "
+        "categories, or allow more with --max-categories."
+    )
+
+
+def _edges(warning: MovedBoundWarning) -> str:
+    ways = [warning.ask] if warning.ask else []
+    if warning.edges is not None:
+        ways.insert(0, f"learn with --edges {warning.column}={','.join([*warning.edges, '...'])}")
+    return f"For an exact answer, {' and '.join(ways)}."
+
+
+_ADVICE: dict[type[BaseException], Callable[[Any], str]] = {
+    NotBinaryError: _encode,
+    TooManyCategoriesError: _drop,
+    MovedBoundWarning: _edges,
+    UnseenValueError: lambda _: "Put it right, leave the cell empty, or fit on rows that have it.",
+    UnseenValueWarning: lambda _: "Put them right if they are misspelt.",
+    UnorderedColumnError: lambda _: "Use =, != or in [a, b].",
+    OtherFitError: lambda _: NO_RESUME,
+    JournalError: lambda _: NO_RESUME,
+    NotPartitionedError: lambda _: (
+        "Give --set search.structure_rows=... to search a sample of the "
+        "rows in memory; the parameters will still see all of them."
+    ),
+}

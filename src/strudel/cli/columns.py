@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from strudel.cli.advice import advice_for
 from strudel.cli.console import InputError, left_out, note
 from strudel.cli.frames import cells_of
 
@@ -57,9 +58,10 @@ def read_conditions(code: TableCode, text: str, option: str) -> FloatArray:
         try:
             event = as_event(piece, code.n_vars, names)
         except EventSyntaxError as error:
-            here, at = f"The event cannot be read at character {error.position + 1}", found.start()
-            there = f"{option} cannot be read at character {at + error.position + 1}"
-            raise InputError(str(error).replace(here, there, 1)) from None
+            at = found.start() + error.position + 1
+            raise InputError(
+                f"{option} cannot be read at character {at}, {error.reason} {advice_for(error)}"
+            ) from None
         for name, bit in _literals(event, piece, option):
             if row[0, place[name]] == 1 - bit:
                 raise InputError(f"{option} contradicts itself at {piece.strip()!r}.")

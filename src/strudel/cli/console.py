@@ -162,8 +162,10 @@ def warnings_as_notes() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield messages
-    told = [str(one.message) for one in caught if not issubclass(one.category, FOR_PROGRAMMERS)]
-    messages += map(in_options, dict.fromkeys(told))
+    said = (one.message for one in caught if not issubclass(one.category, FOR_PROGRAMMERS))
+    messages += dict.fromkeys(
+        in_options(message) if isinstance(message, Warning) else message for message in said
+    )
 
 
 def bits_per_dimension(mean_log_likelihood: float, n_vars: int) -> float:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from strudel.cli.advice import ENCODE
 from strudel.cli.console import InputError
 from strudel.cli.lazy_tables import is_in_parts, put_in_parts, read_lazily
 from strudel.cli.sources import match_columns, read_frame_table, read_parts, read_rows
 from strudel.data.lazy import is_lazy
-from strudel.errors import FileFormatError
+from strudel.errors import NotBinaryFileError
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -60,12 +61,8 @@ def _read_zero_one(
 ) -> dict[str, Table]:
     try:
         return _read_binary(data, valid, test, is_spread)
-    except FileFormatError as error:
-        # A comma within quotes makes a line longer than the others.
-        if not any(words in str(error) for words in ("must hold only 0", "of equal length")):
-            raise
-        advice = "Or let the model encode text, numbers and dates: --encode auto."
-        raise InputError(f"{error} {advice}") from None
+    except NotBinaryFileError as error:
+        raise InputError(f"{error} {ENCODE}") from None
 
 
 def _read_binary(

@@ -117,7 +117,7 @@ def _explain(error: Exception) -> int:
         note(f"strudel: {error.filename}: {error.strerror}")
         return 2
     if isinstance(error, InputError | StrudelError | ValueError | OSError):
-        note(f"strudel: {in_options(str(error))}")
+        note(f"strudel: {in_options(error)}")
         return 2
     note(
         f"strudel: unexpected {type(error).__name__}: {error} "

@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from strudel.cli.advice import in_options
 from strudel.cli.cluster import use_workers
 from strudel.cli.console import InputError, kept_notes, note
 from strudel.cli.lazy_tables import (
@@ -124,11 +125,11 @@ def _answer(part: RowPart, answer: Callable[..., Any], *args: Any) -> tuple[Any,
     with kept_notes() as notes:
         try:
             return answer(part, *args), notes
-        except (InputError, StrudelError, ValueError) as error:
-            if part.source in str(error):
-                raise
+        except (InputError, FileFormatError):  # which name the file
+            raise
+        except (StrudelError, ValueError) as error:
             where = f"{part.source}, rows from {part.first} on" if part.is_zarr else part.source
-            raise InputError(f"{where}: {error}") from None
+            raise InputError(f"{where}: {in_options(error)}") from None
 
 
 def _tell(notes: list[str]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -97,13 +97,20 @@ def _values_of_frame(X: Any, name: str) -> tuple[AnyArray, tuple[str, ...] | Non
             return None
         names = tuple(frame.columns)
         columns = [_values_of_column(column) for column in frame.iter_columns()]
-    except nw.exceptions.DuplicateError as error:
-        repeated = " ".join(str(error).split("\n")[1:]).strip("- ")
-        raise ValueError(
-            f"{name} must name each column once, but has {repeated}. Rename one."
-        ) from None
+    except nw.exceptions.DuplicateError:
+        raise_repeated(X, name)
     values = np.stack(columns, axis=1) if columns else np.empty(frame.shape)
     return values, names if all(isinstance(column, str) for column in names) else None
+
+
+def raise_repeated(X: Any, name: str) -> NoReturn:
+    """Say which name several columns of a frame have."""
+    names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    raise ValueError(
+        f"{name} must name each column once, but has {repeated!r} {names.count(repeated)} times. "
+        "Rename one."
+    ) from None
 
 
 def _values_of_column(column: Any) -> AnyArray:

@@ -26,6 +26,7 @@ from strudel.data.containers import (
     values_of_named_rows,
 )
 from strudel.data.names import names_of, quote
+from strudel.errors import NotBinaryError
 
 
 @runtime_checkable
@@ -104,7 +105,7 @@ def check_binary(
            [0, 1]], dtype=uint8)
     >>> check_binary([[0, 2]])
     Traceback (most recent call last):
-    ValueError: X must hold only 0 and 1, but column 1 holds 2 at row 0. Binarise the data first.
+    strudel.errors.NotBinaryError: X must hold only 0 and 1, but column 1 holds 2 at row 0. ...
     """
     encoder = _encoder_of(feature_names)
     rows = None if encoder is None else encoder.encode_table(X, name)
@@ -376,5 +377,10 @@ def _raise_at(
     """Say which cell breaks the rule; a list of weights has rows only."""
     if len(place) == 1:
         raise ValueError(f"{rule}, but holds {found} at row {place[0]}.")
-    column = str(place[1]) if names is None else repr(names[place[1]])
-    raise ValueError(f"{rule}, but column {column} holds {found} at row {place[0]}. {advice}")
+    column = place[1] if names is None else names[place[1]]
+    raise NotBinaryError(
+        f"{rule}, but column {column!r} holds {found} at row {place[0]}.",
+        advice,
+        row=place[0],
+        column=column,
+    )

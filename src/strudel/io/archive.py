@@ -23,7 +23,7 @@ import numpy as np
 
 from strudel._files import complete_file
 from strudel._types import AnyArray
-from strudel.errors import FileFormatError
+from strudel.errors import FileFormatError, OtherFitError
 
 MAX_MEMBERS = 100
 MEMBER_NAME = re.compile(r"meta\.json|[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*\.npy")
@@ -80,6 +80,8 @@ def read_archive(
                 return use(Archive(archive, os.fstat(file.fileno()).st_size))
         except ImportError:
             raise
+        except OtherFitError as error:
+            raise error.within(f"Cannot read a Strudel {what} from {path}") from None
         except FileFormatError as error:
             reason, cause = str(error), error.__cause__
         except Exception as error:  # zipfile meets damage with a dozen kinds of exception

@@ -22,7 +22,7 @@ import numpy as np
 from strudel._types import AnyArray
 from strudel._version import __version__
 from strudel.data.argument_checks import check_size
-from strudel.errors import FileFormatError
+from strudel.errors import FileFormatError, OtherFitError
 from strudel.io.archive import Archive, expect, read_archive, write_archive
 from strudel.learning.journal import Arrays, Journal, Section
 
@@ -135,21 +135,22 @@ class Checkpoint:
 
 def _check_same(fit: dict[str, Any], other: dict[str, Any]) -> None:
     """Say in which way a checkpoint is that of another fit."""
-    advice = "remove it, or give another path, to start anew"
+    advice = "Remove it, or give another path, to start again."
     if other.get("estimator") != fit["estimator"]:
-        raise FileFormatError(
-            f"it belongs to the fit of a {other.get('estimator')}, not of a {fit['estimator']}; "
-            f"{advice}"
+        raise OtherFitError(
+            f"it belongs to the fit of a {other.get('estimator')}, not of a {fit['estimator']}.",
+            advice,
         )
     options = expect(other.get("options"), dict, "the options")
     for name in fit["options"]:
         if options.get(name) != fit["options"][name]:
-            raise FileFormatError(
+            raise OtherFitError(
                 f"it belongs to a fit with {name}={options.get(name)}, and now it is "
-                f"{fit['options'][name]}; {advice}"
+                f"{fit['options'][name]}.",
+                advice,
             )
     if other.get("rows") != fit["rows"]:
-        raise FileFormatError(f"it belongs to a fit to other rows; {advice}")
+        raise OtherFitError("it belongs to a fit to other rows.", advice)
 
 
 def _section_from(state: dict[str, Any], packed: _Pack) -> Section:

@@ -35,7 +35,12 @@ from strudel.data.datasets import (
     unpack_splits,
 )
 from strudel.data.validation import check_binary, check_evidence
-from strudel.errors import FileFormatError, MissingDependencyError
+from strudel.errors import (
+    FileFormatError,
+    MissingDependencyError,
+    NotBinaryError,
+    NotBinaryFileError,
+)
 
 _KINDS = (".csv", ".tsv", ".txt", ".data", ".parquet", ".npy", ".npz")
 UNKNOWN = frozenset(("", "?", "na", "n/a", "nan", "<na>", "null", "none"))
@@ -212,6 +217,8 @@ def as_table(values: Any, names: tuple[str, ...] | None, label: str) -> Table:
         if isinstance(values, np.ndarray) and values.dtype.kind in "biu":
             return Table(check_binary(values)[0], None, label)
         evidence = check_evidence(values)
+    except NotBinaryError as error:
+        raise NotBinaryFileError(f"{label}: {error}") from None
     except ValueError as error:
         raise FileFormatError(f"{label}: {error}") from None
     return Table(_compact(evidence), names, label)
@@ -312,7 +319,8 @@ def _parse_cells(
         n_cells = np.diff(np.flatnonzero(is_end[end]), prepend=-1)
         if np.any(n_cells != n_vars):
             row = int(np.argmax(n_cells != n_vars))
-            raise FileFormatError(
+            # A comma within quotes makes a line longer than the others.
+            raise NotBinaryFileError(
                 f"{label} must have lines of equal length, but line {first_line} has {n_vars} "
                 f"cells and line {line + row} has {n_cells[row]}."
             )
@@ -322,7 +330,7 @@ def _parse_cells(
             cell = text[start[bad] : end[bad]].tobytes().decode("utf-8", "replace")
             column = names[var].strip() if first_line == 2 and var < len(names) else var
             advice = "Leave out the row numbers." if column == "" else "Binarise the data first."
-            raise FileFormatError(
+            raise NotBinaryFileError(
                 f"{label} must hold only 0, 1 and unknown values, but column {column!r} holds "
                 f"{cell!r} in line {line + row}. {advice}"
             )

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from strudel.data.names import did_you_mean
-from strudel.errors import EventSyntaxError
+from strudel.errors import EventSyntaxError, Explained
 from strudel.logic.column_events import ColumnTerm
 from strudel.logic.events import (
     BARE_NAME,
@@ -160,12 +160,17 @@ class _Reader:
         self.token = self._next(TOKEN.match(self.text, taken.at).end())  # type: ignore[union-attr]
         return taken
 
-    def _fail(self, message: str, at: int) -> NoReturn:
+    def _fail(
+        self, message: str, at: int, advice: str = "", cause: ValueError | None = None
+    ) -> NoReturn:
         near = repr(self.text[at : at + 12]) if at < len(self.text) else "the end"
+        reason = f"{near}: {message.rstrip('.')}{'' if message.endswith('?') else '.'}"
         raise EventSyntaxError(
-            f"The event cannot be read at character {at + 1}, {near}: {message.rstrip('.')}"
-            f"{'' if message.endswith('?') else '.'}",
+            f"The event cannot be read at character {at + 1}, {reason}",
+            advice,
             position=at,
+            reason=reason,
+            cause=cause,
         )
 
     def read(self) -> Event:
@@ -307,7 +312,11 @@ class _Reader:
             return term.compare("==" if sign.text == "=" else sign.text, value)
         except ValueError as error:
             is_cut = self.token.kind in ("name", "number") and isinstance(value, str)
-            self._fail(f"{error}{f' {QUOTES}' if is_cut else ''}", sign.at)
+            problem = error.problem if isinstance(error, Explained) else str(error)
+            advice = error.advice if isinstance(error, Explained) else ""
+            if is_cut:
+                advice = f"{advice} {QUOTES}.".lstrip()
+            self._fail(problem, sign.at, advice, error)
 
     def _list(self) -> list[Any]:
         """Values in brackets."""

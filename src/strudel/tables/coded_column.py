@@ -16,6 +16,7 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.data.names import did_you_mean, quote
+from strudel.errors import UnseenValueError
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
 from strudel.tables.edges import as_stamp
 
@@ -92,7 +93,15 @@ class Column:
         if strange.any():
             if unknown == "error":
                 row = int(np.argmax(strange))
-                self.raise_unseen(cells[row], f" at row {row}")
+                raise UnseenValueError(
+                    f"Column {self.name!r} holds {cells[row]!r} at row {row}, a value that was not "
+                    f"seen at fit. {did_you_mean(cells[row], self.labels)}",
+                    "Put it right, fit on rows that have it, or take such values as missing with "
+                    "TableEncoder(unknown='missing').",
+                    row=row,
+                    column=self.name,
+                    value=cells[row],
+                )
             found[strange] = NONE
         return found
 
@@ -130,14 +139,6 @@ class Column:
             return np.full(len(missing), NONE, dtype=np.int64)
         found = np.searchsorted(np.array(self.edges), raw.values, side="right")
         return np.where(missing, NONE, found)
-
-    def raise_unseen(self, value: Any, where: str = "") -> None:
-        """Say that a value is not one of this column's."""
-        raise ValueError(
-            f"Column {self.name!r} holds {value!r}{where}, a value that was not seen at fit. "
-            f"{did_you_mean(value, self.labels)} Put it right, fit on rows that have it, or take "
-            "such values as missing with TableEncoder(unknown='missing')."
-        )
 
     def own_value(self, value: Any) -> Any:
         """A value that someone gives, of the type that the column holds."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from strudel._types import AnyArray
 from strudel.data.names import did_you_mean, quote
-from strudel.errors import MovedBoundWarning
+from strudel.errors import MovedBoundWarning, UnorderedColumnError
 from strudel.tables.coded_column import BIT, Column
 from strudel.tables.columns import is_missing
 from strudel.tables.edges import as_stamp, date_text, number_text
@@ -43,10 +43,12 @@ def compare(column: Column, operator: str, value: Any) -> AnyArray:
             found = _equals(column, value)
         return found if operator == "==" else ~found
     if column.kind in ("category", "boolean", BIT):
-        raise ValueError(
+        raise UnorderedColumnError(
             f"Column {column.name!r} has values without an order ({quote(column.labels)}), so it "
-            f"has no {operator}. Use ==, != or isin, or make it an ordinal: "
-            f"TableEncoder(kinds={{{column.name!r}: [...]}}) with its values in order."
+            f"has no {operator}.",
+            "Use ==, != or isin, or make it an ordinal: "
+            f"TableEncoder(kinds={{{column.name!r}: [...]}}) with its values in order.",
+            column=column.name,
         )
     if column.kind == "ordinal":
         place = int(np.argmax(_equals(column, value)))
@@ -192,15 +194,30 @@ def _warn_moved(
     used = f"{text(column.edges[first - 1])} <= {used}" if 0 < first < last else used
     used = f"{used} < {text(column.edges[last - 1])}" if first < last < column.n_values else used
     used = "any value" if (first, last) == (0, column.n_values) else used
-    edges = ", ".join(repr(text(e)) if column.kind == "date" else text(e) for e in wanted)
-    advice = f"learn with TableEncoder(edges={{{column.name!r}: [{edges}, ...]}})"
+    ask = ""
     if operator is not None:
         ask = f"ask for {column.name} {operator} {text(wanted[0])}, which an edge there tells"
-        advice = ask if wanted[0] in column.edges else f"{advice} and {ask}"
+    is_there = operator is not None and wanted[0] in column.edges
+    _warn(column, f"{said} was taken as {used}", None if is_there else wanted, ask)
+
+
+def _warn(column: Column, what: str, edges: Iterable[float] | None, ask: str) -> None:
+    """Say what was done, and that it is exact with other edges and, if not empty, with `ask`."""
+    text = _text(column)
+    ways = [ask] if ask else []
+    if edges is not None:
+        shown = [repr(text(edge)) if column.kind == "date" else text(edge) for edge in edges]
+        learn = f"TableEncoder(edges={{{column.name!r}: [{', '.join([*shown, '...'])}]}})"
+        ways.insert(0, f"learn with {learn}")
     warnings.warn(
-        f"{said} was taken as {used}: the model tells values of {column.name!r} apart only at "
-        f"{', '.join(map(text, column.edges)) or 'no edge'}. For an exact answer, {advice}.",
-        MovedBoundWarning,
+        MovedBoundWarning(
+            f"{what}: the model tells values of {column.name!r} apart only at "
+            f"{', '.join(map(text, column.edges)) or 'no edge'}.",
+            f"For an exact answer, {' and '.join(ways)}.",
+            column=column.name,
+            edges=None if edges is None else list(map(text, edges)),
+            ask=ask,
+        ),
         stacklevel=_stack_level(),
     )
 
@@ -221,15 +238,9 @@ def _cell_of(column: Column, value: Any, warn: bool) -> AnyArray:
     cell = int(np.searchsorted(np.array(column.edges), number, side="right"))
     low, high = column.ranges[cell]
     if warn and not low == high == number:
-        text = _text(column)
-        warnings.warn(
-            f"{column.name} == {text(number)} was taken as its cell, {column.labels[cell]}: the "
-            f"model tells values of {column.name!r} apart only at "
-            f"{', '.join(map(text, column.edges)) or 'no edge'}. Ask for an interval, or learn "
-            f"with more edges: TableEncoder(edges={{{column.name!r}: [...]}}).",
-            MovedBoundWarning,
-            stacklevel=_stack_level(),
-        )
+        said = f"{column.name} == {_text(column)(number)}"
+        taken = f"{said} was taken as its cell, {column.labels[cell]}"
+        _warn(column, taken, (), "ask for an interval between edges")
     return np.arange(column.n_values) == cell
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import read_values
+from strudel.data.containers import raise_repeated, read_values
 from strudel.data.lazy import way_to_load
 
 NUMERIC = ("boolean", "integer", "float", "date", "datetime")  # types whose cells are floats
@@ -122,11 +122,8 @@ def _as_frame(X: Any, name: str) -> Any:
 
     try:
         frame = nw.from_native(X, pass_through=True, allow_series=True)
-    except nw.exceptions.DuplicateError as error:
-        repeated = " ".join(str(error).split("\n")[1:]).strip("- ")
-        raise ValueError(
-            f"{name} must name each column once, but has {repeated}. Rename one."
-        ) from None
+    except nw.exceptions.DuplicateError:
+        raise_repeated(X, name)
     if isinstance(frame, nw.LazyFrame):
         raise ValueError(
             f"{name} must be a frame in memory, but is lazy. Call its {way_to_load(X)} first."

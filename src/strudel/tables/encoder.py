@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, c
 from strudel._types import AnyArray, FloatArray
 from strudel.data.lazy import by_block
 from strudel.data.names import did_you_mean, quote
-from strudel.errors import EmptyColumnWarning
+from strudel.errors import EmptyColumnWarning, NotBinaryError
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.learn_code import CodeOptions, learn_column
@@ -279,8 +279,12 @@ def fitted_encoder(option: Any, code: TableCode) -> TableEncoder:
 
 def raise_with_advice(error: ValueError) -> NoReturn:
     """Say of a table that is not 0/1 how to learn from it."""
-    if "must hold only 0 and 1" not in str(error) or "holds NaN" in str(error):
+    if not isinstance(error, NotBinaryError):
         raise error
-    raise ValueError(
-        f"{error} Or let the model encode text, numbers and dates: encoder=TableEncoder()."
+    raise NotBinaryError(
+        error.problem,
+        f"{error.advice} Or let the model encode text, numbers and dates: encoder=TableEncoder().",
+        row=error.row,
+        column=error.column,
+        can_be_encoded=True,
     ) from None

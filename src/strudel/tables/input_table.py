@@ -178,10 +178,11 @@ def _warn_of_unseen(code: TableCode, columns: list[RawColumn], rows: FloatArray)
             unseen.append(f"{raw.objects()[row]!r} of column {column.name!r} (row {row})")
     if unseen:
         warnings.warn(
-            f"Values that were not seen at fit are taken as missing: {', '.join(unseen[:5])}"
-            f"{', ...' if len(unseen) > 5 else ''}. Put them right if they are misspelt; "
-            "encoder=TableEncoder(unknown='missing') accepts them without a word, "
-            "unknown='error' refuses them.",
-            UnseenValueWarning,
+            UnseenValueWarning(
+                f"Values that were not seen at fit are taken as missing: {', '.join(unseen[:5])}"
+                f"{', ...' if len(unseen) > 5 else ''}.",
+                "Put them right if they are misspelt; encoder=TableEncoder(unknown='missing') "
+                "accepts them without a word, unknown='error' refuses them.",
+            ),
             stacklevel=4,
         )

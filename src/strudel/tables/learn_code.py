@@ -17,6 +17,7 @@ import numpy as np
 
 from strudel._types import ByteArray, FloatArray
 from strudel.data.names import quote
+from strudel.errors import TooManyCategoriesError
 from strudel.tables.coded_column import KINDS, Column, has_one_value_per_cell
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
 from strudel.tables.edges import (
@@ -151,11 +152,12 @@ def _learn_values(
     counts = Counter(cells)
     values = _values_in_order(raw, kind, order, counts)
     if kind == "category" and len(values) > options.max_categories:
-        raise ValueError(
+        raise TooManyCategoriesError(
             f"Column {raw.name!r} has {len(values)} categories (such as {quote(values, 3)}), more "
-            f"than max_categories={options.max_categories}. {_looks_like(values)}Drop it if it is "
-            "an identifier or free text, unite rare categories, or allow more with "
-            "TableEncoder(max_categories=...)."
+            f"than max_categories={options.max_categories}.{_looks_like(values)}",
+            "Drop it if it is an identifier or free text, unite rare categories, or allow more "
+            "with TableEncoder(max_categories=...).",
+            column=raw.name,
         )
     labels = tuple(map(str, values))
     if len(set(labels)) < len(labels):
@@ -183,7 +185,7 @@ def _learn_values(
 
 
 def _looks_like(values: list[Any]) -> str:
-    """A sentence on text that was probably meant to be something else."""
+    """A sentence, after a space, on text that was probably meant to be something else."""
     for kind, read, how in (
         ("numbers", float, "astype(float)"),
         ("dates", as_stamp, "to_datetime"),
@@ -193,12 +195,12 @@ def _looks_like(values: list[Any]) -> str:
                 read(value)
         except (ValueError, TypeError):
             continue
-        return f"Its values look like {kind}: make them {kind} first, as with {how} in pandas. "
+        return f" Its values look like {kind}: make them {kind} first, as with {how} in pandas."
     for form, what, advice in _FORMS:
         fits = [value for value in values if isinstance(value, str) and form.fullmatch(value)]
         n_plain = sum(bool(_PLAIN.fullmatch(str(value))) for value in values)
         if fits and 2 * (len(fits) + n_plain) > len(values):
-            return f"Most of its values look like {what}, such as {fits[0]!r}: {advice}. "
+            return f" Most of its values look like {what}, such as {fits[0]!r}: {advice}."
     return ""
 
 

@@ -16,6 +16,7 @@ from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.compile_columns import compile_column_tree
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix
+from strudel.errors import NotPartitionedError
 from strudel.learning.growing.operations import Operation
 from strudel.learning.history import History
 from strudel.learning.journal import Journal, Section
@@ -150,10 +151,10 @@ def _check(search: SearchOptions, *, has_valid: bool) -> None:
         if not is_fine
     ]
     if wrong:
-        raise ValueError(
-            f"Rows in parts are searched greedily or best first, without {', '.join(wrong)}. Give "
-            "structure_rows to search a sample of the rows in memory; the parameters will still "
-            "see all of them."
+        raise NotPartitionedError(
+            f"Partitioned rows are searched greedily or best first, without {', '.join(wrong)}.",
+            "Give structure_rows to the search, which then takes a sample of the rows in memory; "
+            "the parameters will still see all of them.",
         )
     limits = (search.max_splits, search.max_edges, search.max_seconds)
     if not has_valid and all(limit is None for limit in limits):

@@ -28,7 +28,7 @@ from strudel.data.bits import (
 from strudel.data.counts import pair_counts
 from strudel.data.lazy import is_lazy, row_blocks
 from strudel.data.validation import check_partial, check_sample_weight
-from strudel.errors import NoRowsError
+from strudel.errors import NoRowsError, NotBinaryError, UnseenValueError
 from strudel.learning.partitioned.chosen_rows import bag_rows, sample_rows, take_rows
 from strudel.learning.partitioned.engines import Engine
 from strudel.learning.partitioned.packed_codes import (
@@ -217,6 +217,8 @@ def _pack(
         table, _ = check_partial(block, n_vars=n_vars, feature_names=names, name=name)
         if weight is not None:
             weight = exact_weights(check_sample_weight(weight, len(table), is_part=True), total)
+    except NotBinaryError as error:
+        raise error.within(f"In block {number} of {name}") from None
     except ValueError as error:
         raise ValueError(f"In block {number} of {name}: {error}") from None
     if table.dtype != np.uint8:
@@ -234,10 +236,13 @@ def _pack_coded(
     if counts.any():
         try:
             rows[counts] = code.encode(_taken(block, counts), name)
+        except UnseenValueError as error:
+            raise error.within(
+                f"In block {number} of {name}, of which the encoder saw a sample",
+                "categorize() of Dask tells an encoder all values.",
+            ) from None
         except ValueError as error:
-            advice = " Encoders of parts see a sample; categorize() of Dask tells them all values."
-            said = f"{error}{advice if 'not seen at fit' in str(error) else ''}"
-            raise ValueError(f"In block {number} of {name}: {said}") from None
+            raise ValueError(f"In block {number} of {name}: {error}") from None
     return _pack(total, code.n_vars, None, name, rows, weight, number)
 
 

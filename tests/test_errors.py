@@ -1,0 +1,54 @@
+import copy
+import pickle
+
+import pandas as pd
+import pytest
+
+from strudel import Strudel, TableEncoder
+from strudel.errors import (
+    EventSyntaxError,
+    NotBinaryError,
+    TooManyCategoriesError,
+    UnseenValueError,
+)
+from strudel.logic.event_grammar import parse_event
+
+
+def test_text_in_a_table_names_its_cell_and_an_encoder():
+    with pytest.raises(NotBinaryError, match=r"encoder=TableEncoder\(\)") as caught:
+        Strudel().fit(pd.DataFrame({"age": [1, 0], "sex": [0, "f"]}))
+    assert (caught.value.row, caught.value.column) == (1, "sex")
+    assert caught.value.can_be_encoded
+
+
+def test_an_unseen_value_names_its_cell():
+    encoder = TableEncoder().fit(pd.DataFrame({"sex": ["f", "m"]}))
+    with pytest.raises(UnseenValueError) as caught:
+        encoder.transform(pd.DataFrame({"sex": ["f", "w"]}))
+    error = caught.value
+    assert (error.row, error.column, error.value) == (1, "sex", "w")
+    assert str(error) == f"{error.problem} {error.advice}"
+
+
+def test_too_many_categories_name_the_column():
+    table = pd.DataFrame({"name": [f"n{row}" for row in range(40)]})
+    with pytest.raises(TooManyCategoriesError) as caught:
+        TableEncoder().fit(table)
+    assert caught.value.column == "name"
+
+
+@pytest.mark.parametrize("again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_a_copy_of_an_error_has_its_facts(again):
+    with pytest.raises(EventSyntaxError) as caught:
+        parse_event("a & ")
+    error = again(caught.value)
+    assert str(error) == str(caught.value)
+    assert error.__dict__ == caught.value.__dict__
+
+
+def test_the_place_of_an_error_stands_before_its_problem():
+    error = UnseenValueError("It holds 3.", "Put it right.", column="a")
+    placed = error.within("In block 2", "Or drop it.")
+    assert str(placed) == "In block 2: It holds 3. Put it right. Or drop it."
+    assert placed.column == "a"
+    assert str(error) == "It holds 3. Put it right."
