@@ -218,6 +218,10 @@ class Strudel(DensityEstimator):
         """The options of the search, and how many rows to sample, as the preset completes them."""
         given = {name: getattr(self, name) for name in PRESET_OPTIONS}
         search, sampled_rows = with_preset(self.preset, **given)
+        if self.smoothing_strength != "auto" and search.smoothing != "hierarchical":
+            raise ValueError(
+                "smoothing_strength is for hierarchical smoothing: add smoothing='hierarchical'."
+            )
         return (
             replace(
                 search,
