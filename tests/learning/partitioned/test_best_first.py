@@ -12,7 +12,7 @@ from strudel.data.bits import pack_columns
 from strudel.learning.growing.operations import replay
 from strudel.learning.partitioned.counted_per_part import Lowest, Sums
 from strudel.learning.partitioned.engines import Here
-from strudel.learning.partitioned.growing_circuit import SpreadCircuit
+from strudel.learning.partitioned.growing_circuit import PartitionedCircuit
 from strudel.learning.search.best_first_splits import LONG, MOST_PLACES
 from strudel.learning.search.learn_structure import grow
 
@@ -93,7 +93,7 @@ def test_operations_can_be_done_again_on_parts():
     totals = (train.total_weight, valid.total_weight)
     first = grown.growing.snapshot(0)
     seen = []
-    spread = SpreadCircuit(first, Here(), parts, [valid], totals, asks_pairs=False)
+    spread = PartitionedCircuit(first, Here(), parts, [valid], totals, asks_pairs=False)
     replay(spread, grown.operations, lambda one: seen.append(one.valid_log_likelihood))
     assert np.array_equal(seen, grown.history.valid[1:])
     assert spread.train_log_likelihood == grown.growing.train_log_likelihood

@@ -13,14 +13,14 @@ from strudel.errors import NothingKnownWarning
 from strudel.io import Checkpoint
 from strudel.learning.incomplete.expected_flows import Passes, as_mixture, expected_flows
 from strudel.learning.partitioned.engines import Here
-from strudel.learning.partitioned.incomplete_rows import SpreadIncompleteRows
+from strudel.learning.partitioned.incomplete_rows import IncompletePartitions
 from strudel.learning.partitioned.packed_codes import (
     PackedCodes,
     digest_packed,
     n_known,
     pack_codes,
 )
-from strudel.learning.partitioned.partitioned_table import spread_table
+from strudel.learning.partitioned.partitioned_table import partition_table
 from strudel.queries.passes import UNKNOWN
 from strudel.trees.vtree import Vtree
 
@@ -104,7 +104,7 @@ def test_completions_belong_to_rows(X, cut, n):
     table = np.vstack([table, [0, np.nan, 0, 1]])  # and some value is unknown
     found = []
     for cuts in ((), {min(cut, len(table))}):
-        rows = SpreadIncompleteRows(spread_table(in_parts(table, cuts), Here()).rows(), None)
+        rows = IncompletePartitions(partition_table(in_parts(table, cuts), Here()).rows(), None)
         completed, _ = rows.completed(ANY_ROW, n, np.random.default_rng(7))
         parts, first = completed.table.parts, completed.table.first
         assert first == np.cumsum([0, *(part.n_rows for part in parts)])[:-1].tolist()
@@ -123,8 +123,8 @@ def test_sums_of_weights_of_copies_are_exact(kind, n):
     weight = np.ceil(weight) if kind == "whole" else weight
     found = []
     for cuts in ((), {7, 100, 101}):
-        table = spread_table(in_parts(PARTLY, cuts), Here(), sample_weight=weight)
-        rows = SpreadIncompleteRows(table.rows(), None)
+        table = partition_table(in_parts(PARTLY, cuts), Here(), sample_weight=weight)
+        rows = IncompletePartitions(table.rows(), None)
         completed, _ = rows.completed(SIX, n, np.random.default_rng(7))
         found.append(completed.pair_counts)
         assert completed.total_weight == pytest.approx(weight.sum(), rel=1e-12)
@@ -141,10 +141,10 @@ SIX = compile_factorized(Vtree.from_nested(((0, (1, 2)), ((3, 4), 5))))
 
 def test_copies_and_steps_do_not_depend_on_which_rows_of_a_part_are_equal():
     few = np.repeat(TRAIN[:10], 30, axis=0)
-    gaps = spread_table(in_parts(PARTLY_VALID, {9}), Here()).rows()
+    gaps = partition_table(in_parts(PARTLY_VALID, {9}), Here()).rows()
     for cuts in ((), {50, 100, 150}):
-        rows = spread_table(in_parts(few, cuts), Here()).rows()
-        spread = SpreadIncompleteRows(rows, gaps)
+        rows = partition_table(in_parts(few, cuts), Here()).rows()
+        spread = IncompletePartitions(rows, gaps)
         assert spread.n_copies == 16
         assert spread.train_rows.n_rows == 300
         assert spread.valid_rows.n_rows == len(VALID)
@@ -155,8 +155,8 @@ def test_expected_flows_add_up_over_parts(cuts):
     X = np.array([[1, 0, 1, np.nan], [np.nan] * 3 + [1], [1, 1, np.nan, 0], [0, 1, 1, 1]])
     weight = np.array([1.0, 2.0, 0.5, 1.0])
     model = figure_1_circuit()
-    rows = spread_table(in_parts(X, cuts), Here(), sample_weight=weight).rows()
-    spread = SpreadIncompleteRows(rows, rows)
+    rows = partition_table(in_parts(X, cuts), Here(), sample_weight=weight).rows()
+    spread = IncompletePartitions(rows, rows)
     assert spread.n_copies == 16
     found = spread.train_rows.expect(Passes.of(model, "test"), as_mixture(model))
     whole = expected_flows(model, X, sample_weight=weight)
@@ -186,9 +186,9 @@ def test_packed_codes_are_the_same_codes(X):
 
 def test_gaps_of_rows_that_weigh_nothing_do_not_count():
     X = np.array([[0, np.nan], [1, 0], [np.nan, 1]])
-    table = spread_table(in_parts_of_two(X), Here(), sample_weight=np.array([0.0, 1.0, 0.0]))
+    table = partition_table(in_parts_of_two(X), Here(), sample_weight=np.array([0.0, 1.0, 0.0]))
     assert not table.has_gaps
-    assert spread_table(in_parts_of_two(X), Here()).has_gaps
+    assert partition_table(in_parts_of_two(X), Here()).has_gaps
 
 
 def in_parts_of_two(X):

@@ -20,7 +20,7 @@ from strudel.learning.partitioned.arrays_on_disk import Room, file_backed
 from strudel.learning.partitioned.chosen_rows import bag_rows, take_rows
 from strudel.learning.partitioned.em import _units
 from strudel.learning.partitioned.engines import Here
-from strudel.learning.partitioned.partitioned_table import spread_table
+from strudel.learning.partitioned.partitioned_table import partition_table
 from strudel.learning.partitioned.row_numbers import uniform_numbers
 
 da = pytest.importorskip("dask.array")
@@ -257,7 +257,7 @@ def test_a_sample_for_the_structure_is_of_rows_to_learn_from_and_has_their_weigh
         Strudel(max_splits=3, random_state=0).fit(TRAIN[150:], X_valid=VALID).history_.valid[0],
         abs=0.2,
     )
-    table = spread_table(lazy, Here())
+    table = partition_table(lazy, Here())
     train, _ = table.split(0.3, 5)
     taken, _ = train.sample(10**6, 7)
     assert len(taken) == train.total_weight  # all of them, and no row that is held out

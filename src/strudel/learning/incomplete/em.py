@@ -26,7 +26,7 @@ from strudel.learning.mixtures.em_steps import Prior, _log_parameters, uniform_p
 
 
 class Countable(Protocol):
-    """What EM asks of rows with unknown values: `PartialRows`, or such rows in parts."""
+    """What EM asks of rows with unknown values: `PartialRows`, or such rows in partitions."""
 
     @property
     def n_rows(self) -> int:

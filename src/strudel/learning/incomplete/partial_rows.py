@@ -51,7 +51,7 @@ class PartialRows:
         return decode(self.codes)
 
     def expect(self, passes: Passes, mixture: Mixture, n_groups: int = 1) -> ExpectedFlows:
-        """Expected flows of all rows; rows in parts know their own way."""
+        """Expected flows of all rows; rows in partitions know their own way."""
         return passes.expect(self, mixture, n_groups)
 
     def mean_log_probability(self, passes: Passes, mixture: Mixture) -> float:

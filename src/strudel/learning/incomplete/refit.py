@@ -33,7 +33,7 @@ TOLERANCE = 1e-3
 
 
 class RowsWithGaps(Protocol):
-    """Rows to fit and rows to check by: `IncompleteRows`, or such rows in parts."""
+    """Rows to fit and rows to check by: `IncompleteRows`, or such rows in partitions."""
 
     @property
     def train_rows(self) -> Countable:

@@ -1,6 +1,6 @@
-"""EM for a mixture on rows in parts: each part counts, the parameters are here.
+"""EM for a mixture on rows in partitions: each part counts, the parameters are here.
 
-In:  a deterministic circuit for the structure, and rows in parts.
+In:  a deterministic circuit for the structure, and rows in partitions.
 Out: `Mixture`, the best one on the validation rows.
 
 The steps are those of `learning/mixtures/em.py`. What the parts send is rounded to a grid so fine
@@ -49,8 +49,8 @@ from strudel.learning.mixtures.shared_flows import (
 from strudel.learning.partitioned.arrays_on_disk import file_backed
 from strudel.learning.partitioned.chosen_rows import BaggedRows
 from strudel.learning.partitioned.engines import Engine
-from strudel.learning.partitioned.learn_structure import fit_spread_parameters
-from strudel.learning.partitioned.partitioned_table import SpreadRows
+from strudel.learning.partitioned.learn_structure import fit_partitioned_parameters
+from strudel.learning.partitioned.partitioned_table import PartitionedRows
 from strudel.learning.partitioned.row_numbers import GOLDEN, hash_rows, mixed
 
 DIGITS = 24  # binary, of a responsibility and of a log-likelihood
@@ -116,10 +116,10 @@ class Counts:
         return Counts(self.count + other.count, self.total + other.total, self.log_p + other.log_p)
 
 
-def fit_spread_mixture(
+def fit_partitioned_mixture(
     circuit: Circuit,
-    train: SpreadRows,
-    valid: SpreadRows | None,
+    train: PartitionedRows,
+    valid: PartitionedRows | None,
     *,
     options: MixtureOptions,
     sample: tuple[AnyArray, FloatArray],
@@ -141,7 +141,7 @@ def fit_spread_mixture(
     if valid is not None:
         counted = counted + engine.total(count_states, valid.parts, circuit, True)
     choices = choices_of(circuit, counted, has_defaults=is_smoothed)
-    single = fit_spread_parameters(circuit, train, 1.0)
+    single = fit_partitioned_parameters(circuit, train, 1.0)
     parts = train.parts
     if n_bags is not None:
         options = replace(options, n_runs=n_bags)
@@ -190,8 +190,8 @@ class RowsInParts:
     engine: Engine
     train: list[Any]  # of FlowPart
     valid: list[Any]
-    train_rows: SpreadRows
-    valid_rows: SpreadRows | None
+    train_rows: PartitionedRows
+    valid_rows: PartitionedRows | None
     sample: tuple[AnyArray, FloatArray]
     is_bagged: bool
     runs: tuple[int, int] = (0, 1)
@@ -237,7 +237,7 @@ class RowsInParts:
         ensemble.total[:] = found.total
         return _from_units(found.log_p, step)
 
-    def _step(self, ensemble: Ensemble, rows: SpreadRows) -> Step:
+    def _step(self, ensemble: Ensemble, rows: PartitionedRows) -> Step:
         base, delta = ensemble.columns()
         return Step(
             ensemble.n_groups,

@@ -1,7 +1,7 @@
-"""Scores for best-first search on rows in parts: from the same counts, by the same formulas.
+"""Scores for best-first search on rows in partitions: from the same counts, by the same formulas.
 
-In:  a `SpreadCircuit`; sums, or edges.
-Out: `SpreadGains`, which scores clones and splits as `Gains` does from rows in memory.
+In:  a `PartitionedCircuit`; sums, or edges.
+Out: `PartitionedGains`, which scores clones and splits as `Gains` does from rows in memory.
 
 Splits of many edges are scored side by side, all going down the vtree together, so that one round
 of questions serves all of them. Scores are good until the next operation. Those that will probably
@@ -25,7 +25,7 @@ from strudel.learning.partitioned.counted_per_part import (
     LowestNumbers,
     SplitCounts,
 )
-from strudel.learning.partitioned.growing_circuit import SpreadCircuit
+from strudel.learning.partitioned.growing_circuit import PartitionedCircuit
 from strudel.learning.search.best_first_clones import PairRoom, best_clones
 from strudel.learning.search.best_first_splits import (
     LONG,
@@ -46,12 +46,12 @@ LEVELS = 3  # of the vtree, for which counts are asked together
 Table = tuple[IntArray, IntArray, FloatArray]  # places, edges, their rows of counts
 
 
-class SpreadGains(Gains):
+class PartitionedGains(Gains):
     """Scores splits and clones without seeing a row."""
 
-    def __init__(self, growing: SpreadCircuit, least_gain: float = LEAST_GAIN) -> None:
+    def __init__(self, growing: PartitionedCircuit, least_gain: float = LEAST_GAIN) -> None:
         super().__init__(growing, least_gain)
-        self.spread = growing
+        self.partitioned = growing
         (n_fractional,) = growing.ask(FractionalRows())
         self.is_whole = not n_fractional
         self.table = x_log_x_table(np.array([growing.train_total if self.is_whole else 0.5]))
@@ -99,7 +99,7 @@ class SpreadGains(Gains):
     def _score_clones(self, nodes: IntArray) -> dict[int, tuple[float, int]]:
         """The best context of every sum that has one."""
         g = self.growing.growth
-        (found,) = self.spread.ask(ClonePairs(nodes))
+        (found,) = self.partitioned.ask(ClonePairs(nodes))
         v = g.node["vtree"][g.edge["parent"][found.keys & 0xFFFFFFFF]]
         score = np.full(int(g.size[N_NODES]), -np.inf)
         edge = np.full(len(score), NONE, dtype=np.int32)
@@ -134,7 +134,7 @@ class SpreadGains(Gains):
         """Make short lists of variables for edges with many different rows."""
         if not splits:
             return
-        (lowest,) = self.spread.ask(LowestNumbers(tuple(split.edge for split in splits)))
+        (lowest,) = self.partitioned.ask(LowestNumbers(tuple(split.edge for split in splits)))
         compared = []
         for split, numbers in zip(splits, lowest.numbers, strict=True):
             if len(numbers) > LONG:
@@ -190,7 +190,7 @@ class SpreadGains(Gains):
             np.array([u for _, u, _ in asked], dtype=np.int32),
             np.array([mask for _, _, mask in asked]),
         )
-        (found,) = self.spread.ask(question)
+        (found,) = self.partitioned.ask(question)
         for (split, u, mask), table in zip(asked, found.tables(len(asked)), strict=True):
             split.known[u] = (places_in(mask), *table)
 

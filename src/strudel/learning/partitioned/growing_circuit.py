@@ -1,7 +1,7 @@
-"""The growing circuit whose rows are elsewhere, in parts.
+"""The growing circuit whose rows are elsewhere, in partitions.
 
 In:  the first circuit, and the parts of the training and validation rows.
-Out: `SpreadCircuit`, which grows like `GrowingCircuit` and never sees a row.
+Out: `PartitionedCircuit`, which grows like `GrowingCircuit` and never sees a row.
 
 A split changes the circuit here at once. What it needs to know of the rows, the new counts of the
 edges it touched, is asked of all parts together with what the next splits will want to know: pair
@@ -43,7 +43,7 @@ AHEAD = 16  # edges whose pair counts are asked for together
 SENT_AGAIN = 5  # how often operations are sent from the beginning before giving up
 
 
-class SpreadCircuit(GrowingCircuit):
+class PartitionedCircuit(GrowingCircuit):
     """A growing circuit with its rows on an engine."""
 
     def __init__(
@@ -205,7 +205,7 @@ def _touched(g: Growth, edge: int, n_found: int, first_edge: int) -> IntArray:
     return np.concatenate([np.array([edge], dtype=np.int32), copied, new])
 
 
-def pick_place(growing: SpreadCircuit, edge: int, alpha: float) -> int:
+def pick_place(growing: PartitionedCircuit, edge: int, alpha: float) -> int:
     """The place of the variable that tells most about the others (vMI), as in memory."""
     g = growing.growth
     places = np.empty(len(g.place_var), dtype=np.int32)

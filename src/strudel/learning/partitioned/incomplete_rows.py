@@ -1,7 +1,7 @@
-"""Rows in parts of which some values are unknown: completed, and counted, where they are.
+"""Rows in partitions of which some values are unknown: completed, and counted, where they are.
 
-In:  `SpreadRows` with gaps, on an engine.
-Out: `SpreadIncompleteRows`, of which structural EM asks what it asks of rows in memory.
+In:  `PartitionedRows` with gaps, on an engine.
+Out: `IncompletePartitions`, of which structural EM asks what it asks of rows in memory.
 
 A completion is drawn by the number of a row, so it does not depend on the parts. Expected counts
 are sums of fractions: parts may change their last digits.
@@ -23,7 +23,7 @@ from strudel.learning.incomplete.expected_flows import ExpectedFlows, Passes
 from strudel.learning.incomplete.partial_rows import PartialRows, merge_codes
 from strudel.learning.partitioned.engines import Engine
 from strudel.learning.partitioned.packed_codes import PackedRows
-from strudel.learning.partitioned.partitioned_table import SpreadRows, SpreadTable
+from strudel.learning.partitioned.partitioned_table import PartitionedRows, PartitionedTable
 from strudel.learning.partitioned.row_numbers import generator_at
 from strudel.queries.model import Model
 
@@ -32,11 +32,11 @@ MOST_COPIES = 16
 
 
 @dataclass(frozen=True, eq=False)
-class SpreadIncompleteRows:
-    """Training and validation rows in parts, all of which count and know something."""
+class IncompletePartitions:
+    """Training and validation rows in partitions, all of which count and know something."""
 
-    train: SpreadRows
-    valid: SpreadRows | None
+    train: PartitionedRows
+    valid: PartitionedRows | None
 
     @property
     def n_copies(self) -> int:
@@ -46,18 +46,18 @@ class SpreadIncompleteRows:
         return int(min(2 ** (wanted.bit_length() - 1), MOST_COPIES))
 
     @cached_property
-    def train_rows(self) -> SpreadPartialRows:
+    def train_rows(self) -> PartitionedPartialRows:
         """Training rows, equal ones merged in every part."""
         return _partial(self.train)
 
     @cached_property
-    def valid_rows(self) -> SpreadPartialRows | None:
+    def valid_rows(self) -> PartitionedPartialRows | None:
         """Validation rows, equal ones merged in every part."""
         return None if self.valid is None else _partial(self.valid)
 
     def completed(
         self, model: Model, n: int, rng: np.random.Generator
-    ) -> tuple[SpreadRows, SpreadRows | None]:
+    ) -> tuple[PartitionedRows, PartitionedRows | None]:
         """`n` completions of every training and validation row, each of 1/n of the row's weight."""
         train = _completed(self.train, model, n, int(rng.integers(2**63)))
         if self.valid is None:
@@ -65,7 +65,7 @@ class SpreadIncompleteRows:
         return train, _completed(self.valid, model, n, int(rng.integers(2**63)))
 
 
-def _completed(rows: SpreadRows, model: Model, n: int, seed: int) -> SpreadRows:
+def _completed(rows: PartitionedRows, model: Model, n: int, seed: int) -> PartitionedRows:
     if not rows.table.has_gaps:
         return rows
     engine = rows.engine
@@ -73,7 +73,7 @@ def _completed(rows: SpreadRows, model: Model, n: int, seed: int) -> SpreadRows:
     first = np.cumsum(lengths) - lengths  # numbered anew: held-out rows and others apart
     total = rows.total_weight
     parts = engine.place(_complete, rows.parts, model, n, seed, total, numbers=first.tolist())
-    table = SpreadTable(
+    table = PartitionedTable(
         engine,
         parts,
         (n * first).tolist(),
@@ -103,8 +103,8 @@ def _complete(
 
 
 @dataclass(frozen=True, eq=False)
-class SpreadPartialRows:
-    """`PartialRows` in parts, for EM."""
+class PartitionedPartialRows:
+    """`PartialRows` in partitions, for EM."""
 
     engine: Engine
     parts: list[Any]  # of PartialRows
@@ -123,12 +123,12 @@ class SpreadPartialRows:
         return float(total / self.total_weight)
 
 
-def _partial(rows: SpreadRows) -> SpreadPartialRows:
+def _partial(rows: PartitionedRows) -> PartitionedPartialRows:
     engine = rows.engine
     parts = engine.place(_merged, rows.parts)
     low, high = rows.share
     n_rows = rows.n_rows if rows.table.has_gaps else round(rows.table.n_rows * (high - low))
-    return SpreadPartialRows(engine, parts, n_rows, rows.n_vars, rows.total_weight)
+    return PartitionedPartialRows(engine, parts, n_rows, rows.n_vars, rows.total_weight)
 
 
 def _merged(rows: PackedRows) -> PartialRows:

@@ -1,4 +1,4 @@
-"""Algorithm 2 on rows in parts: the same search, split for split, as on one table in memory.
+"""Algorithm 2 on rows in partitions: the same search, split for split, as on one table in memory.
 
 In:  packed parts of the training and validation rows, on an engine.
 Out: the best circuit with its parameters, and the `History` of the search.
@@ -21,9 +21,9 @@ from strudel.learning.growing.operations import Operation
 from strudel.learning.history import History
 from strudel.learning.journal import Journal, Section
 from strudel.learning.parameters import log_parameters
-from strudel.learning.partitioned.gains import SpreadGains
-from strudel.learning.partitioned.growing_circuit import SpreadCircuit, pick_place
-from strudel.learning.partitioned.partitioned_table import SpreadRows
+from strudel.learning.partitioned.gains import PartitionedGains
+from strudel.learning.partitioned.growing_circuit import PartitionedCircuit, pick_place
+from strudel.learning.partitioned.partitioned_table import PartitionedRows
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.race import Run
@@ -35,26 +35,26 @@ from strudel.trees.column_tree import column_tree_from_counts
 from strudel.trees.vtree import vtree_from_chow_liu
 
 
-def grow_spread(
-    train: SpreadRows,
-    valid: SpreadRows | None,
+def grow_partitioned(
+    train: PartitionedRows,
+    valid: PartitionedRows | None,
     *,
     search: SearchOptions,
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
     start: Circuit | None = None,
     journal: Journal | None = None,
-) -> SpreadRun:
+) -> PartitionedRun:
     """The search itself."""
     _check(search, has_valid=valid is not None)
     journal = journal or Journal()
     started = journal.now()
-    first = start or first_spread_circuit(train, search)
+    first = start or first_partitioned_circuit(train, search)
     kind = search.search
     asks_pairs = isinstance(kind, Greedy) and kind.variable_score == "mutual_information"
 
-    def make() -> SpreadCircuit:
-        return SpreadCircuit(
+    def make() -> PartitionedCircuit:
+        return PartitionedCircuit(
             first,
             train.engine,
             train.parts,
@@ -64,31 +64,31 @@ def grow_spread(
             asks_pairs=asks_pairs,
         )
 
-    run = SpreadRun(make, search, np.random.default_rng(rng), started, journal)
+    run = PartitionedRun(make, search, np.random.default_rng(rng), started, journal)
     run.train = train
     run.continue_until(search, on_split)
     return run
 
 
-class SpreadRun(Run):
+class PartitionedRun(Run):
     """A greedy or best-first search that asks the parts for what it needs to know."""
 
-    train: SpreadRows
+    train: PartitionedRows
 
     def best(self) -> tuple[Circuit, History]:
         """The best circuit with its parameters, and the history that led there."""
         best = self.growing.snapshot(self.history.best)
-        return fit_spread_parameters(best, self.train, self.search.pseudocount), self.history
+        return fit_partitioned_parameters(best, self.train, self.search.pseudocount), self.history
 
     def _gains(self) -> Gains:
-        assert isinstance(self.growing, SpreadCircuit)
-        return SpreadGains(self.growing)
+        assert isinstance(self.growing, PartitionedCircuit)
+        return PartitionedGains(self.growing)
 
     def _chooser(self) -> Callable[[], Operation | None]:
         if self._has_scores:
             return super()._chooser()
         growing, kind, rng = self.growing, self.search.search, self.rng
-        assert isinstance(growing, SpreadCircuit)
+        assert isinstance(growing, PartitionedCircuit)
         at_random = VariablePicker(growing, "random")
         gains = self._gains() if kind.variable_score == "gain" else None
 
@@ -105,12 +105,12 @@ class SpreadRun(Run):
         return next_split
 
     def _replay(self, section: Section) -> None:
-        assert isinstance(self.growing, SpreadCircuit)
+        assert isinstance(self.growing, PartitionedCircuit)
         with self.growing.without_pairs():  # what is next is known
             super()._replay(section)
 
 
-def first_spread_circuit(train: SpreadRows, search: SearchOptions) -> Circuit:
+def first_partitioned_circuit(train: PartitionedRows, search: SearchOptions) -> Circuit:
     """The Chow-Liu tree of all rows, compiled; or independent variables on its vtree."""
     is_independent = search.init == "independent"
     columns = complete_columns(search.columns or (), train.n_vars)
@@ -125,7 +125,9 @@ def first_spread_circuit(train: SpreadRows, search: SearchOptions) -> Circuit:
     return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)
 
 
-def fit_spread_parameters(circuit: Circuit, rows: SpreadRows, pseudocount: float) -> Circuit:
+def fit_partitioned_parameters(
+    circuit: Circuit, rows: PartitionedRows, pseudocount: float
+) -> Circuit:
     """Parameters in closed form from all rows."""
     count = rows.engine.total(edge_counts, rows.parts, circuit)
     return circuit.with_parameters(log_parameters(circuit, count, pseudocount))

@@ -1,8 +1,8 @@
-"""A table in parts: packed rows of a Dask array or frame, on an engine.
+"""A partitioned tables: packed rows of a Dask array or frame, on an engine.
 
 In:  a Dask array or frame, or a plain table; perhaps weights, and the code of its columns.
-Out: `SpreadRows`: one `BitMatrix` per part, equal rows merged where that pays; `PackedCodes` where
-     values are unknown.
+Out: `PartitionedRows`: one `BitMatrix` per part, equal rows merged where that pays; `PackedCodes`
+     where values are unknown.
 
 Which rows are held out or sampled is decided by the number of a row in the whole table, so that it
 does not depend on the parts.
@@ -44,15 +44,15 @@ from strudel.tables.table_code import TableCode
 
 
 @dataclass(frozen=True, eq=False)
-class SpreadRows:
-    """Rows in parts, and what they weigh in all."""
+class PartitionedRows:
+    """Rows in partitions, and what they weigh in all."""
 
     engine: Engine
     parts: list[Any]  # of PackedRows
     n_vars: int
     n_rows: int
     total_weight: float
-    table: SpreadTable  # of which these are a share
+    table: PartitionedTable  # of which these are a share
     share: tuple[float, float]  # those whose random number lies between
     seed: int
 
@@ -104,8 +104,8 @@ class SpreadRows:
 
 
 @dataclass(frozen=True, eq=False)
-class SpreadTable:
-    """A checked table in parts, rows in their order."""
+class PartitionedTable:
+    """A checked partitioned tables, rows in their order."""
 
     engine: Engine
     parts: list[Any]  # of PackedRows, every row as it was
@@ -117,11 +117,11 @@ class SpreadTable:
     has_gaps: bool = False  # whether values are unknown
     n_copies: int = 1  # completions of every row, which share its weight
 
-    def rows(self) -> SpreadRows:
+    def rows(self) -> PartitionedRows:
         """All rows."""
         return self._chosen(0.0, 1.0, 0)
 
-    def split(self, fraction: float, seed: int) -> tuple[SpreadRows, SpreadRows]:
+    def split(self, fraction: float, seed: int) -> tuple[PartitionedRows, PartitionedRows]:
         """About `fraction` of the rows held out, and the others; others come first.
 
         Few rows, of which chance holds out none or all, can only be checked against themselves.
@@ -136,7 +136,7 @@ class SpreadTable:
         hashes = self.engine.place(digest_packed, self.parts, numbers=self.first)
         return int(sum(self.engine.each(_itself, hashes)) % 2**64)
 
-    def _chosen(self, low: float, high: float, seed: int) -> SpreadRows:
+    def _chosen(self, low: float, high: float, seed: int) -> PartitionedRows:
         parts = self.engine.place(take_rows, self.parts, low, high, seed, numbers=self.first)
         if not self.has_gaps:
             parts = self.engine.place(merge_if_it_pays, parts)
@@ -144,7 +144,7 @@ class SpreadTable:
         if weight == 0.0:
             known = " and knows a value" if self.has_gaps else ""
             raise NoRowsError(f"Learning needs at least one row that counts{known}.")
-        return SpreadRows(
+        return PartitionedRows(
             self.engine,
             parts,
             self.n_vars,
@@ -156,7 +156,7 @@ class SpreadTable:
         )
 
 
-def spread_table(
+def partition_table(
     X: Any,
     engine: Engine,
     *,
@@ -164,7 +164,7 @@ def spread_table(
     code: TableCode | None = None,
     feature_names: tuple[str, ...] | None = None,
     name: str = "X",
-) -> SpreadTable:
+) -> PartitionedTable:
     """Check, encode and pack every part of a table, where it is.
 
     `feature_names` is the order in which to take the columns of a frame; its own by default.
@@ -192,7 +192,7 @@ def spread_table(
     is_whole = total is None or engine.total(_n_fractions, parts) == 0
     quantum = 1.0 if total is None or is_whole else weight_quantum(total)
     n_rows, gaps = int(sum(lengths)), any(engine.each(has_gaps, parts))
-    return SpreadTable(engine, parts, first, int(n_vars), n_rows, names, quantum, gaps)
+    return PartitionedTable(engine, parts, first, int(n_vars), n_rows, names, quantum, gaps)
 
 
 def _blocks(X: Any, name: str) -> tuple[list[Any], tuple[str, ...] | None]:

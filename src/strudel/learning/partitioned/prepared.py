@@ -29,20 +29,20 @@ from strudel.learning.incomplete.incomplete_rows import IncompleteRows
 from strudel.learning.journal import Journal
 from strudel.learning.methods import BaggedEM, Method, MixtureOptions
 from strudel.learning.mixtures.mixture_history import MixtureHistory
-from strudel.learning.partitioned.em import CLUSTERED_ROWS, fit_spread_mixture
+from strudel.learning.partitioned.em import CLUSTERED_ROWS, fit_partitioned_mixture
 from strudel.learning.partitioned.engines import find_engine
-from strudel.learning.partitioned.incomplete_rows import SpreadIncompleteRows
+from strudel.learning.partitioned.incomplete_rows import IncompletePartitions
 from strudel.learning.partitioned.learn_structure import (
-    SpreadRun,
-    fit_spread_parameters,
-    grow_spread,
+    PartitionedRun,
+    fit_partitioned_parameters,
+    grow_partitioned,
 )
 from strudel.learning.partitioned.packed_codes import n_known, n_unknown
 from strudel.learning.partitioned.partitioned_table import (
-    SpreadRows,
-    SpreadTable,
+    PartitionedRows,
+    PartitionedTable,
+    partition_table,
     sample_of,
-    spread_table,
 )
 from strudel.learning.partitioned.row_numbers import uniform_numbers
 from strudel.learning.prepared import FitInput, Prepared, PreparedRows
@@ -62,20 +62,20 @@ SHOWN = 8  # columns that an error names
 class PreparedPartitions(Prepared):
     """Rows in partitions."""
 
-    train: SpreadRows
-    valid: SpreadRows | None
-    table: SpreadTable
+    train: PartitionedRows
+    valid: PartitionedRows | None
+    table: PartitionedTable
     seed: int
 
     is_partitioned = True
 
     @cached_property
-    def gaps(self) -> SpreadIncompleteRows | None:
+    def gaps(self) -> IncompletePartitions | None:
         """The rows themselves, if values are unknown."""
         has_gaps = self.train.table.has_gaps or (
             self.valid is not None and self.valid.table.has_gaps
         )
-        return SpreadIncompleteRows(self.train, self.valid) if has_gaps else None
+        return IncompletePartitions(self.train, self.valid) if has_gaps else None
 
     @property
     def names(self) -> Sequence[str] | None:
@@ -90,7 +90,7 @@ class PreparedPartitions(Prepared):
         """About so many of the rows to stop by, if there are any."""
         return None if self.valid is None else self.valid.sample(n_rows, self.seed + 2)
 
-    def with_rows(self, train: SpreadRows, valid: SpreadRows | None) -> Self:
+    def with_rows(self, train: PartitionedRows, valid: PartitionedRows | None) -> Self:
         """The same with complete rows."""
         return replace(self, train=train, valid=valid)
 
@@ -107,9 +107,9 @@ class PreparedPartitions(Prepared):
             journal=self.journal,
         )
 
-    def grow(self, search: SearchOptions, on_split: Any = None) -> SpreadRun:
+    def grow(self, search: SearchOptions, on_split: Any = None) -> PartitionedRun:
         """Search for a structure on the rows."""
-        return grow_spread(
+        return grow_partitioned(
             self.train,
             self.valid,
             search=search,
@@ -120,7 +120,7 @@ class PreparedPartitions(Prepared):
 
     def fit_parameters(self, circuit: Circuit, pseudocount: float) -> Circuit:
         """A circuit with parameters from all rows."""
-        return fit_spread_parameters(circuit, self.train, pseudocount)
+        return fit_partitioned_parameters(circuit, self.train, pseudocount)
 
     def train_mixture(
         self,
@@ -131,7 +131,7 @@ class PreparedPartitions(Prepared):
         journal: Journal | None,
     ) -> Mixture:
         """Train a mixture on one structure."""
-        return fit_spread_mixture(
+        return fit_partitioned_mixture(
             structure,
             self.train,
             self.valid,
@@ -143,7 +143,7 @@ class PreparedPartitions(Prepared):
             journal=journal,
         )[0]
 
-    def _mean_of_complete(self, model: Model, rows: SpreadRows) -> float:
+    def _mean_of_complete(self, model: Model, rows: PartitionedRows) -> float:
         return float(rows.engine.total(_log_likelihood, rows.parts, model) / rows.total_weight)
 
     def first_model(self) -> Mixture:
@@ -178,13 +178,15 @@ def prepare_partitions(given: FitInput, search: SearchOptions) -> PreparedPartit
         columns = encoder.code_.columns if encoder.respect_one_hot else columns
     code = None if encoder is None else encoder.code_
     try:
-        table = spread_table(X, engine, sample_weight=sample_weight, code=code)
+        table = partition_table(X, engine, sample_weight=sample_weight, code=code)
     except ValueError as error:
         raise_with_advice(error)
-    valid: SpreadRows | None = None
+    valid: PartitionedRows | None = None
     if X_valid is not None:
         names = table.feature_names
-        valid_table = spread_table(X_valid, engine, code=code, feature_names=names, name="X_valid")
+        valid_table = partition_table(
+            X_valid, engine, code=code, feature_names=names, name="X_valid"
+        )
         if valid_table.n_vars != table.n_vars:
             raise ValueError(
                 f"X_valid has {valid_table.n_vars} features, but X has {table.n_vars}."
@@ -217,7 +219,7 @@ def prepare_partitions(given: FitInput, search: SearchOptions) -> PreparedPartit
     return rows
 
 
-def _describe(table: SpreadTable) -> dict[str, Any]:
+def _describe(table: PartitionedTable) -> dict[str, Any]:
     """What the table is like, for provenance."""
     facts = {"rows": table.n_rows, "columns": table.n_vars, "sha256": None}
     if table.has_gaps:
@@ -225,7 +227,7 @@ def _describe(table: SpreadTable) -> dict[str, Any]:
     return facts
 
 
-def _held_out(table: SpreadTable, valid: SpreadRows | None) -> AnyArray | None:
+def _held_out(table: PartitionedTable, valid: PartitionedRows | None) -> AnyArray | None:
     """Numbers of the rows that were held out."""
     if valid is None or valid.table is not table or valid.share == (0.0, 1.0):
         return None
@@ -234,7 +236,7 @@ def _held_out(table: SpreadTable, valid: SpreadRows | None) -> AnyArray | None:
     return np.flatnonzero((number >= low) & (number < high))
 
 
-def _rows_to_stop_by(table: SpreadTable) -> SpreadRows | None:
+def _rows_to_stop_by(table: PartitionedTable) -> PartitionedRows | None:
     """The validation rows, if something is known of any."""
     if not table.has_gaps:
         return table.rows()
@@ -245,7 +247,7 @@ def _rows_to_stop_by(table: SpreadTable) -> SpreadRows | None:
         return None
 
 
-def _warn_of_rows(table: SpreadTable, name: str) -> None:
+def _warn_of_rows(table: PartitionedTable, name: str) -> None:
     *_, n_rows = table.engine.total(n_known, table.parts)
     if n_rows:
         warnings.warn(
@@ -269,7 +271,7 @@ def _check_columns(rows: PreparedPartitions) -> None:
         )
 
 
-def _digest(train: SpreadRows, valid: SpreadRows | None) -> str:
+def _digest(train: PartitionedRows, valid: PartitionedRows | None) -> str:
     """What tells the rows and their order from others; the same for any parts."""
     tables = [train.table, *([] if valid is None else [valid.table])]
     return digest_of(*(np.array([one.digest(), one.n_rows], dtype=np.uint64) for one in tables))

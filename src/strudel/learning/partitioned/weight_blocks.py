@@ -1,4 +1,4 @@
-"""The weights of the rows of a table in parts, block by block.
+"""The weights of the rows of a partitioned tables, block by block.
 
 In:  a lazy table, its blocks, and weights in whatever form they come.
 Out: a block of weights for every block of rows, and their sum.

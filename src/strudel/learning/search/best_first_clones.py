@@ -4,7 +4,7 @@ In:  `Growth`, and the sums of one vtree node.
 Out: for each of them the edge above that should have its own copy, and the gain per new parameter.
 
 First pairs of edges are counted, then sums are scored from the counts, whatever their order; so
-counts may also come from rows elsewhere, in parts (`learning/partitioned/gains.py`).
+counts may also come from rows elsewhere, in partitions (`learning/partitioned/gains.py`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ nothing, and only what its two sides stop sharing does.
 
 Nothing depends on the order of the rows, nor on whether equal ones were merged: counts are added up
 in the order of edges, and which rows are looked at first is decided by what they hold. So rows that
-are elsewhere, in parts, give the same scores (`learning/partitioned/gains.py`).
+are elsewhere, in partitions, give the same scores (`learning/partitioned/gains.py`).
 """
 
 from __future__ import annotations
