@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from strudel._display import Shown
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.tables.coded_rows import CodedNames, code_of
 from strudel.tables.table_code import TableCode
@@ -24,7 +24,7 @@ LARGEST_LOG = 1e100  # of a parameter: sums of as many as fit into memory stay f
 
 
 @dataclass(frozen=True, eq=False)
-class Circuit:
+class Circuit(Shown):
     """A probabilistic circuit over 0/1 variables.
 
     Node ``2 * v + value`` is the literal `X_v = value`, all literals come first, children come
@@ -192,14 +192,6 @@ class Circuit:
         """Pickle by making the circuit anew, so that its arrays are checked and stay read-only."""
         return Circuit, tuple(getattr(self, field.name) for field in fields(self))
 
-    def _repr_html_(self) -> str:
-        """A summary for notebooks, with a drawing."""
-        return str(_notebook().html_of(self))
-
-    def _repr_svg_(self) -> str:
-        """A drawing for notebooks."""
-        return str(_notebook().svg_of(self))
-
     def __repr__(self) -> str:
         return f"Circuit(n_vars={self.n_vars}, n_nodes={self.n_nodes}, n_edges={self.n_edges})"
 
@@ -209,11 +201,6 @@ def _properties() -> Any:
     from strudel.circuits import properties
 
     return properties
-
-
-def _notebook() -> Any:
-    """Imported late: drawing is a later step."""
-    return import_module("strudel.plotting.notebook")
 
 
 def why_not_well_formed(circuit: Circuit) -> str | None:

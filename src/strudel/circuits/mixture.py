@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from strudel._display import Shown
 from strudel._types import NONE, FloatArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import LARGEST_LOG, Circuit
@@ -25,7 +25,7 @@ WEIGHT_TOLERANCE = 1e-9  # how far the weights may be from adding up to one
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class Mixture(Shown):
     """A weighted mixture of circuits with one structure.
 
     Examples
@@ -180,14 +180,6 @@ class Mixture:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by making the mixture anew, so that its arrays are checked and stay read-only."""
         return Mixture, tuple(getattr(self, field.name) for field in fields(self))
-
-    def _repr_html_(self) -> str:
-        """A summary for notebooks, with a bar for each weight."""
-        return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
-
-    def _repr_svg_(self) -> str | None:
-        """The drawing alone; None if it would be too large."""
-        return import_module("strudel.plotting.notebook").svg_of(self)
 
     def __repr__(self) -> str:
         return (

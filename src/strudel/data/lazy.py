@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -117,7 +116,8 @@ def _ask_blocks(
     first = next(iter(tables.values()))
     divisions = getattr(first, "divisions", None)
     is_known = divisions is not None and None not in divisions
-    delayed: Any = import_module("dask").delayed
+    from dask import delayed
+
     # A node of its own: a model goes to every worker once, and not with every block.
     asked, ask = delayed(question, pure=True, traverse=False), delayed(_answer, pure=True)
     answers = [ask(asked, number, *group) for number, group in enumerate(zip(*blocks, strict=True))]
@@ -171,8 +171,11 @@ def _collected(
         return one._make(items) if hasattr(one, "_make") else type(one)(items)
     if hasattr(one, "iloc"):
         types = _types(one, table)
-        typed = import_module("dask").delayed(_with_types, pure=True)
-        return import_module("dask.dataframe").from_delayed(
+        from dask import delayed
+        from dask.dataframe import from_delayed
+
+        typed = delayed(_with_types, pure=True)
+        return from_delayed(
             [typed(answer, types) for answer in answers],
             meta=_with_types(one, types).iloc[:0],
             divisions=divisions,
@@ -180,7 +183,8 @@ def _collected(
         )
     if np.ndim(one) == 0:  # is the same for all rows
         return one
-    da: Any = import_module("dask.array")
+    import dask.array as da
+
     shape, dtype = np.shape(one)[1:], np.asarray(one).dtype
     return da.concatenate(
         [

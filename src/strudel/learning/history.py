@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from strudel._display import Shown, plotting
 from strudel._types import AnyArray
 from strudel.errors import MissingDependencyError
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.searches import SearchOptions
 
 
-class Record:
+class Record(Shown):
     """A table that grows by whole rows; columns are attributes."""
 
     COLUMNS: ClassVar[tuple[str, ...]]
@@ -78,7 +78,7 @@ class Record:
     def to_frame(self) -> Any:
         """The history as a pandas DataFrame."""
         try:
-            pandas = import_module("pandas")  # late and by name: learning itself does not need it
+            import pandas
         except ImportError as error:
             raise MissingDependencyError(
                 "to_frame needs pandas: pip install 'strudel-pc[frames]'."
@@ -87,12 +87,7 @@ class Record:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the likelihoods step by step; returns the matplotlib axes."""
-        module = import_module("strudel.plotting.learning_curve")  # a later step than learning
-        return module.plot_learning_curve(self, ax=ax)
-
-    def _repr_html_(self) -> str:
-        """A summary for notebooks, with the learning curve."""
-        return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
+        return plotting("learning_curve").plot_learning_curve(self, ax=ax)
 
     def __repr__(self) -> str:
         name = type(self).__name__

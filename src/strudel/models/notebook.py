@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
+
+from strudel._display import plotting
 
 
 class NotebookSummary:
@@ -19,5 +20,4 @@ class NotebookSummary:
         return bundle
 
     def _summary(self) -> str:
-        module = import_module("strudel.plotting.notebook")  # a later step than models
-        return str(module.summary_of(self))
+        return str(plotting("notebook").summary_of(self))

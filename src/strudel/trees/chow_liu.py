@@ -8,13 +8,13 @@ Out: `ChowLiuTree`, rooted at its Jordan centre, so that the vtree made from it 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from strudel._display import Shown
 from strudel._numba import kernel
 from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix
@@ -25,7 +25,7 @@ from strudel.trees.mutual_information import pairwise_mutual_information
 
 
 @dataclass(frozen=True, eq=False)
-class ChowLiuTree:
+class ChowLiuTree(Shown):
     """A tree (or forest) over the variables with one conditional table per variable."""
 
     var_parent: IntArray  # (n_vars,) parent variable, NONE at a root
@@ -48,14 +48,6 @@ class ChowLiuTree:
             if parent != NONE:
                 children[parent].append(var)
         return children
-
-    def _repr_html_(self) -> str:
-        """A summary for notebooks, with a drawing."""
-        return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
-
-    def _repr_svg_(self) -> str | None:
-        """The drawing alone; None if it would be too large."""
-        return import_module("strudel.plotting.notebook").svg_of(self)
 
     def __repr__(self) -> str:
         return f"ChowLiuTree(n_vars={self.n_vars}, roots={self.roots.tolist()})"

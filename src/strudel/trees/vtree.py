@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
 
+from strudel._display import Shown
 from strudel._types import NONE, IntArray
 from strudel.trees.chow_liu import ChowLiuTree
 
 
 @dataclass(frozen=True, eq=False)
-class Vtree:
+class Vtree(Shown):
     """A binary tree over the variables, stored as parallel arrays.
 
     Children come before their parent and the last node is the root.
@@ -125,14 +125,6 @@ class Vtree:
         first, last = self.node_span
         spans = np.sort(first.astype(np.int64) * (self.n_vars + 1) + last)
         return self.order.tobytes(), spans.tobytes()
-
-    def _repr_html_(self) -> str:
-        """A summary for notebooks, with a drawing."""
-        return str(import_module("strudel.plotting.notebook").html_of(self))  # a later step
-
-    def _repr_svg_(self) -> str | None:
-        """The drawing alone; None if it would be too large."""
-        return import_module("strudel.plotting.notebook").svg_of(self)
 
     def __repr__(self) -> str:
         return f"Vtree(n_vars={self.n_vars}, depth={self.depth})"

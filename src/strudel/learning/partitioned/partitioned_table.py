@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -169,7 +168,8 @@ def partition_table(
 
     `feature_names` is the order in which to take the columns of a frame; its own by default.
     """
-    delayed = import_module("dask").delayed
+    from dask import delayed
+
     blocks, names = _blocks(X, name)
     blocks, weights, total = weight_blocks(sample_weight, X, blocks, name)
     names = None if names is None else feature_names or names
@@ -267,7 +267,8 @@ def sample_of(
 
     They depend on the seed and on the numbers of the rows, not on the parts.
     """
-    delayed = import_module("dask").delayed
+    from dask import delayed
+
     blocks, lengths = row_blocks(X, name)
     blocks, weights, _ = weight_blocks(sample_weight, X, blocks, name)
     if np.isnan(lengths).any():
@@ -286,7 +287,11 @@ def sample_of(
     )
     found = engine.each(_itself, taken)
     is_frame = hasattr(X, "columns")
-    return import_module("pandas").concat(found) if is_frame else np.concatenate(found)
+    if not is_frame:
+        return np.concatenate(found)
+    import pandas
+
+    return pandas.concat(found)
 
 
 def _sampled(share: float, seed: int, block: Any, weight: Any, first: int) -> Any:

@@ -6,7 +6,6 @@ Out: a block of weights for every block of rows, and their sum.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,8 @@ def weight_blocks(
         raise ValueError("Learning needs at least one row that counts.")
     if hasattr(X, "columns") and not hasattr(sample_weight, "chunks"):
         # Together: Dask may read one column of a table in fewer parts than many.
-        delayed = import_module("dask").delayed
+        from dask import delayed
+
         both = list(X.assign(**{WEIGHT: sample_weight}).to_delayed())
         rows, weigh = delayed(_without_weight, pure=True), delayed(_weight_of, pure=True)
         return [rows(part) for part in both], [weigh(part) for part in both], total
@@ -54,7 +54,8 @@ def weight_blocks(
 
 def _like_rows(sample_weight: Any, X: Any) -> Any:
     """Weights as an array with the blocks of another."""
-    da = import_module("dask.array")
+    import dask.array as da
+
     if len(sample_weight) != len(X):
         raise ValueError(
             f"sample_weight has {len(sample_weight)} numbers, but X has {len(X)} rows."

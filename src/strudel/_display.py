@@ -1,0 +1,30 @@
+"""How objects are shown: the one place where earlier layers reach the plotting package.
+
+In:  a tree, a circuit, a mixture, a history or an estimator.
+Out: what a notebook shows of it, or a picture.
+
+How things look is known by `strudel.plotting`, a later layer than all of them. It is imported by
+name, here and nowhere else, when somebody looks.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def plotting(module: str) -> Any:
+    """A module of the plotting package."""
+    return import_module(f"strudel.plotting.{module}")
+
+
+class Shown:
+    """Something that notebooks show as a table of sizes and a drawing."""
+
+    def _repr_html_(self) -> str:
+        return str(plotting("notebook").html_of(self))
+
+    def _repr_svg_(self) -> str | None:
+        """The drawing alone; None if it would be too large."""
+        svg: str | None = plotting("notebook").svg_of(self)
+        return svg
