@@ -15,6 +15,7 @@ from strudel.circuits import compile_chow_liu
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
+from strudel.logic.event_compiler import compile_event
 from strudel.logic.formula import Cnf, Dnf
 from strudel.trees import vtree_from_chow_liu
 from strudel.trees.chow_liu import ChowLiuTree
@@ -254,3 +255,17 @@ def test_gzip_is_told_by_the_name(tmp_path):
     (tmp_path / "a.vtree.gz").write_bytes(half)
     with pytest.raises(FileFormatError, match="not a sound gzip file"):
         read(tmp_path / "a.vtree.gz")
+
+
+def test_formulas_and_diagrams_on_a_given_vtree_come_back(tmp_path):
+    cnf = Cnf.from_literals([[1, -2], [3]], n_vars=4)
+    write(cnf, tmp_path / "rule.cnf.gz")
+    assert read(tmp_path / "rule.cnf.gz") == cnf
+    vtree = figure_1_circuit().vtree
+    sdd = compile_event("exactly(2, x0, x1, x2)", vtree)
+    write(sdd, tmp_path / "rule.sdd")
+    write(vtree, tmp_path / "other.vtree")
+    rows = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1]]
+    for given_vtree in (vtree, tmp_path / "other.vtree"):
+        found = read(tmp_path / "rule.sdd", vtree=given_vtree)
+        assert found.holds(rows).tolist() == [True, False, True]

@@ -179,12 +179,12 @@ def list_parts(data: str, n_workers: int = 0) -> list[RowPart]:
 
 def read_bits(data: str | RowPart) -> Table:
     """The rows of one part, or of a table that is whole, as 0, 1 and NaN."""
-    from strudel.io.tables import as_table
+    from strudel.io.tables import table_of_cells
 
     if isinstance(data, str):
         return read_rows(data)
     if data.is_zarr:
-        return as_table(_zarr_rows(data), None, data.source)
+        return table_of_cells(_zarr_rows(data), None, data.source)
     return read_rows(data.source)
 
 

@@ -3,5 +3,3 @@ from .model_file import load as load
 from .checkpoint_file import Checkpoint as Checkpoint
 from .read_write import read as read
 from .read_write import write as write
-from .event_files import read_cnf as read_cnf
-from .event_files import read_sdd as read_sdd

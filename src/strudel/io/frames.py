@@ -27,9 +27,11 @@ from strudel.errors import FileFormatError
 from strudel.io.tables import (
     SAVE_AGAIN,
     UNKNOWN,
+    checked_text,
     column_names,
     kind_of,
     one_line,
+    read_arrays,
     read_parquet_frame,
     read_table,
     separator_of,
@@ -63,33 +65,21 @@ def read_frame(
     if label == "-":
         raw = unzip(sys.stdin.buffer.read(), "standard input")
         return _read_text(raw, "standard input"), "standard input"
-    kind = kind_of(path) if path.exists() and not path.is_dir() else ""
+    if not path.exists() or path.is_dir():
+        return _from_dataset(source, dataset_split)
+    kind, raw = kind_of(path), unzip(path.read_bytes(), label)
     if kind == ".parquet":
-        frame = read_parquet_frame(unzip(path.read_bytes(), label), label)
-        return as_raw_table(frame, label), label
-    if kind in (".npy", ".npz") or not kind:  # arrays and datasets
-        return _from_arrays(source, label, kind, dataset_split)
-    raw = unzip(path.read_bytes(), label)
+        return as_raw_table(read_parquet_frame(raw, label), label), label
+    if kind in (".npy", ".npz"):
+        arrays = read_arrays(raw, label)
+        if len(arrays) != 1:
+            return _from_dataset(source, dataset_split)
+        return as_raw_table(next(iter(arrays.values())), label), label
     return _read_text(raw, label, "\t" if kind == ".tsv" else None), label
 
 
-def _from_arrays(
-    source: str | os.PathLike[str], label: str, kind: str, split: str | None
-) -> tuple[RawTable, str]:
-    """A dataset, which is 0/1, or an array of any numbers."""
-    if kind:
-        try:
-            content = np.load(source, allow_pickle=False)
-            if isinstance(content, np.ndarray):
-                return as_raw_table(content, label), label
-            with content:
-                if len(content.files) == 1:
-                    return as_raw_table(content[content.files[0]], label), label
-        except (ValueError, EOFError, OSError) as error:
-            raise FileFormatError(
-                f"{label} is not a NumPy file of plain numbers, and others are never opened: "
-                f"{one_line(error)}"
-            ) from error
+def _from_dataset(source: str | os.PathLike[str], split: str | None) -> tuple[RawTable, str]:
+    """A dataset, whose table is 0/1."""
     table = read_table(source, dataset_split=split)
     raw = read_columns(table.X)
     if table.feature_names is None:
@@ -112,15 +102,11 @@ def as_raw_table(frame: Any, label: str) -> RawTable:
 def _read_text(raw: bytes, label: str, separator: str | None = None) -> RawTable:
     """Lines of cells under a line of names; without names if the first line holds only numbers."""
     try:
-        text = raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        text = checked_text(raw, label).decode("utf-8")
     except UnicodeDecodeError as error:
         raise FileFormatError(
             f"{label} is not text in UTF-8: {error.reason}. {SAVE_AGAIN}"
         ) from None
-    if "\0" in text:
-        raise FileFormatError(f"{label} is not text in UTF-8. {SAVE_AGAIN}")
-    if not text.strip():
-        raise FileFormatError(f"{label} is empty.")
     separator = separator or _separator(text)
     try:
         reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)

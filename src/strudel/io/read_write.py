@@ -26,6 +26,7 @@ from strudel.io.formats.nnf import nnf_lines, read_nnf
 from strudel.io.formats.predictor import predictor_lines, read_predictor
 from strudel.io.formats.psdd import psdd_lines, read_psdd
 from strudel.io.formats.sdd import read_sdd, sdd_lines
+from strudel.io.formats.shared import ReadOptions
 from strudel.io.formats.spn import read_spn, spn_lines
 from strudel.io.formats.text import TextFile, bare_suffix, write_text
 from strudel.io.formats.vtree import read_vtree, vtree_lines
@@ -38,51 +39,28 @@ from strudel.trees.vtree import Vtree
 PathLike = str | os.PathLike[str]
 
 
-class Options(NamedTuple):
-    """What a reader is told besides the file."""
-
-    vtree: Vtree | None
-    node_of_id: dict[int, int] | None  # ids of the vtree's file
-    normalize: bool
-
-
 class Format(NamedTuple):
     """What an extension stands for."""
 
     holds: type
     words: str  # for sentences: "a .psdd file holds ..."
-    read: Callable[[TextFile, Options], Any]
+    read: Callable[[TextFile, ReadOptions], Any]
     lines: Callable[[Any], Iterable[str]]
 
 
+PREDICTOR = Format(PredictorCircuit, "a PredictorCircuit", read_predictor, predictor_lines)
 FORMATS = {
     ".vtree": Format(Vtree, "a vtree", lambda file, _: read_vtree(file)[0], vtree_lines),
-    ".psdd": Format(
-        Circuit, "a circuit", lambda file, o: read_psdd(file, o.vtree, o.normalize), psdd_lines
-    ),
-    ".jpc": Format(
-        Circuit, "a circuit", lambda file, o: read_jpc(file, o.vtree, o.normalize), jpc_lines
-    ),
-    ".spn": Format(
-        Circuit, "a circuit", lambda file, o: read_spn(file, o.vtree, o.normalize), spn_lines
-    ),
-    ".sdd": Format(Sdd, "an Sdd", lambda file, o: read_sdd(file, o.vtree, o.node_of_id), sdd_lines),
+    ".psdd": Format(Circuit, "a circuit", read_psdd, psdd_lines),
+    ".jpc": Format(Circuit, "a circuit", read_jpc, jpc_lines),
+    ".spn": Format(Circuit, "a circuit", read_spn, spn_lines),
+    ".sdd": Format(Sdd, "an Sdd", read_sdd, sdd_lines),
     ".nnf": Format(Nnf, "an Nnf", lambda file, _: read_nnf(file), nnf_lines),
     ".jlc": Format(Nnf, "an Nnf", lambda file, _: read_jlc(file), jlc_lines),
     ".cnf": Format(Cnf, "a Cnf", lambda file, _: read_cnf(file), formula_lines),
     ".dnf": Format(Dnf, "a Dnf", lambda file, _: read_dnf(file), formula_lines),
-    ".circuit": Format(
-        PredictorCircuit,
-        "a PredictorCircuit",
-        lambda file, o: read_predictor(file, o.vtree),
-        predictor_lines,
-    ),
-    ".glc": Format(
-        PredictorCircuit,
-        "a PredictorCircuit",
-        lambda file, o: read_predictor(file, o.vtree),
-        predictor_lines,
-    ),
+    ".circuit": PREDICTOR,
+    ".glc": PREDICTOR,
     ".clt": Format(ChowLiuTree, "a ChowLiuTree", lambda file, _: read_clt(file), clt_lines),
 }
 
@@ -127,7 +105,7 @@ def read(path: PathLike, *, vtree: Vtree | PathLike | None = None, normalize: bo
         vtree = _vtree_beside(path)
     if vtree is not None and not isinstance(vtree, Vtree):
         vtree, node_of_id = read_vtree(TextFile(vtree))
-    return form.read(TextFile(path), Options(vtree, node_of_id, normalize))
+    return form.read(TextFile(path), ReadOptions(vtree, node_of_id, normalize))
 
 
 def _vtree_beside(path: PathLike) -> Path | None:

@@ -148,7 +148,7 @@ def one_line(error: BaseException) -> str:
 def _read_parquet(raw: bytes, label: str) -> Table:
     frame = read_parquet_frame(raw, label)
     names = frame.column_names if hasattr(frame, "column_names") else frame.columns
-    return as_table(frame, tuple(names), label)
+    return table_of_cells(frame, tuple(names), label)
 
 
 def read_parquet_frame(raw: bytes, label: str) -> Any:
@@ -186,24 +186,24 @@ def _without_index(frame: Any) -> Any:
 
 def _read_numpy(raw: bytes, label: str, split: str | None) -> Table:
     """A `.npy` array, the only array of a `.npz`, or one part of a packed dataset."""
+    arrays = read_arrays(raw, label)
+    if {*SPLITS, "n_vars"} <= set(arrays):
+        if split is None:
+            raise FileFormatError(which_split(label))
+        return Table(unpack_splits(raw, label)[split], None, f"{label} ({split})")
+    if len(arrays) != 1:
+        raise FileFormatError(
+            f"{label} must hold one array, but holds {len(arrays)}: {', '.join([*arrays][:5])}."
+        )
+    (array,) = arrays.values()
+    return table_of_cells(array, None, label)
+
+
+def read_arrays(raw: bytes, label: str) -> dict[str, AnyArray]:
+    """The arrays of a `.npy` or `.npz` file by name; never those that hold Python objects."""
     try:
         content = np.load(io.BytesIO(raw), allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return as_table(content, None, label)
-        with content:
-            keys = content.files
-            if {*SPLITS, "n_vars"} <= set(keys):
-                if split is None:
-                    raise FileFormatError(which_split(label))
-                tables = unpack_splits(raw, label)
-                return Table(tables[split], None, f"{label} ({split})")
-            if len(keys) != 1:
-                raise FileFormatError(
-                    f"{label} must hold one array, but holds {len(keys)}: {', '.join(keys[:5])}."
-                )
-            return as_table(content[keys[0]], None, label)
-    except FileFormatError:
-        raise
+        return {"": content} if isinstance(content, np.ndarray) else dict(content)
     except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise FileFormatError(
             f"{label} is not a NumPy file of plain numbers, and others are never opened: "
@@ -211,7 +211,7 @@ def _read_numpy(raw: bytes, label: str, split: str | None) -> Table:
         ) from error
 
 
-def as_table(values: Any, names: tuple[str, ...] | None, label: str) -> Table:
+def table_of_cells(values: Any, names: tuple[str, ...] | None, label: str) -> Table:
     """A table from cells that may hold anything."""
     try:
         if isinstance(values, np.ndarray) and values.dtype.kind in "biu":
@@ -231,13 +231,9 @@ def _compact(evidence: FloatArray) -> ByteArray | FloatArray:
 
 def _read_text(raw: bytes, label: str, separator: str | None = None) -> Table:
     """Lines of cells, with or without a line of names."""
-    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    raw = checked_text(raw, label)
     if b"\r" in raw:
         raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    if b"\0" in raw:
-        raise FileFormatError(f"{label} is not text in UTF-8. {SAVE_AGAIN}")
-    if not raw.strip():
-        raise FileFormatError(f"{label} is empty.")
     first, _, rest = raw.partition(b"\n")
     separator = separator or separator_of(rest.partition(b"\n")[0] or first)
     try:
@@ -255,6 +251,16 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> Table:
     if not has_names:
         return Table(table, None, label)
     return Table(table, column_names(cells, table.shape[1], label), label)
+
+
+def checked_text(raw: bytes, label: str) -> bytes:
+    """Text without a byte order mark, if there is any."""
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    if b"\0" in raw:
+        raise FileFormatError(f"{label} is not text in UTF-8. {SAVE_AGAIN}")
+    if not raw.strip():
+        raise FileFormatError(f"{label} is empty.")
+    return raw
 
 
 def separator_of(line: bytes) -> str:

@@ -127,10 +127,10 @@ def test_psdd_that_does_not_add_up(read_text, refuses):
         ("L 11 0 -1", "L 11 0 0", 4, "not 0"),
         ("L 11 0 -1", "L 11 0 9999999999", 4, "literal"),
         ("L 11 0 -1", "L 10 0 -1", 4, "id 10 is used for two nodes"),
-        ("L 11 0 -1", "L 11 -1", 4, "a node should be"),
-        ("L 11 0 -1", "Q 11 0 -1", 4, "a node should be"),
+        ("L 11 0 -1", "L 11 -1", 4, "a line should be"),
+        ("L 11 0 -1", "Q 11 0 -1", 4, "a line should be"),
         ("L 11 0 -1", "L 11 0 -1.0", 4, "whole number"),
-        ("D 3 1 2", "D 3 1 3", 9, "should have 13 words, but there are 10"),
+        ("D 3 1 2", "D 3 1 3", 9, "3 elements should have 9 words, but there are 6"),
         ("D 3 1 2", "D 3 1 -2", 9, "words"),
         ("10 4", "12 4", 9, "child 12 is not the id of an earlier node"),
         ("10 4", "10 3", 9, "child 3 is not the id"),
@@ -208,9 +208,9 @@ def test_jpc_with_the_inputs_of_version_0_4(read_text):
         ("L 4 0 -3", "C 4 0 3 -1 -1 -1", 7, "two values here, but this one has 3"),
         ("L 4 0 -3", "B 4 0 3 5 -1", 7, "one trial"),
         ("P 5 0 3 0 2 3", "P 5 0 2 0 2", 8, "does not mention variable 3"),
-        ("P 5 0 3 0 2 3", "P 5 0 4 0 2 3", 8, "should take 4 words, not 3"),
+        ("P 5 0 3 0 2 3", "P 5 0 4 0 2 3", 8, "4 children should have 4 words, but there are 3"),
         ("P 5 0 3 0 2 3", "P 5 0 3 0 2 9", 8, "child '9' is not the id"),
-        ("P 5 0 3 0 2 3", "P 5 0 0", 8, "a node should be"),
+        ("P 5 0 3 0 2 3", "P 5 0 0", 8, "a line should be"),
         (str(math.log(0.4)), str(math.log(0.5)), 10, "add up to 1.1"),
     ],
 )
@@ -250,7 +250,7 @@ def test_spn_of_juice(read_text):
     ("old", "new", "line", "words"),
     [
         ("(2 2)", "(2 3)", 1, "two values here, not '3'"),
-        ("(2 2)", "(2 2 2)", 1, "speaks of 2 variables, not of 3"),
+        ("(2 2)", "(2 2 2)", 1, "the root mentions 2 variables, not 3"),
         ("(2 2)", "1 + 2 0.5 3 0.5", 1, "RPCircuits"),
         ("EOF", "", None, "EOF"),
         ("v 1 0", "v 2 0", 5, "from 0 to 1"),
@@ -318,7 +318,7 @@ def test_nnf_of_d4(read_text):
         (NNF.replace("nnf 7", "nnf 8"), 1, "8 nodes were announced, but 7"),
         (NNF.replace("6 3", "6 1"), 4, "from 1 to 1"),
         (NNF.replace("A 2 0 2", "A 2 0 9"), 5, "child 9"),
-        (NNF.replace("A 2 0 2", "A 3 0 2"), 5, "should have 3 children, but has 2"),
+        (NNF.replace("A 2 0 2", "A 3 0 2"), 5, "3 children should have 3 words, but there are 2"),
         (NNF.replace("O 1", "O 4"), 8, "variable 4"),
         (D4 + "3 1 0\n", 3, "a constant has no children|below itself"),
         (D4.replace("2 3 3 0", "2 1 3 0"), 1, "node 1 is below itself"),
@@ -340,7 +340,12 @@ def test_jlc(read_text, refuses):
     more = text.replace("O 8", "L 9 0 -1\nO 8")  # not used, and so not counted by Juice
     assert read_text("a.jlc", more).n_nodes == 6
     refuses("a.jlc", text.replace("O 8 4 2 7 2\n", ""), 1, "5 nodes were announced, but 4")
-    refuses("a.jlc", text.replace("O 8 4 2", "O 8 4 3"), 6, "should have 3 children, but has 2")
+    refuses(
+        "a.jlc",
+        text.replace("O 8 4 2", "O 8 4 3"),
+        6,
+        "3 children should have 3 words, but there are 2",
+    )
     refuses("a.jlc", text.replace("7 0 2 3 1", "7 0 2 3 9"), 5, "child '9'")
 
 
@@ -370,7 +375,7 @@ def test_sdd_takes_the_vtree_beside_it_or_recovers_one(read_text, tmp_path):
         ("sdd 1\nL 0 0 2\n", 2, "its vtree is needed"),
         ("sdd 1\n", 1, "no nodes"),
         (SDD.replace("0 2 1 5", "0 2 1 8"), 8, "child '8'"),
-        (SDD.replace("D 4 1 2", "D 4 1 3"), 8, "should have 10 words, but there are 8"),
+        (SDD.replace("D 4 1 2", "D 4 1 3"), 8, "should have 6 words, but there are 4"),
         (SDD.replace("L 2 2 2", "L 2 2 1"), 8, "share variable 1"),
     ],
 )
@@ -471,7 +476,7 @@ def test_vtree_ids_are_labels(read_text):
         ("L 4 1", "L 9 1", 3, "id 9 is used for two nodes"),
         ("I 7 9 4", "I 7 9 5", 4, "child '5' is not the id"),
         ("I 7 9 4", "I 7 9 9", 6, "exactly one node"),
-        ("I 7 9 4", "I 7 9", 4, "a node should be"),
+        ("I 7 9 4", "I 7 9", 4, "a line should be"),
         ("I 2 7 0\n", "", 5, "odd number of nodes"),
     ],
 )

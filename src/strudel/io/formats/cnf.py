@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from strudel._types import IntArray
 from strudel.io.formats.text import MAX_VARIABLE, TextFile
 from strudel.logic.formula import Cnf, Dnf
 
@@ -24,7 +25,8 @@ def read_dnf(file: TextFile) -> Dnf:
     return Dnf(*_read_groups(file, (b"dnf", b"cnf")))
 
 
-def _read_groups(file: TextFile, words: tuple[bytes, ...]):  # type: ignore[no-untyped-def]
+def _read_groups(file: TextFile, words: tuple[bytes, ...]) -> tuple[int, IntArray, IntArray]:
+    """The number of variables, where clauses start, and their literals."""
     n_vars, n_groups, n_closed, header = None, 0, 0, 0
     tokens: list[bytes] = []
     lines: list[int] = []
@@ -56,10 +58,7 @@ def _read_groups(file: TextFile, words: tuple[bytes, ...]):  # type: ignore[no-u
         file.refuse("the last clause is not closed by 0", lines[-1])
     values = np.array(signed, dtype=np.int64)
     ends = np.flatnonzero(values == 0)
-    if len(ends) != n_groups:
-        file.refuse(
-            f"{n_groups} clauses were announced, but {len(ends)} are here: is it cut short?", header
-        )
+    file.check_announced(n_groups, len(ends), header, "clauses")
     literals = values[values != 0]
     start = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int32)
     return n_vars, start, (2 * (np.abs(literals) - 1) + (literals > 0)).astype(np.int32)

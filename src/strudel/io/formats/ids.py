@@ -12,24 +12,24 @@ class Ids:
 
     def __init__(self, file: TextFile) -> None:
         self.file = file
-        self._number: dict[int, int] = {}
+        self.number: dict[int, int] = {}
 
     def __len__(self) -> int:
-        return len(self._number)
+        return len(self.number)
 
     def define(self, token: bytes, line: int, number: int | None = None) -> int:
         """Give a new id a number, the next one by default."""
         name = self.file.whole(token, line, "an id")
-        if name in self._number:
+        if name in self.number:
             self.file.refuse(f"id {name} is used for two nodes", line)
-        self._number[name] = len(self._number) if number is None else number
-        return self._number[name]
+        self.number[name] = len(self.number) if number is None else number
+        return self.number[name]
 
     def find(self, tokens: Iterable[bytes], line: int) -> list[int]:
         """The numbers of ids that were defined before."""
         numbers = []
         for token in tokens:
-            found = self._number.get(self.file.whole(token, line, "a child"))
+            found = self.number.get(self.file.whole(token, line, "a child"))
             if found is None:
                 self.file.refuse(f"child {show(token)} is not the id of an earlier node", line)
             numbers.append(found)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from strudel.io.formats.ids import Ids
-from strudel.io.formats.text import TextFile, show, signed
+from strudel.io.formats.text import TextFile, signed
 from strudel.io.formats.vtree import read_header
 from strudel.logic.nnf import AND, LITERAL, OR, Nnf
 
@@ -44,23 +44,16 @@ def read_jlc(file: TextFile) -> Nnf:
             n_vars = max(n_vars, literal // 2 + 1)
             nodes.append((LITERAL, literal))
         elif kind in (b"O", b"A") and len(tokens) >= 5:
-            width = file.whole(tokens[3], line, "the number of children")
-            if len(tokens) != 4 + width:
-                file.refuse(f"it should have {width} children, but has {len(tokens) - 4}", line)
+            file.width(tokens[3], len(tokens) - 4, line)
             nodes.append((OR if kind == b"O" else AND, ids.find(tokens[4:], line)))
         else:
-            file.refuse(
-                "a node should be 'F id', 'T id', 'L id vtree literal' or 'O|A id vtree k children'"
-                f", but {len(tokens)} words start with {show(tokens[0])}",
-                line,
-            )
+            forms = "'F id', 'T id', 'L id vtree literal' or 'O|A id vtree k children'"
+            file.refuse_line(forms, tokens, line)
         ids.define(tokens[1], line)
     if not nodes:
         file.refuse("it has no nodes", header)
-    if announced not in (None, len(nodes), _n_reached(nodes)):
-        file.refuse(
-            f"{announced} nodes were announced, but {len(nodes)} are here: is it cut short?", header
-        )
+    if announced not in (None, _n_reached(nodes)):
+        file.check_announced(announced, len(nodes), header, "nodes")
     return Nnf.from_nodes(nodes, n_vars)
 
 

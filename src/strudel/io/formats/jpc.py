@@ -10,22 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.io.formats.ids import Ids
 from strudel.io.formats.psdd import log_complement
 from strudel.io.formats.shared import (
-    check_sums,
+    ReadOptions,
     circuit_from_graph,
-    finish,
     names_lines,
     sum_product_lines,
 )
 from strudel.io.formats.text import TextFile, show, signed
-from strudel.io.formats.vtree import inorder_ids
-from strudel.trees.vtree import Vtree
+from strudel.io.formats.vtree import inorder_ids, read_header
 
 HEADER = """\
 c ids of probabilistic circuit nodes start at 0
@@ -39,8 +35,8 @@ c S id-of-sum-node id-of-vtree number-of-children {id-of-child log-parameter}+
 c"""
 
 
-def read_jpc(file: TextFile, vtree: Vtree | None, renormalize: bool) -> Circuit:
-    """The circuit in a file; on `vtree`, if one is given."""
+def read_jpc(file: TextFile, options: ReadOptions) -> Circuit:
+    """The circuit in a file; on a vtree, if one is given."""
     if file.content[:1] == b"\x80":
         file.refuse(
             "it is a Python pickle, as pyjuice writes it, and reading one could run any program. "
@@ -48,17 +44,7 @@ def read_jpc(file: TextFile, vtree: Vtree | None, renormalize: bool) -> Circuit:
         )
     reader = _Reader(file)
     reader.read()
-    widths = [len(weights) for weights in reader.graph.node_log_weights]
-    sums = [node for node, width in enumerate(widths) if width]
-    check_sums(
-        file,
-        np.array([w for node in sums for w in reader.graph.node_log_weights[node]]),
-        [widths[node] for node in sums],
-        [reader.lines[node] for node in sums],
-        renormalize,
-    )
-    circuit = circuit_from_graph(file, reader.graph, reader.lines, vtree)
-    return finish(circuit, file, renormalize)
+    return circuit_from_graph(file, reader.graph, reader.lines, options)
 
 
 class _Reader:
@@ -71,37 +57,26 @@ class _Reader:
         self.lines: list[int] = []
 
     def read(self) -> None:
-        header, announced = 0, -1
-        for line, tokens in self.file.lines():
-            if not header:
-                if tokens[0].lower() != b"jpc" or len(tokens) != 2:
-                    break
-                header, announced = line, self.file.whole(tokens[1], line, "the number of nodes")
-                continue
+        lines = self.file.lines()
+        header, announced = read_header(self.file, lines, b"jpc")
+        if announced is None:
+            self.file.refuse("it should start with a line 'jpc number-of-nodes'", header)
+        for line, tokens in lines:
             node = self._read_node(tokens[0].upper(), tokens, line)
             self.ids.define(tokens[1], line, node)
             self.lines += [line] * (self.graph.n_nodes - len(self.lines))
             if len(self.ids) > announced:
                 self.file.refuse(f"{announced} nodes were announced, but here are more", line)
-        if not header:
-            self.file.refuse("it does not start with a line 'jpc number-of-nodes'")
-        if len(self.ids) != announced or not announced:
-            self.file.refuse(
-                f"{announced} nodes were announced, but {len(self.ids)} are here: is it cut short?",
-                header,
-            )
+        self.file.check_announced(announced, len(self.ids), header, "nodes")
+        if not announced:
+            self.file.refuse("it has no nodes", header)
 
     def _read_node(self, kind: bytes, tokens: list[bytes], line: int) -> int:
         file, n_tokens = self.file, len(tokens)
         if kind == b"L" and n_tokens == 4:
             return self.graph.add_literal(file.literal(tokens[3], line))
         if kind in (b"P", b"S") and n_tokens >= 5:
-            width = file.whole(tokens[3], line, "the number of children")
-            each = 1 if kind == b"P" else 2
-            if n_tokens != 4 + each * width:
-                file.refuse(
-                    f"{width} children should take {each * width} words, not {n_tokens - 4}", line
-                )
+            file.width(tokens[3], n_tokens - 4, line, each=1 if kind == b"P" else 2)
             if kind == b"P":
                 return self.graph.add_product(self.ids.find(tokens[4:], line))
             children = self.ids.find(tokens[4::2], line)
@@ -125,11 +100,8 @@ class _Reader:
                 file.refuse("a binomial input must have one trial, so that it has two values", line)
             log_one = file.real(tokens[5], line, "a log-parameter")
             return self._add_input(file.variable(tokens[3], line), log_complement(log_one), log_one)
-        file.refuse(
-            "a node should be L, P, S, I, C or B with its id, vtree and arguments, "
-            f"but {n_tokens} words start with {show(tokens[0])}",
-            line,
-        )
+        forms = "L, P, S, I, C or B with its id, vtree and arguments"
+        file.refuse_line(forms, tokens, line)
 
     def _add_input(self, var: int, log_zero: float, log_one: float) -> int:
         pair = [self.graph.add_literal(2 * var + value) for value in (1, 0)]

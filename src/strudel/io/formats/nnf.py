@@ -55,27 +55,18 @@ def _read_c2d(file: TextFile) -> Nnf:
                 decision = file.whole(tokens[1], line, "a decision variable") - 1
                 if not NONE <= decision < n_vars:
                     file.refuse(f"variable {decision + 1} is not from 1 to {n_vars}", line)
-            width = file.whole(tokens[skip], line, "the number of children")
-            children = [file.whole(token, line, "a child") for token in tokens[skip + 1 :]]
-            if len(children) != width:
-                file.refuse(f"it should have {width} children, but has {len(children)}", line)
-            for child in children:
-                if not 0 <= child < len(nodes):
-                    file.refuse(f"child {child} is not the number of an earlier node", line)
+            file.width(tokens[skip], len(tokens) - skip - 1, line)
+            children = file.earlier_nodes(tokens[skip + 1 :], line, len(nodes))
             nodes.append((AND if kind == b"A" else OR, children))
         else:
-            file.refuse(
-                "a node should be 'L literal', 'A k children' or 'O variable k children', "
-                f"but {len(tokens)} words start with {show(tokens[0])}",
-                line,
-            )
+            forms = "'L literal', 'A k children' or 'O variable k children'"
+            file.refuse_line(forms, tokens, line)
         decisions.append(decision)
         if len(nodes) > n_nodes:
             file.refuse(f"{n_nodes} nodes were announced, but here are more", line)
-    if len(nodes) != n_nodes or not nodes:
-        file.refuse(
-            f"{n_nodes} nodes were announced, but {len(nodes)} are here: is it cut short?", header
-        )
+    file.check_announced(n_nodes, len(nodes), header, "nodes")
+    if not nodes:
+        file.refuse("it has no nodes", header)
     return Nnf.from_nodes(nodes, n_vars, decisions)
 
 

@@ -23,9 +23,9 @@ from strudel.io.formats.decision_lines import (
     recover,
     resolve_children,
 )
-from strudel.io.formats.text import TextFile, number, show
+from strudel.io.formats.shared import ReadOptions
+from strudel.io.formats.text import Lines, TextFile, number, show
 from strudel.io.formats.vtree import inorder_ids
-from strudel.trees.vtree import Vtree
 
 HEADER = """\
 c variables (from inputs) start from 1
@@ -52,8 +52,8 @@ TITLES: dict[bytes, Literal["logistic", "regression"]] = {
 }
 
 
-def read_predictor(file: TextFile, vtree: Vtree | None) -> PredictorCircuit:
-    """The predictor in a file; `vtree`, if one is given, must be the one it follows."""
+def read_predictor(file: TextFile, options: ReadOptions) -> PredictorCircuit:
+    """The predictor in a file; a vtree, if one is given, must be the one it follows."""
     reader = _Reader(file)
     reader.read()
     nodes = reader.nodes
@@ -61,7 +61,7 @@ def read_predictor(file: TextFile, vtree: Vtree | None) -> PredictorCircuit:
     recovered = recover(nodes)
     if recovered is None:
         file.refuse("its decisions do not split the variables 1 to n by one vtree", nodes.line[-1])
-    if vtree is not None and vtree != recovered[0]:
+    if options.vtree not in (None, recovered[0]):
         file.refuse("it follows another vtree than the one given", nodes.line[-1])
     # Every edge carries its place among the elements through the sorting of nodes.
     nodes.log_theta = -np.arange(len(nodes.prime), dtype=np.float64)
@@ -104,23 +104,18 @@ class _Reader:
                 self.bias = self._weights(tokens[1:], line)
                 break
             if len(tokens) < 5 or kind not in (b"T", b"F", b"D"):
-                file.refuse(
-                    "a line should be 'T|F id vtree variable weights', "
-                    "'D id vtree k (prime sub weights) ...' or 'B weights', "
-                    f"but {len(tokens)} words start with {show(tokens[0])}",
-                    line,
+                forms = (
+                    "'T|F id vtree variable weights', 'D id vtree k (prime sub weights) ...' or "
+                    "'B weights'"
                 )
+                file.refuse_line(forms, tokens, line)
             node = len(nodes.kind)
             if kind == b"D":
                 words = b" ".join(tokens[4:]).replace(b"(", b" ").replace(b")", b" ").split()
-                width = file.whole(tokens[3], line, "the number of elements")
                 each = 2 + self.n_outputs
-                if width < 1 or len(words) != width * each or not self.n_outputs:
-                    file.refuse(
-                        f"{width} elements should have {width * each} words, but there are "
-                        f"{len(words)}",
-                        line,
-                    )
+                width = file.width(tokens[3], len(words), line, "elements", each)
+                if width < 1 or not self.n_outputs:
+                    file.refuse("a decision should have elements, and literals before it", line)
                 nodes.decision.append(node)
                 nodes.width.append(width)
                 primes += words[::each]
@@ -151,7 +146,7 @@ class _Reader:
         flat = self._finite(weights, where)
         self.element_weight = flat.reshape(-1, self.n_outputs)
 
-    def _read_title(self, lines: Iterator[tuple[int, list[bytes]]]) -> None:
+    def _read_title(self, lines: Lines) -> None:
         for line, tokens in lines:
             title = b" ".join(tokens).lower()
             if title not in TITLES:

@@ -24,10 +24,15 @@ from strudel.io.formats.decision_lines import (
     recover,
     resolve_children,
 )
-from strudel.io.formats.shared import check_sums, circuit_from_graph, finish, names_lines
-from strudel.io.formats.text import TextFile, number, show, signed
+from strudel.io.formats.shared import (
+    ReadOptions,
+    check_sums,
+    circuit_from_graph,
+    finish,
+    names_lines,
+)
+from strudel.io.formats.text import TextFile, number, signed
 from strudel.io.formats.vtree import inorder_ids, read_header
-from strudel.trees.vtree import Vtree
 
 HEADER = """\
 c ids of psdd nodes start at 0
@@ -43,22 +48,20 @@ c"""
 ROUNDING = 1e-14  # of a log-parameter that a T line gives by the other
 
 
-def read_psdd(file: TextFile, vtree: Vtree | None, renormalize: bool) -> Circuit:
-    """The circuit in a file; on `vtree`, if one is given."""
+def read_psdd(file: TextFile, options: ReadOptions) -> Circuit:
+    """The circuit in a file; on a vtree, if one is given."""
     nodes, announced = _read_nodes(file)
     lines = [nodes.line[node] for node in nodes.decision]
-    check_sums(file, nodes.log_theta, nodes.width, lines, renormalize)
+    check_sums(file, nodes.log_theta, nodes.width, lines, options)
     coins = np.array([coin[1:] for coin in nodes.coins.values()]).ravel()
     lines = [nodes.line[node] for node in nodes.coins]
-    check_sums(file, coins, [2] * len(lines), lines, renormalize)
+    check_sums(file, coins, [2] * len(lines), lines, options)
     resolve_children(file, nodes)
     _check_is_whole(file, nodes, announced)
     recovered = recover(nodes)
-    if recovered is None or (vtree is not None and vtree != recovered[0]):
-        circuit = _by_graph(file, nodes, vtree)
-    else:
-        circuit = assemble_nodes(nodes, *recovered)
-    return finish(circuit, file, renormalize)
+    if recovered is None or options.vtree not in (None, recovered[0]):
+        return circuit_from_graph(file, *_as_graph(nodes), options)
+    return finish(assemble_nodes(nodes, *recovered), file, options)
 
 
 def _check_is_whole(file: TextFile, nodes: DecisionNodes, announced: int | None) -> None:
@@ -82,13 +85,7 @@ def _read_nodes(file: TextFile) -> tuple[DecisionNodes, int | None]:
         kind = tokens[0].upper()
         n_tokens = len(tokens)
         if kind == b"D" and n_tokens >= 7:
-            width = file.whole(tokens[3], line, "the number of elements")
-            if n_tokens != 4 + 3 * width:
-                file.refuse(
-                    f"a decision of {width} elements should have {4 + 3 * width} words, "
-                    f"but there are {n_tokens}",
-                    line,
-                )
+            width = file.width(tokens[3], n_tokens - 4, line, "elements", each=3)
             nodes.decision.append(len(nodes.kind))
             nodes.width.append(width)
             primes += tokens[4::3]
@@ -99,12 +96,11 @@ def _read_nodes(file: TextFile) -> tuple[DecisionNodes, int | None]:
         elif kind == b"T" and n_tokens in (5, 6):
             nodes.coins[len(nodes.kind)] = _read_coin(file, tokens, line)
         else:
-            file.refuse(
-                "a node should be 'L id vtree literal', 'T id vtree variable log-probability' or "
-                f"'D id vtree k prime sub log-theta ...', but {n_tokens} words start with "
-                f"{show(tokens[0])}",
-                line,
+            forms = (
+                "'L id vtree literal', 'T id vtree variable log-probability' or "
+                "'D id vtree k prime sub log-theta ...'"
             )
+            file.refuse_line(forms, tokens, line)
         nodes.kind.append(kind)
         names.append(tokens[1])
         nodes.line.append(line)
@@ -137,36 +133,31 @@ def log_complement(log_p: float) -> float:
     return float(np.log1p(-np.exp(log_p)))
 
 
-def _by_graph(file: TextFile, nodes: DecisionNodes, vtree: Vtree | None) -> Circuit:
-    """The circuit by the general way: elements in any order, or on another vtree."""
+def _as_graph(nodes: DecisionNodes) -> tuple[SumProductGraph, list[int]]:
+    """The nodes as sums and products, whose elements may be in any order, and their lines."""
     graph = SumProductGraph()
     number_of: list[int] = []
     line_of: list[int] = []
-
-    def add(node: int, line: int) -> int:
-        line_of.append(line)
-        return node
-
     starts = np.concatenate([[0], np.cumsum(nodes.width)]).astype(np.int64).tolist()
     decisions = 0
     log_theta = nodes.log_theta.tolist()
     for node, kind in enumerate(nodes.kind):
-        line = nodes.line[node]
         if kind == b"L":
-            number_of.append(add(graph.add_literal(nodes.literals[node]), line))
+            number_of.append(graph.add_literal(nodes.literals[node]))
         elif kind == b"T":
             var, log_zero, log_one = nodes.coins[node]
-            pair = [add(graph.add_literal(2 * var + value), line) for value in (1, 0)]
-            number_of.append(add(graph.add_sum(pair, [log_one, log_zero]), line))
+            pair = [graph.add_literal(2 * var + value) for value in (1, 0)]
+            number_of.append(graph.add_sum(pair, [log_one, log_zero]))
         else:
             elements = slice(starts[decisions], starts[decisions + 1])
             decisions += 1
             products = [
-                add(graph.add_product([number_of[prime], number_of[sub]]), line)
+                graph.add_product([number_of[prime], number_of[sub]])
                 for prime, sub in zip(nodes.prime[elements], nodes.sub[elements], strict=True)
             ]
-            number_of.append(add(graph.add_sum(products, log_theta[elements]), line))
-    return circuit_from_graph(file, graph, line_of, vtree)
+            number_of.append(graph.add_sum(products, log_theta[elements]))
+        line_of += [nodes.line[node]] * (graph.n_nodes - len(line_of))
+    return graph, line_of
 
 
 def psdd_lines(circuit: Circuit) -> Iterator[str]:

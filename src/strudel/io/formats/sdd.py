@@ -18,7 +18,8 @@ from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.circuits.vtree_recovery import recover_vtree
 from strudel.errors import GraphError
 from strudel.io.formats.ids import Ids
-from strudel.io.formats.text import TextFile, show, signed
+from strudel.io.formats.shared import ReadOptions
+from strudel.io.formats.text import TextFile, signed
 from strudel.io.formats.vtree import inorder_ids, read_header
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd
 from strudel.trees.lowest_node_above import MeetingPlaces
@@ -47,11 +48,10 @@ class _Decision:
 Node = int | _Decision  # FALSE, TRUE or FIRST_LITERAL + literal; or a decision
 
 
-def read_sdd(
-    file: TextFile, vtree: Vtree | None = None, node_of_id: dict[int, int] | None = None
-) -> Sdd:
+def read_sdd(file: TextFile, options: ReadOptions) -> Sdd:
     """The diagram in a file. Ids of a vtree without a file are in-order positions."""
     nodes, lines = _read_nodes(file)
+    vtree, node_of_id = options.vtree, options.node_of_id
     if vtree is None:
         vtree = _recover(file, nodes, lines)
         node_of_id = {}
@@ -93,22 +93,13 @@ def _read_nodes(file: TextFile) -> tuple[list[Node], list[int]]:
         elif kind == b"L" and len(tokens) == 4:
             node = FIRST_LITERAL + file.literal(tokens[3], line)
         elif kind == b"D" and len(tokens) >= 6:
-            width = file.whole(tokens[3], line, "the number of elements")
-            if len(tokens) != 4 + 2 * width:
-                file.refuse(
-                    f"a decision of {width} elements should have {4 + 2 * width} words, "
-                    f"but there are {len(tokens)}",
-                    line,
-                )
+            file.width(tokens[3], len(tokens) - 4, line, "elements", each=2)
             children = ids.find(tokens[4:], line)
             elements = list(zip(children[::2], children[1::2], strict=True))
             node = _Decision(line, file.whole(tokens[2], line, "a vtree id"), elements)
         else:
-            file.refuse(
-                "a node should be 'F id', 'T id', 'L id vtree literal' or 'D id vtree k prime sub "
-                f"...', but {len(tokens)} words start with {show(tokens[0])}",
-                line,
-            )
+            forms = "'F id', 'T id', 'L id vtree literal' or 'D id vtree k prime sub ...'"
+            file.refuse_line(forms, tokens, line)
         ids.define(tokens[1], line)
         nodes.append(node)
         at.append(line)

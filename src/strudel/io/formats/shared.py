@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,12 +28,20 @@ LARGEST = 1e6  # of a log-parameter that is to be normalised: sums of these stay
 NAMES = b"c feature_names "
 
 
+class ReadOptions(NamedTuple):
+    """What a reader takes besides the file."""
+
+    vtree: Vtree | None
+    node_of_id: dict[int, int] | None  # ids of the vtree's file
+    normalize: bool
+
+
 def check_sums(
     file: TextFile,
     log_theta: FloatArray,
     width: Sequence[int],
     lines: Sequence[int],
-    renormalize: bool,
+    options: ReadOptions,
 ) -> None:
     """Refuse parameters that do not add up to one; `width` and `lines` have one entry per sum."""
     if len(width) == 0:
@@ -40,20 +49,22 @@ def check_sums(
     starts = np.cumsum(width) - np.asarray(width)
     with np.errstate(over="ignore"):
         total = np.add.reduceat(np.exp(log_theta), starts)
-    if renormalize:
+    if options.normalize:
         is_bad = np.maximum.reduceat(log_theta, starts) > LARGEST
     else:
         is_bad = ~(np.abs(total - 1.0) <= TOLERANCE)
     for place in np.flatnonzero(is_bad)[:1]:
-        advice = "" if renormalize else ". Read it with normalize=True (--normalize) if it should"
+        advice = (
+            "" if options.normalize else ". Read it with normalize=True (--normalize) if it should"
+        )
         file.refuse(
             f"the parameters of a sum add up to {total[place]:.6g}, not to 1{advice}", lines[place]
         )
 
 
-def finish(circuit: Circuit, file: TextFile, renormalize: bool) -> Circuit:
+def finish(circuit: Circuit, file: TextFile, options: ReadOptions) -> Circuit:
     """The circuit with its names, normalised if that was asked for."""
-    if renormalize:
+    if options.normalize:
         circuit, log_total = normalize(circuit)
         if log_total == -np.inf:
             file.refuse("every row is impossible, so there is nothing to normalise")
@@ -62,15 +73,25 @@ def finish(circuit: Circuit, file: TextFile, renormalize: bool) -> Circuit:
 
 
 def circuit_from_graph(
-    file: TextFile, graph: SumProductGraph, lines: Sequence[int], vtree: Vtree | None
+    file: TextFile, graph: SumProductGraph, lines: Sequence[int], options: ReadOptions
 ) -> Circuit:
     """The circuit of a smooth graph, on a vtree if one is given; `lines` says where nodes are."""
+    weights = graph.node_log_weights
+    sums = [node for node in range(graph.n_nodes) if weights[node]]
+    check_sums(
+        file,
+        np.array([weight for node in sums for weight in weights[node]]),
+        [len(weights[node]) for node in sums],
+        [lines[node] for node in sums],
+        options,
+    )
     try:
-        circuit = normal_form(graph, recover_vtree(graph) if vtree is None else vtree)
+        vtree = recover_vtree(graph) if options.vtree is None else options.vtree
+        circuit = normal_form(graph, vtree)
     except GraphError as error:
         file.refuse(f"this circuit has no normal form: {error}", lines[error.node])
     assert circuit is not None  # nothing is false in a graph without empty sums
-    return circuit
+    return finish(circuit, file, options)
 
 
 def read_names(file: TextFile, n_vars: int) -> tuple[str, ...] | None:

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.sum_product_graph import SumProductGraph
-from strudel.io.formats.shared import check_sums, circuit_from_graph, finish, sum_product_lines
-from strudel.io.formats.text import TextFile, show
-from strudel.trees.vtree import Vtree
+from strudel.io.formats.shared import ReadOptions, circuit_from_graph, sum_product_lines
+from strudel.io.formats.text import Lines, TextFile, show
 
 
-def read_spn(file: TextFile, vtree: Vtree | None, renormalize: bool) -> Circuit:
-    """The circuit in a file; on `vtree`, if one is given."""
+def read_spn(file: TextFile, options: ReadOptions) -> Circuit:
+    """The circuit in a file; on a vtree, if one is given."""
     lines = file.lines(comments=False)
     n_vars, header = _read_values(file, lines)
     graph = SumProductGraph()
@@ -35,21 +32,13 @@ def read_spn(file: TextFile, vtree: Vtree | None, renormalize: bool) -> Circuit:
         at.append(line)
     if not is_closed or not at:
         file.refuse("it does not end in a line 'EOF': is it cut short?")
-    sums = [node for node in range(graph.n_nodes) if graph.node_log_weights[node]]
-    check_sums(
-        file,
-        np.array([weight for node in sums for weight in graph.node_log_weights[node]]),
-        [len(graph.node_log_weights[node]) for node in sums],
-        [at[node] for node in sums],
-        renormalize,
-    )
-    circuit = circuit_from_graph(file, graph, at, vtree)
+    circuit = circuit_from_graph(file, graph, at, options)
     if circuit.n_vars != n_vars:
-        file.refuse(f"the root speaks of {circuit.n_vars} variables, not of {n_vars}", header)
-    return finish(circuit, file, renormalize)
+        file.refuse(f"the root mentions {circuit.n_vars} variables, not {n_vars}", header)
+    return circuit
 
 
-def _read_values(file: TextFile, lines: Iterator[tuple[int, list[bytes]]]) -> tuple[int, int]:
+def _read_values(file: TextFile, lines: Lines) -> tuple[int, int]:
     """The number of variables, from the line that lists their numbers of values."""
     for line, tokens in lines:
         text = b" ".join(tokens)
@@ -80,25 +69,14 @@ def _read_node(
         graph.add_literal(2 * var + int(rest[1]))
         return
     if kind == b"*" and rest:
-        graph.add_product(_children(file, graph, rest, line))
+        graph.add_product(file.earlier_nodes(rest, line, graph.n_nodes))
         return
     if kind == b"+" and rest and len(rest) % 2 == 0:
         weights = [file.real(token, line, "a log-parameter") for token in rest[1::2]]
-        graph.add_sum(_children(file, graph, rest[::2], line), weights)
+        graph.add_sum(file.earlier_nodes(rest[::2], line, graph.n_nodes), weights)
         return
-    file.refuse(
-        "a node should be 'v variable value', '* children' or '+ child log-parameter ...', "
-        f"but {len(tokens)} words start with {show(kind)}",
-        line,
-    )
-
-
-def _children(file: TextFile, graph: SumProductGraph, tokens: list[bytes], line: int) -> list[int]:
-    children = [file.whole(token, line, "a child") for token in tokens]
-    for child in children:
-        if not 0 <= child < graph.n_nodes:
-            file.refuse(f"child {child} is not the number of an earlier node", line)
-    return children
+    forms = "'v variable value', '* children' or '+ child log-parameter ...'"
+    file.refuse_line(forms, tokens, line)
 
 
 def spn_lines(circuit: Circuit) -> Iterator[str]:

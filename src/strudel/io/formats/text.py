@@ -16,7 +16,7 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,8 @@ MAX_RATIO = 50  # of text to gzipped bytes beyond that; circuits have 6, a file 
 MAX_SHOWN = 40  # characters of a token shown in an error
 MAX_VARIABLE = 2**30 - 1  # literals, numbered 2 * variable + value, are int32
 
+Lines: TypeAlias = Iterator[tuple[int, list[bytes]]]  # numbers of lines, and their words
+
 
 class TextFile:
     """The content of a file, and how to complain about it."""
@@ -37,7 +39,7 @@ class TextFile:
         self.path = os.fspath(path)
         self.content = _read_bytes(self.path)
 
-    def lines(self, comments: bool = True) -> Iterator[tuple[int, list[bytes]]]:
+    def lines(self, comments: bool = True) -> Lines:
         """Every line that is neither empty nor a comment: its number and its tokens."""
         for number, line in enumerate(io.BytesIO(self.content), start=1):
             tokens = line.split()
@@ -48,6 +50,38 @@ class TextFile:
         """Raise `FileFormatError` with the name of the file and the number of the line."""
         place = self.path if line is None else f"{self.path}, line {line}"
         raise FileFormatError(f"{place}: {reason}.")
+
+    def refuse_line(self, forms: str, tokens: Sequence[bytes], line: int) -> NoReturn:
+        """Refuse a line that has none of the forms that its format knows."""
+        words = f"{len(tokens)} words start with {show(tokens[0])}"
+        self.refuse(f"a line should be {forms}, but {words}", line)
+
+    def check_announced(self, announced: int | None, n_found: int, header: int, what: str) -> None:
+        """Refuse a file that announces another number of nodes or clauses than it holds."""
+        if announced != n_found:
+            self.refuse(
+                f"{announced} {what} were announced, but {n_found} are here: is it cut short?",
+                header,
+            )
+
+    def width(
+        self, token: bytes, n_words: int, line: int, what: str = "children", each: int = 1
+    ) -> int:
+        """The number of children of a node, if so many words follow as they take."""
+        width = self.whole(token, line, f"the number of {what}")
+        if n_words != each * width:
+            self.refuse(
+                f"{width} {what} should have {each * width} words, but there are {n_words}", line
+            )
+        return width
+
+    def earlier_nodes(self, tokens: Sequence[bytes], line: int, n_nodes: int) -> list[int]:
+        """Children by their places among the nodes so far."""
+        children = [self.whole(token, line, "a child") for token in tokens]
+        for child in children:
+            if not 0 <= child < n_nodes:
+                self.refuse(f"child {child} is not the number of an earlier node", line)
+        return children
 
     def whole(self, token: bytes, line: int, what: str) -> int:
         """One whole number."""

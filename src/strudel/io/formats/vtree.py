@@ -8,12 +8,11 @@ We write in-order ids, as libsdd does, on post-order lines: every reader we know
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from strudel._types import NONE, IntArray
-from strudel.io.formats.text import TextFile, show
+from strudel.io.formats.ids import Ids
+from strudel.io.formats.text import Lines, TextFile
 from strudel.trees.vtree import Vtree
 
 HEADER = """\
@@ -30,7 +29,7 @@ c"""
 
 def read_vtree(file: TextFile) -> tuple[Vtree, dict[int, int]]:
     """The vtree, and the node of every id in the file."""
-    node_of_id: dict[int, int] = {}
+    ids = Ids(file)
     left, right, var = [], [], []
     lines = file.lines()
     line, _ = read_header(file, lines, b"vtree")
@@ -40,35 +39,21 @@ def read_vtree(file: TextFile) -> tuple[Vtree, dict[int, int]]:
             children = [NONE, NONE]
             var.append(file.variable(tokens[2], line))
         elif kind == b"I" and len(tokens) == 4:
-            children = []
-            for token in tokens[2:]:
-                child = node_of_id.get(file.whole(token, line, "a child"))
-                if child is None:
-                    file.refuse(f"child {show(token)} is not the id of an earlier node", line)
-                children.append(child)
+            children = ids.find(tokens[2:], line)
             var.append(NONE)
         else:
-            file.refuse(
-                "a node should be 'L id variable' or 'I id left right', "
-                f"but {len(tokens)} words start with {show(tokens[0])}",
-                line,
-            )
+            file.refuse_line("'L id variable' or 'I id left right'", tokens, line)
         left.append(children[0])
         right.append(children[1])
-        name = file.whole(tokens[1], line, "an id")
-        if name in node_of_id:
-            file.refuse(f"id {name} is used for two nodes", line)
-        node_of_id[name] = len(node_of_id)
+        ids.define(tokens[1], line)
     try:
         arrays = [np.array(column, dtype=np.int32) for column in (left, right, var)]
-        return Vtree(*arrays), node_of_id
+        return Vtree(*arrays), ids.number
     except ValueError as error:  # the rules of a vtree, in their own words
         file.refuse(str(error).rstrip("."), line)
 
 
-def read_header(
-    file: TextFile, lines: Iterator[tuple[int, list[bytes]]], word: bytes
-) -> tuple[int, int | None]:
+def read_header(file: TextFile, lines: Lines, word: bytes) -> tuple[int, int | None]:
     """Take the line ``word [count]``: its number, and the count, which often is wrong."""
     for line, tokens in lines:
         if tokens[0].lower() != word or len(tokens) > 2:
