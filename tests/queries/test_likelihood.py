@@ -10,7 +10,7 @@ from hypothesis import given
 import oracle
 from joint import REL, Joint, large_circuits, models, special_circuits
 from strategies import examples
-from strudel import CircuitPropertyError, Strudel, log_likelihood
+from strudel import CircuitPropertyError, Strudel, log_likelihood, log_marginal
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.queries import likelihood
@@ -56,6 +56,18 @@ def test_blocks_do_not_change_the_result(monkeypatch, rng):
     expected = log_likelihood(circuit, X)
     monkeypatch.setattr(likelihood, "BLOCK_CELLS", 1)  # 512 rows
     np.testing.assert_array_equal(log_likelihood(circuit, X), expected)
+
+
+def test_rows_with_gaps_among_others_have_the_probability_of_what_is_known(rng):
+    circuit = special_circuits()["learned 0"]
+    X = rng.integers(0, 2, (40, circuit.n_vars)).astype(float)
+    X[::3, 0] = X[::5, 1] = np.nan
+    found = likelihood.rows_log_likelihood(circuit, X)
+    np.testing.assert_allclose(found, log_marginal(circuit, X), rtol=REL)
+    is_complete = ~np.isnan(X).any(axis=1)
+    np.testing.assert_array_equal(
+        found[is_complete], log_likelihood(circuit, X[is_complete].astype(np.uint8))
+    )
 
 
 def test_columns_of_a_frame_are_put_in_order():

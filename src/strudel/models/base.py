@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
@@ -42,8 +41,7 @@ from strudel.queries.likelihood import log_likelihood, rows_log_likelihood
 from strudel.queries.marginal import log_conditional, log_marginal
 from strudel.queries.maximum.marginal_map import MarginalMap, marginal_map
 from strudel.queries.maximum.most_probable import most_probable_state
-from strudel.queries.model import Model, model_of
-from strudel.queries.probabilities import log_probabilities
+from strudel.queries.model import model_of
 from strudel.queries.sampling import sample, sample_conditional
 from strudel.queries.variable_probabilities import (
     covariance,
@@ -52,7 +50,6 @@ from strudel.queries.variable_probabilities import (
 )
 from strudel.tables.coded_rows import CodedNames, coded_table
 from strudel.tables.encoder import TableEncoder
-from strudel.tables.table_code import TableCode
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> ByteArray:
@@ -243,10 +240,14 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         """Log-likelihood of every row; where values are unknown (NaN), of those that are known."""
         model = self._fitted()
         if model.table_code is not None:
-            return _score_table(model, model.table_code, X)
+            rows = coded_table(X, model.table_code, "X", may_be_missing=True)
+            if rows is None:  # they are the variables already
+                names = tuple(model.feature_names or ())
+                rows = check_evidence(X, n_vars=model.n_vars, feature_names=names)
+            return rows_log_likelihood(model, rows)
         table, _ = check_partial(X)
         _check_features(self, X, table, reset=False)
-        return (log_likelihood if table.dtype == np.uint8 else log_marginal)(model, table)
+        return rows_log_likelihood(model, table)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood of the rows, in nats; of lazy rows, block by block."""
@@ -260,18 +261,6 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         tags.input_tags.string = tags.input_tags.categorical = has_encoder
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _score_table(model: Model, code: TableCode, X: Any) -> FloatArray:
-    """Log-likelihoods of rows in the columns of a table, missing values summed out."""
-    rows = coded_table(X, code, "X", may_be_missing=True)
-    if rows is None:  # they are the variables already
-        rows = check_evidence(
-            X, n_vars=model.n_vars, feature_names=tuple(model.feature_names or ())
-        )
-    if np.isnan(rows).any():
-        return log_probabilities(model, rows, "score_samples")
-    return rows_log_likelihood(model, rows.astype(np.uint8))
 
 
 def _check_same_features(X: Any, X_valid: Any) -> None:

@@ -1,11 +1,11 @@
-"""Likelihood of fully observed rows."""
+"""Likelihood of rows: by flows where they are complete, else of what is known."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._types import ByteArray, FloatArray
+from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
@@ -45,14 +45,36 @@ def log_likelihood(model: Model, X: ArrayLike) -> FloatArray:
     array([-3.9528])
     """
     model = model_of(model)
-    for structure in structures_of(model):
-        check_properties(structure, "log_likelihood", "smooth", "decomposable")
     table, _ = check_binary(X, n_vars=model.n_vars, feature_names=model.feature_names)
     return rows_log_likelihood(model, table)
 
 
-def rows_log_likelihood(model: Model, table: ByteArray) -> FloatArray:
-    """`log_likelihood` for rows of the 0/1 variables."""
+def rows_log_likelihood(model: Model, rows: AnyArray) -> FloatArray:
+    """Log-likelihood of rows of the 0/1 variables; where values are unknown, of the known ones.
+
+    `rows` are uint8, or float64 with NaN where a value is unknown.
+
+    Examples
+    --------
+    >>> from strudel.circuits import figure_1_circuit
+    >>> rows = np.array([[1, 0, 1, 0], [1, np.nan, 0, 1]])
+    >>> rows_log_likelihood(figure_1_circuit(), rows).round(2)
+    array([-3.95, -1.63])
+    """
+    for structure in structures_of(model):
+        check_properties(structure, "log_likelihood", "smooth", "decomposable")
+    if rows.dtype == np.uint8:
+        return _log_likelihood_of_complete(model, rows)
+    has_gap = np.isnan(rows).any(axis=1)
+    log_p = np.empty(len(rows))
+    if has_gap.any():
+        log_p[has_gap] = log_probabilities(model, rows[has_gap], "log_likelihood")
+    if not has_gap.all():
+        log_p[~has_gap] = _log_likelihood_of_complete(model, rows[~has_gap].astype(np.uint8))
+    return log_p
+
+
+def _log_likelihood_of_complete(model: Model, table: ByteArray) -> FloatArray:
     try:
         return _log_likelihood_by_flows(model, table)
     except CircuitPropertyError:  # some row takes two edges of one sum: a real sum
