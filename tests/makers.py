@@ -147,7 +147,9 @@ def _cut(vtree, v, rng):
 
 def search_options(search="greedy", **options):
     """Options of a search; those that belong to its object go there."""
-    kind = SEARCHES[search]
+    kind = SEARCHES.get(search)
+    if kind is None:
+        return SearchOptions(search=search, **options)
     own = {field.name for field in dataclasses.fields(kind)}
     held = {name: value for name, value in options.items() if name in own}
     rest = {name: value for name, value in options.items() if name not in own}

@@ -7,11 +7,11 @@ import zipfile
 import numpy as np
 import pytest
 
-from strudel import Strudel, StrudelMixture
+from strudel import EM, BaggedEM, Greedy, Race, Strudel, StrudelMixture
 from strudel.errors import FileFormatError, JournalError
 from strudel.io import Checkpoint
 
-ACCURATE = {"search": "auto", "vtree": "auto", "smoothing": "hierarchical", "max_splits": 12}
+ACCURATE = {"search": "race", "vtree": "auto", "smoothing": "hierarchical", "max_splits": 12}
 
 
 class Killed(BaseException):
@@ -63,13 +63,13 @@ def path(tmp_path):
     "options",
     [
         {},
-        {"edge_score": "random", "variable_score": "random", "max_splits": 12},
+        {"search": Greedy(edge_score="random", variable_score="random"), "max_splits": 12},
         pytest.param({"search": "best_first"}, marks=pytest.mark.compiled),
         pytest.param({"search": "learnpsdd", "max_splits": 12}, marks=pytest.mark.compiled),
         pytest.param(ACCURATE, marks=pytest.mark.compiled),
-        pytest.param({**ACCURATE, "sampled_rows": 100}, marks=pytest.mark.compiled),
+        pytest.param({**ACCURATE, "search": Race(sampled_rows=100)}, marks=pytest.mark.compiled),
     ],
-    ids=["greedy", "random", "best_first", "learnpsdd", "auto", "sampled"],
+    ids=["greedy", "random", "best_first", "learnpsdd", "race", "sampled"],
 )
 def test_a_circuit_comes_out_the_same_however_often_the_fit_was_killed(path, options):
     X = make_rows()
@@ -85,9 +85,9 @@ def test_a_circuit_comes_out_the_same_however_often_the_fit_was_killed(path, opt
 @pytest.mark.parametrize(
     ("options", "n_writes"),
     [
-        ({"n_components": 2, "n_splits": 2, "n_restarts": 2}, (1, 3, 2)),
-        ({"n_components": "auto", "max_components": 60, "max_splits": 5}, (2, 8, 20)),
-        ({"n_components": 2, "n_splits": 2, "method": "bagged_em", "n_bags": 2}, (3, 2)),
+        ({"n_components": 2, "n_splits": 2, "method": EM(n_init=2)}, (1, 3, 2)),
+        ({"n_components": "auto", "max_components": 60, "n_splits": range(6)}, (2, 8, 20)),
+        ({"n_components": 2, "n_splits": 2, "method": BaggedEM(n_bags=2)}, (3, 2)),
         ({"n_components": 2, "n_splits": 2, "method": "boosting"}, (2,)),
     ],
     ids=["em", "auto", "bagged_em", "boosting"],

@@ -34,6 +34,7 @@ from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
+from strudel.learning.methods import EM
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.models.mixture import StrudelMixture
 from strudel.models.strudel import Strudel
@@ -842,7 +843,8 @@ def test_a_learned_mixture_comes_back(tmp_path, rng):
     pandas = pytest.importorskip("pandas")
     X = rng.integers(0, 2, (60, 1)).repeat(4, axis=1) ^ (rng.random((60, 4)) < 0.1)
     frame = pandas.DataFrame(X.astype(np.uint8), columns=["a", "b", "c", "größe"])
-    model = StrudelMixture(3, n_splits=0, n_runs=2, max_iterations=5, random_state=0).fit(frame)
+    model = StrudelMixture(3, n_splits=0, method=EM(n_runs=2, max_iter=5), random_state=0)
+    model.fit(frame)
     save(model, tmp_path / "m.strudel")
     again = load(tmp_path / "m.strudel")
     assert type(again) is StrudelMixture
@@ -863,7 +865,7 @@ def test_a_learned_mixture_comes_back(tmp_path, rng):
 
 
 def test_what_was_chosen_must_be_facts(tmp_path, rng, refused):
-    model = StrudelMixture(2, n_splits=0, max_iterations=2, random_state=0)
+    model = StrudelMixture(2, n_splits=0, method=EM(max_iter=2), random_state=0)
     content = saved(model.fit(rng.integers(0, 2, (40, 3))), tmp_path)
     refused(with_meta(content, chosen=[3]), "what was chosen should be dict, but is list")
 

@@ -30,6 +30,7 @@ from strudel import (
 from strudel.data.bits import pack_columns
 from strudel.io.model_file import read_provenance
 from strudel.learning.constraint import constraint_circuit, restrict
+from strudel.learning.methods import BaggedEM
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.searches import SearchOptions
 from strudel.logic import Cnf, exactly
@@ -77,16 +78,14 @@ def test_random_formulas(n_vars, seed, init):
     assert model.history_.n_splits[0] == 0
 
 
-@pytest.mark.parametrize("method", ["em", "bagged_em", "boosting"])
+@pytest.mark.parametrize("method", ["em", BaggedEM(n_bags=2), "boosting"])
 def test_mixtures(method):
     allowed = {row for row in oracle.all_rows(6) if sum(row) in (2, 3)}
     x = variables([f"x{i}" for i in range(6)])
     event = exactly(2, x) | exactly(3, x)
     pytest.importorskip("pysdd")
     rows = rows_of(allowed, 200, random.Random(0))
-    model = StrudelMixture(
-        3, method=method, n_bags=2, n_splits=5, constraint=event, random_state=0
-    ).fit(rows)
+    model = StrudelMixture(3, method=method, n_splits=5, constraint=event, random_state=0).fit(rows)
     assert_supported(model.mixture_, allowed)
     with pytest.raises(ValueError, match="row 0 does not"):
         clone(model).fit(np.ones_like(rows))

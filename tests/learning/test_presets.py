@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from strudel import Strudel
+from strudel import BestFirst, Greedy, Race, Strudel
 from strudel.errors import InterruptedWarning
 
 
@@ -16,13 +16,13 @@ def clusters(seed, n_rows=300, n_vars=8):
 
 def test_the_paper_is_the_default():
     search, sampled_rows = Strudel()._options()
-    assert (search.search, search.smoothing, search.vtree) == ("greedy", "uniform", "chow_liu")
+    assert (search.search, search.smoothing, search.vtree) == (Greedy(), "uniform", "chow_liu")
     assert sampled_rows is None
 
 
 def test_options_that_are_given_come_first():
     search, sampled_rows = Strudel(preset="accurate", max_seconds=7, search="best_first")._options()
-    assert (search.max_seconds, search.search) == (7, "best_first")
+    assert (search.max_seconds, search.search) == (7, BestFirst())
     assert (search.smoothing, search.vtree, sampled_rows) == ("hierarchical", "auto", "auto")
 
 
@@ -31,17 +31,22 @@ def test_an_unknown_preset_is_refused_by_name():
         Strudel(preset="best").fit(clusters(0))
 
 
-@pytest.mark.parametrize("bad", [0, -5, 2.5, "many"])
+@pytest.mark.parametrize("bad", [-5, 2.5, "many"])
 def test_bad_numbers_of_sampled_rows_are_refused(bad):
     with pytest.raises(ValueError, match="sampled_rows must be"):
-        Strudel(sampled_rows=bad).fit(clusters(0))
+        Strudel(search=Greedy(sampled_rows=bad)).fit(clusters(0))
+
+
+def test_zero_rows_are_not_sampled():
+    _, sampled_rows = Strudel(preset="accurate", search=Race(sampled_rows=0))._options()
+    assert sampled_rows is None
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("preset", ["fast", "accurate"])
 def test_presets_learn_deterministic_circuits(preset):
     rows, valid = clusters(1), clusters(1, n_rows=400)[300:]
-    options = {"sampled_rows": 500} if preset == "accurate" else {}
+    options = {"search": Race(sampled_rows=500)} if preset == "accurate" else {}
     model = Strudel(preset=preset, patience=10, max_splits=20, random_state=0, **options)
     model.fit(rows, X_valid=valid)
     history = model.history_
@@ -55,7 +60,8 @@ def test_presets_learn_deterministic_circuits(preset):
 def test_sampled_rows_are_kept_only_if_they_help():
     rows, valid = clusters(2, n_rows=100), clusters(3, n_rows=100)
     alone = Strudel(search="best_first", random_state=0).fit(rows, X_valid=valid)
-    both = Strudel(search="best_first", sampled_rows=1000, random_state=0).fit(rows, X_valid=valid)
+    sampling = BestFirst(sampled_rows=1000)
+    both = Strudel(search=sampling, random_state=0).fit(rows, X_valid=valid)
     assert both.score(valid) >= alone.score(valid)
 
 
@@ -85,15 +91,17 @@ def test_many_variables_are_sampled_if_time_is_left(
     monkeypatch.setattr(presets, "N_SAMPLED_WIDE", 30)
     monkeypatch.setattr(presets, "FEW_VARIABLES", few_variables)
     monkeypatch.setattr(presets, "LEFT_TO_SAMPLE", left_to_sample)
-    model = Strudel(sampled_rows="auto", max_splits=2, max_seconds=max_seconds, random_state=0)
+    search = Greedy(sampled_rows="auto")
+    model = Strudel(search=search, max_splits=2, max_seconds=max_seconds, random_state=0)
     model.fit(clusters(0, n_rows=80))
     assert found == n_sampled
 
 
 @pytest.mark.compiled
 def test_sampled_rows_need_validation_rows():
+    model = Strudel(search=Greedy(sampled_rows=10), max_splits=1, validation_fraction=None)
     with pytest.raises(ValueError, match="sampled_rows needs validation rows"):
-        Strudel(sampled_rows=10, max_splits=1, validation_fraction=None).fit(clusters(0))
+        model.fit(clusters(0))
 
 
 @pytest.mark.compiled
@@ -104,8 +112,9 @@ def test_an_interrupt_of_the_mixture_keeps_the_circuit(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(presets, "sample", interrupted)
+    model = Strudel(search=Greedy(sampled_rows=10), max_splits=3, random_state=0)
     with pytest.warns(InterruptedWarning):
-        model = Strudel(sampled_rows=10, max_splits=3, random_state=0).fit(clusters(0))
+        model.fit(clusters(0))
     assert model.circuit_.is_deterministic
 
 
@@ -115,12 +124,12 @@ def test_a_beam_keeps_its_own_start_in_every_preset():
 
 
 @pytest.mark.compiled
-def test_auto_is_not_the_greedy_search_under_a_constraint():
+def test_a_race_is_not_the_greedy_search_under_a_constraint():
     rows = clusters(4)
     options = {"constraint": "x0 | ~x0", "max_splits": 20, "random_state": 0}
-    auto = Strudel(search="auto", **options).fit(rows)
+    race = Strudel(search="race", **options).fit(rows)
     greedy = Strudel(**options).fit(rows)
-    assert auto.circuit_.n_edges != greedy.circuit_.n_edges
+    assert race.circuit_.n_edges != greedy.circuit_.n_edges
 
 
 @pytest.mark.compiled

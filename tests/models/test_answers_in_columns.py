@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from strudel import (
+    EM,
     Strudel,
     StrudelMixture,
     TableEncoder,
@@ -472,7 +473,7 @@ def test_a_column_is_no_event_until_compared(model):
 
 def test_a_mixture_answers_in_columns_and_all_survive_a_file(tmp_path):
     table = MAKERS["polars"](people())
-    options = {"n_components": 2, "n_splits": 2, "max_iterations": 3, "random_state": 0}
+    options = {"n_components": 2, "n_splits": 2, "method": EM(max_iter=3), "random_state": 0}
     mixture = StrudelMixture(encoder=encoder(), **options).fit(table, X_valid=table)
     single = Strudel(encoder="auto", max_splits=1, random_state=0).fit(people())
     for held in (mixture, mixture.mixture_, mixture.mixture_.to_circuit(), single, single.circuit_):

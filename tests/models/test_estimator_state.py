@@ -6,6 +6,7 @@ import pytest
 from sklearn.base import clone
 
 from strudel import (
+    EM,
     Strudel,
     StrudelClassifier,
     StrudelImputer,
@@ -21,7 +22,7 @@ from strudel.trees.vtree import balanced_vtree
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
 
 MIXTURE = StrudelMixture(
-    2, n_splits=0, pseudocount=1.0, max_iterations=3, validation_fraction=None, random_state=0
+    2, n_splits=0, pseudocount=1.0, method=EM(max_iter=3), validation_fraction=None, random_state=0
 )
 
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_checks import NEEDS_BINARY, positive
-from strudel import Strudel, StrudelMixture
+from strudel import EM, BaggedEM, Boosting, Greedy, PerComponent, Strudel, StrudelMixture
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.errors import InterruptedWarning
@@ -20,9 +20,10 @@ from strudel.learning.mixtures import per_component_steps as own_steps
 from strudel.learning.mixtures.per_component import learn_own_structures
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search import race as run
-from strudel.models import mixture as module
+from strudel.learning.searches import SEARCHES
 
 QUICK = {"n_components": 3, "n_splits": 2, "random_state": 0}
+FEW = {"max_iter": 5, "patience": 2}  # steps of EM
 
 
 def clusters(seed, n_rows=300, n_vars=8):
@@ -108,7 +109,7 @@ def test_a_pickled_model_answers_alike(model):
 @pytest.mark.compiled
 def test_the_seed_alone_decides_not_the_number_of_threads(monkeypatch):
     monkeypatch.setattr(em, "FEW_ADDITIONS", 0)  # small steps would take one thread all the same
-    options = {"n_components": 5, "n_runs": 2, "max_iterations": 10}
+    options = {"n_components": 5, "method": EM(n_runs=2, max_iter=10)}
     one, two, other = (
         StrudelMixture(random_state=seed, n_jobs=n_jobs, **options).fit(clusters(0))
         for seed, n_jobs in ((0, 1), (0, 2), (1, 1))
@@ -149,11 +150,10 @@ def test_a_refused_fit_leaves_a_fitted_model_as_it_was():
         {"n_splits": 1.5},
         {"method": "magic"},
         {"search": "beam"},
-        {"search": "best_first", "structure": "per_component"},
-        {"n_runs": 0},
-        {"n_bags": 0},
+        {"search": "race"},
+        {"search": "best_first", "method": "per_component"},
+        {"method": Greedy()},
         {"max_components": 0},
-        {"start": "here"},
         {"smoothing": "none"},
         {"pseudocount": -1.0},
         {"max_seconds": "long"},
@@ -163,6 +163,22 @@ def test_a_refused_fit_leaves_a_fitted_model_as_it_was():
 def test_bad_params_are_refused_by_name_in_fit(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         StrudelMixture(**bad).fit(clusters(0))
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        (EM(n_runs=0), "n_runs"),
+        (EM(init_params="here"), "init_params"),
+        (BaggedEM(n_bags=0), "n_bags"),
+        (Boosting(patience=0), "patience"),
+        (PerComponent(n_bags=2, n_runs=2), "n_bags or n_runs"),
+    ],
+    ids=str,
+)
+def test_bad_options_of_methods_are_refused_by_name_in_fit(method, name):
+    with pytest.raises(ValueError, match=name):
+        StrudelMixture(method=method).fit(clusters(0))
 
 
 # Tables of all kinds
@@ -182,9 +198,9 @@ def test_bad_params_are_refused_by_name_in_fit(bad):
     ],
     ids=["cell", "constant", "column", "row", "two rows", "zeros", "equal rows", "few rows"],
 )
-@pytest.mark.parametrize("method", module.METHODS)
+@pytest.mark.parametrize("method", ["em", BaggedEM(n_bags=2), "boosting"])
 def test_small_and_odd_tables_work(X, method):
-    model = StrudelMixture(4, n_splits=500, method=method, n_bags=2, random_state=0).fit(X)
+    model = StrudelMixture(4, n_splits=500, method=method, random_state=0).fit(X)
     assert np.isfinite(model.score(X))
     assert model.chosen_["n_splits"] < 500
     assert model.sample(3, rng=0).shape == (3, np.shape(X)[1])
@@ -210,7 +226,7 @@ def test_weights_equal_repetition_when_validation_is_given():
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("method", module.METHODS)
+@pytest.mark.parametrize("method", [EM(**FEW), BaggedEM(n_bags=2, **FEW), Boosting(**FEW)])
 @pytest.mark.parametrize("n_components", [2, "auto"])
 @pytest.mark.parametrize("n_splits", [3, "auto"])
 def test_all_that_can_be_chosen_is_chosen_with_every_method(method, n_components, n_splits):
@@ -219,10 +235,7 @@ def test_all_that_can_be_chosen_is_chosen_with_every_method(method, n_components
         n_components,
         n_splits=n_splits,
         method=method,
-        n_bags=2,
         max_components=26,
-        max_iterations=5,
-        patience=2,
         random_state=0,
     ).fit(X, X_valid=V)
     chosen = model.chosen_
@@ -236,20 +249,21 @@ def test_all_that_can_be_chosen_is_chosen_with_every_method(method, n_components
 
 
 def test_n_runs_multiplies_the_components():
-    model = StrudelMixture(n_runs=3, **QUICK).fit(clusters(0))
+    model = StrudelMixture(method=EM(n_runs=3), **QUICK).fit(clusters(0))
     assert model.mixture_.n_components == 9
     assert model.chosen_["n_runs"] == 3
 
 
-@pytest.mark.parametrize("params", [{}, {"n_runs": 2}, {"method": "bagged_em", "n_bags": 2}])
-def test_max_components_bounds_what_is_chosen(params):
-    model = StrudelMixture("auto", n_splits=0, max_components=8, random_state=0, **params)
+@pytest.mark.parametrize("method", ["em", EM(n_runs=2), BaggedEM(n_bags=2)])
+def test_max_components_bounds_what_is_chosen(method):
+    model = StrudelMixture("auto", n_splits=0, max_components=8, random_state=0, method=method)
     assert 1 <= model.fit(clusters(0)).mixture_.n_components <= 8
 
 
-def test_max_components_does_not_bound_what_is_given():
-    model = StrudelMixture(4, n_splits=1, max_components=2, random_state=0).fit(clusters(0))
-    assert model.mixture_.n_components == 4
+def test_more_components_than_allowed_are_refused():
+    model = StrudelMixture(4, n_splits=1, max_components=2, random_state=0)
+    with pytest.raises(ValueError, match="n_components is 4, but max_components allows 2"):
+        model.fit(clusters(0))
 
 
 def test_the_valid_likelihood_is_that_of_the_mixture_with_the_chosen_smoothing():
@@ -280,7 +294,8 @@ def test_without_validation_rows_numbers_are_needed():
 @pytest.mark.parametrize("start", ["random", "k-means++"])
 @pytest.mark.parametrize("smoothing", ["single", "uniform"])
 def test_starts_and_smoothing(start, smoothing):
-    model = StrudelMixture(start=start, smoothing=smoothing, **QUICK).fit(clusters(0))
+    model = StrudelMixture(method=EM(init_params=start), smoothing=smoothing, **QUICK)
+    model.fit(clusters(0))
     assert model.score(clusters(1)) > Strudel(max_splits=2).fit(clusters(0)).score(clusters(1))
 
 
@@ -289,17 +304,19 @@ def test_starts_and_smoothing(start, smoothing):
     [
         ({}, "best_first"),
         ({"n_components": "auto", "max_components": 4}, "best_first"),
-        ({"method": "boosting"}, "best_first"),
+        ({"method": Boosting(max_iter=3)}, "best_first"),
         ({"n_splits": 4}, "greedy"),
-        ({"edge_score": "random"}, "greedy"),
-        ({"variable_score": "random"}, "greedy"),
-        ({"copy_depth": 3}, "greedy"),
-        ({"structure": "per_component", "max_splits": 2}, "greedy"),
+        ({"method": PerComponent(max_iter=3), "n_splits": range(3)}, "greedy"),
     ],
 )
 def test_the_search_that_auto_stands_for(params, search):
-    assert StrudelMixture(**params)._search_options().search == search
-    options = {"n_components": 2, "random_state": 0, "max_iterations": 3, "max_splits": 8}
+    assert StrudelMixture(**params)._search_options().search == SEARCHES[search]()
+    options = {
+        "n_components": 2,
+        "random_state": 0,
+        "method": EM(max_iter=3),
+        "n_splits": range(9),
+    }
     X = clusters(0)
     model = StrudelMixture(**options | params).fit(X)
     other = StrudelMixture(**options | params, search=search).fit(X)
@@ -417,7 +434,7 @@ def interrupt(monkeypatch, owner, name, call):
 )
 def test_an_interrupt_of_the_structure_search_keeps_the_circuit(monkeypatch, params):
     is_greedy = "n_splits" in params or "search" in params
-    interrupt(monkeypatch, *((run, "pick_edge") if is_greedy else (run.BestFirst, "next")), 6)
+    interrupt(monkeypatch, *((run, "pick_edge") if is_greedy else (run.BestFirstScores, "next")), 6)
     with pytest.warns(InterruptedWarning, match="best mixture so far"):
         model = StrudelMixture(random_state=0, **params).fit(clusters(0))
     assert model.mixture_.n_components == model.chosen_["n_components"] == 1
@@ -457,7 +474,7 @@ def test_an_interrupt_of_em_keeps_the_best_so_far(monkeypatch, params, call):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("method", module.METHODS)
+@pytest.mark.parametrize("method", ["em", "bagged_em", "boosting"])
 def test_an_interrupt_of_the_last_fit_keeps_the_choice(monkeypatch, method):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
@@ -500,7 +517,7 @@ def test_verbose_reports_on_stderr(capsys):
 
 # Components with their own structure
 
-OWN = {"n_components": 2, "n_splits": 2, "structure": "per_component", "random_state": 0}
+OWN = {"n_components": 2, "n_splits": 2, "method": "per_component", "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -543,7 +560,7 @@ def test_names_reach_every_component():
 def test_one_component_with_its_own_structure_is_the_greedy_circuit():
     X, valid = clusters(0), clusters(1)
     single = Strudel(random_state=0).fit(X, X_valid=valid)
-    options = {"structure": "per_component", "smoothing": "uniform", "pseudocount": 1.0}
+    options = {"method": "per_component", "smoothing": "uniform", "pseudocount": 1.0}
     model = StrudelMixture(1, **options).fit(X, X_valid=valid)
     np.testing.assert_array_equal(model.mixture_.circuits[0].edge_left, single.circuit_.edge_left)
     assert model.score(valid) == pytest.approx(single.score(valid), rel=1e-12)
@@ -551,36 +568,29 @@ def test_one_component_with_its_own_structure_is_the_greedy_circuit():
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("method", ["em", "bagged_em"])
-def test_the_number_of_own_structures_is_chosen_on_validation(method):
-    params = {"structure": "per_component", "method": method, "n_bags": 2, "max_splits": 3}
+@pytest.mark.parametrize("n_bags", [None, 2])
+def test_the_number_of_own_structures_is_chosen_on_validation(n_bags):
+    params = {"method": PerComponent(n_bags=n_bags), "n_splits": range(4)}
     model = StrudelMixture("auto", random_state=0, **params).fit(clusters(0))
     sizes = [trial.n_components for trial in model.trials_]
     assert sizes == [2, 5, 10, 20][: len(sizes)]
     best = max(model.trials_, key=lambda trial: trial.valid)
     assert model.chosen_["n_components"] == best.n_components
-    assert model.chosen_["n_runs"] == (1 if method == "em" else 2)
+    assert model.chosen_["n_runs"] == (n_bags or 1)
     assert model.mixture_.n_components == best.n_components * model.chosen_["n_runs"]
 
 
 @pytest.mark.compiled
 def test_threads_do_not_change_own_structures():
-    options = {**OWN, "n_splits": "auto", "max_splits": 10}
+    options = {**OWN, "n_splits": range(11)}
     one, two = (StrudelMixture(n_jobs=n_jobs, **options).fit(clusters(0)) for n_jobs in (1, 2))
     assert is_same(one, two)
 
 
-def test_bad_structures_are_refused_by_name():
-    with pytest.raises(ValueError, match="structure must be one of shared, per_component"):
-        StrudelMixture(structure="own").fit(clusters(0))
-    with pytest.raises(ValueError, match="Boosting needs a shared structure"):
-        StrudelMixture(structure="per_component", method="boosting").fit(clusters(0))
-
-
 @pytest.mark.parametrize("X", [[[0], [1], [1]], [[1, 0]], [[0, 0], [0, 0]]])
-@pytest.mark.parametrize("method", ["em", "bagged_em"])
-def test_small_tables_work_with_own_structures(X, method):
-    model = StrudelMixture(2, structure="per_component", method=method, n_bags=2, random_state=0)
+@pytest.mark.parametrize("n_bags", [None, 2])
+def test_small_tables_work_with_own_structures(X, n_bags):
+    model = StrudelMixture(2, method=PerComponent(n_bags=n_bags), random_state=0)
     n_vars = len(X[0])
     states = np.array(list(np.ndindex(*[2] * n_vars)))
     assert np.exp(model.fit(X).score_samples(states)).sum() == pytest.approx(1.0)
@@ -590,7 +600,7 @@ def test_a_constraint_holds_in_every_component():
     pytest.importorskip("pysdd")
     X = clusters(0, 80, 4)
     X[:, 0] |= X[:, 1]
-    model = StrudelMixture(2, structure="per_component", n_splits=2, constraint="x1 >> x0")
+    model = StrudelMixture(2, method="per_component", n_splits=2, constraint="x1 >> x0")
     model.set_params(random_state=0).fit(X)
     assert model.probability("x1 & ~x0") == 0.0
 

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import strudel
 from sklearn_checks import NEEDS_BINARY, positive
-from strudel import Strudel
+from strudel import Greedy, Strudel
 from strudel.errors import InterruptedWarning
 from strudel.learning.search import race as run
 
@@ -178,7 +178,7 @@ def test_an_interrupt_warns_and_keeps_the_best(monkeypatch):
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"edge_score": "most"}, "edge_score"),
+        ({"search": Greedy(edge_score="most")}, "edge_score"),
         ({"search": "dreamy"}, "search"),
         ({"validation_fraction": 1.5}, "validation_fraction"),
         ({"patience": 0}, "patience"),
@@ -256,8 +256,8 @@ def test_options_of_the_wrong_kind_are_refused_by_name(bad):
 
 def test_a_copy_depth_beyond_the_vtree_is_the_whole_vtree():
     X = clusters(0, 60, 5)
-    deep = Strudel(random_state=0, copy_depth=10**9, max_splits=4).fit(X)
-    deeper = Strudel(random_state=0, copy_depth=10**6, max_splits=4).fit(X)
+    deep = Strudel(random_state=0, search=Greedy(copy_depth=10**9), max_splits=4).fit(X)
+    deeper = Strudel(random_state=0, search=Greedy(copy_depth=10**6), max_splits=4).fit(X)
     assert deep.history_.n_edges.tolist() == deeper.history_.n_edges.tolist()
 
 

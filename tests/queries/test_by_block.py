@@ -10,6 +10,7 @@ import pytest
 
 from partitioned_tables import TRAIN, VALID, in_parts, people
 from strudel import (
+    EM,
     Strudel,
     StrudelClassifier,
     StrudelImputer,
@@ -215,7 +216,7 @@ def models(tmp_path_factory):
     """A circuit, a mixture and a model from a file, of a table with an encoder."""
     table = people(60)
     circuit = Strudel(encoder="auto", max_splits=4, random_state=0).fit(table)
-    options = {"n_splits": 1, "max_iterations": 2, "random_state": 0}
+    options = {"n_splits": 1, "method": EM(max_iter=2), "random_state": 0}
     mixture = StrudelMixture(2, encoder="auto", **options).fit(table)
     path = tmp_path_factory.mktemp("lazy") / "model.strudel"
     save(mixture, path)

@@ -9,6 +9,7 @@ from sklearn.base import clone
 import oracle
 from strudel import Strudel, StrudelMixture, TableEncoder, load, log_likelihood, save
 from strudel.learning import presets
+from strudel.learning.methods import BaggedEM
 
 pd = pytest.importorskip("pandas")
 
@@ -54,7 +55,7 @@ def test_bits_that_are_no_code_are_impossible(code):
     code_ = model.encoder_.code_
     assert model.circuit_.n_vars > 3
     assert_codes_only(model.circuit_, code_)
-    free = clone(model).set_params(respect_one_hot=False).fit(table)
+    free = clone(model).set_params(encoder__respect_one_hot=False).fit(table)
     rows = oracle.all_rows(code_.n_vars)
     assert (log_likelihood(free.circuit_.with_names(None), rows) > -np.inf).all()
     assert model.score(table) > free.score(table)
@@ -71,9 +72,9 @@ def test_samples_have_values_that_exist():
     "options",
     [
         {"n_components": 3, "n_splits": 4},
-        {"n_components": 3, "n_splits": 0, "method": "bagged_em", "n_bags": 2},
+        {"n_components": 3, "n_splits": 0, "method": BaggedEM(n_bags=2)},
         {"n_components": 3, "n_splits": 0, "method": "boosting"},
-        {"n_components": 2, "n_splits": 2, "structure": "per_component"},
+        {"n_components": 2, "n_splits": 2, "method": "per_component"},
     ],
     ids=["em", "bagged", "boosting", "own"],
 )
@@ -122,7 +123,7 @@ def test_files_keep_what_is_impossible(tmp_path):
     model = Strudel(encoder=encoder(), max_splits=3, random_state=0).fit(frame())
     save(model, tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
-    assert again.respect_one_hot is True
+    assert again.encoder.respect_one_hot is True
     assert_codes_only(again.circuit_, model.encoder_.code_)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import oracle
 import strudel
-from strudel import Strudel, StrudelMixture
+from strudel import EM, BaggedEM, Beam, Greedy, PerComponent, Strudel, StrudelMixture
 from strudel.data.bits import pack_columns
 from strudel.errors import InterruptedWarning, NothingKnownWarning
 from strudel.learning import SearchOptions, learn_structure
@@ -51,11 +51,11 @@ def test_half_of_the_values_tell_nearly_as_much_as_all():
         {},
         {"search": "best_first"},
         {"search": "learnpsdd"},
-        {"search": "beam", "beam_width": 2},
+        {"search": Beam(width=2)},
         {"smoothing": "hierarchical"},
         {"vtree": "bottom_up"},
         {"init": "independent"},
-        {"variable_score": "gain"},
+        {"search": Greedy(variable_score="gain")},
         {"validation_fraction": None},
         {"vtree": strudel.trees.balanced_vtree(6)},
     ],
@@ -73,17 +73,17 @@ def test_every_search_learns_a_distribution(options):
     "options",
     [
         {},
-        {"method": "bagged_em", "n_bags": 3},
+        {"method": BaggedEM(n_bags=3)},
         {"method": "boosting"},
-        {"structure": "per_component", "n_splits": 2, "max_iter": 3},
-        {"n_runs": 2},
+        {"method": PerComponent(max_iter=3), "n_splits": 2},
+        {"method": EM(n_runs=2)},
         {"pseudocount": 1.0, "smoothing": "uniform"},
         {"validation_fraction": None, "n_splits": 2},
     ],
     ids=str,
 )
 def test_every_mixture_learns_a_distribution(options):
-    model = StrudelMixture(**{"n_components": 2, "random_state": 0, "max_splits": 5} | options)
+    model = StrudelMixture(**{"n_components": 2, "random_state": 0, "n_splits": range(6)} | options)
     model.fit(hide(chains(0), 0.3))
     assert total_probability(model) == pytest.approx(1.0)
     assert model.score(chains(1)) > -6 * math.log(2)
@@ -92,7 +92,7 @@ def test_every_mixture_learns_a_distribution(options):
 
 
 def test_components_and_splits_are_chosen():
-    model = StrudelMixture("auto", max_components=60, random_state=0, max_splits=5)
+    model = StrudelMixture("auto", max_components=60, random_state=0, n_splits=range(6))
     X_valid = hide(chains(1, 100), 0.3)
     model.fit(hide(chains(0), 0.3), X_valid=X_valid)
     assert model.trials_
@@ -113,7 +113,7 @@ def test_complete_rows_never_meet_the_code_for_unknown_values(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("complete rows need no completion")
 
-    for name in ("density.learn_incomplete_circuit", "mixture.learn_incomplete_mixture"):
+    for name in ("strudel.learn_incomplete_circuit", "mixture.learn_incomplete_mixture"):
         monkeypatch.setattr(f"strudel.models.{name}", refuse)
     monkeypatch.setattr("strudel.models.base.Incomplete", refuse)
     X = chains(0)
@@ -166,11 +166,14 @@ def test_learning_goes_on_from_the_last_circuit():
     assert total_probability(model) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("make", [Strudel, StrudelMixture])
-def test_a_column_of_which_nothing_is_known_is_a_coin_and_said(make):
+@pytest.mark.parametrize(
+    "model",
+    [Strudel(random_state=0, max_splits=5), StrudelMixture(random_state=0, n_splits=range(6))],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_column_of_which_nothing_is_known_is_a_coin_and_said(model):
     X = hide(chains(0), 0.2)
     X[:, 2] = nan
-    model = make(random_state=0, max_splits=5)
     with pytest.warns(NothingKnownWarning, match="'x2'"):
         model.fit(X, X_valid=hide(chains(1), 0.2))
     p = model.marginal_probabilities(given=[[1, 1, nan, 1, 1, 1], [0, 0, nan, 0, 1, 1]])

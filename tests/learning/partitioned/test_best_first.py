@@ -15,6 +15,7 @@ from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.growing_circuit import PartitionedCircuit
 from strudel.learning.search.best_first_splits import LONG, MOST_PLACES
 from strudel.learning.search.learn_structure import grow
+from strudel.learning.searches import BestFirst
 
 da = pytest.importorskip("dask.array")
 
@@ -28,7 +29,7 @@ def clusters(n_rows, n_vars, seed=0):
 
 
 TRAIN, VALID = clusters(400, 9), clusters(90, 9, seed=1)
-OPTIONS = {"search": "best_first", "random_state": 0, "max_splits": 12}
+OPTIONS = {"random_state": 0, "max_splits": 12}
 CUTS = st.sets(st.integers(1, len(TRAIN) - 1), max_size=4)
 WEIGHTS = {
     "none": None,
@@ -40,7 +41,7 @@ WEIGHTS = {
 @pytest.fixture(scope="module")
 def in_memory():
     return {
-        (clones, kind): Strudel(clones=clones, **OPTIONS).fit(
+        (clones, kind): Strudel(search=BestFirst(clones=clones), **OPTIONS).fit(
             TRAIN, X_valid=VALID, sample_weight=weight
         )
         for clones in (True, False)
@@ -57,7 +58,7 @@ def test_any_parts_give_the_circuit_of_one_table(in_memory, cuts, n_valid, clone
     X, weight = in_parts(TRAIN, cuts), WEIGHTS[kind]
     if weight is not None:
         weight = da.from_array(weight, chunks=(X.chunks[0],))
-    model = Strudel(clones=clones, **OPTIONS).fit(
+    model = Strudel(search=BestFirst(clones=clones), **OPTIONS).fit(
         X, X_valid=in_parts(VALID, {n_valid}), sample_weight=weight
     )
     assert_same_search(in_memory[clones, kind], model)
@@ -66,7 +67,7 @@ def test_any_parts_give_the_circuit_of_one_table(in_memory, cuts, n_valid, clone
 @pytest.mark.parametrize("together", [1, 512])
 def test_how_many_edges_are_scored_together_does_not_matter(together, monkeypatch):
     monkeypatch.setattr("strudel.learning.partitioned.gains.SIDE_BY_SIDE", together)
-    options = OPTIONS | {"max_splits": 3}
+    options = OPTIONS | {"search": "best_first", "max_splits": 3}
     one = Strudel(**options).fit(TRAIN[:60, :4], X_valid=VALID[:, :4])
     other = Strudel(**options).fit(in_parts(TRAIN[:60, :4], {20}), X_valid=VALID[:, :4])
     assert_same_search(one, other)
@@ -77,7 +78,7 @@ def test_how_many_edges_are_scored_together_does_not_matter(together, monkeypatc
 def test_short_lists_are_the_same_in_parts(shape):
     train, valid = clusters(*shape), clusters(50, shape[1], seed=1)
     assert len(np.unique(train, axis=0)) > LONG or shape[1] > MOST_PLACES
-    options = OPTIONS | {"max_splits": 3}
+    options = OPTIONS | {"search": "best_first", "max_splits": 3}
     one = Strudel(**options).fit(train, X_valid=valid)
     other = Strudel(**options).fit(in_parts(train, {100, 120}), X_valid=valid)
     assert_same_search(one, other)

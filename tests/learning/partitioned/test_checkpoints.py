@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from partitioned_tables import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
-from strudel import FileFormatError, Strudel, StrudelMixture
+from strudel import EM, BaggedEM, FileFormatError, Greedy, Strudel, StrudelMixture
 from strudel.data.bits import pack_columns
 from strudel.errors import InterruptedWarning
 from strudel.io import Checkpoint
@@ -18,12 +18,22 @@ pytest.importorskip("dask")
 
 pytestmark = pytest.mark.compiled
 
-CIRCUITS = [{}, {"variable_score": "random"}, {"structure_rows": 150}]
+CIRCUITS = [
+    {},
+    {"search": Greedy(variable_score="random")},
+    {"search": Greedy(structure_rows=150)},
+]
+FEW = {"max_iter": 8, "patience": 8}  # steps of EM
 MIXTURES = [
-    {"n_runs": 2},
-    {"method": "bagged_em", "n_bags": 2},
-    {"n_init": 2, "start": "random"},
-    {"n_components": "auto", "n_runs": 1, "max_components": 4, "structure_rows": 150},
+    {"method": EM(n_runs=2, **FEW)},
+    {"method": BaggedEM(n_bags=2, **FEW)},
+    {"method": EM(n_init=2, init_params="random", **FEW)},
+    {
+        "n_components": "auto",
+        "method": EM(n_runs=1, **FEW),
+        "max_components": 4,
+        "search": Greedy(structure_rows=150),
+    },
 ]
 
 
@@ -73,13 +83,7 @@ def test_a_circuit_goes_on(tmp_path, options):
 
 @pytest.mark.parametrize("options", MIXTURES, ids=str)
 def test_a_mixture_goes_on(tmp_path, options):
-    options = {
-        "n_components": 3,
-        "n_splits": 4,
-        "random_state": 0,
-        "max_iter": 8,
-        "patience": 8,
-    } | options
+    options = {"n_components": 3, "n_splits": 4, "random_state": 0} | options
     X, V = in_parts(TRAIN, {90, 200}), in_parts(VALID, {50})
     whole = StrudelMixture(**options).fit(X, X_valid=V)
     fit_and_die(StrudelMixture(**options), tmp_path / "a.part", 5)

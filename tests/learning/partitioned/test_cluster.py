@@ -18,7 +18,7 @@ from partitioned_tables import (
     in_parts,
     people,
 )
-from strudel import Strudel, StrudelMixture, most_probable_state
+from strudel import EM, Strudel, StrudelMixture, most_probable_state
 from strudel.io import Checkpoint
 
 dask = pytest.importorskip("dask")
@@ -27,7 +27,8 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.compiled
 
 CIRCUIT = {"random_state": 0, "max_splits": 15}
-MIXTURE = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iter": 6, "patience": 6}
+MIXTURE = {"n_components": 3, "n_splits": 4, "random_state": 0}
+MIXTURE["method"] = EM(max_iter=6, patience=6)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ CLIENT = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
 from distributed import Client
-from strudel import Strudel, StrudelMixture
+from strudel import EM, Strudel, StrudelMixture
 from strudel.io import Checkpoint
 from partitioned_tables import TRAIN, VALID, in_parts
 

@@ -8,16 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioned_tables import TRAIN, VALID, assert_same_search, in_parts, people
-from strudel import (
-    Strudel,
-    StrudelMixture,
-    TableEncoder,
-    log_marginal,
-    most_probable_state,
-)
+from strudel import Strudel, StrudelMixture, TableEncoder, log_marginal, most_probable_state
+from strudel.learning.methods import EM
 from strudel.learning.partitioned import fit_rows as spread_rows
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.partitioned_table import sample_of
+from strudel.learning.searches import Greedy
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -56,7 +52,7 @@ def test_any_parts_of_a_frame_give_the_circuit_of_one_frame(in_memory, cuts):
 @pytest.mark.parametrize(
     "options",
     [
-        {"respect_one_hot": False},
+        {"encoder": TableEncoder(respect_one_hot=False)},
         {"init": "independent"},
         {"encoder": TableEncoder(code="one_hot", n_bins=3)},
     ],
@@ -85,13 +81,15 @@ def test_rows_that_weigh_nothing_are_not_encoded():
 
 @pytest.mark.compiled
 def test_mixtures_take_encoders_too():
-    options = {"encoder": "auto", "n_splits": 2, "max_iter": 3, "random_state": 0}
+    options = {"encoder": "auto", "n_splits": 2, "method": EM(max_iter=3), "random_state": 0}
     one, other = (
         StrudelMixture(2, **options).fit(frame_in_parts(PEOPLE, cuts), X_valid=MORE).mixture_
         for cuts in ((), {30, 90})
     )
     assert np.array_equal(one.edge_log_theta, other.edge_log_theta)
-    chosen = StrudelMixture("auto", **options | {"max_components": 3, "n_runs": 1})
+    chosen = StrudelMixture(
+        "auto", **options | {"max_components": 3, "method": EM(max_iter=3, n_runs=1)}
+    )
     chosen.fit(frame_in_parts(PEOPLE, {90}), X_valid=MORE)
     assert 1 <= chosen.chosen_["n_components"] <= 3
     assert chosen.score(frame_in_parts(MORE, {9})) == pytest.approx(chosen.score(MORE))
@@ -100,7 +98,7 @@ def test_mixtures_take_encoders_too():
 @pytest.mark.compiled
 def test_after_the_fit_frames_are_asked_in_their_own_columns():
     lazy = frame_in_parts(PEOPLE, {70})
-    model = Strudel(**OPTIONS, structure_rows=100).fit(lazy)
+    model = Strudel(**OPTIONS, search=Greedy(structure_rows=100)).fit(lazy)
     known = lazy[["age", "smoker"]]
     states, log_p = most_probable_state(model, known)
     in_memory = most_probable_state(model, PEOPLE[["age", "smoker"]])

@@ -12,6 +12,7 @@ from strudel.circuits.compile import compile_factorized
 from strudel.errors import NothingKnownWarning
 from strudel.io import Checkpoint
 from strudel.learning.incomplete.expected_flows import Passes, as_mixture, expected_flows
+from strudel.learning.methods import EM
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.incomplete_rows import IncompletePartitions
 from strudel.learning.partitioned.packed_codes import (
@@ -21,6 +22,7 @@ from strudel.learning.partitioned.packed_codes import (
     pack_codes,
 )
 from strudel.learning.partitioned.partitioned_table import partition_table
+from strudel.learning.searches import BestFirst, Greedy
 from strudel.queries.passes import UNKNOWN
 from strudel.trees.vtree import Vtree
 
@@ -223,7 +225,7 @@ def test_rows_that_tell_nothing_are_left_out_and_columns_refused():
 @pytest.mark.parametrize(
     "change",
     [
-        {"structure_rows": 150},
+        {"search": Greedy(structure_rows=150)},
         {"search": "best_first"},
         {"max_seconds": 0.5},
         {"validation_fraction": None},
@@ -244,7 +246,8 @@ def test_only_validation_rows_may_have_gaps(circuit):
 
 @pytest.mark.compiled
 def test_sizes_are_chosen_on_a_sample_with_gaps():
-    model = StrudelMixture(random_state=0, max_iter=3, structure_rows=100, max_components=4)
+    search = BestFirst(structure_rows=100)
+    model = StrudelMixture(random_state=0, method=EM(max_iter=3), search=search)
     model.fit(in_parts(PARTLY, {100}), X_valid=PARTLY_VALID)
     assert model.trials_
     assert model.chosen_["valid"] == pytest.approx(model.score(PARTLY_VALID), rel=1e-9)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioned_tables import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
-from strudel import Strudel, StrudelMixture
+from strudel import EM, BaggedEM, Strudel, StrudelMixture
 from strudel.data.bits import pack_columns
 from strudel.data.counts import pair_counts
 from strudel.learning import fit_parameters
@@ -22,6 +22,7 @@ from strudel.learning.partitioned.em import _units
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.partitioned_table import partition_table
 from strudel.learning.partitioned.row_numbers import uniform_numbers
+from strudel.learning.searches import BestFirst, Greedy
 
 da = pytest.importorskip("dask.array")
 
@@ -46,11 +47,11 @@ def test_any_parts_give_the_circuit_of_one_table(in_memory, cuts, n_valid):
 @pytest.mark.parametrize(
     "options",
     [
-        {"edge_score": "random"},
-        {"variable_score": "random"},
+        {"search": Greedy(edge_score="random")},
+        {"search": Greedy(variable_score="random")},
         {"init": "independent"},
-        {"tie_rule": "depth_first"},
-        {"variable_score": "gain"},
+        {"search": Greedy(tie_rule="depth_first")},
+        {"search": Greedy(variable_score="gain")},
         {"pseudocount": 0.1, "max_edges": 60},
     ],
     ids=str,
@@ -59,7 +60,9 @@ def test_every_greedy_search_is_the_same_in_parts(options):
     options |= {"random_state": 0, "max_splits": 25}
     one = Strudel(**options).fit(TRAIN, X_valid=VALID)
     rng_of_parts = Strudel(**options).fit(in_parts(TRAIN, {100}), X_valid=VALID)
-    if "random" in options.values():  # other random numbers: the same for other parts
+    if (
+        "random" in options.get("search", Greedy()).get_params().values()
+    ):  # other random numbers: the same for other parts
         one = Strudel(**options).fit(in_parts(TRAIN, {30, 77}), X_valid=in_parts(VALID, {9}))
     assert_same_search(one, rng_of_parts)
 
@@ -82,12 +85,12 @@ def test_weights_are_summed_exactly():
 @settings(max_examples=6, deadline=None)
 @given(cuts=CUTS)
 def test_any_parts_give_the_same_mixture(cuts):
-    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iter": 6}
+    options = {"n_components": 3, "n_splits": 4, "random_state": 0}
     for more in (
-        {"n_runs": 2},
-        {"start": "random", "n_init": 2},
-        {"method": "bagged_em", "n_bags": 3},
-        {"search": "best_first"},
+        {"method": EM(n_runs=2, max_iter=6)},
+        {"method": EM(init_params="random", n_init=2, max_iter=6)},
+        {"method": BaggedEM(n_bags=3, max_iter=6)},
+        {"method": EM(max_iter=6), "search": "best_first"},
     ):
         one, other = (
             StrudelMixture(**options, **more).fit(in_parts(TRAIN, parts), X_valid=VALID)
@@ -117,7 +120,7 @@ def test_bags_are_bootstrap_samples_that_do_not_depend_on_the_parts(cuts):
 
 @pytest.mark.compiled
 def test_parts_on_disk_give_the_same(monkeypatch, in_memory):
-    mixture = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iter": 6}
+    mixture = {"n_components": 3, "n_splits": 4, "random_state": 0, "method": EM(max_iter=6)}
     X = in_parts(TRAIN, {100})
     one = StrudelMixture(**mixture).fit(X, X_valid=VALID)
     n_files = []
@@ -171,11 +174,11 @@ def test_a_bag_holds_a_row_as_often_as_it_weighs(copies):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("method", ["em", "bagged_em"])
+@pytest.mark.parametrize("method", [EM(max_iter=3), BaggedEM(n_bags=2, max_iter=3)], ids=str)
 def test_parts_without_rows_change_nothing(method):
-    options = {"n_components": 2, "n_splits": 2, "random_state": 0, "max_iter": 3}
+    options = {"n_components": 2, "n_splits": 2, "random_state": 0}
     one, other = (
-        StrudelMixture(**options, method=method, n_bags=2).fit(in_parts(TRAIN, cuts), X_valid=VALID)
+        StrudelMixture(**options, method=method).fit(in_parts(TRAIN, cuts), X_valid=VALID)
         for cuts in ((), {100, len(TRAIN)})
     )
     assert_same_mixture(one, other)
@@ -184,7 +187,7 @@ def test_parts_without_rows_change_nothing(method):
 @pytest.mark.compiled
 @pytest.mark.parametrize("scale", [2.0**-40, 2.0**-20, 2.0**20, 2.0**45])
 def test_the_unit_of_weights_does_not_matter_to_em(scale):
-    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iter": 6}
+    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "method": EM(max_iter=6)}
     options["smoothing"] = "uniform"
     scores = []
     for unit in (1.0, scale):
@@ -207,7 +210,7 @@ def test_the_unit_of_weights_does_not_matter_to_em(scale):
 @given(cuts=CUTS)
 def test_whole_weights_are_exact_in_em_and_real_ones_nearly(cuts):
     rng = np.random.default_rng(0)
-    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "max_iter": 5}
+    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "method": EM(max_iter=5)}
     for weight, most in (
         (rng.integers(0, 9, len(TRAIN)).astype(float), 0.0),
         (rng.random(len(TRAIN)), 1e-12),
@@ -251,7 +254,7 @@ def test_a_sample_for_the_structure_is_of_rows_to_learn_from_and_has_their_weigh
     X = np.where(np.arange(len(TRAIN))[:, None] < 150, 1 - TRAIN[:1], TRAIN)
     lazy = in_parts(X, {100})
     weights = da.from_array(weight, chunks=(lazy.chunks[0],))
-    model = Strudel(structure_rows=200, max_splits=3, random_state=0)
+    model = Strudel(search=Greedy(structure_rows=200), max_splits=3, random_state=0)
     model.fit(lazy, X_valid=VALID, sample_weight=weights)
     assert model.history_.valid[0] == pytest.approx(
         Strudel(max_splits=3, random_state=0).fit(TRAIN[150:], X_valid=VALID).history_.valid[0],
@@ -298,7 +301,7 @@ def test_a_part_may_weigh_nothing():
 @pytest.mark.compiled
 @pytest.mark.parametrize("n_rows", [1, 2, 5])
 def test_a_few_rows_in_parts_are_enough(n_rows):
-    for options in ({}, {"structure_rows": 1}):
+    for options in ({}, {"search": Greedy(structure_rows=1)}):
         model = Strudel(random_state=0, max_splits=2, **options).fit(in_parts(TRAIN[:n_rows], ()))
         assert np.isfinite(model.score(TRAIN))
 
@@ -321,10 +324,12 @@ def test_weights_in_parts_are_checked(bad):
 
 @pytest.mark.compiled
 def test_restarts_in_parts_are_no_worse_than_one_start():
-    options = {"n_components": 4, "n_splits": 0, "random_state": 0, "start": "random"}
+    options = {"n_components": 4, "n_splits": 0, "random_state": 0}
     X = in_parts(TRAIN, {100})
-    one = StrudelMixture(**options).fit(X, X_valid=VALID)
-    best = StrudelMixture(**options, n_init=5).fit(X, X_valid=VALID)
+    one, best = (
+        StrudelMixture(**options, method=EM(init_params="random", n_init=n)).fit(X, X_valid=VALID)
+        for n in (1, 5)
+    )
     assert best.mixture_.n_components == 4
     assert best.history_.valid.max() >= one.history_.valid.max()
 
@@ -340,8 +345,10 @@ def test_a_mixture_in_parts_is_as_good_as_one_in_memory():
 
 @pytest.mark.compiled
 def test_what_is_auto_is_chosen_on_a_sample():
-    model = StrudelMixture("auto", n_runs=1, max_components=10, random_state=0)
-    model.set_params(structure_rows=200).fit(in_parts(TRAIN, {100}), X_valid=VALID)
+    model = StrudelMixture("auto", method=EM(n_runs=1), max_components=10, random_state=0)
+    model.set_params(search=BestFirst(structure_rows=200)).fit(
+        in_parts(TRAIN, {100}), X_valid=VALID
+    )
     assert model.trials_
     assert model.chosen_["n_components"] <= 10
 
@@ -358,7 +365,8 @@ def test_held_out_rows_do_not_depend_on_the_parts():
 @pytest.mark.compiled
 def test_the_structure_may_come_from_some_rows_and_the_parameters_from_all():
     for X in (TRAIN, in_parts(TRAIN, {100})):
-        model = Strudel(structure_rows=40, random_state=0, max_splits=5).fit(X, X_valid=VALID)
+        search = Greedy(structure_rows=40)
+        model = Strudel(search=search, random_state=0, max_splits=5).fit(X, X_valid=VALID)
         of_all = fit_parameters(model.circuit_, TRAIN)
         assert np.array_equal(model.circuit_.edge_log_theta, of_all.edge_log_theta)
         whole = Strudel(random_state=0, max_splits=5).fit(TRAIN, X_valid=VALID)
@@ -369,7 +377,7 @@ def test_the_structure_may_come_from_some_rows_and_the_parameters_from_all():
 def test_structure_rows_must_be_a_number_of_rows(n_rows):
     for X in (TRAIN, in_parts(TRAIN, {100})):
         with pytest.raises(ValueError, match="structure_rows must be"):
-            Strudel(structure_rows=n_rows).fit(X, X_valid=VALID)
+            Strudel(search=Greedy(structure_rows=n_rows)).fit(X, X_valid=VALID)
 
 
 def test_a_table_in_parts_that_is_refused_leaves_a_fitted_model_alone():
@@ -413,7 +421,7 @@ def test_weighted_pair_counts_by_binary_digits(seed, kind):
     ("change", "words"),
     [
         ({"search": "learnpsdd"}, "structure_rows"),
-        ({"copy_depth": 4}, "structure_rows"),
+        ({"search": Greedy(copy_depth=4)}, "structure_rows"),
         ({"constraint": "x0"}, "one place"),
     ],
     ids=str,

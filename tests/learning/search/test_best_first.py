@@ -13,7 +13,7 @@ from strategies import binary_tables, examples
 from strudel import Strudel, log_likelihood
 from strudel.circuits import compile_factorized, compute_flows
 from strudel.data.bits import pack_columns
-from strudel.learning import SearchOptions, learn_structure
+from strudel.learning import SearchOptions, learn_structure, searches
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES
 from strudel.learning.growing.operations import Operation, apply, replay
@@ -289,7 +289,7 @@ def test_a_race_goes_on_with_the_best_start():
     options = search_options(search="best_first", vtree="auto", patience=20)
     grew = grow(rows[:400], rows[400:], search=options)
     assert grew.search.vtree != "auto"
-    assert grew.search.search == "best_first"
+    assert grew.search.search == searches.BestFirst()
     best = max(
         grow(rows[:400], rows[400:], search=entrant).history.valid.max()
         for entrant in entrants(options, 10)
@@ -298,14 +298,14 @@ def test_a_race_goes_on_with_the_best_start():
 
 
 @pytest.mark.compiled
-def test_auto_compares_searches_too():
+def test_a_race_compares_searches_too():
     rows = clusters(14, n_rows=400, n_vars=8)
     circuit, history = learn_structure(
         rows[:300], rows[300:], search=search_options(search="race", smoothing="hierarchical")
     )
     assert log_likelihood(circuit, rows[300:]).mean() == pytest.approx(history.valid.max())
-    kinds = {entrant.search for entrant in entrants(search_options(search="race"), 8)}
-    assert kinds == {"best_first", "learnpsdd"}
+    kinds = {type(entrant.search) for entrant in entrants(search_options(search="race"), 8)}
+    assert kinds == {searches.BestFirst, searches.LearnPSDD}
     assert len(entrants(search_options(search="race"), 1000)) == 2
 
 

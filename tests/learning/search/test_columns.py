@@ -62,7 +62,7 @@ def table_of(n_rows, seed=0):
 @pytest.mark.compiled
 def test_a_race_of_searches_on_vtrees_of_columns():
     columns, X = table_of(600)
-    for options in ({"search": "auto"}, {"vtree": "auto"}):
+    for options in ({"search": "race"}, {"vtree": "auto"}):
         search = search_options(columns=columns, max_splits=30, **options)
         circuit, _ = learn_structure(X[:500], X[500:], search=search, rng=0)
         assert_possible(circuit, columns)

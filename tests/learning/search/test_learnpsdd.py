@@ -23,7 +23,7 @@ from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.learning.search.learnpsdd import LearnPsdd
 from strudel.learning.search.learnpsdd_splits import split_gains
-from strudel.learning.searches import SearchOptions
+from strudel.learning.searches import Greedy, SearchOptions
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
 
@@ -53,7 +53,7 @@ def growing_circuit(X, seed, weight=None, init="independent"):
 
 
 def search_of(growing, search):
-    return LearnPsdd(growing, search)
+    return LearnPsdd(growing, search.search)
 
 
 def living_edges(growing):
@@ -257,12 +257,12 @@ def first_of_last_split(growing):
 @pytest.mark.parametrize("edge_score", ["flow", "random"])
 def test_with_the_scores_of_the_greedy_search_it_makes_the_same_splits(edge_score, init):
     X, V = clusters(7, n_vars=7), clusters(8, n_vars=7)
-    common = {"edge_score": edge_score, "init": init, "vtree": "chow_liu", "max_splits": 40}
-    greedy = search_options(**common)
-    same = options(
-        "minimal", operation_score="heuristic", clones=False, split_sides="both", **common
+    greedy = Greedy(edge_score=edge_score)
+    common = {"init": init, "vtree": "chow_liu", "max_splits": 40}
+    same = options("minimal", operation_score=greedy, clones=False, split_sides="both", **common)
+    expected, expected_history = learn_structure(
+        X, V, search=SearchOptions(search=greedy, **common), rng=3
     )
-    expected, expected_history = learn_structure(X, V, search=greedy, rng=3)
     circuit, history = learn_structure(X, V, search=same, rng=3)
     np.testing.assert_array_equal(history.train, expected_history.train)
     np.testing.assert_array_equal(history.n_edges, expected_history.n_edges)
@@ -424,8 +424,9 @@ def test_wrong_options_say_what_is_expected(wrong, message):
 @pytest.mark.parametrize("name", ["changed_below", "edge_time"])
 def test_recorded_scores_from_the_future_are_refused(name):
     growing = growing_circuit(clusters(0), 0)
-    scores = LearnPsdd(growing, options()).scores()
-    LearnPsdd(growing, options(), scores)
+    search = options().search
+    scores = LearnPsdd(growing, search).scores()
+    LearnPsdd(growing, search, scores)
     scores[name][:] = 50  # nothing would ever be fresh
     with pytest.raises(JournalError, match="damaged"):
-        LearnPsdd(growing, options(), scores)
+        LearnPsdd(growing, search, scores)
