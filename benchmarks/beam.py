@@ -37,16 +37,14 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        print(json.dumps(learn(args.names[0], json.loads(args.one))))
+        print(json.dumps(learn(args.names[0], **json.loads(args.one))))
         return
     print(HEADER)
     results = []
     for name in args.names:
         greedy = None
         for width in (0, *args.widths):  # 0 is greedy
-            options: dict[str, Any] = {"max_splits": args.max_splits}
-            if width:
-                options |= {"search": "beam", "beam_width": width, "beam_selection": args.selection}
+            options = {"width": width, "selection": args.selection, "max_splits": args.max_splits}
             result = in_a_process(name, options) | {"dataset": name, "width": width}
             greedy = greedy or result
             result["times_greedy"] = result["ms_per_step"] / greedy["ms_per_step"]
@@ -68,18 +66,18 @@ def in_a_process(name: str, options: dict[str, Any]) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def learn(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    from strudel import Strudel, load_dataset
+def learn(name: str, width: int, selection: str, max_splits: int | None) -> dict[str, Any]:
+    from strudel import Beam, Greedy, Strudel, load_dataset
 
+    search = Beam(width=width, selection=selection) if width else Greedy()
     digits = load_dataset("digits")  # so that nothing below pays for the compiler
     for repeats in (1, 3):
-        small = options | {"max_splits": 2}
-        Strudel(**small, random_state=0).fit(digits.train.repeat(repeats, axis=0)).score(
-            digits.test
-        )
+        small = Strudel(search=search, max_splits=2, random_state=0)
+        small.fit(digits.train.repeat(repeats, axis=0)).score(digits.test)
     data = load_dataset(name)
     start = time.process_time()
-    model = Strudel(**options, random_state=0).fit(data.train, X_valid=data.valid)
+    model = Strudel(search=search, max_splits=max_splits, random_state=0)
+    model.fit(data.train, X_valid=data.valid)
     seconds = time.process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     history, best = model.history_, model.history_.best

@@ -1,4 +1,4 @@
-"""What knowing the codes of columns is worth: `respect_one_hot` on and off.
+"""What knowing the codes of columns is worth: the encoder's `respect_one_hot` on and off.
 
     python benchmarks/columns.py [n_bins] [n_folds]
 
@@ -40,7 +40,7 @@ def main(n_bins: int = 8, n_folds: int = 5) -> None:
             for words, model in MODELS.items():
                 scores, seconds = [], []
                 for is_respected in (True, False):
-                    model.set_params(encoder=encoder, respect_one_hot=is_respected)
+                    model.set_params(encoder=encoder.set_params(respect_one_hot=is_respected))
                     started, of_fold = time.perf_counter(), []
                     for train, test in folds:
                         model.fit(data.iloc[train])

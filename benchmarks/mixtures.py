@@ -1,7 +1,7 @@
 """Learn a mixture for each of the twenty datasets and compare with the paper's ensembles (Q4).
 
-python benchmarks/mixtures.py [nltcs plants ...] [--structure per_component] [--method bagged_em]
-    [--components 10] [--seconds 300] [--out results.json]
+python benchmarks/mixtures.py [nltcs plants ...] [--method bagged_em] [--components 10]
+    [--seconds 300] [--out results.json]
 
 Splits, components, runs and smoothing are all chosen on the validation rows.
 """
@@ -16,6 +16,7 @@ from typing import Any
 import machine
 
 from strudel import StrudelMixture, load_dataset
+from strudel.learning.methods import METHODS
 from strudel.reproduce.facts import paper, paper_datasets
 
 COLUMNS = ("learnpsdd_em_test", "strudel_em_test", "learnpsdd_bem_test", "strudel_bem_test")
@@ -29,8 +30,7 @@ HEADER = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--structure", default="shared", help="shared, or per_component")
-    parser.add_argument("--method", default="em", help="em, or bagged_em")
+    parser.add_argument("--method", default="em", choices=list(METHODS))
     parser.add_argument("--components", default="auto", help="of one run; chosen by default")
     parser.add_argument("--seconds", type=float, default=None, help="limit for each dataset")
     parser.add_argument("--out", help="write json here, after every dataset")
@@ -57,7 +57,6 @@ def learn(name: str, published: dict[str, float], args: argparse.Namespace) -> d
     start, cpu = time.perf_counter(), time.process_time()
     model = StrudelMixture(
         "auto" if args.components == "auto" else int(args.components),
-        structure=args.structure,
         method=args.method,
         max_seconds=args.seconds,
         random_state=0,

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel import Strudel, StrudelMixture, load_dataset, log_likelihood, sample
+from strudel import EM, Strudel, StrudelMixture, load_dataset, log_likelihood, sample
 from strudel.circuits.circuit import Circuit
 
 N_PARTS = 20
@@ -126,8 +126,7 @@ def measure(path: Path, test: np.ndarray, n_workers: int, options: argparse.Name
             mixture = StrudelMixture(
                 options.components,
                 n_splits=options.splits,
-                max_iterations=options.iterations,
-                patience=options.iterations,
+                method=EM(max_iter=options.iterations, patience=options.iterations),
                 random_state=0,
             )
             mixture.fit(X, X_valid=V)
@@ -149,7 +148,7 @@ def hide(block: np.ndarray, share: float, block_id: tuple[int, ...] = (0,)) -> n
 def warm_up(X: object) -> None:
     """Load the compiled kernels in every worker, so that they are not part of the seconds."""
     Strudel(random_state=0, max_splits=3).fit(X)
-    StrudelMixture(2, n_splits=1, max_iterations=2, random_state=0).fit(X)
+    StrudelMixture(2, n_splits=1, method=EM(max_iter=2), random_state=0).fit(X)
 
 
 def _peak_gb() -> float:
@@ -219,7 +218,7 @@ def compare_models() -> None:
             client = Client(cluster) if cluster else None
             started = time.perf_counter()
             other = Strudel(random_state=0).fit(X, X_valid=da.from_array(valid))
-            more = StrudelMixture(10, n_splits=50, max_iterations=10, random_state=0)
+            more = StrudelMixture(10, n_splits=50, method=EM(max_iter=10), random_state=0)
             more.fit(X, X_valid=da.from_array(valid))
             seconds = time.perf_counter() - started
             if client and cluster:

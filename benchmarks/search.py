@@ -16,15 +16,15 @@ from typing import Any
 
 import machine
 
-from strudel import Strudel, load_dataset
+from strudel import Beam, BestFirst, Greedy, Strudel, load_dataset
 from strudel.learning import History, SearchOptions
 from strudel.learning.search.learn_structure import grow
 from strudel.reproduce.facts import paper, paper_datasets, record
 
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {},
-    "gain": {"variable_score": "gain"},
-    "beam": {"search": "beam", "beam_width": 3, "max_seconds": 120.0},
+    "gain": {"search": Greedy(variable_score="gain")},
+    "beam": {"search": Beam(width=3), "max_seconds": 120.0},
     "learnpsdd": {"search": "learnpsdd", "max_seconds": 240.0},
     "best_first": {"search": "best_first", "smoothing": "hierarchical", "max_seconds": 60.0},
     "fast": {"preset": "fast"},
@@ -158,7 +158,7 @@ def compare_sizes(name: str) -> dict[str, Any]:
 
 CURVES: dict[str, dict[str, Any]] = {
     "greedy": {},
-    "best first, splits only": {"search": "best_first", "clones": False},
+    "best first, splits only": {"search": BestFirst(clones=False)},
     "best first": {"search": "best_first"},
     "best first, hierarchical smoothing": {"search": "best_first", "smoothing": "hierarchical"},
 }
