@@ -5,6 +5,7 @@ import pytest
 
 from strudel import BestFirst, Greedy, Race, Strudel
 from strudel.errors import InterruptedWarning
+from strudel.learning import learn_circuit
 
 
 def clusters(seed, n_rows=300, n_vars=8):
@@ -78,19 +79,17 @@ def test_sampled_rows_are_kept_only_if_they_help():
 def test_many_variables_are_sampled_if_time_is_left(
     monkeypatch, few_variables, left_to_sample, max_seconds, n_sampled
 ):
-    from strudel.learning import presets
-
-    original, found = presets.sample, []
+    original, found = learn_circuit.sample, []
 
     def sample(mixture, n_rows, **options):
         found.append(n_rows)
         return original(mixture, n_rows, **options)
 
-    monkeypatch.setattr(presets, "sample", sample)
-    monkeypatch.setattr(presets, "N_SAMPLED", 70)
-    monkeypatch.setattr(presets, "N_SAMPLED_WIDE", 30)
-    monkeypatch.setattr(presets, "FEW_VARIABLES", few_variables)
-    monkeypatch.setattr(presets, "LEFT_TO_SAMPLE", left_to_sample)
+    monkeypatch.setattr(learn_circuit, "sample", sample)
+    monkeypatch.setattr(learn_circuit, "N_SAMPLED", 70)
+    monkeypatch.setattr(learn_circuit, "N_SAMPLED_WIDE", 30)
+    monkeypatch.setattr(learn_circuit, "FEW_VARIABLES", few_variables)
+    monkeypatch.setattr(learn_circuit, "LEFT_TO_SAMPLE", left_to_sample)
     search = Greedy(sampled_rows="auto")
     model = Strudel(search=search, max_splits=2, max_seconds=max_seconds, random_state=0)
     model.fit(clusters(0, n_rows=80))
@@ -106,12 +105,10 @@ def test_sampled_rows_need_validation_rows():
 
 @pytest.mark.compiled
 def test_an_interrupt_of_the_mixture_keeps_the_circuit(monkeypatch):
-    from strudel.learning import presets
-
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(presets, "sample", interrupted)
+    monkeypatch.setattr(learn_circuit, "sample", interrupted)
     model = Strudel(search=Greedy(sampled_rows=10), max_splits=3, random_state=0)
     with pytest.warns(InterruptedWarning):
         model.fit(clusters(0))

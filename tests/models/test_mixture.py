@@ -262,7 +262,7 @@ def test_max_components_bounds_what_is_chosen(method):
 
 def test_more_components_than_allowed_are_refused():
     model = StrudelMixture(4, n_splits=1, max_components=2, random_state=0)
-    with pytest.raises(ValueError, match="n_components is 4, but max_components allows 2"):
+    with pytest.raises(ValueError, match="n_components is 4, but max_components allows only 2"):
         model.fit(clusters(0))
 
 
@@ -310,7 +310,7 @@ def test_starts_and_smoothing(start, smoothing):
     ],
 )
 def test_the_search_that_auto_stands_for(params, search):
-    assert StrudelMixture(**params)._search_options().search == SEARCHES[search]()
+    assert StrudelMixture(**params)._task(has_valid=True).search.search == SEARCHES[search]()
     options = {
         "n_components": 2,
         "random_state": 0,

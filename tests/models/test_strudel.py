@@ -221,7 +221,7 @@ def test_history_becomes_a_frame_and_round_trips(model):
 
 def test_verbose_reports_on_stderr(capsys, monkeypatch):
     clock = iter(range(0, 10**6, 2))
-    monkeypatch.setattr("strudel.models.strudel.time.perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr("strudel.learning.progress.time.perf_counter", lambda: float(next(clock)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Strudel(random_state=0, verbose=1, max_splits=2).fit(clusters(0))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 import oracle
-from strudel import Strudel, StrudelMixture, TableEncoder, load, log_likelihood, save
-from strudel.learning import presets
+from strudel import Greedy, Strudel, StrudelMixture, TableEncoder, load, log_likelihood, save
+from strudel.learning import learn_circuit
+from strudel.learning.learn_mixture import MixtureTask
 from strudel.learning.methods import BaggedEM
 
 pd = pytest.importorskip("pandas")
@@ -108,15 +111,15 @@ def test_a_second_fit_goes_on_from_the_first():
 @pytest.mark.compiled
 def test_sampled_rows_are_possible(monkeypatch):
     # Else the second search would refuse them. A small mixture is enough, and quick.
-    small = StrudelMixture(3, n_splits=0, random_state=0)
-    monkeypatch.setattr(presets, "StrudelMixture", lambda *args, **options: small)
-    model = Strudel(encoder=encoder("one_hot"), max_splits=5, random_state=0)
-    search, _ = model._options()
-    rows = model._learning_rows(frame(150), None, None, search)
-    assert rows.search.columns is not None
-    rows.keep()
-    circuit, _ = presets.learn_with_sampled_rows(rows, rows.search, 200)
-    assert_codes_only(circuit, model.encoder_.code_)
+    def small(n_components, n_splits, method, most, search, options):
+        assert search.columns is not None
+        options = replace(options, n_components=3)
+        return MixtureTask(3, 0, method, most, replace(search, max_splits=0), options)
+
+    monkeypatch.setattr(learn_circuit, "MixtureTask", small)
+    search = Greedy(sampled_rows=200)
+    model = Strudel(encoder=encoder("one_hot"), search=search, max_splits=5, random_state=0)
+    assert_codes_only(model.fit(frame(150)).circuit_, model.encoder_.code_)
 
 
 def test_files_keep_what_is_impossible(tmp_path):

@@ -113,9 +113,12 @@ def test_complete_rows_never_meet_the_code_for_unknown_values(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("complete rows need no completion")
 
-    for name in ("strudel.learn_incomplete_circuit", "mixture.learn_incomplete_mixture"):
-        monkeypatch.setattr(f"strudel.models.{name}", refuse)
-    monkeypatch.setattr("strudel.models.base.Incomplete", refuse)
+    for name in (
+        "learn_circuit.learn_incomplete",
+        "learn_mixture.learn_incomplete",
+        "prepared.Incomplete",
+    ):
+        monkeypatch.setattr(f"strudel.learning.{name}", refuse)
     X = chains(0)
     as_floats = Strudel(**SMALL).fit(X.astype(float)).circuit_
     as_bytes = Strudel(**SMALL).fit(X.astype(np.uint8)).circuit_
@@ -221,23 +224,21 @@ def test_frames_keep_their_names_and_gaps():
 
 
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
-    from strudel.learning.incomplete import learn as incomplete_learning
-
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(incomplete_learning, "first_mixture", interrupt)
+    monkeypatch.setattr("strudel.learning.prepared.first_mixture", interrupt)
     with pytest.raises(KeyboardInterrupt):  # nothing is learned yet
         Strudel(**SMALL).fit(hide(chains(0), 0.3))
     monkeypatch.undo()
-    monkeypatch.setattr(incomplete_learning, "refit_circuit", interrupt)
+    monkeypatch.setattr("strudel.learning.learn_circuit.refit_circuit", interrupt)
     with pytest.warns(InterruptedWarning):  # what completions gave is kept
         model = Strudel(**SMALL).fit(hide(chains(0), 0.3))
     assert total_probability(model) == pytest.approx(1.0)
     monkeypatch.undo()
     model = Strudel(**SMALL)
     with pytest.warns(InterruptedWarning):
-        model._fit(hide(chains(0), 0.3), on_split=interrupt)
+        model.fit(hide(chains(0), 0.3), callback=interrupt)
     assert model.history_.stopped_because == "interrupted"
     assert total_probability(model) == pytest.approx(1.0)
 

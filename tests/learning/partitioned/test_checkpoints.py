@@ -43,21 +43,20 @@ class Died(Exception):
 
 def fit_and_die(model, path, n_steps):
     """Fit until so many steps are done, and saved; then nothing is tidied up."""
-    steps = 0
+    steps, is_circuit = 0, isinstance(model, Strudel)
 
-    def die(*_):
+    def die(progress):
         nonlocal steps
-        steps += 1
+        steps += is_circuit or progress.stage != "structure"
         if steps == n_steps:
             raise Died
 
     with pytest.raises(Died):
-        model._fit(
+        model.fit(
             in_parts(TRAIN, {90, 200}),
-            in_parts(VALID, {50}),
-            None,
-            die,
-            Checkpoint(path, seconds=0.0),
+            X_valid=in_parts(VALID, {50}),
+            checkpoint=Checkpoint(path, seconds=0.0),
+            callback=die,
         )
 
 
@@ -70,15 +69,14 @@ def test_a_circuit_goes_on(tmp_path, options):
     resumed = []
     model = Strudel(**options)
     # Other parts of the same table: nothing in the checkpoint depends on them.
-    model._fit(
+    model.fit(
         in_parts(TRAIN, {7}),
-        in_parts(VALID, {9}),
-        None,
-        lambda history: resumed.append(len(history)),
-        Checkpoint(tmp_path / "a.part"),
+        X_valid=in_parts(VALID, {9}),
+        checkpoint=Checkpoint(tmp_path / "a.part"),
+        callback=lambda progress: resumed.append(progress.step),
     )
     assert_same_search(whole, model)
-    assert resumed[0] > 5, "it began anew"
+    assert resumed[0] > 4, "it began again"
 
 
 @pytest.mark.parametrize("options", MIXTURES, ids=str)
@@ -108,17 +106,18 @@ def test_a_checkpoint_belongs_to_its_rows(tmp_path):
 def test_an_interrupt_while_sizes_are_chosen_ends_the_fit():
     steps = []
 
-    def interrupt(line):
-        steps.append(line)
-        if len(steps) == 3:
+    def interrupt(progress):
+        if progress.stage != "structure":
+            steps.append(progress)
+        if len(steps) == 2:
             raise KeyboardInterrupt
 
     model = StrudelMixture("auto", max_components=4, random_state=0)
     with pytest.warns(InterruptedWarning):
-        model._fit(in_parts(TRAIN, {100}), VALID, on_progress=interrupt)
+        model.fit(in_parts(TRAIN, {100}), X_valid=VALID, callback=interrupt)
     assert model.history_.stopped_because == "interrupted"
     assert np.isfinite(model.score(VALID))
-    assert len(steps) <= 4
+    assert len(steps) <= 3
 
 
 def test_a_part_that_is_written_to_disk_while_at_work_waits():
@@ -147,7 +146,7 @@ def test_an_interrupt_while_parts_work_keeps_the_best_so_far(monkeypatch, n_aske
             raise KeyboardInterrupt
         return total(self, *args)
 
-    model = StrudelMixture(3, n_splits=4, random_state=0, max_iter=8, patience=8)
+    model = StrudelMixture(3, n_splits=4, random_state=0, method=EM(**FEW))
     monkeypatch.setattr(Here, "total", interrupted)
     try:
         with pytest.warns(InterruptedWarning):

@@ -64,13 +64,14 @@ def tables():
     return in_parts(TRAIN, {90, 200}), in_parts(VALID, {50})
 
 
-def kill_a_worker_at(step, client):
+def kill_a_worker_at(step, client, stage="structure"):
     """A callback for progress that kills a worker, once; and what it has killed."""
     calls, killed = [], []
 
-    def kill(_):
-        calls.append(None)
-        if len(calls) == step:
+    def kill(progress):
+        if progress.stage == stage:
+            calls.append(None)
+        if len(calls) == step and not killed:
             killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
 
@@ -87,21 +88,23 @@ def test_workers_learn_what_one_process_learns(client, circuit, mixture):
 def test_a_worker_that_is_killed_changes_nothing_in_a_circuit(client, search):
     circuit = Strudel(search=search, **CIRCUIT).fit(TRAIN, X_valid=VALID)
     kill, killed = kill_a_worker_at(5, client)
-    model = Strudel(search=search, **CIRCUIT)._fit(*tables(), on_split=kill)
+    X, V = tables()
+    model = Strudel(search=search, **CIRCUIT).fit(X, X_valid=V, callback=kill)
     assert killed
     assert_same_search(circuit, model)
 
 
 def test_a_worker_that_is_killed_changes_nothing_in_a_mixture(client, mixture):
-    kill, killed = kill_a_worker_at(4, client)
-    model = StrudelMixture(**MIXTURE)._fit(*tables(), on_progress=kill)
+    kill, killed = kill_a_worker_at(4, client, "training")
+    X, V = tables()
+    model = StrudelMixture(**MIXTURE).fit(X, X_valid=V, callback=kill)
     assert killed
     assert_same_mixture(mixture, model)
 
 
 def test_rows_with_gaps_outlive_a_worker(client, partly):
     kill, killed = kill_a_worker_at(3, client)
-    model = Strudel(**CIRCUIT)._fit(in_parts(PARTLY, {90, 200}), VALID, on_split=kill)
+    model = Strudel(**CIRCUIT).fit(in_parts(PARTLY, {90, 200}), X_valid=VALID, callback=kill)
     assert killed
     assert np.array_equal(model.history_.n_edges, partly.history_.n_edges)
     assert np.array_equal(model.circuit_.edge_left, partly.circuit_.edge_left)
@@ -119,17 +122,17 @@ from partitioned_tables import TRAIN, VALID, in_parts
 
 client, steps = Client({address!r}), []
 
-def die(_):
-    steps.append(None)
+def die(progress):
+    if progress.stage == {stage!r}:
+        steps.append(None)
     if len(steps) == {step}:
         os.kill(os.getpid(), signal.SIGKILL)
 
-{kind}(**{options!r})._fit(
+{kind}(**{options!r}).fit(
     in_parts(TRAIN, {{90, 200}}),
-    in_parts(VALID, {{50}}),
-    None,
-    die,
-    Checkpoint({path!r}, seconds=0),
+    X_valid=in_parts(VALID, {{50}}),
+    checkpoint=Checkpoint({path!r}, seconds=0),
+    callback=die,
 )
 """
 
@@ -140,9 +143,15 @@ def test_a_client_that_is_killed_can_be_resumed(client, circuit, mixture, tmp_pa
     options = CIRCUIT if kind == "Strudel" else MIXTURE
     address = client.scheduler.address
     tests = str(Path(__file__).parents[2])
-    step = 8 if kind == "Strudel" else 4
+    stage, step = ("structure", 8) if kind == "Strudel" else ("training", 4)
     code = CLIENT.format(
-        tests=tests, address=address, step=step, kind=kind, options=options, path=str(path)
+        tests=tests,
+        address=address,
+        stage=stage,
+        step=step,
+        kind=kind,
+        options=options,
+        path=str(path),
     )
     died = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
     assert died.returncode == -signal.SIGKILL
@@ -150,7 +159,7 @@ def test_a_client_that_is_killed_can_be_resumed(client, circuit, mixture, tmp_pa
     steps = []
     X, V = tables()
     estimator = Strudel(**CIRCUIT) if kind == "Strudel" else StrudelMixture(**MIXTURE)
-    model = estimator._fit(X, V, None, steps.append, Checkpoint(path))
+    model = estimator.fit(X, X_valid=V, checkpoint=Checkpoint(path), callback=steps.append)
     if kind == "Strudel":
         assert_same_search(circuit, model)
         assert len(steps) <= 15 - 7, "it began anew"
@@ -198,9 +207,11 @@ def test_parts_that_a_worker_writes_to_disk_come_back(circuit, mixture):
         ) as cluster,
         distributed.Client(cluster),
     ):
-        assert_same_search(circuit, Strudel(**CIRCUIT)._fit(*tables(), on_split=count))
+        X, V = tables()
+        assert_same_search(circuit, Strudel(**CIRCUIT).fit(X, X_valid=V, callback=count))
         assert max(n_written) >= 5
-        assert_same_mixture(mixture, StrudelMixture(**MIXTURE)._fit(*tables(), on_progress=count))
+        model = StrudelMixture(**MIXTURE).fit(X, X_valid=V, callback=count)
+        assert_same_mixture(mixture, model)
 
 
 def test_workers_encode_and_answer(client):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from partitioned_tables import TRAIN, VALID, assert_same_search, in_parts, people
 from strudel import Strudel, StrudelMixture, TableEncoder, log_marginal, most_probable_state
 from strudel.learning.methods import EM
-from strudel.learning.partitioned import fit_rows as spread_rows
+from strudel.learning.partitioned import prepared
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.partitioned_table import sample_of
 from strudel.learning.searches import Greedy
@@ -119,7 +119,7 @@ def test_the_sample_of_an_encoder_does_not_depend_on_the_parts():
 
 @pytest.mark.compiled
 def test_values_that_the_sample_lacks_are_refused_unless_they_are_categories(monkeypatch):
-    monkeypatch.setattr(spread_rows, "CODED_BY", 40)
+    monkeypatch.setattr(prepared, "CODED_BY", 40)
     rare = PEOPLE.assign(colour=PEOPLE["colour"].where(PEOPLE.index != 199, "mauve"))
     lazy = frame_in_parts(rare, {70})
     with pytest.raises(ValueError, match=r"block 1 of X.* 'mauve' at row .*categorize\(\)"):

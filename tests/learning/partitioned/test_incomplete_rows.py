@@ -29,7 +29,7 @@ from strudel.trees.vtree import Vtree
 pytest.importorskip("dask")
 
 CIRCUIT = {"random_state": 0, "max_splits": 6}
-MIXTURE = {"n_components": 3, "n_splits": 3, "random_state": 0, "max_iter": 5}
+MIXTURE = {"n_components": 3, "n_splits": 3, "random_state": 0, "method": EM(max_iter=5)}
 CUTS = st.sets(st.integers(0, len(TRAIN)), max_size=4)
 
 
@@ -271,16 +271,17 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_circuit(circuit, tmp_path):
     class Killed(BaseException):
         pass
 
-    def kill(history):
-        if len(history) == 4:
+    def kill(progress):
+        if progress.step == 3:
             raise Killed
 
     path = tmp_path / "part"
-    tables = in_parts(PARTLY, {100}), in_parts(PARTLY_VALID, ())
+    X, V = in_parts(PARTLY, {100}), in_parts(PARTLY_VALID, ())
+    checkpoint = Checkpoint(path, seconds=0.0)
     with pytest.raises(Killed):
-        Strudel(**CIRCUIT)._fit(*tables, on_split=kill, checkpoint=Checkpoint(path, seconds=0.0))
+        Strudel(**CIRCUIT).fit(X, X_valid=V, checkpoint=checkpoint, callback=kill)
     assert path.exists()
     other = Strudel(**CIRCUIT).fit(
-        in_parts(PARTLY, {7, 200}), X_valid=tables[1], checkpoint=Checkpoint(path)
+        in_parts(PARTLY, {7, 200}), X_valid=V, checkpoint=Checkpoint(path)
     )
     assert_nearly_same(circuit.circuit_, other.circuit_)
