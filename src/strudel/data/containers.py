@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import find_name
 from strudel._types import AnyArray, ByteArray
 from strudel.data.lazy import way_to_load
-from strudel.data.names import find_name
 
 _BLOCK = 2**18  # cells converted at a time, so that temporaries stay in the processor's cache
 

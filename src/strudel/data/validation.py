@@ -16,6 +16,7 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
+from strudel._names import check_same_names, names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.containers import (
@@ -26,7 +27,6 @@ from strudel.data.containers import (
     to_uint8,
     values_of_named_rows,
 )
-from strudel.data.names import check_same_names, names_of
 from strudel.errors import NotBinaryError
 
 

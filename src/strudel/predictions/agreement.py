@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import quote
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
 from strudel.algebra.conditioning import condition
 from strudel.algebra.event_probability import event_log_probabilities
-from strudel.data.names import quote
 from strudel.errors import MissingDependencyError
 from strudel.logic.event_forms import is_formula
 from strudel.predictions.agreement_search import OPEN, Agreement, search_agreement

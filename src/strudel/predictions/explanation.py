@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.data.names import names_of
 from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of

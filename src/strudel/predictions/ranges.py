@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from strudel._names import find_name, names_of, places_of
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_log
-from strudel.data.names import find_name, names_of, places_of
 from strudel.logic.events import Event, children_first
 from strudel.logic.sdd import FIRST_LITERAL, TRUE, Sdd
 from strudel.predictions.predictor_forms import CircuitForm, EventForm, Form, LeafForm, LinearForm

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from strudel._names import quote
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.data.names import quote
 from strudel.predictions.predictor_forms import LeafForm, LinearForm, Link, Output
 
 SUPPORTED = (

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from strudel._names import quote
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.argument_checks import check_count
-from strudel.data.names import quote
 from strudel.predictions.decision import form_of
 from strudel.predictions.expected import expected_outputs
 from strudel.predictions.predictor_forms import Form

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, column_or_1d
 
+from strudel._names import did_you_mean, quote
 from strudel._types import AnyArray, FloatArray
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.lazy import by_block
-from strudel.data.names import did_you_mean, quote
 from strudel.errors import EmptyColumnWarning, NotBinaryError
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns

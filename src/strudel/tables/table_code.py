@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import check_same_names, did_you_mean, quote
 from strudel._types import FloatArray
-from strudel.data.names import check_same_names, did_you_mean, quote
 from strudel.tables.coded_column import BIT, column_from_dict, column_to_dict
 from strudel.tables.coded_column import Column as Column
 from strudel.tables.columns import RawColumn, RawTable, read_columns
