@@ -149,7 +149,7 @@ def test_bounds_can_be_chosen(run, survey, tmp_path):
 @pytest.mark.compiled
 def test_a_mixture_and_a_constraint_are_in_columns_too(run, survey, tmp_path):
     path = tmp_path / "a.strudel"
-    options = ("--encode", "auto", "--mixture", 2, "--splits", 1, "-q")
+    options = ("--encode", "auto", "--mixture", 2, "--set", "n_splits=1", "-q")
     assert run("fit", survey, "-o", path, *options, "--constraint", "age > 10")[0] == 0
     [answer] = answers(run, path, "responsibilities", "--given", "town=Oslo")
     assert sum(answer["responsibilities"]) == pytest.approx(1.0)
@@ -218,11 +218,11 @@ def test_a_column_with_many_values_can_be_dropped_or_allowed(run, tmp_path):
     code, _, err = run("fit", path, *options)
     assert code == 2
     assert "--drop 'name'" in err
-    assert "--max-categories" in err
+    assert "--set encoder.max_categories=" in err
     assert "TableEncoder" not in err
     assert run("fit", path, *options, "--drop", "name, since") == (0, "", "")
     assert load(model).feature_names_in_.tolist() == ["age", "smoker", "town"]
-    assert run("fit", path, *options, "--max-categories", 40) == (0, "", "")
+    assert run("fit", path, *options, "--set", "encoder.max_categories=40") == (0, "", "")
     assert len(load(model).feature_names_in_) == 5
 
 
@@ -230,7 +230,7 @@ def test_a_column_with_many_values_can_be_dropped_or_allowed(run, tmp_path):
     ("options", "words"),
     [
         (("--drop", "age"), "--drop goes with --encode auto or --target"),
-        (("--max-categories", 40), "--max-categories goes with --encode auto"),
+        (("--set", "encoder.max_categories=40"), "goes with --encode auto"),
         (("--encode", "auto", "--drop", "agee"), "has no column 'agee'. Did you mean 'age'?"),
         (("--encode", "auto", "--drop", ","), "at least one column"),
         (("--encode", "auto", "--drop", HEAD), "--drop leaves no column"),

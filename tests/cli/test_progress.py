@@ -2,28 +2,27 @@
 
 import sys
 
-import numpy as np
-
 from strudel.cli.main import main
-from strudel.cli.progress import FitProgress, progress_line
-from strudel.learning.history import History
+from strudel.cli.progress import CircuitProgress, progress_line
+from strudel.learning.progress import Progress
 
 
-def make_history(n_splits, best):
-    n = n_splits + 1
-    columns = {
-        "n_splits": np.arange(n),
-        "train": np.linspace(-7, -6, n),
-        "valid": -6.5 - 0.01 * np.abs(np.arange(n) - best),
-        "n_edges": 1000 + np.arange(n),
-        "rows_moved": np.zeros(n),
-        "seconds": np.linspace(0, 2, n),
-    }
-    return History.from_columns(columns, best=best)
+def progress_at(n_splits, best):
+    return Progress(
+        stage="structure",
+        step=n_splits,
+        train=-6.0,
+        valid=-6.5 - 0.01 * (n_splits - best),
+        best_step=best,
+        best_valid=-6.5,
+        n_edges=1000 + n_splits,
+        elapsed=2.0,
+        message="",
+    )
 
 
 def test_line_tells_splits_likelihoods_size_speed_and_patience():
-    line = progress_line(make_history(n_splits=1000, best=940), patience=100)
+    line = progress_line(progress_at(n_splits=1000, best=940), patience=100)
     assert line == (
         "split 1,000  train -6.0000  valid -7.1000  best -6.5000  2,000 edges  "
         "500 splits/s  2.0 s  patience left 40"
@@ -31,20 +30,20 @@ def test_line_tells_splits_likelihoods_size_speed_and_patience():
 
 
 def test_nothing_is_shown_where_stderr_is_no_terminal(capsys):
-    with FitProgress(patience=10) as progress:
-        progress.update(make_history(n_splits=5, best=2))
+    with CircuitProgress(patience=10) as progress:
+        progress.update(progress_at(n_splits=5, best=2))
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_terminal_sees_the_line_and_the_bar_of_used_patience(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "200")
-    with FitProgress(patience=10) as progress:
-        progress.update(make_history(n_splits=5, best=2))
+    with CircuitProgress(patience=10) as progress:
+        progress.update(progress_at(n_splits=5, best=2))
         (task,) = progress._progress.tasks
         assert task.completed == 3
         assert task.total == 10
-        progress.update(make_history(n_splits=6, best=6))  # too soon after the last update
+        progress.update(progress_at(n_splits=6, best=6))  # too soon after the last update
         assert task.completed == 3
     out, err = capsys.readouterr()
     assert out == ""
@@ -53,8 +52,8 @@ def test_a_terminal_sees_the_line_and_the_bar_of_used_patience(monkeypatch, caps
 
 def test_quiet_silences_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with FitProgress(patience=10, is_quiet=True) as progress:
-        progress.update(make_history(n_splits=5, best=2))
+    with CircuitProgress(patience=10, is_quiet=True) as progress:
+        progress.update(progress_at(n_splits=5, best=2))
     assert capsys.readouterr() == ("", "")
 
 
@@ -66,4 +65,4 @@ def test_an_interrupt_outside_the_search_is_exit_code_130(monkeypatch, capsys):
 
     monkeypatch.setattr(strudel.cli.sources, "is_dataset", interrupted)
     assert main(["fit", "digits"]) == 130
-    assert capsys.readouterr() == ("", "strudel: stopped\n")
+    assert capsys.readouterr() == ("", "strudel: interrupted\n")

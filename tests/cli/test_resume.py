@@ -10,7 +10,7 @@ import pytest
 
 from strudel.io.model_file import load
 
-OPTIONS = ("--max-splits", "60", "--patience", "1000", "--checkpoint-seconds", "0")
+OPTIONS = ("--max-splits", "60", "--set", "patience=1000", "--checkpoint-seconds", "0")
 
 
 def killed_fit(table, path):
@@ -53,11 +53,11 @@ def test_a_killed_fit_goes_on_to_the_same_model(run, table, tmp_path):
     assert [file.name for file in sorted(tmp_path.iterdir())] == ["a.strudel", "b.strudel"]
 
 
-def test_without_a_checkpoint_it_starts_anew(run, table, tmp_path):
+def test_without_a_checkpoint_it_starts_again(run, table, tmp_path):
     path = tmp_path / "a.strudel"
     code, _, err = run("fit", table, "-o", path, "--max-splits", 1, "--resume", "-q")
     assert code == 0
-    assert "starting anew" in err
+    assert "starting again" in err
     assert path.exists()
 
 

@@ -54,7 +54,7 @@ def _encode(error: NotBinaryError) -> str:
 def _drop(error: TooManyCategoriesError) -> str:
     return (
         f"Drop it (--drop {error.column!r}) if it is an identifier or free text, unite rare "
-        "categories, or allow more with --max-categories."
+        "categories, or allow more with --set encoder.max_categories=..."
     )
 
 

@@ -25,12 +25,16 @@ SECONDS_TO_ANSWER = 5.0  # that a scheduler has
 WorkersOption = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Work on so many Dask workers, processes of this machine with a thread each."
+        rich_help_panel="Cluster",
+        metavar="N",
+        min=1,
+        help="Work on so many Dask workers, processes of this machine with a thread each.",
     ),
 ]
 SchedulerOption = Annotated[
     str | None,
     typer.Option(
+        rich_help_panel="Cluster",
         metavar="ADDRESS",
         help="Work on the workers of a Dask cluster, as in tcp://host:8786; they read DATA "
         "themselves, from the same path.",

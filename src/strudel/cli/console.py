@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object instead of tables.")
+    bool,
+    typer.Option(
+        "--json", rich_help_panel="Output", help="Print one JSON object instead of tables."
+    ),
 ]
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 
 from strudel.cli.console import (
     InputError,
@@ -26,21 +25,6 @@ if TYPE_CHECKING:
     from strudel.models.classifier import StrudelClassifier
     from strudel.tables.columns import RawTable
 
-# What a classifier listens to; everything else it finds by cross-validation.
-OPTIONS = (
-    "data",
-    "output",
-    "test",
-    "target",
-    "encode",
-    "drop",
-    "max_categories",
-    "mixture",
-    "splits",
-    "seed",
-)
-SPEECH = ("as_json", "quiet")
-
 
 class _NamedArray(np.ndarray[Any, Any]):
     """Values with a name, which a classifier keeps as that of its target."""
@@ -53,49 +37,30 @@ class _NamedArray(np.ndarray[Any, Any]):
         return made
 
 
-def check_options(context: typer.Context) -> None:
-    """Refuse options that would be ignored."""
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        is_given = source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
-        if is_given and name not in (*OPTIONS, *SPEECH):
-            raise InputError(
-                f"{parameter.opts[0]} is not for classifiers, which choose by cross-validation: "
-                "leave it out, or leave out --target."
-            )
-
-
 def fit_classifier(
-    data: str,
+    model: StrudelClassifier,
     target: str,
-    test: str | None,
+    sources: dict[str, str],
     path: Path,
-    options: dict[str, Any],
-    *,
     dropped: list[str],
-    max_categories: int | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Learn, keep, and report how often it is right."""
+    """Learn, keep, and report how often it is right; `sources` are the tables of train and test."""
     from strudel.io.model_file import save
-    from strudel.models.classifier import StrudelClassifier
 
-    parts = {"train": data} | ({} if test is None else {"test": test})
-    tables = {part: _read(source, part, target, dropped) for part, source in parts.items()}
+    tables = {part: _read(source, part, target, dropped) for part, source in sources.items()}
     started = time.perf_counter()
-    if max_categories is not None:
-        from strudel.tables.encoder import TableEncoder
-
-        options |= {"encoder": TableEncoder(max_categories=max_categories, unknown="missing")}
-    model = StrudelClassifier(**options)
     with warnings_as_notes() as messages:
         table, y = tables["train"]
         model.fit(to_frame(table), _NamedArray(y, target))
         scores = {part: _score(model, *tables[part]) for part in tables}
     seconds = time.perf_counter() - started
-    facts = {"source": Path(data).name, "target": target, "accuracy": scores["train"]["accuracy"]}
+    facts = {
+        "source": Path(sources["train"]).name,
+        "target": target,
+        "accuracy": scores["train"]["accuracy"],
+    }
     save(model, path, provenance=facts)
     for message in messages:
         note(f"note: {message}")

@@ -1,16 +1,18 @@
 """The `strudel` command.
 
 In:  arguments.
-Out: an exit code: 0 when it worked, 2 and one line on stderr for bad input, 1 for a fault of ours.
+Out: an exit code: 0 when it worked, 2 and one line on stderr for bad input, 1 for an internal
+     error.
 
 Commands import what they need when they run, so that `strudel --help` stays quick.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -36,7 +38,7 @@ INTERRUPTED = 130  # what shells expect after Ctrl-C
 app = typer.Typer(
     name="strudel",
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -59,24 +61,39 @@ def strudel(
     """Learn probabilistic circuits from tables and ask them exact questions."""
 
 
-app.command(epilog="Example:  strudel demo --out strudel-demo")(demo)
-app.command(epilog="Example:  strudel datasets --json")(datasets)
-app.command(epilog="Example:  strudel fit nltcs -o nltcs.strudel")(fit)
-app.command(epilog="Example:  strudel score nltcs.strudel test.csv -o rows.csv")(score)
-app.command(epilog="Example:  strudel info nltcs.strudel")(info)
-app.command(epilog='Example:  strudel query nltcs.strudel marginal --given "x3=1,x7=0"')(query)
-app.command(epilog='Example:  strudel sample nltcs.strudel -n 1000 --given "x3=1" -o rows.csv')(
-    sample
-)
-app.command(epilog='Example:  strudel plot nltcs.strudel marginals --given "x3=1" -o nltcs.png')(
-    plot
-)
-app.command(epilog="Example:  strudel predict survey.strudel new.csv -o predicted.csv")(predict)
-app.command(epilog="Example:  strudel impute survey.strudel gaps.csv -o filled.csv")(impute)
-app.command(epilog="Example:  strudel convert nltcs.strudel nltcs.psdd")(convert)
-app.command(
-    epilog="Example:  strudel reproduce table:single-models figure:flows --datasets nltcs,dna"
-)(reproduce)
+EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
+    demo: ("strudel demo --out strudel-demo",),
+    datasets: ("strudel datasets --json",),
+    fit: (
+        "strudel fit my.csv --encode auto",
+        "strudel fit nltcs --mixture auto -o nltcs.strudel",
+        "strudel fit survey.csv --target smoker",
+        "strudel fit nltcs --search learnpsdd --set search.copies=minimal",
+    ),
+    score: ("strudel score nltcs.strudel test.csv -o rows.csv",),
+    info: ("strudel info nltcs.strudel",),
+    query: (
+        'strudel query nltcs.strudel marginal --given "x3=1,x7=0"',
+        'strudel query survey.strudel probability "smoker = yes & age > 60"',
+    ),
+    sample: ('strudel sample nltcs.strudel -n 1000 --given "x3=1" -o rows.csv',),
+    plot: ('strudel plot nltcs.strudel marginals --given "x3=1" -o nltcs.png',),
+    predict: ("strudel predict survey.strudel new.csv -o predicted.csv",),
+    impute: ("strudel impute survey.strudel gaps.csv -o filled.csv",),
+    convert: ("strudel convert nltcs.strudel nltcs.psdd",),
+    reproduce: ("strudel reproduce table:single-models figure:flows --datasets nltcs,dna",),
+}
+
+
+def _help(command: Callable[..., None], examples: Sequence[str]) -> str:
+    """The description of a command, with examples before the details."""
+    first, _, rest = inspect.cleandoc(command.__doc__ or "").partition("\n\n")
+    lines = "\n".join(f"  {example}" for example in examples)
+    return f"{first}\n\n\b\nExamples:\n{lines}\n\n{rest}"
+
+
+for _command, _examples in EXAMPLES.items():
+    app.command(help=_help(_command, _examples))(_command)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -101,14 +118,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _explain(error)
     if code == INTERRUPTED:
-        note("strudel: stopped")
+        note("strudel: interrupted")
     return code if isinstance(code, int) else 0
 
 
 def _explain(error: Exception) -> int:
     """Say in one line what went wrong; returns the exit code."""
     if isinstance(error, typer.Abort):
-        note("strudel: stopped")
+        note("strudel: interrupted")
         return INTERRUPTED
     if hasattr(error, "format_message"):  # typer's own errors, whatever base they have
         note(f"strudel: {error.format_message()}")
@@ -121,6 +138,6 @@ def _explain(error: Exception) -> int:
         return 2
     note(
         f"strudel: unexpected {type(error).__name__}: {error} "
-        "(a fault of ours; STRUDEL_DEBUG=1 shows where)"
+        "(an internal error; STRUDEL_DEBUG=1 shows where)"
     )
     return 1

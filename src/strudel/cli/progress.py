@@ -69,7 +69,7 @@ class LiveLine(ABC):
         """What the line says before the first news."""
 
 
-class FitProgress(LiveLine):
+class CircuitProgress(LiveLine):
     """The line of a circuit that grows."""
 
     def __init__(self, patience: int, is_quiet: bool = False) -> None:

@@ -12,20 +12,44 @@ from strudel.cli.console import InputError, note
 if TYPE_CHECKING:
     from strudel.io.checkpoint_file import Checkpoint
 
+OUTPUT = "Output"  # the panel of the help
+
 ResumeOption = Annotated[
     bool | None,
     typer.Option(
         "--resume/--no-resume",
-        help="Go on from the checkpoint of a fit that was killed, or start anew.",
+        rich_help_panel=OUTPUT,
+        help="Go on from the checkpoint of a fit that was killed, or start again.",
         show_default=False,
     ),
 ]
 SecondsOption = Annotated[
-    float, typer.Option(min=0.0, help="Write a checkpoint, MODEL.part, every so many seconds.")
+    float,
+    typer.Option(
+        rich_help_panel=OUTPUT,
+        metavar="SECONDS",
+        min=0.0,
+        help="Write a checkpoint, MODEL.part, every so many seconds.",
+    ),
 ]
 
 
-def open_checkpoint(model: Path, resume: bool | None, seconds: float) -> Checkpoint:
+class KeptCheckpoint:
+    """A checkpoint that stays until the model is written."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.checkpoint = checkpoint
+        self.open = checkpoint.open
+
+    def remove(self) -> None:
+        """Nothing yet: `fit` is done, but its model is not in a file."""
+
+    def end(self) -> None:
+        """Delete the file."""
+        self.checkpoint.remove()
+
+
+def open_checkpoint(model: Path, resume: bool | None, seconds: float) -> KeptCheckpoint:
     """The checkpoint that belongs to a model; one that is left over is never lost unasked."""
     from strudel.io.checkpoint_file import Checkpoint
 
@@ -36,11 +60,11 @@ def open_checkpoint(model: Path, resume: bool | None, seconds: float) -> Checkpo
     if is_there and resume is None:
         raise InputError(
             f"{str(checkpoint.path)!r} is left from a fit that did not end: --resume goes on from "
-            "it, --no-resume starts anew."
+            "it, --no-resume starts again."
         )
     if is_there and not resume:
         checkpoint.remove()
     if resume:
-        found = "going on from" if is_there else "starting anew: there is no checkpoint"
+        found = "going on from" if is_there else "starting again: there is no checkpoint"
         note(f"note: {found} {str(checkpoint.path)!r}")
-    return checkpoint
+    return KeptCheckpoint(checkpoint)

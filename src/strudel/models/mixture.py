@@ -186,7 +186,10 @@ class StrudelMixture(DensityEstimator):
         """
         task = self._task(has_valid=X_valid is not None or self.validation_fraction is not None)
         if is_lazy(X) and isinstance(task.method, Boosting | PerComponent):
-            raise ValueError("A partitioned table needs method='em' or 'bagged_em'.")
+            raise ValueError(
+                "A partitioned table needs the method em or bagged_em, but method is "
+                f"{self.method!r}."
+            )
         given = self._fit_input(X, y, X_valid, sample_weight, checkpoint)
         fitted = fit_mixture(given, task, Reporter(callback, self.verbose))
         self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)

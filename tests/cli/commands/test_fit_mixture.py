@@ -11,9 +11,10 @@ import strudel.learning.mixtures.em
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.cli.progress import MixtureProgress
 from strudel.io.model_file import load, read_provenance
+from strudel.learning.progress import Progress
 from strudel.queries.likelihood import log_likelihood
 
-SMALL = ("--mixture", 3, "--splits", 0)
+SMALL = ("--mixture", 3, "--set", "n_splits=0")
 
 
 def fit_json(run, *arguments):
@@ -50,7 +51,7 @@ def test_writes_a_mixture_that_scores_as_reported(run, table, rows, unseen, unse
 
 def test_held_out_rows_are_scored_apart(run, table, rows, tmp_path):
     path = tmp_path / "out.strudel"
-    report = fit_json(run, table, "-o", path, "--validation-fraction", 0.25, *SMALL)
+    report = fit_json(run, table, "-o", path, "--set", "validation_fraction=0.25", *SMALL)
     found = report["log_likelihood"]
     of_all = float(log_likelihood(load(path).mixture_, rows).mean())
     assert 0.75 * found["train"] + 0.25 * found["valid"] == pytest.approx(of_all)
@@ -58,17 +59,26 @@ def test_held_out_rows_are_scored_apart(run, table, rows, tmp_path):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("search", ["greedy", "best_first", "auto"])
+@pytest.mark.parametrize("search", ["greedy", "best_first"])
 def test_the_structure_grows_by_the_search_that_is_asked_for(run, short, tmp_path, search):
-    path = tmp_path / "out.strudel"
-    fit_json(run, short, "--mixture", 2, "--splits", 4, "--search", search, "-o", path)
+    path, other = tmp_path / "out.strudel", tmp_path / "b.strudel"
+    options = ("--mixture", 2, "--set", "n_splits=4")
+    fit_json(run, short, *options, "--search", search, "-o", path)
     assert load(path).search == search
-    wanted = "greedy" if search == "auto" else search
-    fit_json(
-        run, short, "--mixture", 2, "--splits", 4, "--search", wanted, "-o", tmp_path / "b.strudel"
-    )
-    other = load(tmp_path / "b.strudel")
-    assert np.array_equal(load(path).mixture_.edge_log_theta, other.mixture_.edge_log_theta)
+    fit_json(run, short, *options, "-o", other)  # greedy, for so many splits
+    log_theta = [load(one).mixture_.edge_log_theta for one in (path, other)]
+    assert np.array_equal(*log_theta) == (search == "greedy")
+
+
+def test_options_of_a_search_choose_it(run, short, tmp_path):
+    path = tmp_path / "out.strudel"
+    options = ("--mixture", 2, "--max-splits", 1, "-o", path)
+    for setting, search in (
+        ("search.tie_rule=depth_first", "greedy"),
+        ("search.structure_rows=50", "best_first"),
+    ):
+        report = fit_json(run, short, *options, "--set", setting)
+        assert report["options"]["search"] == search
 
 
 @pytest.mark.compiled
@@ -91,9 +101,9 @@ def test_auto_explains_what_won_and_by_how_much(run, short, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "n_components", "words"),
     [
-        (("--runs", 2), 6, "3 components x 2 runs on a 0-split structure, as asked"),
+        (("--set", "method.n_runs=2"), 6, "3 components x 2 runs on a 0-split structure, as asked"),
         (
-            ("--method", "bagged_em", "--bags", 2),
+            ("--method", "bagged_em", "--set", "method.n_bags=2"),
             6,
             "3 components x 2 bags on a 0-split structure, as asked",
         ),
@@ -110,14 +120,15 @@ def test_methods(run, table, tmp_path, arguments, n_components, words):
 
 
 def test_options_reach_the_learner(run, table, tmp_path):
-    options = ("--patience", 4, "--pseudocount", 2, "--max-seconds", 60, "--seed", 3)
+    options = ("--set", "method.patience=4", "--set", "pseudocount=2", "--max-seconds", 60)
+    options += ("--seed", 3)
     report = fit_json(run, table, "-o", tmp_path / "out.strudel", *SMALL, *options)
     expected = {
         "n_components": 3,
         "n_splits": 0,
         "method": "em",
-        "patience": 4,
-        "pseudocount": 2.0,
+        "method.patience": 4,
+        "pseudocount": 2,
         "max_seconds": 60.0,
         "random_state": 3,
     }
@@ -146,17 +157,25 @@ def test_quiet_says_nothing(run, table, tmp_path):
     ("arguments", "words"),
     [
         (("--method", "em"), "--method is for mixtures: add --mixture auto"),
-        (("--bags", 3), "--bags is for mixtures"),
-        (("--runs", 3), "--runs is for mixtures"),
-        (("--splits", 3), "--splits is for mixtures"),
+        (("--set", "method.n_bags=3"), "there is no option 'method.n_bags'"),
+        (("--set", "n_splits=3"), "there is no option 'n_splits'"),
         (("--mixture", "many"), "--mixture must be auto or a whole number of at least 1"),
         (("--mixture", 0), "but is '0'"),
-        (("--mixture", 3, "--splits", -1), "--splits must be auto or a whole number of at least 0"),
-        (("--mixture", 3, "--bags", 2), "--bags goes with --method bagged_em, not with em"),
-        (("--mixture", 3, "--method", "boosting", "--runs", 2), "--runs goes with --method em"),
-        (("--mixture", 3, "--splits", 1, "--max-splits", 2), "--max-splits has no meaning"),
+        (("--mixture", 3, "--set", "n_splits=-1"), "must be a whole number of at least 0"),
+        (("--mixture", 3, "--set", "method.n_bags=2"), "goes with --method bagged_em or"),
+        (
+            ("--mixture", 3, "--method", "boosting", "--set", "method.n_runs=2"),
+            "goes with --method em or per_component, not with boosting",
+        ),
+        (
+            ("--mixture", 3, "--set", "n_splits=1", "--max-splits", 2),
+            "how many splits there are: leave out --max-splits",
+        ),
         (("--mixture", 3, "--method", "magic"), "'magic' is not one of"),
-        (("--mixture", 3, "--splits", 0, "--patience", 0), "patience must be a whole number"),
+        (("--mixture", 3, "--method", "joint"), "--method joint is for classifiers"),
+        (("--mixture", 3, "--preset", "fast"), "--preset is for single circuits"),
+        ((*SMALL, "--set", "method.patience=0"), "patience must be a whole number"),
+        ((*SMALL, "--set", "patience=5"), "Did you mean 'method.patience'?"),
     ],
 )
 def test_what_makes_no_sense_is_one_line_and_exit_code_2(run, table, tmp_path, arguments, words):
@@ -181,34 +200,38 @@ def test_an_interrupt_keeps_the_best_mixture_and_says_so(run, table, tmp_path, m
     path = tmp_path / "out.strudel"
     code, out, err = run("fit", table, "-o", path, *SMALL, "--json")
     assert code == 0
-    assert err == "stopped early by you; wrote the best mixture so far\n"
+    assert err == "interrupted; wrote the best mixture so far\n"
     assert json.loads(out)["stopped_because"] == "interrupted"
     assert load(path).mixture_.n_components == 3
 
 
+def news(message):
+    return Progress("training", 3, -6.1, -6.2, 3, -6.2, 0, 1.0, message)
+
+
 def test_the_line_shows_the_latest_news_and_the_seconds(monkeypatch, capsys):
     with MixtureProgress() as progress:
-        progress.update("not a terminal")
+        progress.update(news("not a terminal"))
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "100")
     with MixtureProgress() as progress:
-        progress.update("iteration 3: [train] -6.1")
+        progress.update(news("iteration 3: [train] -6.1"))
         (task,) = progress._progress.tasks
-        progress.update("too soon after the last update")
+        progress.update(news("too soon after the last update"))
         assert task.description == "iteration 3: [train] -6.1"
     out, err = capsys.readouterr()
     assert out == ""
     assert "iteration 3: [train] -6.1" in err
     assert " s " in err
     with MixtureProgress(is_quiet=True) as progress:
-        progress.update("quiet")
+        progress.update(news("quiet"))
     assert capsys.readouterr() == ("", "")
 
 
 def test_components_with_their_own_structure(run, table, tmp_path):
     path = tmp_path / "out.strudel"
-    asked = ("--mixture", 2, "--structure", "per_component", "--splits", 1)
+    asked = ("--mixture", 2, "--method", "per_component", "--set", "n_splits=1")
     report = fit_json(run, table, "-o", path, *asked)
     mixture = load(path).mixture_
     assert isinstance(mixture, CircuitMixture)
@@ -223,13 +246,3 @@ def test_components_with_their_own_structure(run, table, tmp_path):
     assert "every component has its own part" in out
     assert "deterministic" in out
     assert "in component" not in out
-
-
-def test_structures_are_for_mixtures_and_not_for_boosting(run, table):
-    code, _, err = run("fit", table, "--structure", "shared")
-    assert code == 2
-    assert "--structure is for mixtures" in err
-    boosted = ("--mixture", 2, "--method", "boosting", "--structure", "per_component")
-    code, _, err = run("fit", table, *boosted)
-    assert code == 2
-    assert "needs a shared structure" in err

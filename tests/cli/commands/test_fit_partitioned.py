@@ -100,20 +100,24 @@ def test_validation_and_test_rows_may_be_lazy_with_columns_in_another_order(
     assert report["log_likelihood"]["test"] == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_search_on_a_sample_reports_the_scores_of_all_rows(run, visits, rows, tmp_path):
+def test_the_search_on_a_sample_reports_the_scores_of_all_rows(
+    run, visits, rows, unseen, unseen_rows, tmp_path
+):
     for name, data in (("parts", visits), ("memory", tmp_path / "all.npy")):
         np.save(tmp_path / "all.npy", rows)
         path = tmp_path / f"{name}.strudel"
-        report = fit_json(run, data, "--structure-rows", 60, "-o", path, *OPTIONS)
+        more = ("--set", "search.structure_rows=60", "--valid", unseen)
+        report = fit_json(run, data, "-o", path, *OPTIONS, *more)
         model = load(path)
-        assert model.structure_rows == 60
-        mean = float(log_likelihood(model.circuit_, rows).mean())
-        assert report["log_likelihood"] == {"train": pytest.approx(mean, rel=1e-12)}
+        assert model.search.structure_rows == 60
+        for part, X in (("train", rows), ("valid", unseen_rows)):
+            mean = float(log_likelihood(model.circuit_, X).mean())
+            assert report["log_likelihood"][part] == pytest.approx(mean, rel=1e-12)
 
 
 def test_a_mixture_of_parts_scores_as_reported(run, visits, rows, unseen, unseen_rows, tmp_path):
     path = tmp_path / "out.strudel"
-    options = ("--mixture", 2, "--splits", 2, "--valid", unseen, "-o", path)
+    options = ("--mixture", 2, "--set", "n_splits=2", "--valid", unseen, "-o", path)
     report = fit_json(run, visits, *options)
     mixture = load(path).mixture_
     assert mixture.n_components == 2
@@ -136,16 +140,18 @@ def test_test_rows_in_parts_may_have_gaps(run, visits, unseen_rows, tmp_path):
     assert report["log_likelihood"]["test"] == pytest.approx(mean)
 
 
-@pytest.mark.parametrize("options", [OPTIONS, ("--mixture", 2, "--splits", 2, "--seed", 0)])
+@pytest.mark.parametrize("options", [OPTIONS, ("--mixture", 2, "--set", "n_splits=2", "--seed", 0)])
 def test_rows_to_learn_from_may_have_gaps(run, rows, tmp_path, options):
     X = rows.astype(float)
     X[::4, 2] = X[1::5, 0] = np.nan
     gaps = write_parquet(tmp_path / "gaps", X, 3)
     path = tmp_path / "out.strudel"
     report = fit_json(run, gaps, "-o", path, *options)
-    mean = float(log_marginal(model_of(load(path)), X).mean())
-    assert report["log_likelihood"]["train"] == pytest.approx(mean)
+    assert set(report["log_likelihood"]) == {"train", "valid"}
     assert report["n_rows"]["train"] == len(rows)
+    found = fit_json(run, gaps, "--valid", gaps, "-o", path, *options)["log_likelihood"]
+    mean = float(log_marginal(model_of(load(path)), X).mean())
+    assert found == pytest.approx({"train": mean, "valid": mean})
     complete = write_parquet(tmp_path / "complete", rows, 2)
     report = fit_json(run, complete, "--valid", gaps, "-o", path, *options)
     for part, values in (("train", rows), ("valid", X)):
@@ -279,10 +285,12 @@ def test_wrong_parts_are_refused_in_one_line(run, visits, rows, tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n0,1\n")
     assert "a.csv' too" in refused(tmp_path / "*.csv")
     assert "one file" in refused(visits, "--target", "tea")
-    assert "--structure-rows" in refused(
-        visits, "--search", "best_first", "--smoothing", "hierarchical"
+    assert "--set search.structure_rows" in refused(
+        visits, "--search", "best_first", "--set", "smoothing=hierarchical"
     )
-    assert "--method em" in refused(visits, "--mixture", 2, "--method", "boosting")
+    assert "needs the method em or bagged_em" in refused(
+        visits, "--mixture", 2, "--method", "boosting"
+    )
     assert "a constraint needs all rows" in refused(visits, "--constraint", "tea | milk").lower()
     pd.DataFrame(rows[:, :4], columns=NAMES[:4]).to_parquet(visits / "part.11.parquet")
     assert "part.0.parquet has 'cake' and part.11.parquet has not" in refused(visits)

@@ -123,7 +123,7 @@ def classifier(tmp_path_factory):
     frame = people(120)
     frame.to_csv(folder / "people.csv", index=False)
     path = folder / "smoker.strudel"
-    options = ("--target", "smoker", "--mixture", "1", "--splits", "0", "--quiet")
+    options = ("--target", "smoker", "--mixture", "1", "--set", "n_splits=0", "--quiet")
     assert main(["fit", str(folder / "people.csv"), "-o", str(path), *options]) == 0
     return path
 

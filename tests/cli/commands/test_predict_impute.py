@@ -34,7 +34,7 @@ def read_csv(text):
 @pytest.mark.compiled
 def test_a_classifier_predicts_its_column(run, survey, tmp_path):
     path = tmp_path / "a.strudel"
-    options = ("--target", "smoker", "--mixture", 1, "--splits", 0)
+    options = ("--target", "smoker", "--mixture", 1, "--set", "n_splits=0")
     code, out, _ = run("fit", survey, "-o", path, *options, "--json")
     assert code == 0
     report = json.loads(out)
@@ -71,7 +71,7 @@ def test_what_a_classifier_cannot_do_is_said(run, survey, model, table, tmp_path
     path = tmp_path / "a.strudel"
     for arguments, words in (
         (("fit", survey, "--target", "smokr", "-o", path), "Did you mean 'smoker'"),
-        (("fit", survey, "--target", "smoker", "--patience", 3, "-o", path), "--patience"),
+        (("fit", survey, "--target", "smoker", "--max-splits", 3, "-o", path), "--max-splits"),
         (("fit", survey, "--target", "smoker", "--valid", survey, "-o", path), "--valid"),
         (("fit", survey, "--target", "smoker", "--mixture", "x", "-o", path), "--mixture"),
         (("predict", model, table), "not a classifier"),
@@ -153,7 +153,7 @@ def test_rows_without_the_target_are_left_out(run, survey, tmp_path):
     lines = make_lines(20)
     known.write_text("\n".join(lines) + "\n")
     gaps.write_text("\n".join([*lines, "35,,Rome", "20,?,Oslo"]) + "\n")
-    options = ("--target", "smoker", "--mixture", 1, "--splits", 0, "-o", path)
+    options = ("--target", "smoker", "--mixture", 1, "--set", "n_splits=0", "-o", path)
     code, out, err = run("fit", gaps, *options, "--json")
     assert (code, json.loads(out)["n_rows"]) == (0, {"train": 20})
     assert "note: 'smoker' is unknown in 2 of the 22 rows of" in err

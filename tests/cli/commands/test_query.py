@@ -247,7 +247,7 @@ def test_tables_with_other_columns_are_refused(run, model, make_table):
 def test_help_has_an_example(run):
     code, out, err = run("query", "--help")
     assert (code, err) == (0, "")
-    assert "Example:  strudel query" in out
+    assert "Examples: strudel query" in " ".join(out.split())
     assert "--json" in out
 
 

@@ -119,5 +119,5 @@ def test_a_failed_write_leaves_the_old_file(run, model, tmp_path, monkeypatch):
 def test_help_has_an_example(run):
     code, out, err = run("sample", "--help")
     assert (code, err) == (0, "")
-    assert "Example:  strudel sample" in out
+    assert "Examples: strudel sample" in " ".join(out.split())
     assert "--json" in out

@@ -23,7 +23,8 @@ from strudel.cli.console import (
     say,
     show_table,
 )
-from strudel.cli.progress import FitProgress
+from strudel.cli.fit_report import options_of
+from strudel.cli.progress import CircuitProgress
 
 if TYPE_CHECKING:
     from strudel._types import AnyArray
@@ -96,7 +97,7 @@ def _learn(data: Dataset, is_quiet: bool) -> Strudel:
     from strudel.models.strudel import Strudel
 
     model = Strudel(random_state=0)
-    with FitProgress(100, is_quiet) as progress:
+    with CircuitProgress(options_of(model)["patience"], is_quiet) as progress:
         model.fit(data.train, X_valid=data.valid, callback=progress.update)
     model.circuit_ = model.circuit_.with_names(data.feature_names)
     return model

@@ -74,7 +74,7 @@ def query(
     what: Annotated[What, typer.Argument(metavar="WHAT", help="One of the questions above.")],
     event: Annotated[
         str | None,
-        typer.Argument(metavar="[EVENT]", help="probability: of this event, such as 'x1 & ~x2'."),
+        typer.Argument(metavar="EVENT", help="probability: of this event, such as 'x1 & ~x2'."),
     ] = None,
     given: GivenOption = None,
     k: Annotated[int | None, typer.Option("-k", min=1, help="map: how many states.")] = None,

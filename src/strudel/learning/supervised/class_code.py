@@ -99,7 +99,7 @@ def with_class_variables(
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
     >>> one = Mixture(circuit, circuit.edge_log_theta[:, np.newaxis], np.zeros(1))
     >>> with_class_variables(one, np.array([1]), class_codewords(2))

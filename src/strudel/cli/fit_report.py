@@ -1,0 +1,144 @@
+"""What `strudel fit` says of a fitted circuit or mixture: its size, its choices, why it stopped.
+
+In:  a fitted estimator.
+Out: plain values for JSON, and the same in words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from strudel.cli.fit_options import all_options, is_open
+
+if TYPE_CHECKING:
+    from strudel.learning.methods import Method
+    from strudel.models.mixture import StrudelMixture
+
+STOPPED = {
+    "patience": "validation did not improve for {patience} {steps}",
+    "max_splits": "--max-splits was reached",
+    "max_edges": "--max-edges was reached",
+    "max_seconds": "time limit reached",
+    "max_iter": "after {max_iter} {steps}, the most there may be",
+    "n_components": "there are as many components as asked for",
+    "interrupted": "interrupted",
+}
+
+
+def options_of(model: Any) -> dict[str, Any]:
+    """All options by the names of --set; those left to a preset as it completes them."""
+    from strudel.learning.presets import PRESETS
+
+    options = all_options(model)
+    if "preset" not in options:
+        return options
+    open_ones = {name for name, value in options.items() if is_open(value)}
+    preset = PRESETS[options["preset"]]
+    return options | {name: value for name, value in preset.items() if name in open_ones}
+
+
+def report_of(model: Any) -> dict[str, Any]:
+    """Size and search of a circuit; size, choice and last EM steps of a mixture."""
+    history = model.history_
+    held = model.circuit_ if hasattr(model, "circuit_") else model.mixture_
+    report: dict[str, Any] = {
+        "n_vars": held.n_vars,
+        "n_nodes": held.n_nodes,
+        "n_edges": held.n_edges,
+        "n_parameters": held.n_parameters,
+        "stopped_because": history.stopped_because,
+        "options": options_of(model),
+    }
+    if hasattr(model, "circuit_"):
+        return report | {
+            "n_splits": int(history.n_splits[-1]),
+            "best_split": int(history.n_splits[history.best]),
+        }
+    return report | {
+        "n_components": held.n_components,
+        "chosen": model.chosen_,
+        "n_trials": len(model.trials_),
+        "choice": explain(model),
+        "n_iterations": int(history.n_iterations[-1]),
+        "best_iteration": int(history.n_iterations[history.best]),
+    }
+
+
+def facts_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
+    """The same in words."""
+    stopped = STOPPED.get(report["stopped_because"], report["stopped_because"])
+    if hasattr(model, "circuit_"):
+        return {
+            "variables": report["n_vars"],
+            "nodes": report["n_nodes"],
+            "edges": report["n_edges"],
+            "parameters": report["n_parameters"],
+            "splits": f"{report['n_splits']:,}, the best after {report['best_split']:,}",
+            "stopped": stopped.format(patience=report["options"]["patience"], steps="splits"),
+        }
+    from strudel.learning.methods import Boosting, PerComponent
+
+    method = method_of(model)
+    steps = "components" if isinstance(method, Boosting) else "EM steps"
+    is_shared = not isinstance(method, PerComponent)
+    if not is_shared and report["stopped_because"] == "patience":
+        stopped = "validation did not improve for 100 splits and 15 rounds"
+    whose = "shared by all components" if is_shared else "of all components"
+    return {
+        "variables": report["n_vars"],
+        "components": report["n_components"],
+        "nodes": f"{report['n_nodes']:,}, {whose}",
+        "edges": f"{report['n_edges']:,}, {whose}",
+        "parameters": report["n_parameters"],
+        "choice": report["choice"],
+        "stopped": stopped.format(steps=steps, **method.get_params()),
+    }
+
+
+def method_of(model: StrudelMixture) -> Method:
+    """How a mixture was trained."""
+    from strudel.learning.methods import METHODS
+    from strudel.learning.options import named_options
+
+    return named_options("method", model.method, METHODS)
+
+
+def explain(model: StrudelMixture) -> str:
+    """Why the mixture is as large as it is, in a sentence."""
+    from strudel.learning.methods import EM, Boosting, PerComponent
+
+    chosen, method = model.chosen_, method_of(model)
+    n_splits, size, n_runs = chosen["n_splits"], chosen["n_components"], chosen["n_runs"]
+    if isinstance(method, Boosting):
+        size = model.mixture_.n_components  # it may have stopped before
+    runs = "bag" if getattr(method, "n_bags", None) else "run"
+    is_shared = not isinstance(method, PerComponent)
+    words = _setting(n_splits, size, n_runs, is_shared, runs)
+    last = {
+        (trial.n_splits if is_shared else 0, trial.n_components): trial for trial in model.trials_
+    }
+    winner = last.pop((n_splits if is_shared else 0, chosen["n_components"]), None)
+    if winner is None or not last:
+        is_as_asked = size == model.n_components
+        is_as_asked &= n_splits == model.n_splits or not is_shared
+        return f"{words}, as asked" if is_as_asked else f"{words}; there was nothing to choose"
+    second = max(last.values(), key=lambda trial: trial.valid)
+    if winner.n_runs != n_runs or not isinstance(method, EM):  # trials only chose the setting
+        tried = _setting(winner.n_splits, winner.n_components, winner.n_runs, is_shared)
+        words = f"{words}, learned again after {tried}"
+    return (
+        f"{words} won on validation, among {len(last) + 1} settings; next came "
+        f"{_setting(second.n_splits, second.n_components, second.n_runs, is_shared)}, "
+        f"{winner.valid - second.valid:.4f} nats per row behind"
+    )
+
+
+def _setting(
+    n_splits: int, n_components: int, n_runs: int, is_shared: bool, runs: str = "run"
+) -> str:
+    averaged = "" if n_runs == 1 else f" x {n_runs} {runs}s"
+    plural = "" if n_components == 1 else "s"
+    if is_shared:
+        return f"{n_components} component{plural}{averaged} on a {n_splits}-split structure"
+    splits = f"{n_splits} split{'' if n_splits == 1 else 's'}"
+    return f"{n_components} component{plural}{averaged}, {splits} each on average"
