@@ -52,7 +52,7 @@ def _why_not(package: str, name: str, public: list[str]) -> str:
     reason = f"module {package!r} has no attribute {name!r}"
     if name.startswith("_"):  # asked for by tools, not by people
         return reason
-    from strudel.data.names import did_you_mean
+    from strudel._names import did_you_mean
 
     root = import_module("strudel")
     for page, module in read_contents(root.__path__[0]).items():

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from formulas import all_rows, event_of_truth, holds, need_pysdd, random_truth, seeds
 from makers import random_function, sdd_of
 from strategies import vtrees
+from strudel._names import places_of
 from strudel.circuits.examples import figure_1_circuit
-from strudel.data.names import places_of
 from strudel.errors import CircuitPropertyError, MissingDependencyError
 from strudel.logic.event_circuit import event_circuit
 from strudel.logic.event_compiler import compile_event

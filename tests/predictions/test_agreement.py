@@ -28,7 +28,7 @@ from strudel.logic import pysdd_compiler
 from strudel.logic.event_compiler import compile_event
 from strudel.logic.events import at_least, variables
 from strudel.models.strudel import Strudel
-from strudel.predictions import classifier_agreement as module
+from strudel.predictions import agreement as module
 from strudel.predictions.agreement import classifier_agreement
 from strudel.predictions.agreement_search import Agreement
 from worlds import PREDICTORS, World, forest, label, tree

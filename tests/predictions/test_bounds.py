@@ -17,9 +17,9 @@ from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic.events import variables
 from strudel.predictions.decision import decision_of
 from strudel.predictions.posterior_bounds import PosteriorBounds
+from strudel.predictions.predictor_arguments import form_of_predictor
 from strudel.predictions.predictor_forms import CircuitForm, EventForm
 from strudel.predictions.ranges import Ranges
-from strudel.predictions.recognise import predictor_of
 from strudel.queries.passes import UNKNOWN
 from worlds import PREDICTORS, World
 
@@ -58,7 +58,7 @@ def check(form, codes):
 def test_ranges_of_predictors(seed, n_vars, kind):
     rng = np.random.default_rng(seed)
     predictor = PREDICTORS[kind](n_vars, rng)
-    check(predictor_of(predictor, n_vars), random_codes(rng, 8, n_vars))
+    check(form_of_predictor(predictor, n_vars), random_codes(rng, 8, n_vars))
 
 
 @given(seeds, st.integers(1, 6))

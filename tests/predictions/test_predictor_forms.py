@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.predictor import PredictorCircuit
+from strudel.predictions.predictor_arguments import form_of_predictor
 from strudel.predictions.predictor_forms import CircuitForm, EventForm, LeafForm, LinearForm
-from strudel.predictions.recognise import predictor_of
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(0, 2, (300, 6))
@@ -64,7 +64,7 @@ def name(model):
 
 @pytest.mark.parametrize("model", REGRESSORS, ids=name)
 def test_a_regressor_and_its_form_predict_the_same(model):
-    form = predictor_of(model.fit(X, Y), 6)
+    form = form_of_predictor(model.fit(X, Y), 6)
     assert form.output == "value"
     assert form.evaluate(ALL_ROWS)[:, 0] == pytest.approx(model.predict(ALL_ROWS), rel=1e-12)
 
@@ -74,7 +74,7 @@ def test_a_regressor_and_its_form_predict_the_same(model):
 def test_a_classifier_and_its_form_have_the_same_probabilities(model, target):
     if target is THREE and isinstance(model, linear_model.SGDClassifier):
         pytest.skip("one against the rest, see below")
-    form = predictor_of(model.fit(X, target), 6)
+    form = form_of_predictor(model.fit(X, target), 6)
     assert form.classes.tolist() == model.classes_.tolist()
     found = form.probabilities(form.evaluate(ALL_ROWS))
     assert found == pytest.approx(model.predict_proba(ALL_ROWS), rel=1e-9)
@@ -82,20 +82,20 @@ def test_a_classifier_and_its_form_have_the_same_probabilities(model, target):
 
 def test_log_odds_are_those_of_the_decision_function():
     model = linear_model.LogisticRegression().fit(X, TWO)
-    form = predictor_of(model, 6)
+    form = form_of_predictor(model, 6)
     assert (form.output, form.link, form.n_outputs) == ("logit", "sigmoid", 1)
     assert form.evaluate(X)[:, 0] == pytest.approx(model.decision_function(X))
 
 
 def test_exponential_loss_doubles_the_decision_function():
     model = ensemble.GradientBoostingClassifier(n_estimators=5, loss="exponential").fit(X, TWO)
-    form = predictor_of(model, 6)
+    form = form_of_predictor(model, 6)
     assert form.evaluate(X)[:, 0] == pytest.approx(2 * model.decision_function(X))
 
 
 def test_discriminant_analysis_has_log_odds():
     model = LinearDiscriminantAnalysis().fit(X, THREE)
-    form = predictor_of(model, 6)
+    form = form_of_predictor(model, 6)
     assert form.link == "softmax"
     assert form.probabilities(form.evaluate(X)) == pytest.approx(model.predict_proba(X))
 
@@ -103,13 +103,13 @@ def test_discriminant_analysis_has_log_odds():
 def test_several_targets_of_a_regression_are_several_outputs():
     both = np.column_stack([Y, 2 * Y + X[:, 0]])
     for model in (linear_model.LinearRegression(), tree.DecisionTreeRegressor(max_depth=3)):
-        form = predictor_of(model.fit(X, both), 6)
+        form = form_of_predictor(model.fit(X, both), 6)
         assert form.n_outputs == 2
         assert form.evaluate(ALL_ROWS) == pytest.approx(model.predict(ALL_ROWS))
 
 
 def test_leaves_exclude_each_other_and_are_complete():
-    form = predictor_of(ensemble.RandomForestRegressor(5, random_state=1).fit(X, Y), 6)
+    form = form_of_predictor(ensemble.RandomForestRegressor(5, random_state=1).fit(X, Y), 6)
     n_reached = np.zeros((len(ALL_ROWS), form.n_trees), dtype=int)
     for leaf in range(form.n_leaves):
         literal = form.leaf_literal[form.leaf_start[leaf] : form.leaf_start[leaf + 1]]
@@ -126,12 +126,12 @@ def test_splits_beside_zero_and_one_are_no_splits():
     wide[1::3, 1] = -3.0
     model = tree.DecisionTreeRegressor().fit(wide, Y)
     assert np.any((model.tree_.threshold < 0) | (model.tree_.threshold >= 1))
-    form = predictor_of(model, 6)
+    form = form_of_predictor(model, 6)
     assert form.evaluate(ALL_ROWS)[:, 0] == pytest.approx(model.predict(ALL_ROWS))
 
 
 def test_a_constant_tree_is_one_empty_leaf():
-    form = predictor_of(tree.DecisionTreeRegressor().fit(X, np.full(300, 3.0)), 6)
+    form = form_of_predictor(tree.DecisionTreeRegressor().fit(X, np.full(300, 3.0)), 6)
     assert form.leaf_start.tolist() == [0, 0]
     assert form.evaluate(X[:2]).tolist() == [[3.0], [3.0]]
 
@@ -140,21 +140,21 @@ def test_features_are_found_by_name():
     names = tuple("abcdef")
     frame = pd.DataFrame(X, columns=list(names))[["e", "a", "c"]]
     for model in (linear_model.Ridge(), tree.DecisionTreeRegressor(max_depth=3)):
-        form = predictor_of(model.fit(frame, Y), 6, names)
+        form = form_of_predictor(model.fit(frame, Y), 6, names)
         assert form.evaluate(X)[:, 0] == pytest.approx(model.predict(frame))
 
 
 def test_a_feature_that_the_model_lacks_is_named():
     frame = pd.DataFrame(X[:, :2], columns=["a", "age"])
     with pytest.raises(ValueError, match="uses the features 'age', which the model does not have"):
-        predictor_of(linear_model.Ridge().fit(frame, Y), 2, ("a", "b"))
+        form_of_predictor(linear_model.Ridge().fit(frame, Y), 2, ("a", "b"))
 
 
 def test_pipelines_without_work_are_their_last_step():
     model = make_pipeline("passthrough", linear_model.Ridge()).fit(X, Y)
-    assert predictor_of(model, 6).evaluate(X)[:, 0] == pytest.approx(model.predict(X))
+    assert form_of_predictor(model, 6).evaluate(X)[:, 0] == pytest.approx(model.predict(X))
     with pytest.raises(ValueError, match="step 'pca' changes the rows"):
-        predictor_of(make_pipeline(PCA(), linear_model.Ridge()).fit(X, Y), 6)
+        form_of_predictor(make_pipeline(PCA(), linear_model.Ridge()).fit(X, Y), 6)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_pipelines_without_work_are_their_last_step():
         (tree.DecisionTreeRegressor(), ValueError, "not fitted yet: call fit first"),
         (ensemble.GradientBoostingRegressor(), ValueError, "not fitted yet: call fit first"),
         (ensemble.HistGradientBoostingRegressor(), ValueError, "not fitted yet: call fit first"),
-        (KNeighborsRegressor().fit(X, Y), TypeError, "KNeighborsRegressor is not a predictor"),
+        (KNeighborsRegressor().fit(X, Y), TypeError, "KNeighborsRegressor is not a known kind"),
         (linear_model.Ridge().fit(X[:, :3], Y), ValueError, "has 3 features, but the model has 6"),
         (
             tree.DecisionTreeClassifier().fit(X, np.column_stack([TWO, THREE])),
@@ -201,13 +201,13 @@ def test_pipelines_without_work_are_their_last_step():
             "does not predict the sum of its trees",
         ),
         (linear_model.PoissonRegressor().fit(X, Y - Y.min()), TypeError, "PoissonRegressor"),
-        (3.5, TypeError, "cannot be a float"),
+        (3.5, TypeError, "A float is not a known kind of predictor. Use"),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_what_has_no_form_is_refused(model, error, words):
     with pytest.raises(error, match=words):
-        predictor_of(model, 6)
+        form_of_predictor(model, 6)
 
 
 def regression_circuit():
@@ -223,18 +223,18 @@ def test_circuits_and_estimators_that_hold_one_are_forms():
 
     rows = RNG.integers(0, 2, (5, 4))
     for predictor in (Fitted.predictor_, Fitted(), CircuitForm(Fitted.predictor_)):
-        form = predictor_of(predictor, 4, ("X1", "X2", "X3", "X4"))
+        form = form_of_predictor(predictor, 4, ("X1", "X2", "X3", "X4"))
         assert isinstance(form, CircuitForm)
         assert np.array_equal(form.evaluate(rows), Fitted.predictor_.evaluate(rows))
     with pytest.raises(ValueError, match="variable 1 is 'X2' in the predictor and 'b'"):
-        predictor_of(regression_circuit(), 4, ("X1", "b", "X3", "X4"))
-    with pytest.raises(ValueError, match="over 4 variables, but the model has 5"):
-        predictor_of(regression_circuit(), 5)
+        form_of_predictor(regression_circuit(), 4, ("X1", "b", "X3", "X4"))
+    with pytest.raises(ValueError, match="predictor has 4 variables, but the model has 5"):
+        form_of_predictor(regression_circuit(), 5)
 
 
 @pytest.mark.parametrize("event", ["a & ~b | c", {"a": 1, "c": 0}, "at_least(2, a, b, c)"])
 def test_events_are_zero_or_one(event):
-    form = predictor_of(event, 3, ("a", "b", "c"))
+    form = form_of_predictor(event, 3, ("a", "b", "c"))
     assert isinstance(form, EventForm)
     rows = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)])
     a, b, c = rows.T
@@ -247,9 +247,9 @@ def test_events_are_zero_or_one(event):
 
 def test_a_form_is_its_own_form():
     form = LinearForm(np.ones((3, 1)), np.zeros(1))
-    assert predictor_of(form, 3) is form
-    leaf = predictor_of(tree.DecisionTreeRegressor(max_depth=2).fit(X, Y), 6)
+    assert form_of_predictor(form, 3) is form
+    leaf = form_of_predictor(tree.DecisionTreeRegressor(max_depth=2).fit(X, Y), 6)
     assert isinstance(leaf, LeafForm)
-    assert predictor_of(leaf, 6) is leaf
+    assert form_of_predictor(leaf, 6) is leaf
     with pytest.raises(ValueError, match="shapes"):
         LinearForm(np.ones(3), np.zeros(1))

@@ -448,7 +448,7 @@ def test_what_cannot_be():
     with pytest.raises(TypeError, match="predictor"):
         same_decision_probability(zeros, 2.5)
     three = PREDICTORS["tree"](5, np.random.default_rng(0), 3)
-    with pytest.raises(ValueError, match="the largest decides"):
+    with pytest.raises(ValueError, match="the most probable one is chosen"):
         same_decision_probability(zeros, three, threshold=0.2)
 
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from strudel._names import names_of, places_of
 from strudel._types import FloatArray
 from strudel.algebra.operands import columns_of, need_deterministic, two_models
 from strudel.algebra.pairs import Pairs, find_pairs
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.properties import check_properties
-from strudel.data.names import names_of, places_of
 from strudel.logic.event_circuit import event_circuit
 from strudel.logic.event_compiler import compile_event
 from strudel.logic.event_forms import as_event

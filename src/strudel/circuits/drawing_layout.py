@@ -16,9 +16,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.data.names import names_of
 
 Kind: TypeAlias = Literal["literal", "sum", "product"]
 

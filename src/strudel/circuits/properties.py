@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from strudel._names import names_of
 from strudel._numba import kernel
 from strudel._types import NONE, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
@@ -27,7 +28,6 @@ from strudel.circuits.scopes import (
     reached_nodes,
     scope_variables,
 )
-from strudel.data.names import names_of
 from strudel.errors import CircuitPropertyError
 from strudel.trees.vtree import Vtree
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from strudel._names import did_you_mean, find_name, names_of, places_of
 from strudel.cli.columns import model_columns, read_conditions
 from strudel.cli.console import InputError
 from strudel.cli.sources import read_frame_rows, read_rows
-from strudel.data.names import did_you_mean, find_name, names_of, places_of
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray

@@ -245,7 +245,7 @@ def _encoder(model: Any) -> Any:
 
 def _unknown(name: str, model: Any, choices: Choices) -> str:
     """What to say of a name that no option has."""
-    from strudel.data.names import did_you_mean
+    from strudel._names import did_you_mean
 
     first, _, rest = name.partition(".")
     if rest and first in choices:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from strudel._names import did_you_mean
 from strudel.cli.console import InputError, note
-from strudel.data.names import did_you_mean
 
 if TYPE_CHECKING:
     from strudel.tables.columns import RawColumn, RawTable

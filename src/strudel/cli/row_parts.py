@@ -1,7 +1,7 @@
-"""Tables in parts for commands that answer row by row: every part is a table of its own.
+"""Commands that answer row by row, for a table or for a partitioned one, part by part.
 
-In:  what was typed for DATA, and a function of one part.
-Out: what it gives for every part, and a folder with one parquet file per part.
+In:  what was typed for DATA, and a function of a table or a part of one.
+Out: the columns that it gives, in a file; of a partitioned table, in a folder of parquet files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from strudel.cli.advice import in_options
 from strudel.cli.cluster import use_workers
@@ -27,6 +27,7 @@ from strudel.cli.lazy_tables import (
     open_zarr,
     parquet_files,
 )
+from strudel.cli.outputs import write_table
 from strudel.cli.progress import LiveLine, line_of
 from strudel.cli.sources import read_frame_rows, read_rows
 from strudel.errors import FileFormatError, StrudelError
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 CELLS_OF_A_PART = 2**24  # at most, of a zarr folder with smaller blocks
 MOST_NOTES = 8
+
+Columns: TypeAlias = dict[str, list[Any]]
 
 
 class RowPart(NamedTuple):
@@ -73,30 +76,37 @@ def comes_in_parts(data: str, workers: int | None, scheduler: str | None) -> boo
     return True
 
 
-def answer_parts(
-    answer: Callable[..., Any],
+def answer_rows(
+    answer: Callable[..., tuple[Columns, Any]],
     data: str,
     *args: Any,
+    in_parts: bool,
     output: Path | None,
     workers: int | None,
     scheduler: str | None,
     is_quiet: bool = False,
     has_draws: bool = False,
-) -> list[Any]:
-    """What `answer(part, folder, *args)` gives for every part that has rows.
+) -> tuple[Columns, list[Any]]:
+    """The columns of `answer(data, *args)`, and a list of what else it gives.
 
-    It writes to the folder what it has to write, if one is wanted. Answers with draws get the same
-    parts for any number of workers.
+    Columns are written to the output, if there is one. A partitioned table gets an answer for every
+    part that has rows, and no columns come back. Answers with draws get the same parts for any
+    number of workers.
     """
+    if not in_parts:
+        columns, facts = answer(data, *args)
+        if output is not None:
+            write_table(output, columns)
+        return columns, [facts]
     from strudel.learning.partitioned.engines import find_engine
 
     # The workers end first, so that nobody writes to a folder that is taken away.
     with _new_folder(output) as folder, use_workers(workers, scheduler, is_quiet) as n_workers:
         parts = list_parts(data, 0 if has_draws else n_workers)
         with _PartProgress(len(parts), is_quiet) as progress:
-            found = _all_answers(find_engine(), parts, (answer, folder, *args), progress)
+            found = _all_answers(find_engine(), parts, (folder, answer, *args), progress)
     _tell([line.replace(part.source, data) for part, (_, notes) in found for line in notes])
-    return [result for _, (result, _) in found]
+    return {}, [facts for _, (facts, _) in found]
 
 
 def _all_answers(
@@ -120,11 +130,16 @@ def _all_answers(
         raise
 
 
-def _answer(part: RowPart, answer: Callable[..., Any], *args: Any) -> tuple[Any, list[str]]:
-    """The answer for one part, and what there is to note."""
+def _answer(
+    part: RowPart, folder: Path | None, answer: Callable[..., tuple[Columns, Any]], *args: Any
+) -> tuple[Any, list[str]]:
+    """What is said of one part beside its columns, and what there is to note."""
     with kept_notes() as notes:
         try:
-            return answer(part, *args), notes
+            columns, facts = answer(part, *args)
+            if folder is not None:
+                write_table(folder / part.output_name, columns)
+            return facts, notes
         except (InputError, FileFormatError):  # which name the file
             raise
         except (StrudelError, ValueError) as error:

@@ -6,6 +6,7 @@ Out: a `Table`, or the three tables of a dataset.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -108,14 +109,7 @@ def match_columns(
     given = table.feature_names
     if feature_names is not None and given is not None and feature_names != given:
         place = {name: column for column, name in enumerate(given)}
-        missing = [name for name in feature_names if name not in place]
-        if missing:
-            raise InputError(
-                f"{table.source} lacks {len(missing)} of the {n_vars} columns of {owner}, "
-                f"among them {missing[0]!r}."
-            )
-        if len(given) > n_vars:
-            note(left_out(len(given) - n_vars, table.source, owner))
+        check_has_columns(given, feature_names, table.source, owner)
         columns = [place[name] for name in feature_names]
         X: Any = table.X
         X = X[list(feature_names)] if hasattr(X, "columns") else X[:, columns]
@@ -125,3 +119,16 @@ def match_columns(
             f"{table.source} has {table.X.shape[1]} columns, but {owner} has {n_vars}."
         )
     return table
+
+
+def check_has_columns(given: Sequence[str], names: Sequence[str], source: str, owner: str) -> None:
+    """Refuse a table that lacks columns of `owner`, and note those that it has besides."""
+    own = set(given)
+    missing = [name for name in names if name not in own]
+    if missing:
+        raise InputError(
+            f"{source} lacks {len(missing)} of the {len(names)} columns of {owner}, among them "
+            f"{missing[0]!r}. Add it, with nothing in it where it is unknown."
+        )
+    if len(given) > len(names):
+        note(left_out(len(given) - len(names), source, owner))

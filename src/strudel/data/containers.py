@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
+from strudel._names import find_name
 from strudel._types import AnyArray, ByteArray
 from strudel.data.lazy import way_to_load
-from strudel.data.names import find_name
 
 _BLOCK = 2**18  # cells converted at a time, so that temporaries stay in the processor's cache
 
@@ -85,32 +85,56 @@ def _values_of_frame(X: Any, name: str) -> tuple[AnyArray, tuple[str, ...] | Non
     """The cells and names of a frame, the cells of a series, or None for any other object."""
     import narwhals as nw
 
-    try:
-        frame = nw.from_native(X, pass_through=True, allow_series=True)
-        if isinstance(frame, nw.Series):
-            return _values_of_column(frame), None
-        if isinstance(frame, nw.LazyFrame):
-            raise ValueError(
-                f"{name} must be a frame in memory, but is lazy. Call its {way_to_load(X)} first."
-            )
-        if not isinstance(frame, nw.DataFrame):
-            return None
-        names = tuple(frame.columns)
-        columns = [_values_of_column(column) for column in frame.iter_columns()]
-    except nw.exceptions.DuplicateError:
-        raise_repeated(X, name)
+    series = nw.from_native(X, pass_through=True, series_only=True)
+    if isinstance(series, nw.Series):
+        return _values_of_column(series), None
+    frame = as_frame(X, name)
+    if frame is None:
+        return None
+    names = tuple(frame.columns)
+    columns = [_values_of_column(column) for column in frame.iter_columns()]
     values = np.stack(columns, axis=1) if columns else np.empty(frame.shape)
     return values, names if all(isinstance(column, str) for column in names) else None
 
 
-def raise_repeated(X: Any, name: str) -> NoReturn:
-    """Say which name several columns of a frame have."""
-    names = list(X.column_names if hasattr(X, "column_names") else X.columns)
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    raise ValueError(
-        f"{name} must name each column once, but has {repeated!r} {names.count(repeated)} times. "
-        "Rename one."
-    ) from None
+def as_frame(X: Any, name: str = "X") -> Any:
+    """The table as a narwhals frame, or None if it is no frame."""
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        raise ValueError(
+            f"{name} must name each column once, but has {repeated!r} {names.count(repeated)} "
+            "times. Rename one."
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError(
+            f"{name} must be a frame in memory, but is lazy. Call its {way_to_load(X)} first."
+        )
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def check_shape(shape: tuple[int, ...], name: str) -> None:
+    """Refuse what is no table, or an empty one.
+
+    The words are scikit-learn's, which its estimator checks look for.
+    """
+    if len(shape) != 2 and 0 in shape:
+        raise ValueError(f"{name} must have at least one row, but is empty.")
+    if len(shape) != 2:
+        raise ValueError(
+            f"{name} must have rows and columns, but has shape {shape}. Reshape your data: "
+            f"{name}.reshape(1, -1) if it is one row, {name}.reshape(-1, 1) if it is one column."
+        )
+    for size, line, thing in zip(shape, ("row", "column"), ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ValueError(
+                f"{name} must have at least one {line}, but has 0 {thing}(s) (shape={shape}) "
+                "while a minimum of 1 is required."
+            )
 
 
 def _values_of_column(column: Any) -> AnyArray:

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from strudel._files import complete_file
+from strudel._names import did_you_mean, names_of
 from strudel._types import ByteArray
-from strudel.data.names import did_you_mean, names_of
 from strudel.errors import FileFormatError
 
 SPLITS = ("train", "valid", "test")

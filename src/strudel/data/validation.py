@@ -16,16 +16,17 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
+from strudel._names import check_same_names, names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.containers import (
     blocks,
+    check_shape,
     read_named_rows,
     read_values,
     to_uint8,
     values_of_named_rows,
 )
-from strudel.data.names import names_of, quote
 from strudel.errors import NotBinaryError
 
 
@@ -256,23 +257,10 @@ def _check_columns(
     name: str,
 ) -> tuple[AnyArray, tuple[str, ...] | None]:
     """Check the shape, and put named columns in the order of `feature_names`."""
-    if values.ndim != 2 and values.size == 0:
-        raise ValueError(f"{name} must have at least one row, but is empty.")
-    if values.ndim != 2:
-        raise ValueError(
-            f"{name} must have rows and columns, but has shape {values.shape}. Reshape your data: "
-            f"{name}.reshape(1, -1) if it is one row, {name}.reshape(-1, 1) if it is one column."
-        )
+    check_shape(values.shape, name)
     names = None if feature_names is None else tuple(feature_names)
     if names is not None and columns is not None and names != columns:
         values = values[:, _column_order(columns, names, name)]
-    lines = (("row", "sample"), ("column", "feature"))
-    for size, (line, thing) in zip(values.shape, lines, strict=True):
-        if size == 0:  # the end is in scikit-learn's words, which its estimator checks look for
-            raise ValueError(
-                f"{name} must have at least one {line}, but has 0 {thing}(s) "
-                f"(shape={values.shape}) while a minimum of 1 is required."
-            )
     expected = n_vars if n_vars is not None or names is None else len(names)
     if expected is not None and values.shape[1] != expected:
         raise ValueError(
@@ -284,17 +272,8 @@ def _check_columns(
 
 def _column_order(columns: tuple[str, ...], names: tuple[str, ...], name: str) -> list[int]:
     """The place among `columns` of each of `names`."""
+    check_same_names(columns, names, f"{name} must have the {len(names)} columns of the model")
     place = {column: index for index, column in enumerate(columns)}
-    missing = [feature for feature in names if feature not in place]
-    known = set(names)
-    extra = [column for column in columns if column not in known]
-    if missing or extra:
-        found = (("lacks", missing), ("also has", extra))
-        raise ValueError(
-            f"{name} must have the {len(names)} columns that the model was learned on, but "
-            + " and ".join(f"{verb} {quote(wrong)}" for verb, wrong in found if wrong)
-            + "."
-        )
     return [place[feature] for feature in names]
 
 

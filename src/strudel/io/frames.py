@@ -38,10 +38,10 @@ from strudel.io.tables import (
     unzip,
 )
 from strudel.tables.columns import RawColumn, RawTable, read_columns
+from strudel.tables.edges import as_stamp
 
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-_EPOCH = datetime.datetime(1970, 1, 1)
 CONTAINER = "pandas"  # what a model that was learned from a file answers with
 
 
@@ -206,13 +206,8 @@ def _number(text: str) -> float:
 
 
 def _date(text: str) -> float:
-    day = datetime.date.fromisoformat(text)
-    return _datetime(day.isoformat())
+    return as_stamp(datetime.date.fromisoformat(text))
 
 
 def _datetime(text: str) -> float:
-    """Microseconds since 1970, in UTC."""
-    moment = datetime.datetime.fromisoformat(text)
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
-    return float((moment - _EPOCH) // datetime.timedelta(microseconds=1))
+    return as_stamp(datetime.datetime.fromisoformat(text))

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray
 from strudel.algebra.products import multiply
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import pack_columns
-from strudel.data.names import names_of
 from strudel.learning.search.learn_structure import impossible_rows
 from strudel.logic.event_circuit import event_circuit
 from strudel.logic.event_compiler import compile_event

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self, TypeVar
 
-from strudel.data.names import did_you_mean
+from strudel._names import did_you_mean
 
 
 @dataclass(kw_only=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import quote
 from strudel._types import AnyArray
-from strudel.data.names import quote
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
 from strudel.tables.coded_column import Column
 from strudel.tables.column_conditions import compare, is_in, matches

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel.data.names import names_of, places_of
+from strudel._names import names_of, places_of
 from strudel.errors import CircuitPropertyError
 from strudel.logic.event_circuit import event_circuit
 from strudel.logic.event_forms import as_event

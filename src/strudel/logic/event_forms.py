@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel.data.names import names_of, places_of
+from strudel._names import names_of, places_of
 from strudel.data.validation import check_evidence
 from strudel.logic.event_grammar import parse_event
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
-from strudel.data.names import did_you_mean
+from strudel._names import did_you_mean
 from strudel.errors import EventSyntaxError, Explained
 from strudel.logic.column_events import ColumnTerm
 from strudel.logic.events import (

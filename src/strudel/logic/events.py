@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from strudel._names import find_name, names_of, places_of, quote
 from strudel._types import NONE
-from strudel.data.names import find_name, names_of, places_of, quote
 from strudel.data.validation import check_binary
 from strudel.logic.sdd import Sdd
 from strudel.tables.coded_rows import code_of

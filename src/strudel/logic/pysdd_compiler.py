@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import find_name
 from strudel._types import NONE
-from strudel.data.names import find_name
 from strudel.errors import MissingDependencyError
 from strudel.logic.events import Event, children_first
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes

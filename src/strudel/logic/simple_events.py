@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from strudel._names import find_name
 from strudel._types import NONE
-from strudel.data.names import find_name
 from strudel.logic.events import Event, children_first
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, without_unused
 from strudel.trees.vtree import Vtree

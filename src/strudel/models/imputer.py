@@ -16,6 +16,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_count
+from strudel.data.containers import as_frame
 from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning
@@ -32,7 +33,6 @@ from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.encoder import TableEncoder, fitted_encoder
-from strudel.tables.filled_cells import as_frame
 from strudel.tables.filled_table import ValuesOf, fill_columns, fill_variables, nearest_values
 from strudel.tables.filled_types import with_room
 from strudel.tables.input_table import as_table, dense, keep_features, names_of, rows_like

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import FloatArray
 from strudel.circuits.mixture import Mixture
-from strudel.data.names import names_of
 from strudel.plotting.canvas import (
     Palette,
     axes_or_current,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import AnyArray, FloatArray
 from strudel.data.argument_checks import check_count
-from strudel.data.names import names_of
 from strudel.plotting.canvas import Palette, axes_or_current, palette_of, plain, size_in_points
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model, model_of

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.drawing_layout import CircuitLayout, layout_circuit
 from strudel.circuits.mixture import Mixture
-from strudel.data.names import names_of
 from strudel.learning.history import Record
 from strudel.plotting.circuit_map import edges_by_vtree
 from strudel.plotting.svg import BLUE, LETTER, ORANGE, RED, Svg

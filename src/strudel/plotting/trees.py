@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from strudel._names import names_of
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.data.names import names_of
 from strudel.plotting.canvas import (
     LETTER,
     Palette,

@@ -14,23 +14,22 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import quote
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
 from strudel.algebra.conditioning import condition
 from strudel.algebra.event_probability import event_log_probabilities
-from strudel.data.names import quote
 from strudel.errors import MissingDependencyError
 from strudel.logic.event_forms import is_formula
 from strudel.predictions.agreement_search import OPEN, Agreement, search_agreement
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
+from strudel.predictions.predictor_arguments import possible_codes
 from strudel.predictions.predictor_forms import EventForm
 from strudel.predictions.same_decision import MAX_NODES, plain, warn_if_stopped
-from strudel.queries.arguments import check_limits, given_rows
+from strudel.queries.arguments import check_limits
 from strudel.queries.by_block import by_block
-from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import decode, distinct_rows, encode
-from strudel.queries.probabilities import log_probabilities
+from strudel.queries.passes import decode
 
 
 @by_block("given")
@@ -64,8 +63,8 @@ def classifier_agreement(
     threshold : float
         Of probabilities and values.
     max_nodes, max_seconds : optional
-        Stop after so many splits per row, or seconds in all. The answer is then the middle of an
-        interval that contains the truth, and a `SearchLimitWarning` says so.
+        Most splits per row, and most seconds in all. Where a limit is reached the answer is the
+        middle of an interval that contains the truth, and a `SearchLimitWarning` says so.
     details : bool
         Whether to give an `Agreement`: `probability`, `lower_bound`, `upper_bound`, `is_exact` and
         `n_nodes`.
@@ -92,9 +91,7 @@ def classifier_agreement(
     limits = check_limits(max_seconds, max_nodes)
     if is_formula(given):
         model, given = condition(model, given), None
-    rows, is_single = given_rows(model, given)
-    raise_if_impossible(log_probabilities(model, rows, query))
-    codes, place = distinct_rows(encode(rows))
+    codes, place, is_single = possible_codes(model, given, "given", query)
     found = _as_event(model, decisions, decode(codes))
     if found is None:
         numbers = _common_labels(decisions)
@@ -103,14 +100,7 @@ def classifier_agreement(
             _Renamed(PredictorDecider(model, decision, everything, codes, query), number)
             for decision, number in zip(decisions, numbers, strict=True)
         )
-        found = search_agreement(
-            model,
-            codes,
-            (first, second),
-            query,
-            max_seconds=limits[0],
-            max_nodes=limits[1],
-        )
+        found = search_agreement(model, codes, (first, second), query, limits)
     found = Agreement(*(field[place] for field in found))
     warn_if_stopped(found, query)
     if details:

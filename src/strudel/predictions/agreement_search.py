@@ -3,9 +3,9 @@
 In:  a model, rows of evidence as codes, and two deciders.
 Out: per row, the probability that both decide alike, or an interval that contains it.
 
-A decider gives a label to a partly known row if all completions that count have that label, and
-else names a variable to look at next. The search splits the most probable open row on that variable
-and adds up the rows for which both labels are known.
+A decider gives a label to a partly known row if all its completions have that label; otherwise it
+names a variable to split on. The search splits the most probable open row on that variable and adds
+up the rows for which both labels are known.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Decider(Protocol):
 
 
 class SameLabels:
-    """The decider that has decided already: one label per row of evidence."""
+    """A decider with a fixed label for each row of evidence."""
 
     def __init__(self, row_label: IntArray) -> None:
         self._row_label = row_label
@@ -48,7 +48,7 @@ class SameLabels:
         return self._row_label[owner]
 
     def next_variables(self, codes: ByteArray, owner: AnyArray) -> IntArray:
-        """Nothing more is needed."""
+        """No variable is needed."""
         return np.full(len(codes), NONE, dtype=np.int32)
 
 
@@ -67,16 +67,15 @@ def search_agreement(
     codes: ByteArray,
     deciders: tuple[Decider, Decider],
     query: str,
-    *,
-    max_nodes: float = math.inf,
-    max_seconds: float = math.inf,
+    limits: tuple[float, float],
     enough: float | None = None,
 ) -> Agreement:
     """The probability, given each row of codes, that both deciders agree.
 
-    The rows must be possible. `max_nodes` holds for each row, `max_seconds` for all. With `enough`,
-    a row is done as soon as its probability is known to be at least that, or less.
+    The rows must be possible. `limits` are the seconds for all rows and the splits of each. With
+    `enough`, a row is done as soon as its probability is known to be at least that, or less.
     """
+    max_seconds, max_nodes = limits
     search = _Search(model, codes, deciders, query, max_nodes, enough)
     search.run(time.perf_counter() + max_seconds)
     return search.report()

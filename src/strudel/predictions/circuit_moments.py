@@ -9,8 +9,8 @@ mean and central moments of the weights below. A product adds those of its child
 independent; a sum mixes those of its products. This is the recurrence of Khosravi et al. (2019), in
 a form that keeps the digits of a variance.
 
-Rows share the values of pairs below which they know the same (`patterns.py`): the 22,820 rows of
-delta-ailerons with 11 to 44 of 55 bits unknown meet 8,000 edges of pairs each instead of 55,668.
+Rows share the values of pairs below which they know the same (`shared_passes.py`): the 22,820 rows
+of delta-ailerons with 11 to 44 of 55 bits unknown meet 8,000 edges of pairs each instead of 55,668.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _block_moments(
         patterns = find_patterns(ranked[part], p)
         node_at, n_cells = _lay_cells(patterns, layout)
         size = n_cells * (1 + n_outputs * order)
-        # Memory is used again: taking it anew for every block doubled the time.
+        # Memory is used again: allocating it for every block doubled the time.
         if not hasattr(buffers, "room") or buffers.room.size < size:
             buffers.room = np.empty(size)
         room = buffers.room[:size]

@@ -6,8 +6,8 @@ Out: log-probabilities of the rows; the probability of each question given its r
 
 A row leaves only a part of the circuit possible, often a twentieth. That part is taken out once per
 row and component, and all questions about the row are asked of it, sharing their patterns
-(`patterns.py`): 342,152 questions about 1,000 half-known rows, under a circuit with 72 variables
-and 68,244 edges, take 1.8 s of one busy core, against 9.3 s asked of the whole circuit.
+(`shared_passes.py`): 342,152 questions about 1,000 half-known rows, under a circuit with 72
+variables and 68,244 edges, take 1.8 s of one busy core, against 9.3 s asked of the whole circuit.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Decisions: which class a predictor stands for, once its output is known well enough.
+"""Decisions: which class a predictor chooses, once its output is known well enough.
 
 In:  what decides (a variable of the model, an event, a classifier, any predictor) and a threshold.
 Out: `Decision`: the predictor's margins, and labels from intervals of them.
 
-With two labels the margin is the output itself, and label 1 is to reach the threshold. Classifiers
-of scikit-learn give ties to the first class, and so do they here: their label 1 is to exceed it.
-With more classes there is one margin for every two of them, their difference, and the label is the
-class that wins all of its own.
+With two labels the margin is the output itself, and label 1 means that it reaches the threshold.
+Classifiers of scikit-learn give ties to the first class, so their label 1 means that the output
+exceeds the threshold. With more classes every two of them have a margin, the difference of their
+outputs, and the label is the class that wins all of its margins.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from scipy.special import logit
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.predictions.agreement_search import OPEN
-from strudel.predictions.predictor_forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
-from strudel.predictions.ranges import Ranges, mentioned_variables
-from strudel.predictions.recognise import predictor_of
-from strudel.queries.arguments import variable_indices
+from strudel.predictions.predictor_arguments import form_of_decision
+from strudel.predictions.predictor_forms import CircuitForm, Form, LeafForm, LinearForm
+from strudel.predictions.ranges import Ranges
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN
 
-TIE = 1e-12  # margins this small, relative to the largest output, are taken for zero
+TIE = 1e-12  # margins this small, relative to the largest output, count as zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +69,7 @@ class Decision:
         return self.labels(margin, margin)
 
     def score(self, output: FloatArray) -> FloatArray:
-        """The outputs as people want them: with two labels, that of label 1 alone."""
+        """The outputs as users expect them: with two labels, that of label 1 alone."""
         return output[:, -1] if self.n_labels == 2 else output
 
     def name(self, label: int) -> Any:
@@ -92,7 +91,7 @@ def decision_of(model: Model, decision: Any, threshold: float = 0.5) -> Decision
     >>> decision.cut, decision.form.weight.ravel()
     (0.3, array([1., 0., 0., 0.]))
     """
-    form = form_of(model, decision)
+    form = form_of_decision(model, decision)
     n_outputs = form.n_outputs
     cut = _cut(form, threshold)
     if cut is not None:
@@ -119,28 +118,6 @@ def decision_of(model: Model, decision: Any, threshold: float = 0.5) -> Decision
     )
 
 
-def form_of(model: Model, predictor: Any) -> Form:
-    """The form of a predictor; a number, or a name, is that variable of the model."""
-    names = model.feature_names
-    is_number = isinstance(predictor, int | np.integer) and not isinstance(predictor, bool)
-    if is_number or (isinstance(predictor, str) and predictor in (names or ())):
-        return _variable(model, int(variable_indices(model, predictor, "decision")[0]))
-    form = predictor_of(predictor, model.n_vars, names)
-    if isinstance(form, EventForm):
-        event = form.event
-        is_not = event.kind == "not"
-        if (event.children[0] if is_not else event).kind == "variable":
-            return _variable(model, int(mentioned_variables(form)[0]), is_not)
-    return form
-
-
-def _variable(model: Model, var: int, is_not: bool = False) -> LinearForm:
-    """A variable, or its opposite, as a sum of one: sums have better bounds than events."""
-    weight = np.zeros((model.n_vars, 1))
-    weight[var] = -1.0 if is_not else 1.0
-    return LinearForm(weight, np.array([float(is_not)]), output="probability")
-
-
 def _cut(form: Form, threshold: float) -> float | None:
     """What the output must reach; None where classes compete."""
     is_number = isinstance(threshold, int | float | np.number) and np.isfinite(threshold)
@@ -149,16 +126,16 @@ def _cut(form: Form, threshold: float) -> float | None:
     if form.n_outputs > 2 or (form.n_outputs == 2 and form.output != "probability"):
         if threshold != 0.5:
             raise ValueError(
-                f"With {form.n_outputs} classes the largest decides, and no threshold applies, but "
-                f"it is {threshold!r}. Leave it out."
+                f"With {form.n_outputs} classes the most probable one is chosen and no threshold "
+                f"applies, but threshold is {threshold!r}. Leave it out."
             )
         return None
     if form.output == "value":
         return float(threshold)
     if not 0.0 <= threshold <= 1.0:
         raise ValueError(
-            f"threshold must be a probability from 0 to 1, but is {threshold!r}: it is what the "
-            "probability of the decision has to reach."
+            f"threshold must be a probability from 0 to 1, but is {threshold!r}: the probability "
+            "of the decision has to reach it."
         )
     if form.output == "probability":
         return float(threshold)

@@ -17,21 +17,22 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.algebra.event_probability import event_log_probabilities
+from strudel.circuits.compile import compile_factorized
+from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.containers import is_single_row
 from strudel.data.validation import check_evidence
 from strudel.predictions.circuit_moments import circuit_moments
 from strudel.predictions.enumeration import enumerated_moments, unknown_and_used
 from strudel.predictions.leaf_moments import MAX_PAIRS, leaf_moments
-from strudel.predictions.linear_moments import linear_moments
 from strudel.predictions.moments import Moments, of_points
+from strudel.predictions.predictor_arguments import form_of_predictor
 from strudel.predictions.predictor_forms import EventForm, Form, LeafForm, LinearForm
-from strudel.predictions.recognise import predictor_of
 from strudel.queries.by_block import by_block
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import decode, distinct_rows, encode
-from strudel.queries.probabilities import log_probabilities
+from strudel.queries.probabilities import literal_probabilities, log_probabilities
 from strudel.queries.sampling import draw_rows
 
 MAX_STATES = 2**12  # of what is unknown and matters, per row: some milliseconds
@@ -204,7 +205,7 @@ class _Task(NamedTuple):
 
 def _prepare(model: Any, predictor: Any, X: Any, output: Kind | None, query: str) -> _Task:
     found = model_of(model)
-    form = predictor_of(predictor, found.n_vars, found.feature_names)
+    form = form_of_predictor(predictor, found.n_vars, found.feature_names)
     if output is not None:
         check_choice("output", output, get_args(Kind))
     is_linked = output == "probability" and form.output == "logit"
@@ -229,13 +230,34 @@ def _exact(task: _Task, order: int, max_states: int, max_pairs: int) -> tuple[Mo
     if isinstance(form, EventForm):
         return _event_moments(task, form, order), is_open
     if isinstance(form, LinearForm):
-        log_p, moments = linear_moments(model, form, codes, order, query)
+        log_p, moments = _linear_moments(model, form, codes, order, query)
     elif isinstance(form, LeafForm):
         log_p, moments = leaf_moments(model, form, codes, order, query, max_pairs)
     else:
         log_p, moments = circuit_moments(model, form.circuit, codes, order, query)
     raise_if_impossible(log_p[task.place])
     return moments, is_open
+
+
+def _linear_moments(
+    model: Model, form: LinearForm, codes: AnyArray, order: int, query: str
+) -> tuple[FloatArray, Moments]:
+    """Log-probability of every row of codes, and the moments given it; NaN where impossible.
+
+    The probability of every variable is enough for the mean. For higher moments a linear model is a
+    predictor circuit without a choice: one node at every vtree node.
+    """
+    if order == 1:
+        log_p, ones = literal_probabilities(model, codes, query)
+        nothing = np.empty((len(codes), 0, form.n_outputs))
+        # Not a matrix product, whose last digits depend on how many rows there are.
+        return log_p, Moments(np.einsum("rv,vo->ro", ones, form.weight) + form.bias, nothing)
+    structure = compile_factorized(model.vtree)
+    weight = np.zeros((2 * form.n_vars, form.n_outputs))
+    weight[1::2] = form.weight
+    nothing = np.zeros((structure.n_edges, form.n_outputs))
+    predictor = PredictorCircuit(structure, weight, nothing, form.bias, "regression")
+    return circuit_moments(model, predictor, codes, order, query)
 
 
 def _event_moments(task: _Task, form: EventForm, order: int) -> Moments:

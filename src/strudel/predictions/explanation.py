@@ -15,23 +15,25 @@ goes on. Probabilistic sufficient explanations are due to Wang, Khosravi and Van
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.data.names import names_of
+from strudel.data.argument_checks import check_choice, check_count
 from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
 from strudel.predictions.expected import expected_outputs
+from strudel.predictions.predictor_arguments import possible_codes
 from strudel.predictions.predictor_forms import LinearForm
 from strudel.predictions.ranges import mentioned_variables
-from strudel.queries.arguments import check_limits, given_rows
-from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.arguments import check_limits
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import UNKNOWN, decode, encode
+from strudel.queries.passes import UNKNOWN, decode
 from strudel.queries.probabilities import log_probabilities
 
 MAX_SETS = 10_000
@@ -131,20 +133,17 @@ def sufficient_explanation(
     """
     if not (isinstance(delta, int | float | np.number) and 0.0 < delta <= 1.0):
         raise ValueError(f"delta must be above 0 and at most 1, but is {delta!r}.")
-    if criterion not in ("probability", "expectation"):
-        raise ValueError(f"criterion must be 'probability' or 'expectation', not {criterion!r}.")
-    if beam_width < 1:
-        raise ValueError(f"beam_width must be one or more, but is {beam_width!r}.")
+    check_choice("criterion", criterion, ("probability", "expectation"))
+    check_count("beam_width", beam_width)
     query = "sufficient_explanation"
     model = model_of(model)
     limit = np.inf if max_sets is None else max_sets
     nodes = check_limits(None, max_nodes)[1]
     decision = decision_of(model, predictor, threshold)
-    rows, _ = given_rows(model, row, "row")
-    if len(rows) != 1:
-        raise ValueError(f"row must be one row, but there are {len(rows)}. Explain one at a time.")
-    raise_if_impossible(log_probabilities(model, rows, query))
-    sets = _Sets(model, decision, encode(rows)[0], float(delta), criterion, nodes)
+    codes, place, _ = possible_codes(model, row, "row", query)
+    if len(place) != 1:
+        raise ValueError(f"row must be one row, but there are {len(place)}. Explain one at a time.")
+    sets = _Sets(model, decision, codes[0], float(delta), criterion, nodes)
     chosen, is_smallest = _smallest_set(sets, limit)
     if chosen is not None:
         return sets.explain(chosen, True, is_smallest)
@@ -282,9 +281,8 @@ class _Sets:
         query = "sufficient_explanation"
         decider = PredictorDecider(self._model, self._decision, everything, rows, query)
         same = SameLabels(np.full(len(rows), self._label, dtype=np.int32))
-        return search_agreement(
-            self._model, rows, (same, decider), query, max_nodes=max_nodes, enough=enough
-        )
+        limits = math.inf, max_nodes
+        return search_agreement(self._model, rows, (same, decider), query, limits, enough)
 
     def _merit(self, output: FloatArray) -> FloatArray:
         """By how much the decision wins against the closest other."""

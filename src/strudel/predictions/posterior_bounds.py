@@ -11,13 +11,13 @@ weighted mean of those of its edges, and the weights are the values; within thei
 chosen for the largest mean, which takes all that is above it at its most and the rest at its least.
 
 A node may need an open variable to have one value, and then its intervals are over the states with
-that value only. Edges of a sum that need different values never go together: the states of a few
-such variables are told apart, and the intervals joined.
+that value only. Edges of a sum that need different values never go together: the sum is split into
+cases, by the states of a few such variables, and the intervals of the cases are joined.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,22 @@ from strudel.queries.maximum.relaxation import find_needs
 from strudel.queries.passes import UNKNOWN, Plan, plan
 
 SMALLEST = 1e-120  # upper ends of values are raised to it, which keeps them upper ends
-N_TOLD = 8  # open variables remembered per node
-N_TAKEN_APART = 3  # of which so many are told apart: eight cases
+N_KEPT = 8  # open variables remembered per node
+N_CHOSEN = 3  # of which this many that a row leaves open are split on: eight cases
 SMALLEST_THETA = 1e-60  # and those of parameters to this, so that products do not vanish
+
+
+class _Question(NamedTuple):
+    """What the pass needs besides a row: which variables are open, and what is expected."""
+
+    edge_theta: FloatArray  # (n_edges, 2) the parameters, and upper ends of them
+    is_open: AnyArray  # (n_vars,)
+    place: AnyArray  # (n_vars,) of a variable in the words of `one` and `zero`
+    one: WordArray  # (n_nodes, n_words) open variables that a node needs to be 1
+    zero: WordArray  # (n_nodes, n_words) and to be 0
+    node_splits: IntArray  # (n_nodes, N_KEPT) places by which to tell cases apart
+    literal: FloatArray  # (2 * n_vars,) the expectation below every literal
+    is_product: bool  # of a conjunction
 
 
 class PosteriorBounds:
@@ -57,7 +70,7 @@ class PosteriorBounds:
         is_live = circuit.edge_log_theta > -np.inf
         self._one, self._zero = find_needs(circuit, is_live, np.asarray(open_vars))
         self._place = circuit.vtree.node_span[0][circuit.vtree.var_leaf].astype(np.int64)
-        self._node_tells = _find_telling(circuit, self._one, self._zero)
+        self._node_splits = _find_splits(circuit, self._one, self._zero)
 
     def of_sum(self, weight: FloatArray, codes: ByteArray) -> tuple[FloatArray, FloatArray]:
         """Bounds on the expectation of the variables weighted by `weight`."""
@@ -75,51 +88,41 @@ class PosteriorBounds:
         self, literal: FloatArray, codes: ByteArray, is_product: bool
     ) -> tuple[FloatArray, FloatArray]:
         low, high = np.empty(len(codes)), np.empty(len(codes))
-        _posterior_bounds(
-            np.ascontiguousarray(codes),
-            self._plan,
+        question = _Question(
             self._theta,
             self._is_open,
             self._place,
             self._one,
             self._zero,
-            self._node_tells,
+            self._node_splits,
             literal,
             is_product,
-            low,
-            high,
         )
+        _posterior_bounds(np.ascontiguousarray(codes), self._plan, question, low, high)
         return low, high
 
 
-def _find_telling(circuit: Circuit, one: WordArray, zero: WordArray) -> IntArray:
+def _find_splits(circuit: Circuit, one: WordArray, zero: WordArray) -> IntArray:
     """Per node, the places of open variables that its edges need differently, the best first."""
-    tells = np.full((circuit.n_nodes, N_TOLD), NONE, dtype=np.int32)
-    room = 64 * one.shape[1]
-    _fill_telling(
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
-        one,
-        zero,
-        np.empty(room, dtype=np.int64),
-        tells,
-    )
-    return tells
+    splits = np.full((circuit.n_nodes, N_KEPT), NONE, dtype=np.int32)
+    n_needs = np.empty(64 * one.shape[1], dtype=np.int64)
+    edges = circuit.node_edges, circuit.edge_left, circuit.edge_right
+    _fill_splits(*edges, one, zero, n_needs, splits)
+    return splits
 
 
 @kernel
-def _fill_telling(
+def _fill_splits(
     node_edges: IntArray,
     edge_left: IntArray,
     edge_right: IntArray,
     one: WordArray,
     zero: WordArray,
     n_needs: AnyArray,
-    tells: IntArray,
+    splits: IntArray,
 ) -> None:
-    """Fill `tells` (n_nodes, N_TOLD): the variables that most edges, but not all alike, need."""
-    for n in range(len(tells)):
+    """Fill `splits` (n_nodes, N_KEPT): the variables that most edges, but not all alike, need."""
+    for n in range(len(splits)):
         n_needs[:] = 0
         for e in range(node_edges[n], node_edges[n + 1]):
             for w in range(one.shape[1]):
@@ -128,11 +131,11 @@ def _fill_telling(
                 while some != np.uint64(0):
                     n_needs[64 * w + lowest_bit(some)] += 1
                     some &= some - np.uint64(1)
-        for i in range(N_TOLD):
+        for i in range(N_KEPT):
             best = np.argmax(n_needs)
             if n_needs[best] == 0:
                 break
-            tells[n, i] = best
+            splits[n, i] = best
             n_needs[best] = 0
 
 
@@ -148,18 +151,7 @@ def _needs(
 
 @parallel_kernel
 def _posterior_bounds(
-    codes: ByteArray,
-    p: Plan,
-    edge_theta: FloatArray,
-    is_open: AnyArray,
-    place: AnyArray,
-    one: WordArray,
-    zero: WordArray,
-    node_tells: IntArray,
-    literal: FloatArray,
-    is_product: bool,
-    low: FloatArray,
-    high: FloatArray,
+    codes: ByteArray, p: Plan, question: _Question, low: FloatArray, high: FloatArray
 ) -> None:
     """One pass up per row; what a row has in common with the one before it is kept."""
     n_nodes = len(p.node_edges) - 1
@@ -171,28 +163,13 @@ def _posterior_bounds(
         # Least and most of a node's value, least and most of the expectation below it.
         state = np.zeros((n_nodes, 4))
         items = np.empty((widest, 4))
-        words = np.empty((3, one.shape[1]), dtype=np.uint64)
+        words = np.empty((3, question.one.shape[1]), dtype=np.uint64)
         is_new = np.ones(len(p.vtree_var), dtype=np.bool_)
         first, last = len(codes) * chunk // n_chunks, len(codes) * (chunk + 1) // n_chunks
         for s in range(first, last):
             if s > first:
                 _find_new(codes[s - 1], codes[s], p, is_new)
-            _pass_up(
-                codes[s],
-                is_new,
-                p,
-                edge_theta,
-                is_open,
-                place,
-                one,
-                zero,
-                node_tells,
-                literal,
-                is_product,
-                state,
-                items,
-                words,
-            )
+            _pass_up(codes[s], is_new, p, question, state, items, words)
             low[s], high[s] = state[n_nodes - 1, 2], state[n_nodes - 1, 3]
 
 
@@ -212,21 +189,15 @@ def _pass_up(
     codes: ByteArray,
     is_new: AnyArray,
     p: Plan,
-    edge_theta: FloatArray,
-    is_open: AnyArray,
-    place: AnyArray,
-    one: WordArray,
-    zero: WordArray,
-    node_tells: IntArray,
-    literal: FloatArray,
-    is_product: bool,
+    question: _Question,
     state: FloatArray,
     items: FloatArray,
     words: WordArray,
 ) -> None:
     """Fill `state` (n_nodes, 4); values of one vtree node share a scale: only ratios count."""
+    edge_theta, is_open, place, one, zero, node_splits, literal, is_product = question
     part = np.empty(4)
-    told = np.empty(N_TAKEN_APART, dtype=np.int64)
+    chosen = np.empty(N_CHOSEN, dtype=np.int64)
     free, is_one, is_zero = words[0], words[1], words[2]  # free: open and unknown in this row
     free[:] = np.uint64(0)
     for var in range(len(codes)):
@@ -244,25 +215,25 @@ def _pass_up(
         top = 0.0
         for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
             n = p.sums[k]
-            n_told = 0
-            for i in range(N_TOLD):
-                at = node_tells[n, i]
-                if at == NONE or n_told == N_TAKEN_APART:
+            n_chosen = 0
+            for i in range(N_KEPT):
+                at = node_splits[n, i]
+                if at == NONE or n_chosen == N_CHOSEN:
                     break
                 if free[at // 64] >> np.uint64(at % 64) & np.uint64(1):
-                    told[n_told] = at
-                    n_told += 1
+                    chosen[n_chosen] = at
+                    n_chosen += 1
             mine = state[n]
             mine[0], mine[1], mine[2], mine[3] = np.inf, 0.0, np.inf, -np.inf
-            for case in range(1 << n_told):
+            for case in range(1 << n_chosen):
                 is_one[:] = np.uint64(0)
                 is_zero[:] = np.uint64(0)
-                for i in range(n_told):
-                    bit = np.uint64(1) << np.uint64(told[i] % 64)
+                for i in range(n_chosen):
+                    bit = np.uint64(1) << np.uint64(chosen[i] % 64)
                     if case >> i & 1:
-                        is_one[told[i] // 64] |= bit
+                        is_one[chosen[i] // 64] |= bit
                     else:
-                        is_zero[told[i] // 64] |= bit
+                        is_zero[chosen[i] // 64] |= bit
                 size = _edges_of_case(n, p, edge_theta, one, zero, words, is_product, state, items)
                 _mean(items, size, part)
                 mine[0] = min(mine[0], part[0])

@@ -1,6 +1,6 @@
 """The forms that predictors take: linear, leaves of trees, circuits, events.
 
-In:  arrays; `predictor_of` (`recognise.py`) fills them from what people have.
+In:  arrays; `form_of_predictor` (`predictor_arguments.py`) fills them from any predictor.
 Out: `LinearForm`, `LeafForm`, `CircuitForm` and `EventForm`, evaluated on complete rows.
 
 Every form adds things up and then says what the sum is: its `output` is a value, a log-odds or a
@@ -25,18 +25,34 @@ Output: TypeAlias = Literal["value", "logit", "probability"]
 Link: TypeAlias = Literal["identity", "sigmoid", "softmax"]
 
 
-class _Linked:
-    """What all forms share: from what they add up to probabilities."""
+class PredictorForm:
+    """What all forms share: evaluation of complete rows, and probabilities from log-odds."""
 
+    n_vars: int
+    bias: FloatArray
     output: Output
     link: Link
     classes: AnyArray | None
+    feature_names: tuple[str, ...] | None
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of columns of `evaluate`."""
+        return len(self.bias)
+
+    def evaluate(self, X: Any) -> FloatArray:
+        """The output `(n_rows, n_outputs)` for complete rows."""
+        table, _ = check_binary(X, n_vars=self.n_vars, feature_names=self.feature_names)
+        return self._outputs(table)
+
+    def _outputs(self, table: ByteArray) -> FloatArray:
+        raise NotImplementedError
 
     def probabilities(self, output: FloatArray) -> FloatArray:
         """Probabilities `(..., n_classes)` from outputs `(..., n_outputs)`.
 
-        What is a probability already, or a value, comes back as it is. One log-odds of two known
-        classes gives two columns, in the order of `classes`; without classes, one.
+        Probabilities and values come back as they are. The log-odds of two known classes give two
+        columns, in the order of `classes`; without classes, one.
         """
         if self.link == "identity":
             return output
@@ -48,7 +64,7 @@ class _Linked:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearForm(_Linked):
+class LinearForm(PredictorForm):
     """A weighted sum of the variables.
 
     Examples
@@ -74,23 +90,16 @@ class LinearForm(_Linked):
             )
 
     @property
-    def n_vars(self) -> int:
+    def n_vars(self) -> int:  # type: ignore[override]
         """Number of variables."""
         return len(self.weight)
 
-    @property
-    def n_outputs(self) -> int:
-        """Number of columns of `evaluate`."""
-        return len(self.bias)
-
-    def evaluate(self, X: Any) -> FloatArray:
-        """The output `(n_rows, n_outputs)` for complete rows."""
-        table, _ = check_binary(X, n_vars=self.n_vars, feature_names=self.feature_names)
+    def _outputs(self, table: ByteArray) -> FloatArray:
         return table @ self.weight + self.bias
 
 
 @dataclass(frozen=True, eq=False)
-class LeafForm(_Linked):
+class LeafForm(PredictorForm):
     """A sum over trees of the value at the leaf that a row reaches.
 
     A leaf is a conjunction of literals, ``2 * variable + value`` each, no variable twice, in the
@@ -132,14 +141,7 @@ class LeafForm(_Linked):
         """Number of trees."""
         return int(self.leaf_tree[-1]) + 1 if len(self.leaf_tree) else 0
 
-    @property
-    def n_outputs(self) -> int:
-        """Number of columns of `evaluate`."""
-        return len(self.bias)
-
-    def evaluate(self, X: Any) -> FloatArray:
-        """The output `(n_rows, n_outputs)` for complete rows."""
-        table, _ = check_binary(X, n_vars=self.n_vars, feature_names=self.feature_names)
+    def _outputs(self, table: ByteArray) -> FloatArray:
         output = np.empty((len(table), self.n_outputs))
         _evaluate(table, self.leaf_start, self.leaf_literal, self.leaf_value, self.bias, output)
         return output
@@ -169,7 +171,7 @@ def _evaluate(
 
 
 @dataclass(frozen=True, eq=False)
-class CircuitForm(_Linked):
+class CircuitForm(PredictorForm):
     """A regression or logistic circuit.
 
     Examples
@@ -194,32 +196,30 @@ class CircuitForm(_Linked):
 
     @property
     def link(self) -> Link:  # type: ignore[override]
-        """Every class of a logistic circuit is for itself, against all others."""
+        """The log-odds of a logistic circuit are of each class against all others."""
         return "identity" if self.circuit.kind == "regression" else "sigmoid"
 
     @property
-    def n_vars(self) -> int:
+    def n_vars(self) -> int:  # type: ignore[override]
         """Number of variables."""
         return self.circuit.n_vars
 
     @property
-    def n_outputs(self) -> int:
-        """Number of columns of `evaluate`."""
-        return self.circuit.n_outputs
+    def bias(self) -> FloatArray:  # type: ignore[override]
+        """The constant part of the outputs."""
+        return self.circuit.bias
 
     @property
-    def feature_names(self) -> tuple[str, ...] | None:
+    def feature_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
         """The names of the structure's variables, if they have any."""
         return self.circuit.structure.feature_names
 
-    def evaluate(self, X: Any) -> FloatArray:
-        """The output `(n_rows, n_outputs)` for complete rows."""
-        table, _ = check_binary(X, n_vars=self.n_vars, feature_names=self.feature_names)
+    def _outputs(self, table: ByteArray) -> FloatArray:
         return self.circuit.evaluate(table)
 
 
 @dataclass(frozen=True, eq=False)
-class EventForm(_Linked):
+class EventForm(PredictorForm):
     """A logical event: 1 where it holds, 0 where it does not.
 
     Examples
@@ -243,9 +243,7 @@ class EventForm(_Linked):
         """One: whether the event holds."""
         return 1
 
-    def evaluate(self, X: Any) -> FloatArray:
-        """The output `(n_rows, 1)` for complete rows."""
-        table, _ = check_binary(X, n_vars=self.n_vars, feature_names=self.feature_names)
+    def _outputs(self, table: ByteArray) -> FloatArray:
         holds = self.event.holds(table, self.feature_names)
         return holds.astype(np.float64)[:, np.newaxis]
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from strudel._names import find_name, names_of, places_of
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_log
-from strudel.data.names import find_name, names_of, places_of
 from strudel.logic.events import Event, children_first
 from strudel.logic.sdd import FIRST_LITERAL, TRUE, Sdd
 from strudel.predictions.predictor_forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
@@ -97,9 +97,9 @@ class Ranges:
         return low, high
 
     def next_variables(self, codes: AnyArray) -> IntArray:
-        """An unknown variable of each row whose value tells most; NONE if all that count are known.
+        """The unknown variable of each row that narrows the output most; NONE if none is left.
 
-        Of a tree it is the first one that is asked for, so that a search visits no more rows than
+        Of a tree it is the first unknown one on the path, so that a search visits no more rows than
         the tree has nodes.
         """
         gain = self._gains(codes)
@@ -112,7 +112,7 @@ class Ranges:
         return found
 
     def _gains(self, codes: AnyArray) -> FloatArray:
-        """How much each of `variables` would tell, zero or more."""
+        """How much each of `variables` narrows the output, zero or more."""
         form = self.form
         if isinstance(form, LinearForm):
             spread = np.abs(form.weight[self.variables]).max(axis=1, initial=0.0)
@@ -321,7 +321,7 @@ class _Truth:
         return value
 
     def gains(self, codes: AnyArray) -> FloatArray:
-        """For each variable, the parts that still matter and speak of it."""
+        """For each variable, how many parts that still matter mention it."""
         value = self._walk(codes)
         is_open = {key: low != high for key, (low, high) in value.items()}
         matters = {key: np.zeros(len(codes), dtype=np.bool_) for key in value}

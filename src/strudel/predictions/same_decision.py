@@ -22,15 +22,14 @@ from strudel.predictions.agreement_search import Agreement, SameLabels, search_a
 from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
 from strudel.predictions.expected import expected_outputs
+from strudel.predictions.predictor_arguments import possible_codes
 from strudel.predictions.predictor_forms import LinearForm
 from strudel.predictions.ranges import mentioned_variables
 from strudel.predictions.split_posteriors import split_posteriors
-from strudel.queries.arguments import check_limits, given_rows, variable_indices
+from strudel.queries.arguments import check_limits, variable_indices
 from strudel.queries.by_block import by_block
-from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import UNKNOWN, distinct_rows, encode
-from strudel.queries.probabilities import log_probabilities
+from strudel.queries.passes import decode
 
 MAX_NODES = 100_000
 
@@ -85,8 +84,8 @@ def same_decision_probability(
     threshold : float
         Of the probability, or of the value where the predictor gives one.
     max_nodes, max_seconds : optional
-        Stop after so many splits per row, or seconds in all. The answer is then the middle of an
-        interval that contains the truth, and a `SearchLimitWarning` says so.
+        Most splits per row, and most seconds in all. Where a limit is reached the answer is the
+        middle of an interval that contains the truth, and a `SearchLimitWarning` says so.
     details : bool
         Whether to give a `SameDecision`, with the interval and with what is decided.
 
@@ -115,14 +114,8 @@ def same_decision_probability(
     found = _from_one_pass(case, open_vars)
     if found is None:
         decider = PredictorDecider(case.model, case.decision, open_vars, case.codes, case.query)
-        found = search_agreement(
-            case.model,
-            case.codes,
-            (SameLabels(case.label), decider),
-            case.query,
-            max_seconds=limits[0],
-            max_nodes=limits[1],
-        )
+        deciders = SameLabels(case.label), decider
+        found = search_agreement(case.model, case.codes, deciders, case.query, limits)
     return case.report(found, details)
 
 
@@ -183,14 +176,7 @@ def expected_same_decision_probability(
         PredictorDecider(case.model, case.decision, variables, case.codes, case.query)
         for variables in (seen, either)
     )
-    found = search_agreement(
-        case.model,
-        case.codes,
-        (first, second),
-        case.query,
-        max_seconds=limits[0],
-        max_nodes=limits[1],
-    )
+    found = search_agreement(case.model, case.codes, (first, second), case.query, limits)
     return case.report(found, details)
 
 
@@ -200,10 +186,8 @@ class _Case:
     def __init__(self, model: Any, decision: Any, X: Any, threshold: float, query: str) -> None:
         self.model, self.query = model_of(model), query
         self.decision: Decision = decision_of(self.model, decision, threshold)
-        rows, self.is_single = given_rows(self.model, X, "X")
-        raise_if_impossible(log_probabilities(self.model, rows, query))
-        self.codes, self._place = distinct_rows(encode(rows))
-        known = np.where(self.codes == UNKNOWN, np.nan, self.codes).astype(np.float64)
+        self.codes, self._place, self.is_single = possible_codes(self.model, X, "X", query)
+        known = decode(self.codes)
         self.output: FloatArray = expected_outputs(self.model, self.decision.form, known)
         self.label: IntArray = self.decision.labels_of(self.output)
         # The one variable that the decision is about, if it is one.
@@ -225,8 +209,8 @@ class _Case:
         """The variable that is decided about cannot be among what would be known."""
         if len(np.intersect1d(variables, self._decided)):
             raise ValueError(
-                f"{name} must not name the variable that the decision is about: once it is known "
-                "there is nothing to decide."
+                f"{name} must not name the variable that the decision is about: once it is known, "
+                "nothing is left to decide."
             )
 
     def report(self, found: Agreement, details: bool) -> Any:

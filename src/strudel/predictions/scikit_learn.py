@@ -3,9 +3,9 @@
 In:  a fitted linear model, logistic regression, decision tree, forest or gradient boosting.
 Out: `LinearForm` or `LeafForm` over the variables of a model.
 
-Nothing is imported from scikit-learn: models are known by the names of their classes. Gradient
-boosting on histograms keeps its trees in a private attribute; all that is read off a model, there
-and elsewhere, is checked against its own predictions on a few rows.
+Nothing is imported from scikit-learn: models are recognised by the names of their classes. The
+trees of gradient boosting on histograms are in a private attribute. Every form is compared with the
+predictions of its model on a few rows.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from strudel._names import quote
 from strudel._types import NONE, AnyArray, FloatArray
-from strudel.data.names import quote
 from strudel.predictions.predictor_forms import LeafForm, LinearForm, Link, Output
 
 SUPPORTED = (
@@ -97,8 +97,9 @@ def form_of_estimator(
         return form_of_estimator(_last_step(model), n_vars, feature_names)
     name = type(model).__name__
     if not kinds & _KNOWN:
-        raise TypeError(f"A {name} is not a predictor that is understood here. {SUPPORTED}")
-    if not hasattr(model, "n_features_in_"):
+        raise TypeError(f"A {name} is not a known kind of predictor. {SUPPORTED}")
+    learned = "coef_" if kinds & _LINEAR else "estimators_" if kinds & _BOOSTING else ""
+    if not all(hasattr(model, attribute) for attribute in ("n_features_in_", learned) if attribute):
         raise ValueError(f"This {name} is not fitted yet: call fit first.")
     feature_var = _feature_variables(model, n_vars, feature_names)
     classes = getattr(model, "classes_", None)
@@ -142,7 +143,7 @@ def _feature_variables(model: Any, n_vars: int, feature_names: tuple[str, ...] |
     if model.n_features_in_ != n_vars:
         raise ValueError(
             f"This {kind} has {model.n_features_in_} features, but the model has {n_vars} "
-            "variables. They must be the same columns in the same order, or both have names."
+            "variables. Give both the same columns in the same order, or names to both."
         )
     return np.arange(n_vars)
 
@@ -154,11 +155,9 @@ def _linear_form(
     classes: AnyArray | None,
     feature_names: tuple[str, ...] | None,
 ) -> LinearForm:
-    if not hasattr(model, "coef_"):
-        raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
     if classes is not None and not hasattr(model, "predict_proba"):
         raise ValueError(
-            f"This {type(model).__name__} has no probabilities, so its output is no log-odds. Use "
+            f"This {type(model).__name__} has no probabilities, so its output is not log-odds. Use "
             "loss='log_loss', or a LogisticRegression."
         )
     coefficients = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
@@ -234,8 +233,6 @@ def _trees(model: Any, kinds: set[str], classes: AnyArray | None) -> Iterator[_T
         yield from _histogram_trees(model)
         return
     if kinds & _BOOSTING:
-        if not hasattr(model, "estimators_"):
-            raise ValueError(f"This {type(model).__name__} is not fitted yet: call fit first.")
         n_outputs = model.estimators_.shape[1]
         for stage in model.estimators_:
             for column, one in enumerate(stage):
@@ -268,7 +265,7 @@ def _histogram_trees(model: Any) -> Iterator[_Tree]:
     if is_categorical is not None and np.any(is_categorical):
         raise ValueError(
             f"This {type(model).__name__} treats some features as categories. Fit it with "
-            "categorical_features=None: 0 and 1 are numbers enough."
+            "categorical_features=None: 0 and 1 can be used as numbers."
         )
     try:
         stages = [[one.nodes for one in stage] for stage in model._predictors]
@@ -314,7 +311,7 @@ def _leaves(tree: _Tree, feature_var: AnyArray) -> Iterator[tuple[list[int], Flo
 
 
 def _compare(model: Any, form: LinearForm | LeafForm, feature_var: AnyArray) -> None:
-    """Refuse a model that predicts something else than its form."""
+    """Refuse a model that does not predict what its form says."""
     rows = np.random.default_rng(0).integers(0, 2, (N_PROBES, form.n_vars)).astype(np.float64)
     said = _ask(
         model.predict if form.classes is None else model.predict_proba, rows[:, feature_var]

@@ -4,37 +4,38 @@ In:  a model, a predictor, and rows.
 Out: `ShapValues`: how much each known value moves the expected output, from knowing nothing to the
      whole row.
 
-The game: its players are the features that a row knows, and a set S of them is worth
-v(S) = E[f(X) | x_S], the conditional expectation under the model, with all other features, unknown
-ones included, summed out. This is the setting with dependent features; a feature that the predictor
-does not look at can have a value, because it tells about others that it does look at.
+The players of the game are the features that a row knows. A set S of them is worth
+v(S) = E[f(X) | x_S], the conditional expectation under the model, with all other features summed
+out. The features are dependent: one that the predictor does not use can have a value, because it
+says something about others that it uses.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from strudel._names import quote
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.argument_checks import check_count
-from strudel.data.names import quote
-from strudel.predictions.decision import form_of
 from strudel.predictions.expected import expected_outputs
+from strudel.predictions.predictor_arguments import form_of_decision, possible_codes
 from strudel.predictions.predictor_forms import Form
-from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
-from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import UNKNOWN, decode, distinct_rows, encode
-from strudel.queries.probabilities import log_probabilities
+from strudel.queries.passes import UNKNOWN, decode
 
 MAX_EXACT = 12  # players: 4,096 sets
 MOST_EXACT = 20
 N_PERMUTATIONS = 200
 ROWS_AT_ONCE = 2**15
 QUERY = "shap_values"
+
+Worth: TypeAlias = Callable[[ByteArray], FloatArray]
 
 
 class ShapValues(NamedTuple):
@@ -75,8 +76,8 @@ def shap_values(
     target : class of the classifier, optional
         Whose output is explained; needed with more than two classes.
     max_exact : int
-        Rows with up to so many known values are exact, by all their subsets; at most 20. Others are
-        sampled.
+        Rows with at most this many known values are exact, by all their subsets; at most 20. Others
+        are sampled.
     n_permutations : int
         Orders of the features to sample, in pairs of an order and its reverse; at least four.
     rng : numpy Generator, seed, or None
@@ -97,55 +98,44 @@ def shap_values(
     (0.52, 0.4)
     """
     model = model_of(model)
-    form = form_of(model, predictor)
+    form = form_of_decision(model, predictor)
     column = _column(form, target)
     check_count("max_exact", max_exact, 0, MOST_EXACT)
     check_count("n_permutations", n_permutations, 4)
-    rows, is_single = given_rows(model, X, "X")
-    raise_if_impossible(log_probabilities(model, rows, QUERY))
-    game = _Game(model, form, column)
-    codes, place = distinct_rows(encode(rows))
+    codes, place, is_single = possible_codes(model, X, "X", QUERY)
+    worth = partial(_worth, model, form, column)
     generator = np.random.default_rng(0 if rng is None else rng)
     values, errors = np.zeros(codes.shape), np.zeros(codes.shape)
     n_players = (codes != UNKNOWN).sum(axis=1)
     for row in range(len(codes)):
         players = np.flatnonzero(codes[row] != UNKNOWN)
         if n_players[row] <= max_exact:
-            values[row, players] = _exact(game, codes[row], players)
+            values[row, players] = _exact(worth, codes[row], players)
         else:
-            found = _sampled(game, codes[row], players, n_permutations, generator)
+            found = _sampled(worth, codes[row], players, n_permutations, generator)
             values[row, players], errors[row, players] = found
     nothing = np.full((1, model.n_vars), UNKNOWN, dtype=np.uint8)
-    base, prediction = float(game.worth(nothing)[0]), game.worth(codes)
+    base, prediction = float(worth(nothing)[0]), worth(codes)
     is_exact = n_players <= max_exact
     if is_single:
         return ShapValues(values[0], errors[0], base, float(prediction[0]), bool(is_exact[0]))
     return ShapValues(values[place], errors[place], base, prediction[place], is_exact[place])
 
 
-class _Game:
-    """What sets of known values are worth."""
-
-    def __init__(self, model: Model, form: Form, column: int) -> None:
-        self._model, self._form, self._column = model, form, column
-
-    def worth(self, codes: ByteArray) -> FloatArray:
-        """The expected output given each row of codes."""
-        found = [
-            expected_outputs(self._model, self._form, decode(codes[start : start + ROWS_AT_ONCE]))[
-                :, self._column
-            ]
-            for start in range(0, len(codes), ROWS_AT_ONCE)
-        ]
-        return np.concatenate(found)
+def _worth(model: Model, form: Form, column: int, codes: ByteArray) -> FloatArray:
+    """What sets of known values are worth: the expected output given each row of codes."""
+    blocks = [
+        decode(codes[start : start + ROWS_AT_ONCE]) for start in range(0, len(codes), ROWS_AT_ONCE)
+    ]
+    return np.concatenate([expected_outputs(model, form, rows)[:, column] for rows in blocks])
 
 
-def _exact(game: _Game, codes: ByteArray, players: AnyArray) -> FloatArray:
+def _exact(worth_of: Worth, codes: ByteArray, players: AnyArray) -> FloatArray:
     """The Shapley values from the worth of all subsets; player i is bit i of a subset's number."""
     m = len(players)
     subset = np.arange(2**m)
     is_in = (subset[:, np.newaxis] >> np.arange(m) & 1) == 1
-    worth = game.worth(_rows(codes, players, is_in))
+    worth = worth_of(_rows(codes, players, is_in))
     size = is_in.sum(axis=1)
     share = np.array([1.0 / (m * math.comb(m - 1, k)) for k in range(m)])
     values = np.empty(m)
@@ -156,7 +146,11 @@ def _exact(game: _Game, codes: ByteArray, players: AnyArray) -> FloatArray:
 
 
 def _sampled(
-    game: _Game, codes: ByteArray, players: AnyArray, n_permutations: int, rng: np.random.Generator
+    worth_of: Worth,
+    codes: ByteArray,
+    players: AnyArray,
+    n_permutations: int,
+    rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
     """Means over sampled orders, each with its reverse, and their standard errors."""
     m, n_pairs = len(players), n_permutations // 2
@@ -165,7 +159,7 @@ def _sampled(
     # Prefixes of every order and of its reverse: the players of a rank below, or at least, k.
     is_in = rank[:, np.newaxis] < np.arange(m + 1)[:, np.newaxis]
     is_in = np.stack([is_in, ~is_in], axis=1)  # (n_pairs, 2, m + 1, m)
-    worth = game.worth(_rows(codes, players, is_in.reshape(-1, m))).reshape(n_pairs, 2, m + 1)
+    worth = worth_of(_rows(codes, players, is_in.reshape(-1, m))).reshape(n_pairs, 2, m + 1)
     forward, backward = np.diff(worth[:, 0]), -np.diff(worth[:, 1])
     gains = np.empty((n_pairs, m))
     np.put_along_axis(gains, order, 0.5 * (forward + backward), axis=1)
@@ -184,8 +178,8 @@ def _column(form: Form, target: Any) -> int:
     if target is None:
         if form.n_outputs > 2:
             raise ValueError(
-                f"The predictor has {form.n_outputs} classes. Say with target whose output is to "
-                "be explained."
+                f"The predictor has {form.n_outputs} classes. Give target, the class whose output "
+                "is to be explained."
             )
         return form.n_outputs - 1
     classes = list(range(form.n_outputs)) if form.classes is None else form.classes.tolist()
@@ -193,6 +187,6 @@ def _column(form: Form, target: Any) -> int:
     if target not in mine:
         known = quote([str(one) for one in mine])
         raise ValueError(
-            f"target must be a class with an output of its own, one of {known}, but is {target!r}."
+            f"target must be a class that has an output, one of {known}, but is {target!r}."
         )
     return mine.index(target)

@@ -1,4 +1,4 @@
-"""Passes that do what rows have in common once.
+"""Passes over a circuit that compute once what rows have in common.
 
 In:  a circuit in normal form, and rows of evidence as codes.
 Out: `Patterns` of the rows, and the value of every node for each.
@@ -22,7 +22,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.queries.model import Model
 from strudel.queries.passes import FAINT, SMALLEST_VALUE, Plan, plan
 
-BLOCK_VALUES = 2**24  # at most so many values per block of rows; patterns make it a fraction
+BLOCK_VALUES = 2**24  # upper bound on the values of a block of rows; patterns make them far fewer
 MOST_ROWS = 4096  # in a block: more have little more in common
 FEWEST_ROWS = 64
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import did_you_mean, find_name, names_of
 from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import is_single_row
-from strudel.data.names import did_you_mean, find_name, names_of
 from strudel.data.validation import check_evidence
 from strudel.queries.model import Model
 

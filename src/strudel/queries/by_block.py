@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import AnyArray
 from strudel.data.lazy import by_block as by_block_like
-from strudel.data.names import names_of
 from strudel.errors import CircuitPropertyError
 from strudel.queries.model import Model, model_of
 

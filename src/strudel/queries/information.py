@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from strudel._names import names_of, quote
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties, why_not_deterministic
-from strudel.data.names import names_of, quote
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel.data.datasets import (
     ALIASES,
     Dataset,
@@ -18,7 +19,6 @@ from strudel.data.datasets import (
     search_folders,
     unknown_dataset_message,
 )
-from strudel.data.names import names_of
 
 GENERATED = {"generated-10": 10, "generated-20": 20, "generated-30": 30}  # variables
 WARM = ("generated-10", "generated-30")  # one with many equal rows, one without: other kernels

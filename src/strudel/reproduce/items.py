@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 
-from strudel.data.names import did_you_mean
+from strudel._names import did_you_mean
 from strudel.reproduce.content import Section
 from strudel.reproduce.store import Results
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import did_you_mean, quote
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
-from strudel.data.names import did_you_mean, quote
 from strudel.errors import UnseenValueError
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
 from strudel.tables.edges import as_stamp

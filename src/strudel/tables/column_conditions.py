@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import did_you_mean, quote
 from strudel._types import AnyArray
-from strudel.data.names import did_you_mean, quote
 from strudel.errors import MovedBoundWarning, UnorderedColumnError
 from strudel.tables.coded_column import BIT, Column
 from strudel.tables.columns import is_missing

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import raise_repeated, read_values
-from strudel.data.lazy import way_to_load
+from strudel.data.containers import as_frame, check_shape, read_values
+from strudel.tables.edges import without_zone
 
 NUMERIC = ("boolean", "integer", "float", "date", "datetime")  # types whose cells are floats
 
@@ -93,7 +93,7 @@ def read_columns(X: Any, name: str = "X") -> RawTable:
     """
     if isinstance(X, RawTable):
         return X
-    frame = _as_frame(X, name)
+    frame = as_frame(X, name)
     if frame is not None:
         return _read_frame(frame, name)
     values, _ = read_values(X, name)
@@ -104,31 +104,11 @@ def read_columns(X: Any, name: str = "X") -> RawTable:
         )
     if values.dtype.kind == "c":
         raise ValueError(f"{name} is complex. Complex data not supported: take the real part.")
-    if values.ndim != 2:
-        raise ValueError(
-            f"{name} must have rows and columns, but has shape {values.shape}. Reshape your data: "
-            f"{name}.reshape(1, -1) if it is one row, {name}.reshape(-1, 1) if it is one column."
-        )
-    _check_size(values.shape, name)
+    check_shape(values.shape, name)
     columns = tuple(
         _column_of_array(values[:, place], f"x{place}") for place in range(values.shape[1])
     )
     return RawTable(columns, len(values), "numpy", has_names=False)
-
-
-def _as_frame(X: Any, name: str) -> Any:
-    """The table as a narwhals frame, or None if it is no frame."""
-    import narwhals as nw
-
-    try:
-        frame = nw.from_native(X, pass_through=True, allow_series=True)
-    except nw.exceptions.DuplicateError:
-        raise_repeated(X, name)
-    if isinstance(frame, nw.LazyFrame):
-        raise ValueError(
-            f"{name} must be a frame in memory, but is lazy. Call its {way_to_load(X)} first."
-        )
-    return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def _read_frame(frame: Any, name: str) -> RawTable:
@@ -136,22 +116,12 @@ def _read_frame(frame: Any, name: str) -> RawTable:
     has_names = all(isinstance(column, str) for column in names)
     if not has_names:
         names = [f"x{place}" for place in range(len(names))]
-    _check_size(frame.shape, name)
+    check_shape(frame.shape, name)
     columns = tuple(
         _column_of_series(series, column)
         for column, series in zip(names, frame.iter_columns(), strict=True)
     )
     return RawTable(columns, frame.shape[0], frame.implementation.value, has_names)
-
-
-def _check_size(shape: tuple[int, ...], name: str) -> None:
-    """Refuse empty tables, in scikit-learn's words, which its estimator checks look for."""
-    for size, line, thing in zip(shape, ("row", "column"), ("sample", "feature"), strict=True):
-        if size == 0:
-            raise ValueError(
-                f"{name} must have at least one {line}, but has 0 {thing}(s) (shape={shape}) "
-                "while a minimum of 1 is required."
-            )
 
 
 def _column_of_series(series: Any, name: str) -> RawColumn:
@@ -240,16 +210,9 @@ def _column_of_objects(values: AnyArray, name: str) -> RawColumn:
 def _microseconds(values: AnyArray) -> FloatArray:
     """Dates as microseconds since 1970, in UTC, with NaN where one is missing."""
     if values.dtype == object:
-        values = np.array([_without_zone(value) for value in values], dtype="datetime64[us]")
+        values = np.array([without_zone(value) for value in values], dtype="datetime64[us]")
     stamps = values.astype("datetime64[us]")
     return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64).astype(np.float64))
-
-
-def _without_zone(value: Any) -> Any:
-    """A date in UTC without its time zone, which NumPy does not know."""
-    if getattr(value, "tzinfo", None) is not None:
-        return value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return value
 
 
 def _objects(values: list[Any], name: str) -> AnyArray:

@@ -143,12 +143,17 @@ def as_stamp(value: Any) -> float:
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)  # a stamp already
-    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
     try:
-        stamp = np.datetime64(value, "us")
+        stamp = np.datetime64(without_zone(value), "us")
     except (ValueError, TypeError):
         raise ValueError(f"Expected a date such as '2020-01-31', but found {value!r}.") from None
     if np.isnat(stamp):
         raise ValueError(f"Expected a date such as '2020-01-31', but found {value!r}.")
     return float(stamp.astype(np.int64))
+
+
+def without_zone(value: Any) -> Any:
+    """A date in UTC without its time zone, which NumPy does not know; anything else as it is."""
+    if getattr(value, "tzinfo", None) is not None:
+        return value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return value

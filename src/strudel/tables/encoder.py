@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, column_or_1d
 
+from strudel._names import did_you_mean, quote
 from strudel._types import AnyArray, FloatArray
+from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.lazy import by_block
-from strudel.data.names import did_you_mean, quote
 from strudel.errors import EmptyColumnWarning, NotBinaryError
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
@@ -106,11 +107,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Classes or numbers, for ``edges="supervised"``.
         """
         table = read_columns(X)
-        names = [column.name for column in table.columns]
         options = self._options()
-        kinds = _by_column(self.kinds or {}, names, "kinds")
+        kinds = _by_column(self.kinds or {}, table.names, "kinds")
         edges = self.edges if isinstance(self.edges, dict) else {}
-        edges = _by_column(edges, names, "edges")
+        edges = _by_column(edges, table.names, "edges")
         target = self._target(y, table, edges)
         columns: list[Column] = []
         for raw in table.columns:
@@ -165,26 +165,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _options(self) -> CodeOptions:
         """The options, checked."""
-        for name, least in (("n_bins", 2), ("max_categories", 2)):
-            number = getattr(self, name)
-            if not isinstance(number, int | np.integer) or number < least:
-                raise ValueError(f"{name} must be a whole number from {least}, but is {number!r}.")
-        choices: dict[str, tuple[str, ...]] = {
-            "code": ("thermometer", "one_hot"),
-            "unknown": ("error", "missing"),
-        }
+        check_count("n_bins", self.n_bins, 2)
+        check_count("max_categories", self.max_categories, 2)
+        check_choice("code", self.code, ("thermometer", "one_hot"))
+        check_choice("unknown", self.unknown, ("error", "missing"))
         if not isinstance(self.edges, dict):
-            choices["edges"] = _METHODS
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(
-                    f"{name} must be {quote(allowed)}, but is {getattr(self, name)!r}."
-                )
-        for name, own in (self.edges if isinstance(self.edges, dict) else {}).items():
-            if isinstance(own, str) and own not in _METHODS:
-                raise ValueError(
-                    f"edges[{name!r}] must be {quote(_METHODS)} or edges, not {own!r}."
-                )
+            check_choice("edges", self.edges, _METHODS)
+        else:
+            for name, own in self.edges.items():
+                if isinstance(own, str):
+                    check_choice(f"edges[{name!r}]", own, _METHODS)
         return CodeOptions(int(self.n_bins), self.edges, self.code, int(self.max_categories))
 
     def _target(self, y: Any, table: RawTable, edges: dict[str, Any]) -> AnyArray | None:
@@ -205,8 +195,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _keep_names(self, table: RawTable) -> None:
         self.n_features_in_ = len(table.columns)
         if table.has_names:
-            names = [column.name for column in table.columns]
-            self.feature_names_in_ = np.array(names, dtype=object)
+            self.feature_names_in_ = np.array(table.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 

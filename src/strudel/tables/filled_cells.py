@@ -7,7 +7,7 @@ Out: the column, of its own type, or of a wider one where its own cannot hold th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,14 +36,6 @@ class Gaps:
             like = self.raw if self.raw.dtype in ("date", "datetime") else self.column
             return [as_date(stamp, like) for stamp in self.values]
         return list(self.values)
-
-
-def as_frame(X: Any) -> Any:
-    """The table as a narwhals frame, or None if it is no frame."""
-    import narwhals as nw
-
-    frame = nw.from_native(X, pass_through=True)
-    return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def fill_array(table: AnyArray, code: TableCode, gaps: Sequence[Gaps]) -> AnyArray:
@@ -99,11 +91,8 @@ def _are_numbers(values: Sequence[Any]) -> bool:
 def _as_at_fit(gap: Gaps, container: str) -> Any:
     import narwhals as nw
 
-    column = gap.column
-    if column.dtype == "integer" and not all(isinstance(value, int) for value in gap.values):
-        column = replace(column, dtype="float", values=tuple(map(float, column.values)))
-    made = make_frame({column.name: (list(gap.values), column)}, container)
-    return nw.from_native(made, eager_only=True)[column.name]
+    made = make_frame({gap.column.name: (list(gap.values), gap.column)}, container)
+    return nw.from_native(made, eager_only=True)[gap.column.name]
 
 
 def _fit_numbers(own: Any, raw: RawColumn, values: list[Any]) -> tuple[Any, list[Any]]:

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import read_values
+from strudel.data.containers import as_frame, read_values
 from strudel.tables.coded_column import BIT
 from strudel.tables.columns import RawTable, read_columns
-from strudel.tables.filled_cells import Gaps, as_frame, fill_array, fill_raw_column, fill_series
+from strudel.tables.filled_cells import Gaps, fill_array, fill_raw_column, fill_series
 from strudel.tables.table_code import Column, TableCode
 
 

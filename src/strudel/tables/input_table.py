@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names, _get_feature_names
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import is_single_row, read_values
+from strudel.data.containers import as_frame, check_shape, is_single_row, read_values
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning, UnseenValueWarning
@@ -121,12 +121,8 @@ def n_rows_of(X: Any) -> int:
 
 def take_rows(X: Any, rows: AnyArray) -> Any:
     """Some rows of a frame, an array or a list of rows, in their own kind."""
-    import narwhals as nw
-
-    frame = nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        return frame[rows.tolist()].to_native()
-    return read_values(X, "X")[0][rows]
+    frame = as_frame(X)
+    return read_values(X, "X")[0][rows] if frame is None else frame[rows.tolist()].to_native()
 
 
 def keep_features(estimator: Any, X: Any, n_features: int) -> None:
@@ -161,10 +157,7 @@ def rows_like(estimator: Any, X: Any) -> FloatArray:
             _warn_of_unseen(encoder.code_, columns, rows)
         return rows
     if is_single_row(X):
-        raise ValueError(
-            "X must have rows and columns, but is a single row. Reshape your data: "
-            "X.reshape(1, -1) if it is one row, X.reshape(-1, 1) if it is one column."
-        )
+        check_shape(read_values(X, "X")[0].shape, "X")
     return check_evidence(X, n_vars=estimator.n_features_in_)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import quote
 from strudel._types import ByteArray, FloatArray
-from strudel.data.names import quote
 from strudel.errors import TooManyCategoriesError
 from strudel.tables.coded_column import KINDS, Column, has_one_value_per_cell
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from strudel._names import check_same_names, did_you_mean, quote
 from strudel._types import FloatArray
-from strudel.data.names import close_names, did_you_mean, quote
 from strudel.tables.coded_column import BIT, column_from_dict, column_to_dict
 from strudel.tables.coded_column import Column as Column
 from strudel.tables.columns import RawColumn, RawTable, read_columns
@@ -105,17 +105,12 @@ class TableCode:
                 )
             return list(table.columns)
         found = {column.name: column for column in table.columns}
-        missing = [column for column in self.names if column not in found]
-        extra = [column for column in found if column not in self._place_of]
-        if missing or extra:
-            said = (("lacks", missing), ("also has", extra))
-            raise ValueError(
-                f"{name} must have the {len(self.names)} columns that the encoder was fitted on, "
-                "but "
-                + " and ".join(f"{verb} {quote(wrong)}" for verb, wrong in said if wrong)
-                + f". {_misspelt(extra, missing)}Rename columns, drop them, or add them with None "
-                "in every row where nothing is known."
-            )
+        check_same_names(
+            found,
+            self.names,
+            f"{name} must have the {len(self.names)} columns that the encoder was fitted on",
+            "Rename columns, drop them, or add them with None in every row where nothing is known.",
+        )
         return [found[column] for column in self.names]
 
     def encode_columns(self, columns: Sequence[RawColumn | None], name: str = "X") -> FloatArray:
@@ -151,7 +146,7 @@ class TableCode:
             values = column.decoded(table[:, column.start : column.stop])
             for row, value in enumerate((known or {}).get(column.name, ())):
                 values[row] = values[row] if value is None else column.own_value(value)
-            decoded[column.name] = _with_own_type(values, column)
+            decoded[column.name] = values, column
         return make_frame(decoded, self.container)
 
     def with_container(self, container: str) -> TableCode:
@@ -196,23 +191,6 @@ def code_of_bits(names: Sequence[str], container: str) -> TableCode:
         for var, name in enumerate(names)
     )
     return TableCode(tuple(columns), container)
-
-
-def _with_own_type(values: list[Any], column: Column) -> tuple[list[Any], Column]:
-    """A column of integers as one of floats where a given value is not whole."""
-    if column.kind != "number" or column.dtype != "integer":
-        return values, column
-    if not any(isinstance(value, float) for value in values):
-        return values, column
-    means = tuple(None if value is None else float(value) for value in column.values)
-    cells = [None if value is None else float(value) for value in values]
-    return cells, replace(column, values=means, dtype="float")
-
-
-def _misspelt(extra: Sequence[str], missing: Sequence[str]) -> str:
-    """A sentence for every name that is close to a missing one."""
-    close = {name: close_names(name, missing, 1) for name in extra}
-    return "".join(f"Is {name!r} {match[0]!r}? " for name, match in close.items() if match)
 
 
 def _why_not_a_code(code: TableCode) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -17,8 +17,15 @@ from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.evidence import variable_names
 from strudel.cli.frames import cells_of
 from strudel.cli.models import ModelArgument, read_file
-from strudel.cli.outputs import check_rows_output, write_table
-from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_bits, read_cells
+from strudel.cli.outputs import check_rows_output
+from strudel.cli.row_parts import (
+    Columns,
+    RowPart,
+    answer_rows,
+    comes_in_parts,
+    read_bits,
+    read_cells,
+)
 from strudel.cli.sources import match_columns
 
 if TYPE_CHECKING:
@@ -75,27 +82,21 @@ def impute(
     in_parts = comes_in_parts(data, workers, scheduler)
     check_rows_output(output, "the rows", model, data, in_parts)
     held = _model_of(read_file(model))
-    columns: dict[str, list[Any]] = {}
-    if in_parts:
-        found = answer_parts(
-            _impute_part,
-            data,
-            held,
-            strategy,
-            seed,
-            output=output,
-            workers=workers,
-            scheduler=scheduler,
-            is_quiet=as_json,
-            has_draws=strategy is Strategy.sample,
-        )
-    else:
-        filled = _impute(held, data, strategy, [seed])
-        columns, found = filled.columns, [filled.counts]
-        if output is not None:
-            write_table(output, columns)
-        elif not as_json:
-            write_columns(columns, sys.stdout)
+    columns, found = answer_rows(
+        _impute,
+        data,
+        held,
+        strategy,
+        seed,
+        in_parts=in_parts,
+        output=output,
+        workers=workers,
+        scheduler=scheduler,
+        is_quiet=as_json,
+        has_draws=strategy is Strategy.sample,
+    )
+    if output is None and not as_json:
+        write_columns(columns, sys.stdout)
     n_rows, n_gaps = (sum(count) for count in zip(*found, strict=True))
     report: dict[str, Any] = {"n_rows": n_rows, "n_filled": n_gaps, "output": output}
     if as_json:
@@ -112,25 +113,16 @@ def _model_of(held: Any) -> Model:
     return held.joint_mixture() if isinstance(held, StrudelClassifier) else model_of(held)
 
 
-class _Filled(NamedTuple):
-    columns: dict[str, list[Any]]
-    counts: tuple[int, int]  # rows and gaps
+def _impute(
+    data: str | RowPart, model: Model, strategy: Strategy, seed: int
+) -> tuple[Columns, tuple[int, int]]:
+    """The table without gaps, and the numbers of its rows and gaps.
 
-
-def _impute_part(
-    part: RowPart, folder: Path, model: Model, strategy: Strategy, seed: int
-) -> tuple[int, int]:
-    """Fill the gaps of a part and write it; returns the numbers of rows and gaps."""
-    filled = _impute(model, part, strategy, [seed, part.first])
-    write_table(folder / part.output_name, filled.columns)
-    return filled.counts
-
-
-def _impute(model: Model, data: str | RowPart, strategy: Strategy, seed: list[int]) -> _Filled:
-    """The table without gaps. All partitions have the same types, whatever their own gaps are."""
+    All partitions have the same types, whatever their own gaps are.
+    """
     from strudel.models.imputer import StrudelImputer
 
-    random_state = np.random.RandomState(seed)
+    random_state = np.random.RandomState([seed] if isinstance(data, str) else [seed, data.first])
     imputer = StrudelImputer(model, strategy=strategy.value, random_state=random_state)
     is_part, has_means = not isinstance(data, str), strategy is Strategy.mean
     code = model.table_code
@@ -140,7 +132,7 @@ def _impute(model: Model, data: str | RowPart, strategy: Strategy, seed: list[in
         is_float = is_part and has_means
         lists = (row.tolist() if is_float else _whole_if_all_are(row) for row in values)
         columns = dict(zip(variable_names(model), lists, strict=True))
-        return _Filled(columns, (len(table.X), int(np.isnan(table.X).sum())))
+        return columns, (len(table.X), int(np.isnan(table.X).sum()))
     raw = _with_class(model_columns(code, *read_cells(data)), code)
     with warnings_as_notes() as messages:
         filled = imputer.fit_transform(raw)
@@ -151,7 +143,7 @@ def _impute(model: Model, data: str | RowPart, strategy: Strategy, seed: list[in
         for column, own in zip(code.columns, filled.columns, strict=True)
     }
     n_gaps = sum(int(column.is_missing().sum()) for column in raw.columns)
-    return _Filled(columns, (raw.n_rows, n_gaps))
+    return columns, (raw.n_rows, n_gaps)
 
 
 def _with_class(table: RawTable, code: TableCode) -> RawTable:

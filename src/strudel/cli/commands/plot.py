@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from strudel._names import names_of
 from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
 from strudel.cli.evidence import GivenOption, read_given
 from strudel.cli.outputs import check_output, write_text
-from strudel.data.names import names_of
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray

@@ -15,7 +15,6 @@ from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     InputError,
     JsonOption,
-    left_out,
     note,
     print_json,
     warnings_as_notes,
@@ -23,8 +22,9 @@ from strudel.cli.console import (
 from strudel.cli.fit_classifier import scores_of
 from strudel.cli.frames import split_target
 from strudel.cli.models import ModelArgument, read_file
-from strudel.cli.outputs import check_rows_output, write_table
-from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_cells
+from strudel.cli.outputs import check_rows_output
+from strudel.cli.row_parts import Columns, RowPart, answer_rows, comes_in_parts, read_cells
+from strudel.cli.sources import check_has_columns
 
 if TYPE_CHECKING:
     from strudel.models.classifier import StrudelClassifier
@@ -71,24 +71,18 @@ def predict(
             f"{str(model)!r} holds a {type(held).__name__}, not a classifier: learn one with "
             "strudel fit DATA --target COLUMN."
         )
-    columns: dict[str, list[Any]] = {}
-    if in_parts:
-        found = answer_parts(
-            _predict_part,
-            data,
-            held,
-            output=output,
-            workers=workers,
-            scheduler=scheduler,
-            is_quiet=as_json,
-        )
-    else:
-        columns, one = _predict(held, *read_cells(data))
-        found = [one]
-        if output is not None:
-            write_table(output, columns)
-        elif not as_json:
-            write_columns(columns, sys.stdout)
+    columns, found = answer_rows(
+        _predict,
+        data,
+        held,
+        in_parts=in_parts,
+        output=output,
+        workers=workers,
+        scheduler=scheduler,
+        is_quiet=as_json,
+    )
+    if output is None and not as_json:
+        write_columns(columns, sys.stdout)
     _tell(_report(held.target_name_, found, output), columns, as_json)
 
 
@@ -100,17 +94,9 @@ class _Predicted(NamedTuple):
     scores: dict[str, float]  # means over these
 
 
-def _predict_part(part: RowPart, folder: Path, model: StrudelClassifier) -> _Predicted:
-    """Predict the rows of a part, and write what comes out to a folder."""
-    columns, found = _predict(model, *read_cells(part))
-    write_table(folder / part.output_name, columns)
-    return found
-
-
-def _predict(
-    model: StrudelClassifier, table: RawTable, source: str
-) -> tuple[dict[str, list[Any]], _Predicted]:
+def _predict(data: str | RowPart, model: StrudelClassifier) -> tuple[Columns, _Predicted]:
     """The columns of predictions, and how good they are where the class is known."""
+    table, source = read_cells(data)
     target = model.target_name_
     truth: list[Any] | None = None
     if target in table.names and len(table.columns) > 1:
@@ -120,7 +106,7 @@ def _predict(
     for message in messages:
         note(f"note: {message}")
     best = [model.classes_.tolist()[place] for place in chances.argmax(axis=1)]
-    columns: dict[str, list[Any]] = {target: best}
+    columns: Columns = {target: best}
     for place, value in enumerate(model.classes_.tolist()):
         columns[f"P({target}={value})"] = chances[:, place].tolist()
     known = [row for row, value in enumerate(truth or ()) if value is not None]
@@ -141,7 +127,7 @@ def _report(target: str, found: Sequence[_Predicted], output: Path | None) -> di
     return report
 
 
-def _tell(report: dict[str, Any], columns: dict[str, list[Any]], as_json: bool) -> None:
+def _tell(report: dict[str, Any], columns: Columns, as_json: bool) -> None:
     """Say how good the predictions are, and where they lie."""
     target, output, n_rows = report["target"], report["output"], report["n_rows"]
     if as_json:
@@ -160,12 +146,5 @@ def columns_of(model: StrudelClassifier, table: RawTable, source: str) -> RawTab
     names = getattr(model, "feature_names_in_", None)
     if names is None or not table.has_names:
         return table
-    missing = [name for name in names if name not in table.names]
-    if missing:
-        raise InputError(
-            f"{source} lacks {len(missing)} of the {len(names)} columns of the model, among them "
-            f"{missing[0]!r}. Add it, with nothing in it where it is unknown."
-        )
-    if len(table.columns) > len(names):
-        note(left_out(len(table.columns) - len(names), source, "the model"))
+    check_has_columns(table.names, names, source, "the model")
     return table.select(names)

@@ -18,8 +18,15 @@ from strudel.cli.console import (
     show_facts,
 )
 from strudel.cli.models import ModelArgument, read_model
-from strudel.cli.outputs import check_rows_output, write_table
-from strudel.cli.row_parts import RowPart, answer_parts, comes_in_parts, read_bits, read_cells
+from strudel.cli.outputs import check_rows_output
+from strudel.cli.row_parts import (
+    Columns,
+    RowPart,
+    answer_rows,
+    comes_in_parts,
+    read_bits,
+    read_cells,
+)
 from strudel.cli.sources import match_columns
 from strudel.data.lazy import by_block, is_lazy
 
@@ -60,30 +67,22 @@ def score(
     Unknown values (empty, ?, NA) are summed out exactly. Columns are matched by name when both the
     model and the table have names.
     """
-    from strudel.queries.likelihood import rows_log_likelihood
-
     in_parts = comes_in_parts(data, workers, scheduler)
     if output is not None:  # else there is nothing to write
         check_rows_output(output, "the values", model, data, in_parts)
     held = read_model(model)
     code, plain = held.table_code, held.with_table_code(None)
-    if in_parts:
-        found = answer_parts(
-            _score_part,
-            data,
-            plain,
-            code,
-            output=output,
-            workers=workers,
-            scheduler=scheduler,
-            is_quiet=as_json,
-        )
-    else:
-        table = _read(data, plain, code)
-        values = rows_log_likelihood(plain, table.X)
-        found = [_score_of(table, values)]
-        if output is not None:
-            write_table(output, _columns(values))
+    _, found = answer_rows(
+        _score_rows,
+        data,
+        plain,
+        code,
+        in_parts=in_parts,
+        output=output,
+        workers=workers,
+        scheduler=scheduler,
+        is_quiet=as_json,
+    )
     report = _report(_Score(*np.sum(found, axis=0)), plain.n_vars)
     if as_json:
         print_json(report | {"model": model, "data": data, "output": output})
@@ -107,20 +106,19 @@ class _Score(NamedTuple):
     n_incomplete: float
 
 
-def _score_of(table: Table, values: FloatArray) -> _Score:
-    n_incomplete = int(_is_incomplete(table).sum())
-    return _Score(len(values), float(values.sum()), int(np.isneginf(values).sum()), n_incomplete)
-
-
-def _score_part(part: RowPart, folder: Path | None, model: Model, code: TableCode | None) -> _Score:
-    """Score the rows of a part, and write their values to a folder, if there is one."""
+def _score_rows(
+    data: str | RowPart, model: Model, code: TableCode | None
+) -> tuple[Columns, _Score]:
+    """The values of all rows, with all digits: reading gives the same floats; and their sums."""
     from strudel.queries.likelihood import rows_log_likelihood
 
-    table = _read(part, model, code)
+    table = _read(data, model, code)
     values = rows_log_likelihood(model, table.X)
-    if folder is not None:
-        write_table(folder / part.output_name, _columns(values, part.first))
-    return _score_of(table, values)
+    first = 0 if isinstance(data, str) else data.first
+    rows = list(range(first, first + len(values)))
+    n_incomplete = int(_is_incomplete(table).sum())
+    score = _Score(len(values), float(values.sum()), int(np.isneginf(values).sum()), n_incomplete)
+    return {"row": rows, "log_likelihood": values.tolist()}, score
 
 
 def _read(data: str | RowPart, model: Model, code: TableCode | None) -> Table:
@@ -131,12 +129,6 @@ def _read(data: str | RowPart, model: Model, code: TableCode | None) -> Table:
         raw, source = read_cells(data)
         return Table(code.encode(model_columns(code, raw, source), source), None, source)
     return match_columns(read_bits(data), model.n_vars, model.feature_names, "the model")
-
-
-def _columns(values: FloatArray, first: int = 0) -> dict[str, list[Any]]:
-    """A column of numbers of rows and one of values, all digits: reading gives the same floats."""
-    rows = list(range(first, first + len(values)))
-    return {"row": rows, "log_likelihood": values.tolist()}
 
 
 def mean_log_likelihood(model: Any, X: Any) -> float:

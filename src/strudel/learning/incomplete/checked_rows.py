@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
-from strudel.data.names import names_of
 from strudel.errors import NothingKnownWarning
 from strudel.learning.incomplete.first_model import first_tree
 from strudel.learning.incomplete.incomplete_rows import IncompleteRows

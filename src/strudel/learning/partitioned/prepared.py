@@ -18,11 +18,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, pack_columns
-from strudel.data.names import names_of
 from strudel.errors import NoRowsError, NothingKnownWarning
 from strudel.learning.incomplete.first_model import first_mixture, first_tree
 from strudel.learning.incomplete.incomplete_rows import IncompleteRows

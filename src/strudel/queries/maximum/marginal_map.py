@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from strudel._names import names_of, places_of
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
-from strudel.data.names import names_of, places_of
 from strudel.queries.arguments import check_limits, given_rows, variable_indices
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.maximum.mixture_search import ROUNDING, MixtureSearch

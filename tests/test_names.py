@@ -1,4 +1,4 @@
-from strudel.data.names import did_you_mean, quote
+from strudel._names import did_you_mean, quote
 
 
 def test_names_that_are_close_come_first_and_in_any_case():
