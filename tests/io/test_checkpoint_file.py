@@ -6,8 +6,9 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from strudel import EM, BaggedEM, Greedy, Race, Strudel, StrudelMixture
+from strudel import EM, BaggedEM, Greedy, LearnPSDD, Race, Strudel, StrudelMixture
 from strudel.errors import FileFormatError, JournalError
 from strudel.io import Checkpoint
 
@@ -114,15 +115,45 @@ def test_the_time_of_all_processes_counts(path):
 
 def test_other_rows_and_other_options_are_refused(path):
     X = make_rows()
-    killed_after(Strudel(random_state=0), path, 3, X)
+    killed_after(Strudel(random_state=0, patience=100), path, 3, X)
     checkpoint = Checkpoint(path)
     with pytest.raises(FileFormatError, match="fit to other rows"):
-        Strudel(random_state=0).fit(X[::-1], checkpoint=checkpoint)
+        Strudel(random_state=0, patience=100).fit(X[::-1], checkpoint=checkpoint)
     with pytest.raises(FileFormatError, match="patience=100, and now it is 7"):
         Strudel(random_state=0, patience=7).fit(X, checkpoint=checkpoint)
     with pytest.raises(FileFormatError, match="of a Strudel, not of a StrudelMixture"):
         StrudelMixture(random_state=0).fit(X, checkpoint=checkpoint)
     assert path.exists()
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("model", "changes", "words"),
+    [
+        (
+            Strudel(search=LearnPSDD(copies="depth")),
+            {"search__copies": "complete"},
+            r"search=LearnPSDD \{.*'depth'.*, and now it is LearnPSDD \{.*'complete'",
+        ),
+        (
+            StrudelMixture(2, n_splits=2, method=EM(n_init=2)),
+            {"method__n_init": 1},
+            r"method=EM \{.*'n_init': '2'",
+        ),
+        (
+            StrudelMixture(2, n_splits=range(3)),
+            {"n_splits": range(4)},
+            r"n_splits=range\(0, 3\), and now it is range\(0, 4\)",
+        ),
+    ],
+    ids=["search", "method", "range"],
+)
+def test_other_options_of_objects_are_refused(path, model, changes, words):
+    X = make_rows()
+    model = clone(model).set_params(random_state=0)
+    killed_after(model, path, 2, X)
+    with pytest.raises(FileFormatError, match=words):
+        model.set_params(**changes).fit(X, checkpoint=Checkpoint(path))
 
 
 def test_a_seed_is_needed(path):

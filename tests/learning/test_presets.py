@@ -1,5 +1,7 @@
 """Presets complete what was left at its default; sampled rows are kept only if they help."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,33 @@ def test_options_that_are_given_come_first():
     search, sampled_rows = Strudel(preset="accurate", max_seconds=7, search="best_first")._options()
     assert (search.max_seconds, search.search) == (7, BestFirst())
     assert (search.smoothing, search.vtree, sampled_rows) == ("hierarchical", "auto", "auto")
+
+
+@pytest.mark.parametrize(
+    ("preset", "given", "found"),
+    [
+        ("accurate", {"search": "greedy"}, {"search": Greedy()}),
+        ("accurate", {"search": Greedy()}, {"search": Greedy()}),
+        ("accurate", {"patience": 100}, {"patience": 100}),
+        ("accurate", {"smoothing": "uniform"}, {"smoothing": "uniform"}),
+        ("accurate", {"vtree": "chow_liu"}, {"vtree": "chow_liu"}),
+        ("accurate", {"max_seconds": math.inf}, {"max_seconds": None}),
+        ("fast", {"max_seconds": math.inf}, {"max_seconds": None}),
+        ("fast", {"patience": 100}, {"patience": 100}),
+        ("paper", {"search": "race"}, {"search": Race(), "vtree": "auto"}),
+        ("paper", {"vtree": "auto"}, {"vtree": "auto"}),
+        ("fast", {}, {"search": Greedy(), "max_seconds": 2.0, "patience": 30}),
+        ("accurate", {}, {"search": Race(), "max_seconds": 240.0, "patience": 500}),
+    ],
+    ids=str,
+)
+def test_what_is_given_is_used_even_if_it_is_the_default_of_another_preset(preset, given, found):
+    search, _ = Strudel(preset=preset, **given)._options()
+    assert {name: getattr(search, name) for name in found} == found
+    left = {"search", "smoothing", "vtree", "patience", "max_seconds"} - {*given, *found}
+    by_preset, _ = Strudel(preset=preset)._options()
+    for name in left - {"vtree"} if "search" in given else left:
+        assert getattr(search, name) == getattr(by_preset, name)
 
 
 def test_an_unknown_preset_is_refused_by_name():

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from strudel.errors import FileFormatError
 from strudel.io.archive import as_json, expect
-from strudel.io.options_of_0_1 import options_of_0_1
+from strudel.io.options_of_0_1 import encoder_options_of_0_1, options_of_0_1
 from strudel.learning.methods import METHODS
 from strudel.learning.options import Options
 from strudel.learning.searches import SEARCHES
@@ -124,7 +124,8 @@ def learner_from(state: Any, model: Any, encoder: Any) -> Any:
     estimator_class = class_of(state.get("class"))
     params = known_options(estimator_class, state.get("params"))
     if "encoder" in state:
-        params["encoder"] = TableEncoder(**known_options(TableEncoder, state["encoder"]))
+        own = known_options(TableEncoder, state["encoder"])
+        params["encoder"] = TableEncoder(**encoder_options_of_0_1(own, state.get("params")))
     return estimator_class(**params)
 
 
@@ -162,12 +163,13 @@ def _event_text(event: Event) -> str | None:
     return str(event)
 
 
-def encoder_from(params: Any, code: TableCode) -> Any:
+def encoder_from(meta: dict[str, Any], code: TableCode) -> Any:
     """The encoder of an estimator; options of it that are not plain values have their defaults."""
     from strudel.tables.encoder import TableEncoder, fitted_encoder
 
-    options = expect(params, dict, "the encoder")
+    options = expect(meta.get("encoder"), dict, "the encoder")
     unknown = sorted(set(options) - set(TableEncoder().get_params()))
     if unknown:
         raise FileFormatError(f"its encoder has options that this version does not know: {unknown}")
+    options = encoder_options_of_0_1(options, meta.get("params"))
     return fitted_encoder(TableEncoder(**options), code)

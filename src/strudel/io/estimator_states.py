@@ -175,7 +175,7 @@ def estimator_from_state(archive: Archive) -> Any:
     if "learner" in meta:
         params["estimator"] = learner_from(meta["learner"], fitted, params.get("encoder"))
     code, n_vars = _inputs_of(fitted, archive)
-    encoder = None if code is None else encoder_from(meta.get("encoder"), code)
+    encoder = None if code is None else encoder_from(meta, code)
     if encoder is not None and params.get("encoder") is None:
         params["encoder"] = encoder
     model = estimator_class(**params)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from strudel.learning.methods import EM, METHODS, BaggedEM, PerComponent
-from strudel.learning.searches import SEARCHES, Beam, Greedy, Race
+from strudel.learning.methods import EM, METHODS, PerComponent
+from strudel.learning.options import Options
+from strudel.learning.searches import SEARCHES, BestFirst, Greedy, LearnPSDD, Race, Search
 
 RENAMED = {
     "beam_width": "width",
@@ -20,62 +21,94 @@ RENAMED = {
     "start": "init_params",
     "max_iterations": "max_iter",
 }
-DEFAULTS = {"smoothing": ("uniform",), "pseudocount": (1.0,), "patience": (100,)}  # of `Strudel`
+# Which a preset took for "not given".
+DEFAULTS = {"smoothing": "uniform", "pseudocount": 1.0, "patience": 100}
 
 
 def options_of_0_1(class_name: str, params: dict[str, Any]) -> dict[str, Any]:
     """The options of `Strudel` and `StrudelMixture`; those of other classes are the same."""
+    if class_name not in ("Strudel", "StrudelMixture") or "edge_score" not in params:
+        return params
     old = {RENAMED.get(name, name): value for name, value in params.items()}
-    old.pop("respect_one_hot", None)  # belongs to the encoder now
-    if class_name == "Strudel" and "edge_score" in params:
-        return _of_circuit(old)
-    if class_name == "StrudelMixture" and "edge_score" in params:
-        return _of_mixture(old)
-    return params
+    if old.pop("respect_one_hot", True) is False and old.get("encoder") == "auto":
+        from strudel.tables.encoder import TableEncoder
+
+        old["encoder"] = TableEncoder(respect_one_hot=False)
+    return _of_circuit(old) if class_name == "Strudel" else _of_mixture(old)
+
+
+def encoder_options_of_0_1(options: dict[str, Any], params: Any) -> dict[str, Any]:
+    """The options of an encoder, of which one was an option of the estimator."""
+    if isinstance(params, dict) and params.get("respect_one_hot") is False:
+        return options | {"respect_one_hot": False}
+    return options
 
 
 def _of_circuit(old: dict[str, Any]) -> dict[str, Any]:
-    name = str(old.pop("search", "greedy"))
-    own = _taken(old, SEARCHES.values())
-    if name == "auto":
-        entrants = {key: _made(SEARCHES[key], own) for key in ("best_first", "learnpsdd")}
-        for entrant in entrants.values():
-            entrant.set_params(sampled_rows=None, structure_rows=None)
-        search: Any = Race(
-            sampled_rows=own.get("sampled_rows"),
-            structure_rows=own.get("structure_rows"),
-            **entrants,
-        )
-    else:
-        search = _made(SEARCHES.get(name, Greedy), own)
-    for option, (value,) in DEFAULTS.items():
-        if old.get(option) == value:  # which a preset took for "not given"
+    name, own = str(old.pop("search", "greedy")), _taken(old, SEARCHES.values())
+    if own.get("operation_score") == "heuristic":  # which had the scores of the greedy search
+        scores = ("edge_score", "variable_score", "tie_rule")
+        greedy = Greedy(**{score: own[score] for score in scores if score in own})
+        own["operation_score"] = "heuristic" if greedy == Greedy() else greedy
+    if name == "greedy" and old.get("preset") == "accurate":  # for which "greedy" was "not given"
+        name = "auto"
+    search = _race(own) if name == "auto" else _made(SEARCHES.get(name, Greedy), own)
+    for option, value in DEFAULTS.items():
+        if old.get(option) == value:
             del old[option]
-    is_open = search == Greedy() and old.get("preset", "paper") == "accurate"
-    return old | ({} if is_open else {"search": search})
+    is_open = search == (Race() if old.get("preset") == "accurate" else Greedy())
+    return old if is_open else old | {"search": search}
+
+
+def _race(own: dict[str, Any]) -> Race:
+    """A race whose searches have the options that are not their defaults."""
+    shared = {field.name: own.get(field.name) for field in fields(Search)}
+    others = {name: value for name, value in own.items() if name not in shared}
+    best_first, learnpsdd = _made(BestFirst, others), _made(LearnPSDD, others)
+    return Race(
+        best_first=None if best_first == BestFirst() else best_first,
+        learnpsdd=None if learnpsdd == LearnPSDD() else learnpsdd,
+        **shared,
+    )
 
 
 def _of_mixture(old: dict[str, Any]) -> dict[str, Any]:
-    name, search = str(old.pop("search", "auto")), _taken(old, (Greedy, Beam))
-    structure, method = old.pop("structure", "shared"), str(old.pop("method", "em"))
-    own = _taken(old, METHODS.values())
+    name, of_search = str(old.pop("search", "auto")), _taken(old, (Greedy, BestFirst))
+    method, of_method = str(old.pop("method", "em")), _taken(old, METHODS.values())
+    structure = old.pop("structure", "shared")
+    is_shared, is_chosen = structure != "per_component", old.get("n_splits", "auto") == "auto"
+    max_splits, most = old.pop("max_splits", None), old.get("max_components")
+    if isinstance(max_splits, int) and is_chosen:
+        old["n_splits"] = range(max_splits + 1)
+    n_components = old.get("n_components")
+    if isinstance(n_components, int) and isinstance(most, int) and n_components > most:
+        del old["max_components"]  # which had no effect
+    return old | {
+        "method": _method(method, is_shared, of_method),
+        "search": _search_of_mixture(name, of_search, is_shared and is_chosen),
+    }
+
+
+def _search_of_mixture(name: str, own: dict[str, Any], is_best_first: bool) -> str | Search:
+    """The search; `is_best_first` says what "auto" stood for, unless greedy scores were given."""
+    greedy, rows = _made(Greedy, own), own.get("structure_rows")
+    is_plain = greedy == Greedy(structure_rows=rows)
+    if name == "auto" and is_plain and rows is None:
+        return "auto"
+    if name == "best_first" or (name == "auto" and is_plain and is_best_first):
+        return BestFirst(structure_rows=rows)
+    return greedy
+
+
+def _method(name: str, is_shared: bool, own: dict[str, Any]) -> Options:
     if own.get("init_params") == "k-means":
         own["init_params"] = "kmeans"
-    if structure == "per_component":
-        is_bagged = method == "bagged_em"
-        own["n_bags"] = own.get("n_bags") if is_bagged else None
-        own["n_runs"] = 1 if is_bagged else own.get("n_runs") or 1
-        made: Any = _made(PerComponent, own)
-    else:
-        made = _made(METHODS.get(method, EM), own)
-        if isinstance(made, BaggedEM):
-            made.n_bags = own.get("n_bags", 10)
-    max_splits = old.pop("max_splits", None)
-    if max_splits is not None and old.get("n_splits", "auto") == "auto":
-        old["n_splits"] = range(int(max_splits) + 1)
-    greedy = _made(Greedy, search)
-    given: Any = "auto" if name == "auto" and greedy == Greedy() else greedy
-    return old | {"method": made, "search": "best_first" if name == "best_first" else given}
+    if is_shared:
+        return _made(METHODS.get(name, EM), own)
+    is_bagged = name == "bagged_em"
+    own["n_bags"] = own.get("n_bags") if is_bagged else None
+    own["n_runs"] = 1 if is_bagged else own.get("n_runs") or 1
+    return _made(PerComponent, own)
 
 
 def _taken(old: dict[str, Any], kinds: Any) -> dict[str, Any]:

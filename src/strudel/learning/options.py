@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self, TypeVar
 
-from strudel._names import did_you_mean
+from strudel._names import close_names, did_you_mean
 
 
 @dataclass(kw_only=True)
@@ -38,10 +38,15 @@ class Options:
                 raise ValueError(
                     f"{type(self).__name__} has no option {name!r}. {did_you_mean(name, known)}"
                 )
-            if inner:
-                getattr(self, name).set_params(**{inner: value})
-            else:
+            held = getattr(self, name)
+            if not inner:
                 setattr(self, name, value)
+            elif isinstance(held, Options):
+                held.set_params(**{inner: value})
+            else:
+                raise ValueError(
+                    f"{key} cannot be set, because {name} is {held!r}: give an object as {name}."
+                )
         return self
 
     def check(self) -> None:
@@ -64,9 +69,11 @@ def named_options(name: str, value: Any, kinds: Mapping[str, type[Kind]]) -> Kin
         value = kinds[value]()
     if not isinstance(value, tuple(kinds.values())):
         classes = ", ".join(kind.__name__ for kind in kinds.values())
+        close = close_names(value, kinds)
+        hint = f" {did_you_mean(value, kinds)}" if close else ""
         raise ValueError(
             f"{name} must be one of {', '.join(kinds)}, or an object of one of {classes}, but is "
-            f"{value!r}."
+            f"{value!r}.{hint}"
         )
     found: Kind = value  # type: ignore[assignment]
     found.check()

@@ -152,10 +152,15 @@ class Prepared(ABC):
         """A model of the rows as one of all columns."""
         return model
 
+    @property
+    def gaps_of_all_columns(self) -> Completable | None:
+        """The same with columns of which nothing is known, as the learned model has them."""
+        return self.gaps
+
     def mean_log_likelihood(self, model: Model, part: str) -> float:
         """Of the rows of "train" or "valid"; where values are unknown, of those that are known."""
-        if self.gaps is not None:
-            return mean_of_known(model, self.gaps, part)
+        if self.gaps_of_all_columns is not None:
+            return mean_of_known(model, self.gaps_of_all_columns, part)
         rows = getattr(self, part)
         return math.nan if rows is None else self._mean_of_complete(model, rows)
 
@@ -178,6 +183,11 @@ class PreparedRows(Prepared):
     def gaps(self) -> Completable | None:
         """The rows themselves, if values are unknown."""
         return None if self.incomplete is None else self.incomplete.rows
+
+    @property
+    def gaps_of_all_columns(self) -> Completable | None:
+        """The same with the columns of which nothing is known."""
+        return None if self.incomplete is None else self.incomplete.of_all_columns
 
     def with_rows(self, train: BitMatrix, valid: BitMatrix | None) -> Self:
         """The same with complete rows."""

@@ -61,8 +61,11 @@ def _text(value: Any) -> str:
     if isinstance(value, Vtree):
         arrays = (value.node_left, value.node_right, value.node_var)
         return f"vtree {digest_of(*arrays)[:16]}"
-    if value is None or isinstance(value, str | int | float | np.number):
+    if value is None or isinstance(value, str | int | float | np.number | range):
         return str(value)
+    if hasattr(value, "get_params"):  # a search, a training method or an encoder
+        own = {name: _text(one) for name, one in sorted(value.get_params(deep=False).items())}
+        return f"{type(value).__name__} {own}"
     if isinstance(value, Options | range):
         return repr(value)
     return type(value).__name__  # a constraint is in the circuit to start from

@@ -178,10 +178,20 @@ class LearnPSDD(Search):
         super().check()
         check_choice("copies", self.copies, get_args(Copies))
         check_count("copy_levels", self.copy_levels, 0)
-        if self.heuristic is None:
-            check_choice("operation_score", self.operation_score, get_args(OperationScore))
+        greedy = self.operation_score
+        if isinstance(greedy, Greedy):
+            greedy.check()
+            if greedy != Greedy(
+                edge_score=greedy.edge_score,
+                variable_score=greedy.variable_score,
+                tie_rule=greedy.tie_rule,
+            ):
+                raise ValueError(
+                    "operation_score takes edge_score, variable_score and tie_rule of a Greedy; "
+                    "what is copied, and which rows are searched, are options of LearnPSDD itself."
+                )
         else:
-            self.heuristic.check()
+            check_choice("operation_score", greedy, get_args(OperationScore))
         check_choice("split_sides", self.split_sides, get_args(Sides))
         if self.heuristic is not None and (self.clones or self.split_sides != "both"):
             raise ValueError(

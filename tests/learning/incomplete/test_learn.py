@@ -181,6 +181,7 @@ def test_a_column_of_which_nothing_is_known_is_a_coin_and_said(model):
         model.fit(X, X_valid=hide(chains(1), 0.2))
     p = model.marginal_probabilities(given=[[1, 1, nan, 1, 1, 1], [0, 0, nan, 0, 1, 1]])
     assert p[:, 2] == pytest.approx([0.5, 0.5])
+    assert model.log_likelihoods_.train == pytest.approx(model.score(X))
     flipped = chains(3)
     flipped[:, 2] ^= 1
     assert model.score_samples(flipped) == pytest.approx(model.score_samples(chains(3)))

@@ -43,6 +43,7 @@ class Incomplete:
     """Rows that know something, of columns of which something is known."""
 
     rows: IncompleteRows
+    of_all_columns: IncompleteRows  # the same rows, with columns of which nothing is known
     is_known: AnyArray  # (n_vars,) columns that the rows still have
     tree: Circuit | None = None  # the model that completed them first
 
@@ -73,7 +74,7 @@ class Incomplete:
         if not can_drop:
             is_known = np.ones_like(is_known)
         rows = IncompleteRows(train, weight, valid, valid_weight)
-        return cls(rows if is_known.all() else rows.columns(is_known), is_known)
+        return cls(rows if is_known.all() else rows.columns(is_known), rows, is_known)
 
     def completed(
         self,
