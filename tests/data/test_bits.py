@@ -13,7 +13,6 @@ from strategies import binary_tables, weights
 from strudel.data.bits import (
     BitMatrix,
     exact_weights,
-    list_ones,
     merge_equal_rows,
     pack_columns,
     pack_rows,
@@ -73,14 +72,6 @@ def test_booleans_lists_and_other_layouts_pack_alike():
     expected = pack_columns(np.array(X, dtype=np.uint8)).words
     for same in (X, np.array(X, dtype=bool), np.asfortranarray(X), np.array(X)[:, ::-1][:, ::-1]):
         assert np.array_equal(pack_columns(same).words, expected)
-
-
-@given(tables)
-def test_list_ones_lists_the_set_in_order(X):
-    out = np.empty(len(X), dtype=np.int32)
-    for column, words in zip(X.T, pack_columns(X).words, strict=True):
-        n_ones = list_ones(words, out)
-        assert out[:n_ones].tolist() == sorted(ones(column))
 
 
 def test_weights_default_to_one_per_row():

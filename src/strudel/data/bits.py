@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._numba import kernel, lowest_bit
 from strudel._types import ByteArray, FloatArray, IntArray, WordArray
 
 
@@ -142,16 +141,3 @@ def merge_if_it_pays(bits: BitMatrix) -> BitMatrix:
         return bits
     merged, _ = merge_equal_rows(bits)
     return merged if merged.n_rows <= MERGE_BELOW * bits.n_rows else bits
-
-
-@kernel
-def list_ones(words: WordArray, out: IntArray) -> int:
-    """Write the positions of the ones of a packed line to `out`; return how many there are."""
-    n = 0
-    for w in range(len(words)):
-        word = words[w]
-        while word:
-            out[n] = w * 64 + lowest_bit(word)
-            n += 1
-            word &= word - np.uint64(1)
-    return n

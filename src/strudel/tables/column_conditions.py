@@ -23,8 +23,6 @@ from strudel.tables.coded_column import BIT, Column
 from strudel.tables.columns import is_missing
 from strudel.tables.edges import as_stamp, date_text, number_text
 
-OPERATORS = ("==", "!=", "<", "<=", ">", ">=")
-
 
 def compare(column: Column, operator: str, value: Any) -> AnyArray:
     """Which values of a column satisfy ``column operator value``.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +21,6 @@ from strudel._memory import total_memory
 from strudel._types import AnyArray
 
 MEMORY_SHARE = 0.5  # of the machine's memory that parts may take
-
-
-class Filed(Protocol):
-    """A part whose arrays can be moved to files."""
-
-    def __sizeof__(self) -> int:
-        """Its bytes."""
-
-    def to_files(self) -> None:
-        """Map its large arrays from files."""
 
 
 class Room:
