@@ -14,7 +14,6 @@ from strudel._types import FloatArray
 from strudel.algebra.event_pairs import event_pairs, simple_event_of
 from strudel.algebra.normalize_weights import (
     Weighted,
-    one_component,
     settle,
     settle_mixture,
     weighted,
@@ -25,7 +24,7 @@ from strudel.algebra.pairs import MAX_PAIRS
 from strudel.algebra.products import product_arrays
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture, with_own_structures
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.logic.event_forms import as_event, is_formula
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model
@@ -115,7 +114,7 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     found = event_pairs(model, given, "condition", max_pairs)
     if found is None:
         nothing = zero(model.vtree, model.feature_names, normalize=normalize, if_zero=IF_EVENT_ZERO)
-        return one_component(nothing) if isinstance(model, Mixture) else nothing
+        return as_mixture(nothing) if isinstance(model, Mixture) else nothing
     arrays = product_arrays(found.structure, found.pairs, found.weights_of(0))
     return _settle(model, arrays, found.weights(), normalize, IF_EVENT_ZERO)
 

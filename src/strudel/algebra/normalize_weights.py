@@ -19,7 +19,7 @@ from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.evaluate import _upward_log_values
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.trees.vtree import Vtree
 
 ROUNDING = 1e-13  # a sum that adds up to 1 but for this is taken as it is
@@ -90,7 +90,7 @@ def settle_mixture(
     log_share = log_weight + np.array([log_total for _, log_total in settled])
     log_total = float(np.logaddexp.reduce(log_share))
     if log_total == -np.inf:
-        return one_component(
+        return as_mixture(
             zero(arrays.vtree, arrays.feature_names, normalize=normalize, if_zero=if_zero)
         )
     possible = np.flatnonzero(log_share > -np.inf)
@@ -110,11 +110,6 @@ def settle_mixture(
     return Mixture(
         numbered.with_parameters(log_theta.max(axis=1)), log_theta, log_share[possible] - log_total
     )
-
-
-def one_component(circuit: Circuit) -> Mixture:
-    """A circuit as a mixture."""
-    return Mixture(circuit, np.array(circuit.edge_log_theta)[:, np.newaxis], np.zeros(1))
 
 
 def _keep(arrays: Weighted, kept: AnyArray, edge_log_theta: AnyArray) -> Circuit:

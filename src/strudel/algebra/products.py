@@ -15,7 +15,6 @@ import numpy as np
 from strudel._types import FloatArray
 from strudel.algebra.normalize_weights import (
     Weighted,
-    one_component,
     settle,
     settle_mixture,
     weighted,
@@ -25,6 +24,7 @@ from strudel.algebra.operands import Columns, columns_of, need_single, one_model
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.algebra.support import is_model_covered
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import as_mixture
 from strudel.queries.model import Model
 
 MAX_PARAMETERS = 2**27  # of a product of mixtures: 1 GB
@@ -184,7 +184,7 @@ def _combine(p: Columns, q: Columns, pairs: Pairs, normalize: bool, if_zero: str
     n_columns = len(p.log_weight) * len(q.log_weight)
     if len(pairs.pair_p) == 0:
         nothing = zero(like.vtree, like.feature_names, normalize=normalize, if_zero=if_zero)
-        return nothing if n_columns == 1 else one_component(nothing)
+        return nothing if n_columns == 1 else as_mixture(nothing)
     if n_columns * len(pairs.edge_p) > MAX_PARAMETERS:
         raise ValueError(
             f"A product of {len(p.log_weight)} and {len(q.log_weight)} components has {n_columns} "

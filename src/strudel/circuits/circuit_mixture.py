@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture, why_not_weights
+from strudel.circuits.mixture import Mixture, as_mixture, why_not_weights
 from strudel.circuits.properties import check_properties
 from strudel.circuits.scopes import reached_nodes
 from strudel.tables.table_code import TableCode
@@ -135,10 +135,7 @@ class CircuitMixture(Mixture):
 
     @cached_property
     def _parts(self) -> list[Mixture]:
-        return [
-            Mixture(part, np.array(part.edge_log_theta)[:, np.newaxis], np.zeros(1))
-            for part in self.circuits
-        ]
+        return [as_mixture(part) for part in self.circuits]
 
     def parts(self) -> list[Mixture]:
         """One mixture of one component for each."""

@@ -188,6 +188,13 @@ class Mixture(Shown):
         )
 
 
+def as_mixture(model: Circuit | Mixture) -> Mixture:
+    """A mixture itself, or a circuit as one of a single component."""
+    if isinstance(model, Mixture):
+        return model
+    return Mixture(model, model.edge_log_theta[:, np.newaxis], np.zeros(1))
+
+
 def average(mixtures: list[Mixture]) -> Mixture:
     """The even mixture of mixtures on one structure: all their components side by side."""
     log_share = -np.log(len(mixtures))

@@ -34,7 +34,7 @@ from strudel.learning.supervised.class_code import (
 from strudel.learning.supervised.class_rows import ClassRows, complete_rows, fold_of_rows
 from strudel.models.base import keep_encoder
 from strudel.models.targets import as_labels
-from strudel.tables.input_table import InputTable, as_table, keep_features, rows_like
+from strudel.tables.input_table import InputTable, keep_features, look_at_table, rows_like
 from strudel.tables.table_code import code_of_bits
 
 METHODS = ("per_class", "joint")
@@ -169,7 +169,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_options()
         _get_feature_names(X)  # refuses names of several types, before anything is learned
         labels = as_labels(y, self)
-        table = as_table(X, self.encoder, BINS)
+        table = look_at_table(X, self.encoder, BINS)
         if len(labels) != table.n_rows:
             raise ValueError(
                 f"y must hold one class per row, but X has {table.n_rows} rows and y "

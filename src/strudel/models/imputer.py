@@ -35,7 +35,7 @@ from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.encoder import TableEncoder, fitted_encoder
 from strudel.tables.filled_table import ValuesOf, fill_columns, fill_variables, nearest_values
 from strudel.tables.filled_types import with_room
-from strudel.tables.input_table import as_table, dense, keep_features, names_of, rows_like
+from strudel.tables.input_table import dense, keep_features, look_at_table, rows_like, text_names
 
 STRATEGIES = ("map", "mean", "sample")
 ROWS_PER_COMPONENT = 50
@@ -161,7 +161,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             )
         encoder = fitted_encoder(getattr(self.estimator, "encoder_", self.encoder), code)
         code.match(read_columns(dense(X)))  # refuses other columns
-        names = names_of(X)
+        names = text_names(X)
         if names is not None:
             encoder.feature_names_in_ = np.array(names, dtype=object)
         return encoder, model
@@ -170,7 +170,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         """Fit a density model to the rows, under its own encoder if it has one."""
         own = getattr(self.estimator, "encoder", None)
         is_own = isinstance(own, TableEncoder) and _is_auto(self.encoder)
-        table = as_table(X, own if is_own else self.encoder)
+        table = look_at_table(X, own if is_own else self.encoder)
         encoder = table.fitted(0)
         rows = table.rows(encoder)
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -322,7 +322,7 @@ def _check_variables(X: Any, model: Model) -> None:
 
 def _in_order(X: Any, names: AnyArray | None) -> Any:
     """A frame with its columns in the order of fit, which `get_feature_names_out` tells."""
-    own = names_of(X)
+    own = text_names(X)
     if names is None or own is None or own == list(names):
         return X
     if isinstance(X, RawTable):

@@ -25,14 +25,13 @@ from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.algebra.operands import columns_of, need_deterministic
 from strudel.algebra.pairs import MAX_PAIRS, find_pairs
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.properties import check_properties
 from strudel.predictions.moments import Moments, mix
 from strudel.predictions.shared_passes import (
     Patterns,
     Values,
-    as_mixture,
     component_theta,
     find_patterns,
     own_plan,

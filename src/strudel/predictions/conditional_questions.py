@@ -16,11 +16,10 @@ import numpy as np
 
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.predictions.shared_passes import (
     Patterns,
     Values,
-    as_mixture,
     component_theta,
     find_patterns,
     own_plan,

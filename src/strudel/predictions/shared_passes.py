@@ -19,7 +19,6 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.queries.model import Model
 from strudel.queries.passes import FAINT, SMALLEST_VALUE, Plan, plan
 
 BLOCK_VALUES = 2**24  # upper bound on the values of a block of rows; patterns make them far fewer
@@ -44,13 +43,6 @@ class Values(NamedTuple):
     scale: FloatArray  # (n_patterns,) what the values were multiplied by, at this vtree node
     exponent: AnyArray  # (n_patterns,) of two, taken out here and below
     is_lost: AnyArray  # (n_patterns,) whether digits were lost, here or below
-
-
-def as_mixture(model: Model) -> Mixture:
-    """A circuit is a mixture of one component."""
-    if isinstance(model, Mixture):
-        return model
-    return Mixture(model, np.array(model.edge_log_theta)[:, np.newaxis], np.zeros(1))
 
 
 def component_theta(mixture: Mixture) -> FloatArray:

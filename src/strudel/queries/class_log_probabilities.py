@@ -60,10 +60,9 @@ def class_logs_of_joint(mixture: Mixture, codewords: ByteArray, rows: FloatArray
 
     Examples
     --------
-    >>> from strudel import Mixture
     >>> from strudel.circuits import figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> mixture = Mixture(circuit, circuit.edge_log_theta[:, np.newaxis], np.zeros(1))
+    >>> from strudel.circuits.mixture import as_mixture
+    >>> mixture = as_mixture(figure_1_circuit())
     >>> codewords = np.array([[0], [1]], dtype=np.uint8)
     >>> np.exp(class_logs_of_joint(mixture, codewords, np.full((1, 3), np.nan))).round(3)
     array([[0.6, 0.4]])

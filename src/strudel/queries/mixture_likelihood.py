@@ -18,7 +18,7 @@ import numpy as np
 from strudel._numba import kernel, lowest_bit, parallel_kernel, popcount, prange
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.flows import BLOCK_WORDS, flow_block, raise_if_ambiguous
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import pack_columns
 from strudel.data.validation import check_evidence
@@ -79,8 +79,7 @@ def responsibilities(model: Model, X: Any) -> FloatArray:
 
 def rows_responsibilities(model: Model, rows: FloatArray) -> FloatArray:
     """The same of rows that are checked: 0, 1 and NaN, one column per variable."""
-    if not isinstance(model, Mixture):
-        model = Mixture(model, np.array(model.edge_log_theta)[:, np.newaxis], np.zeros(1))
+    model = as_mixture(model)
     weight = np.empty((len(rows), model.n_components))
     block = rows_at_a_time(model)
     for start in range(0, len(rows), block):

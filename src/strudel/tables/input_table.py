@@ -66,14 +66,14 @@ class InputTable:
         return self.evidence
 
 
-def as_table(X: Any, encoder: Any, n_bins: Sequence[int] = (8,)) -> InputTable:
+def look_at_table(X: Any, encoder: Any, n_bins: Sequence[int] = (8,)) -> InputTable:
     """Look at a table; "auto" takes encoders with so many cells if it is not of 0 and 1.
 
     Examples
     --------
-    >>> as_table([[0, 1], [None, 1]], "auto").encoders
+    >>> look_at_table([[0, 1], [None, 1]], "auto").encoders
     (None,)
-    >>> as_table([[0.5, 1], [None, 2]], "auto").encoders
+    >>> look_at_table([[0.5, 1], [None, 2]], "auto").encoders
     (TableEncoder(unknown='missing'),)
     """
     if encoder is not None and encoder != "auto" and not hasattr(encoder, "transform"):
@@ -133,7 +133,7 @@ def keep_features(estimator: Any, X: Any, n_features: int) -> None:
     estimator.n_features_in_ = n_features
 
 
-def names_of(X: Any) -> list[str] | None:
+def text_names(X: Any) -> list[str] | None:
     """The names of the columns, if they have names that are text."""
     if isinstance(X, RawTable):
         return X.names if X.has_names else None
@@ -144,7 +144,7 @@ def names_of(X: Any) -> list[str] | None:
 def rows_like(estimator: Any, X: Any) -> FloatArray:
     """0/1 rows with NaN of a table with the columns that an estimator was fitted on."""
     encoder = getattr(estimator, "encoder_", None)
-    names = names_of(X)
+    names = text_names(X)
     if isinstance(X, RawTable) and names is not None and encoder is None:
         X = X.select(getattr(estimator, "feature_names_in_", names))
     elif encoder is None or names is None:

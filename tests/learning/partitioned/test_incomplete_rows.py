@@ -9,9 +9,10 @@ from partitioned_tables import TRAIN, VALID, in_parts, people
 from strudel import Strudel, StrudelMixture, TableEncoder
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
+from strudel.circuits.mixture import as_mixture
 from strudel.errors import NothingKnownWarning
 from strudel.io import Checkpoint
-from strudel.learning.incomplete.expected_flows import Passes, as_mixture, expected_flows
+from strudel.learning.incomplete.expected_flows import Passes, expected_flows
 from strudel.learning.methods import EM
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.incomplete_rows import IncompletePartitions

@@ -13,8 +13,8 @@ import numpy as np
 from strudel._numba import kernel, run_blocks
 from strudel._types import AnyArray, ByteArray, FloatArray, WordArray
 from strudel.circuits.circuit_mixture import CircuitMixture
-from strudel.circuits.mixture import Mixture
-from strudel.learning.incomplete.expected_flows import Passes, as_mixture
+from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.learning.incomplete.expected_flows import Passes
 from strudel.learning.incomplete.reachable_nodes import (
     Layout,
     Reached,

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.bits import BitMatrix
-from strudel.learning.incomplete.expected_flows import ExpectedFlows, Passes, as_mixture
+from strudel.learning.incomplete.expected_flows import ExpectedFlows, Passes
 from strudel.learning.incomplete.partial_rows import PartialRows, partial_rows
 from strudel.learning.mixtures.em_steps import Prior, _log_parameters, uniform_prior
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from strudel._numba import kernel, run_blocks
 from strudel._types import FloatArray, WordArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import BitMatrix
 from strudel.learning.incomplete.partial_rows import PartialRows, partial_rows
@@ -82,13 +82,6 @@ def expected_flows(
     model = model_of(model)
     passes = Passes.of(model, "expected_flows")
     return passes.expect(partial_rows(X, sample_weight, model.n_vars), as_mixture(model))
-
-
-def as_mixture(model: Model) -> Mixture:
-    """The model itself, or the circuit as a mixture of one component."""
-    if isinstance(model, Circuit):
-        return Mixture(model, model.edge_log_theta[:, np.newaxis], np.zeros(1))
-    return model
 
 
 class Passes(NamedTuple):

@@ -19,9 +19,9 @@ import numpy as np
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu
 from strudel.circuits.compile_columns import compile_column_tree
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.learning.incomplete.em import EmLimits, climb
-from strudel.learning.incomplete.expected_flows import Passes, as_mixture
+from strudel.learning.incomplete.expected_flows import Passes
 from strudel.learning.incomplete.incomplete_rows import IncompleteRows
 from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em import TRAINING_STRENGTH, fit_mixture

@@ -14,9 +14,9 @@ import numpy as np
 
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.learning.incomplete.em import Countable, EmLimits, climb, maximise
-from strudel.learning.incomplete.expected_flows import ExpectedFlows, Passes, as_mixture
+from strudel.learning.incomplete.expected_flows import ExpectedFlows, Passes
 from strudel.learning.incomplete.partial_rows import PartialRows
 from strudel.learning.methods import MixtureOptions
 from strudel.learning.mixtures.em import STRENGTHS, TRAINING_STRENGTH

@@ -100,8 +100,8 @@ def with_class_variables(
     Examples
     --------
     >>> from strudel.circuits import figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> one = Mixture(circuit, circuit.edge_log_theta[:, np.newaxis], np.zeros(1))
+    >>> from strudel.circuits.mixture import as_mixture
+    >>> one = as_mixture(figure_1_circuit())
     >>> with_class_variables(one, np.array([1]), class_codewords(2))
     Mixture(n_components=1, n_vars=5, n_nodes=21, n_edges=19)
     """
