@@ -157,8 +157,17 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def warnings_as_notes() -> Iterator[list[str]]:
-    """Print the library's warnings as plain lines at the end, without file names and code."""
+def warnings_as_notes() -> Iterator[None]:
+    """Print the library's warnings as notes at the end, without file names and code."""
+    with caught_warnings() as messages:
+        yield
+    for message in messages:
+        note(f"note: {message}")
+
+
+@contextmanager
+def caught_warnings() -> Iterator[list[str]]:
+    """The library's warnings, once the block has ended."""
     import warnings
 
     messages: list[str] = []

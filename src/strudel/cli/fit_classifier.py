@@ -10,7 +10,6 @@ import numpy as np
 
 from strudel.cli.console import (
     InputError,
-    note,
     print_json,
     say,
     show_facts,
@@ -51,7 +50,7 @@ def fit_classifier(
 
     tables = {part: _read(source, part, target, dropped) for part, source in sources.items()}
     started = time.perf_counter()
-    with warnings_as_notes() as messages:
+    with warnings_as_notes():
         table, y = tables["train"]
         model.fit(to_frame(table), _NamedArray(y, target))
         scores = {part: _score(model, *tables[part]) for part in tables}
@@ -62,8 +61,6 @@ def fit_classifier(
         "accuracy": scores["train"]["accuracy"],
     }
     save(model, path, provenance=facts)
-    for message in messages:
-        note(f"note: {message}")
     report = {
         "target": target,
         "classes": model.classes_,

@@ -11,7 +11,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -119,9 +118,11 @@ def _all_answers(
             found.append((part, _answer(part, *args)))
             progress.update(len(found))
         return found
+    from distributed import as_completed
+
     futures = engine.place(_answer, parts, *args)
     try:
-        for n_done, future in enumerate(import_module("distributed").as_completed(futures), 1):
+        for n_done, future in enumerate(as_completed(futures), 1):
             future.result()  # raises what was raised there
             progress.update(n_done)
         return [(part, future.result()) for part, future in zip(parts, futures, strict=True)]
@@ -179,8 +180,9 @@ def list_parts(data: str, n_workers: int = 0) -> list[RowPart]:
                 f"{data}: the column {min(in_names)!r} stands in names of folders only. Write it "
                 "into the files, or ask in Python, where every query takes a Dask frame."
             )
-        metadata: Any = import_module("pyarrow.parquet").read_metadata
-        sizes = [(file, metadata(file).num_rows) for file in files]
+        from pyarrow.parquet import read_metadata
+
+        sizes = [(file, read_metadata(file).num_rows) for file in files]
     parts: list[RowPart] = []
     first = 0
     for source, n_rows in sizes:

@@ -20,12 +20,12 @@ from strudel.cli.console import (
     InputError,
     JsonOption,
     bits_per_dimension,
+    caught_warnings,
     note,
     print_json,
     say,
     show_facts,
     show_table,
-    warnings_as_notes,
 )
 from strudel.cli.evidence import number_variables, read_constraint
 from strudel.cli.fit_classifier import fit_classifier
@@ -285,7 +285,7 @@ def fit(
         live: Any = MixtureProgress(quiet)
         if mixture is None:
             live = CircuitProgress(options_of(model)["patience"], quiet)
-        with warnings_as_notes() as messages, live as progress:
+        with caught_warnings() as messages, live as progress:
             model.fit(train.X, X_valid=X_valid, checkpoint=checkpoint, callback=progress.update)
         learning = time.perf_counter() - started
         if isinstance(formula, str):  # which a file can hold

@@ -134,10 +134,8 @@ def _impute(
         columns = dict(zip(variable_names(model), lists, strict=True))
         return columns, (len(table.X), int(np.isnan(table.X).sum()))
     raw = _with_class(model_columns(code, *read_cells(data)), code)
-    with warnings_as_notes() as messages:
+    with warnings_as_notes():
         filled = imputer.fit_transform(raw)
-    for message in messages:
-        note(f"note: {message}")
     columns = {
         column.name: of_one_type(column, cells_of(own), has_means) if is_part else cells_of(own)
         for column, own in zip(code.columns, filled.columns, strict=True)

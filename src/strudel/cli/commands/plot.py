@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from strudel._names import names_of
-from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
+from strudel.cli.console import InputError, JsonOption, print_json, say, warnings_as_notes
 from strudel.cli.evidence import GivenOption, read_given
 from strudel.cli.outputs import check_output, write_text
 
@@ -113,7 +113,7 @@ def plot(
             raise InputError(f"{option} goes with {' and '.join(OWNERS[option])}, not with {what}.")
     path = _checked_output(output, model, what, given, row)
     inches = SIZES[what] if size is None else _read_size(size)
-    with warnings_as_notes() as messages:  # such as letters that a font lacks
+    with warnings_as_notes():  # such as letters that a font lacks
         thing = _thing_to_draw(held, what, model)
         values: dict[str, Any] = {"given": None, "row": None, "top": top}
         if given is not None:
@@ -124,8 +124,6 @@ def plot(
             _write_dot(thing, what, values["row"], path)
         else:
             _draw(thing, what, values, path, inches, f"{model.name}: {what}", dark)
-    for message in messages:
-        note(f"note: {message}")
     report = {"model": model, "kind": type(held).__name__, "picture": what.value, "output": path}
     if as_json:
         print_json(report | {"bytes": path.stat().st_size})

@@ -101,10 +101,8 @@ def _predict(data: str | RowPart, model: StrudelClassifier) -> tuple[Columns, _P
     truth: list[Any] | None = None
     if target in table.names and len(table.columns) > 1:
         table, truth = split_target(table, source, target)
-    with warnings_as_notes() as messages:
+    with warnings_as_notes():
         chances = model.predict_proba(columns_of(model, table, source))
-    for message in messages:
-        note(f"note: {message}")
     best = [model.classes_.tolist()[place] for place in chances.argmax(axis=1)]
     columns: Columns = {target: best}
     for place, value in enumerate(model.classes_.tolist()):

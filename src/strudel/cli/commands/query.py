@@ -128,7 +128,7 @@ def query(
     held = read_model(model)
     find, show = ANSWERS[what]
     # A search that had to stop says how far it came, a bound between two edges where it went.
-    with warnings_as_notes() as messages:
+    with warnings_as_notes():
         asked_columns = read_variables(held, variables, "--variables")
         sets = [asked_columns, read_variables(held, a, "--a"), read_variables(held, b, "--b")]
         if held.table_code is not None:
@@ -149,8 +149,6 @@ def query(
             b=sets[2],
         )
         found = [{"given": question.given(row)} | facts for row, facts in enumerate(find(question))]
-    for message in messages:
-        note(f"note: {message}")
     if as_json:
         print_json({"query": what.value, "model": model, "given": given, "answers": found})
         return

@@ -47,10 +47,8 @@ def sample(
 
     held = read_model(model)
     names = variable_names(held)
-    with warnings_as_notes() as messages:  # such as a number that counts as its cell
+    with warnings_as_notes():  # such as a number that counts as its cell
         known = read_given(held, given)
-    for message in messages:
-        note(f"note: {message}")
     if output is not None:
         check_table_output(output, "the rows", {str(model), given})
     plain = held.with_table_code(None)
