@@ -5,9 +5,8 @@ Texts may contain `code` between backticks and **bold** between pairs of asteris
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 Tone = Literal["", "better", "worse", "same"]
 
@@ -55,12 +54,16 @@ class Section:
     title: str = ""
 
 
-def tables_of(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str, *, is_words: bool = False
-) -> list[Table]:
-    """One table, or none without rows; values that need no colour become cells."""
-    cells = [[one if isinstance(one, Cell) else Cell(str(one)) for one in row] for row in rows]
-    return [Table(tuple(columns), cells, caption, is_words)] if rows else []
+Row: TypeAlias = list[tuple[str, Any]]  # the header of each column, and a cell or a value
+
+
+def tables_of(rows: list[Row], caption: str, *, is_words: bool = False) -> list[Table]:
+    """One table, or none without rows."""
+    if not rows:
+        return []
+    columns = tuple(header for header, _ in rows[0])
+    cells = [[one if isinstance(one, Cell) else Cell(str(one)) for _, one in row] for row in rows]
+    return [Table(columns, cells, caption, is_words)]
 
 
 def number(value: float | None, digits: int = 3, *, tone: Tone = "", hint: str = "") -> Cell:
@@ -89,9 +92,10 @@ def likelihood(value: float | None, published: float | None, *, hint: str = "") 
     return number(value, tone=compare(value, published), hint=f"{words}. {hint}".strip())
 
 
-def beside_paper(one: dict[str, Any], published: float | None, hint: str = "") -> list[Cell]:
+def beside_paper(header: str, one: dict[str, Any], published: float | None, hint: str = "") -> Row:
     """A test likelihood of ours, and the paper's in the column beside it."""
-    return [likelihood(one["test"], published, hint=hint), number(published, 2)]
+    ours = likelihood(one["test"], published, hint=hint)
+    return [(header, ours), ("paper", number(published, 2))]
 
 
 def compare(value: float, published: float) -> Tone:

@@ -81,23 +81,18 @@ def _table(found: dict[str, Any], whose: str, protocol: str, words: str) -> list
             best = min((error for error in here.values() if error is not None), default=None)
             rows.append(
                 [
-                    f"{dataset}, {missing} %",
-                    *(_error(here[method], best) for method in METHODS),
+                    ("set, missing", f"{dataset}, {missing} %"),
+                    *((method, _error(here[method], best)) for method in METHODS),
                     *(
-                        _error(published_error(dataset, method, missing), None)
+                        (f"{method}, paper", _error(published_error(dataset, method, missing)))
                         for method in ("median", "circuit", "mixture")
                     ),
                 ]
             )
-    columns = (*METHODS, "median, paper", "circuit, paper", "mixture, paper")
-    return tables_of(
-        ("set, missing", *columns),
-        rows,
-        f"{words[0].upper()}{words[1:]}. The best of each row is coloured.",
-    )
+    return tables_of(rows, f"{words[0].upper()}{words[1:]}. The best of each row is coloured.")
 
 
-def _error(error: float | None, best: float | None) -> Cell:
+def _error(error: float | None, best: float | None = None) -> Cell:
     if error is None:
         return Cell("-")
     text = f"{error:,.0f}" if error >= 1000 else f"{error:.4g}"

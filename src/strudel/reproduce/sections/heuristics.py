@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel.reproduce.content import Section, Table, number, seconds_cell, tables_of
+from strudel.reproduce.content import Row, Section, Table, Tone, number, seconds_cell, tables_of
 from strudel.reproduce.pictures import BLUE, INK, RED, draw_row
 from strudel.reproduce.sections.explain import cut_runs
 from strudel.reproduce.sections.starts import STOPPING, curve_rows, grid_picture, mean_picture
@@ -58,22 +58,19 @@ def _table(found: dict[str, Any]) -> list[Table]:
     for dataset, result in found.items():
         runs = result["runs"]
         best = min(runs[label]["kept_bits"][-1] for label in LABELS)
-        row: list[Any] = [dataset]
+        row: Row = [("dataset", dataset)]
         for label in LABELS:
             run = runs[label]
             bits = run["kept_bits"][-1]
             hint = f"{run['bits'][-1]:.4f} without early stopping"
-            row.append(number(bits, 4, tone="better" if bits == best else "", hint=hint))
-        row += [number(runs[label]["edges"][-1], 0) for label in BUBBLES]
-        row += [seconds_cell(runs[label]["seconds"][-1]) for label in BUBBLES]
+            tone: Tone = "better" if bits == best else ""
+            row.append((label, number(bits, 4, tone=tone, hint=hint)))
+        row += [(f"{label}: edges", number(runs[label]["edges"][-1], 0)) for label in BUBBLES]
+        row += [
+            (f"{label}: seconds", seconds_cell(runs[label]["seconds"][-1])) for label in BUBBLES
+        ]
         rows.append(row)
-    columns = (
-        *LABELS,
-        *(f"{label}: edges" for label in BUBBLES),
-        *(f"{label}: seconds" for label in BUBBLES),
-    )
     return tables_of(
-        ("dataset", *columns),
         rows,
         "Test bits per dimension with early stopping, the best of each row coloured; edges and "
         "seconds after the last split.",

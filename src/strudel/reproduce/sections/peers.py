@@ -25,7 +25,8 @@ def peers(results: Results) -> Section:
         columns = {label: by_name[dataset] for label, by_name in ours.items() if dataset in by_name}
         columns |= {label: result["peers"][label] for label in installed}
         best = max((one["test"] for one in columns.values() if "test" in one), default=None)
-        rows.append([dataset, *(_cell(columns.get(label), best) for label in (*ours, *installed))])
+        cells = [(label, _cell(columns.get(label), best)) for label in (*ours, *installed)]
+        rows.append([("dataset", dataset), *cells])
         numbers += [
             {
                 "dataset": dataset,
@@ -41,7 +42,7 @@ def peers(results: Results) -> Section:
         "a mixture of independent variables: k-means, then naive Bayes, with the number of "
         "clusters and the smoothing chosen on the validation rows. Packages run with the "
         "settings of their examples, each in its own process with a time limit.",
-        tables_of(("dataset", *ours, *installed), rows, "The best of each row is coloured."),
+        tables_of(rows, "The best of each row is coloured."),
         notes=_absent(found),
         numbers=numbers,
     )

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from strudel.reproduce.content import Section, beside_paper, number, tables_of
+from strudel.reproduce.content import Row, Section, beside_paper, number, tables_of
 from strudel.reproduce.facts import paper
+from strudel.reproduce.sections.costs import PAIRS
 from strudel.reproduce.sections.explain import cut_runs, explain
 from strudel.reproduce.store import Results
 
 SIGNIFICANT = 0.01  # the paper's level of confidence, 99 %
-COLUMNS = (
-    "dataset",
-    "Strudel",
-    "paper",
-    "LearnPSDD, ours",
-    "paper",
-    "selSPN, paper",
-    "seaSPN, paper",
-)
-WILCOXON_COLUMNS = (
-    "dataset",
-    "p, LearnPSDD (ours)",
-    "better on most rows",
-    "mean difference",
-    "median difference",
-    "rows",
-    "p, LearnPSDD (paper)",
-    "p, selSPN (paper)",
-)
 
 
 def single_models(results: Results) -> Section:
@@ -37,16 +17,17 @@ def single_models(results: Results) -> Section:
     rows, numbers, far = [], [], []
     for dataset, result in found.items():
         known = paper(dataset)
-        row: list[Any] = [dataset]
-        for name, search in (("strudel", "greedy"), ("learnpsdd", "learnpsdd")):
+        row: Row = [("dataset", dataset)]
+        for name, search, header in PAIRS:
             one, published = result[search], known.get(f"{name}_test")
             is_cut = one["stopped_because"] == "max_seconds"
-            row += beside_paper(one, published, "Stopped by the time limit." if is_cut else "")
+            hint = "Stopped by the time limit." if is_cut else ""
+            row += beside_paper(header, one, published, hint)
             plain = {key: value for key, value in one.items() if key != "curve"}
             numbers.append({"dataset": dataset, "search": name, **plain, "paper_test": published})
-        rows.append(
-            [*row, *(number(known.get(f"{name}_test"), 2) for name in ("selspn", "seaspn"))]
-        )
+        for name in ("selSPN", "seaSPN"):
+            row.append((f"{name}, paper", number(known.get(f"{name.lower()}_test"), 2)))
+        rows.append(row)
         if known:
             far.append((dataset, result["greedy"]["test"], known["strudel_test"]))
     return Section(
@@ -55,16 +36,15 @@ def single_models(results: Results) -> Section:
         "Both stop after 100 operations without a better validation likelihood and return the "
         "best circuit.",
         tables_of(
-            COLUMNS,
             rows,
             "Mean test log-likelihood in nats; ours coloured against the paper's column beside.",
         ),
         notes=[
             *explain("table:single-models", far),
             *cut_runs(
-                (dataset, name, result[search])
+                (dataset, header.removesuffix(", ours"), result[search])
                 for dataset, result in found.items()
-                for name, search in (("Strudel", "greedy"), ("LearnPSDD", "learnpsdd"))
+                for _, search, header in PAIRS
             ),
         ],
         numbers=numbers,
@@ -79,14 +59,14 @@ def wilcoxon(results: Results) -> Section:
         better = "Strudel" if test["median_difference"] > 0 else "LearnPSDD"
         rows.append(
             [
-                dataset,
-                _p(test["p"]),
-                "equal" if test["p"] >= SIGNIFICANT else better,
-                number(test["mean_difference"]),
-                number(test["median_difference"], 4),
-                number(test["n_rows"], 0),
-                _p(known.get("learnpsdd_p")),
-                _p(known.get("selspn_p")),
+                ("dataset", dataset),
+                ("p, LearnPSDD (ours)", _p(test["p"])),
+                ("better on most rows", "equal" if test["p"] >= SIGNIFICANT else better),
+                ("mean difference", number(test["mean_difference"])),
+                ("median difference", number(test["median_difference"], 4)),
+                ("rows", number(test["n_rows"], 0)),
+                ("p, LearnPSDD (paper)", _p(known.get("learnpsdd_p"))),
+                ("p, selSPN (paper)", _p(known.get("selspn_p"))),
             ]
         )
         numbers.append({"dataset": dataset, **test, "paper_p": known.get("learnpsdd_p")})
@@ -94,7 +74,6 @@ def wilcoxon(results: Results) -> Section:
         "Wilcoxon signed-rank tests on the log-likelihoods of the test rows, Strudel against "
         "our LearnPSDD. With thousands of rows even small differences are significant.",
         tables_of(
-            WILCOXON_COLUMNS,
             rows,
             "Strudel minus LearnPSDD, in nats per test row. With p below 0.01 the two differ; "
             '"equal" otherwise.',
