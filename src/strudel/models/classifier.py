@@ -312,32 +312,15 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @by_block("X")
     def predict_proba(self, X: Any) -> FloatArray:
-        """The probability of every class, given what is known of each row.
+        """The probability of every class `(n_rows, n_classes)`, given what is known of each row.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_columns)
-            As in `fit`; NaN where a value is unknown, which is summed out.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
+        The columns are those of `fit`; NaN, where a value is unknown, is summed out.
         """
         return np.exp(self.predict_log_proba(X))
 
     @by_block("X")
     def predict(self, X: Any) -> AnyArray:
-        """The most probable class, given what is known of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_columns)
-            As in `fit`; NaN where a value is unknown, which is summed out.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
+        """The most probable class `(n_rows,)`, given what is known of each row."""
         place = self.predict_log_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[place])
 

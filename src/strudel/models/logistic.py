@@ -75,32 +75,19 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
 
     @by_block("X")
     def decision_function(self, X: Any) -> FloatArray:
-        """The log-odds: of the second class, or of every class against all others.
+        """The log-odds of complete 0/1 rows.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_vars)
-            0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,) or (n_rows, n_classes)
+        Those of the second class `(n_rows,)`; with more than two classes, those of every class
+        against all others `(n_rows, n_classes)`.
         """
         output = self._output(X)
         return output[:, 0] if len(self.classes_) == 2 else output
 
     @by_block("X")
     def predict_proba(self, X: Any) -> FloatArray:
-        """The probability of every class; with more than two, scaled to add up to one.
+        """The probability of every class `(n_rows, n_classes)` for complete 0/1 rows.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_vars)
-            0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
+        With more than two classes, scaled to add up to one.
         """
         output = self._output(X)
         if len(self.classes_) == 2:
@@ -118,17 +105,7 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
 
     @by_block("X")
     def predict(self, X: Any) -> AnyArray:
-        """The most probable class for complete rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_vars)
-            0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
+        """The most probable class `(n_rows,)` for complete 0/1 rows."""
         output = self._output(X)
         place = (output[:, 0] > 0).astype(int) if len(self.classes_) == 2 else output.argmax(axis=1)
         return np.asarray(self.classes_[place])

@@ -73,16 +73,9 @@ class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
 
     @by_block("X")
     def predict(self, X: Any) -> FloatArray:
-        """The prediction for complete rows; `expected_prediction` takes rows with missing values.
+        """The prediction `(n_rows,)` for complete 0/1 rows.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_vars)
-            0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
+        `expected_prediction` takes rows with missing values.
         """
         return self._output(X)[:, 0]
 

@@ -61,10 +61,6 @@ def plot_circuit(
     detail : {"auto", "nodes", "map"}
         Node by node (up to 400 edges), as a map, or whichever can be read in these axes.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Examples
     --------
     >>> from matplotlib.figure import Figure

@@ -44,10 +44,6 @@ def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -75,7 +71,7 @@ def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
         columns,
         ends,
         ones[:, order],
-        cmap=_shades([_as_hex(colours.background), colours.blue]),
+        cmap=_shades([colours.background, colours.blue]),
         vmin=0.0,
         vmax=most if most > 0 else 1.0,
         rasterized=True,
@@ -132,10 +128,6 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -154,7 +146,7 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     ax = axes_or_current(ax)
     colours = palette_of(ax)
     most = float(np.nanmax(np.abs(correlation), initial=0.0))
-    shades = _shades([colours.orange, _as_hex(colours.background), colours.blue])
+    shades = _shades([colours.orange, colours.background, colours.blue])
     image = ax.imshow(
         correlation[np.ix_(order, order)],
         cmap=shades.with_extremes(bad=colours.faint),
@@ -198,13 +190,7 @@ def _without_frame(ax: Axes) -> None:
     ax.grid(False)
 
 
-def _shades(colours: list[str]) -> Colormap:
+def _shades(colours: list[Any]) -> Colormap:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("strudel", colours)
-
-
-def _as_hex(colour: tuple[float, float, float]) -> str:
-    from matplotlib.colors import to_hex
-
-    return to_hex(colour)

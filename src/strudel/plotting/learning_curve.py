@@ -28,11 +28,6 @@ def plot_learning_curve(history: Any, ax: Axes | None = None) -> Axes:
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes of the likelihoods.
-
     Examples
     --------
     >>> from matplotlib.figure import Figure

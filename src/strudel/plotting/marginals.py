@@ -64,10 +64,6 @@ def plot_marginals(
     top : int, optional
         At most so many bars; as many as can be read by default.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Examples
     --------
     >>> from matplotlib.figure import Figure

@@ -71,22 +71,14 @@ def _draw(thing: Any) -> Svg | None:
 
 
 def _facts(thing: Any) -> dict[str, Any]:
-    if isinstance(thing, Circuit):
+    if isinstance(thing, Circuit | Mixture):
         return {
+            **({"components": thing.n_components} if isinstance(thing, Mixture) else {}),
             "variables": thing.n_vars,
             "nodes": thing.n_nodes,
             "edges": thing.n_edges,
             "parameters": thing.n_parameters,
-            "depth": thing.depth,
-            "vtree depth": thing.vtree.depth,
-        }
-    if isinstance(thing, Mixture):
-        return {
-            "components": thing.n_components,
-            "variables": thing.n_vars,
-            "nodes": thing.n_nodes,
-            "edges": thing.n_edges,
-            "parameters": thing.n_parameters,
+            **({"depth": thing.depth} if isinstance(thing, Circuit) else {}),
             "vtree depth": thing.vtree.depth,
         }
     if isinstance(thing, Vtree):

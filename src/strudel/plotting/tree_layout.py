@@ -39,7 +39,7 @@ def place_vtree(vtree: Vtree) -> tuple[FloatArray, FloatArray]:
 def place_layers(tree: ChowLiuTree) -> tuple[FloatArray, FloatArray]:
     """Leaves side by side, a parent in the middle of its children, roots on top."""
     children = tree.children()
-    order, depth = _down(tree, children)
+    order, depth = _down(tree)
     x = np.zeros(tree.n_vars)
     next_x = 0.0
     pending = list(tree.roots[::-1])
@@ -69,7 +69,7 @@ def place_rings(tree: ChowLiuTree) -> tuple[FloatArray, FloatArray]:
     array([0., 1., 1.])
     """
     children = tree.children()
-    order, depth = _down(tree, children)
+    order, depth = _down(tree)
     need = np.ones(tree.n_vars)  # of the circle: what the children need, and one at a leaf
     for var in reversed(order):
         if children[var]:
@@ -88,11 +88,9 @@ def place_rings(tree: ChowLiuTree) -> tuple[FloatArray, FloatArray]:
     return radius * np.cos(angle), radius * np.sin(angle)
 
 
-def _down(tree: ChowLiuTree, children: list[list[int]]) -> tuple[list[int], IntArray]:
+def _down(tree: ChowLiuTree) -> tuple[list[int], IntArray]:
     """All variables, parents first, and their levels."""
-    order = tree.roots.tolist()
-    for var in order:
-        order.extend(children[var])
+    order = tree.parents_first()
     depth = np.zeros(tree.n_vars, dtype=np.int32)
     for var in order[len(tree.roots) :]:
         depth[var] = depth[tree.var_parent[var]] + 1
@@ -109,7 +107,7 @@ def link_information(tree: ChowLiuTree) -> FloatArray:
     >>> link_information(learn_chow_liu_tree(rows, alpha=0)).round(3)
     array([0.   , 0.693, 0.   ])
     """
-    order, _ = _down(tree, tree.children())
+    order = tree.parents_first()
     one = np.zeros(tree.n_vars)
     for var in order:
         parent = tree.var_parent[var]

@@ -59,10 +59,6 @@ def plot_vtree(
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -201,10 +197,6 @@ def plot_chow_liu_tree(
     positions : array-like of shape (n_vars, 2), optional
         Where each variable lies, for example its pixel. The names are then left out.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -220,28 +212,24 @@ def plot_chow_liu_tree(
     ax = axes_or_current(ax)
     ax.set_axis_off()
     colours = palette_of(ax)
-    width = _link_widths(tree)
+    has_boxes = positions is None and tree.n_vars <= MAX_BOXES
     if positions is not None:
         place = np.asarray(positions, dtype=float)
         if place.shape != (tree.n_vars, 2):
             raise ValueError(
                 f"positions must have shape ({tree.n_vars}, 2), but has {place.shape}."
             )
-        _draw_links(ax, place[:, 0], place[:, 1], tree.var_parent, colours, width)
-        _set_limits(ax, place[:, 0], place[:, 1])
-        _draw_dots(ax, tree, place[:, 0], place[:, 1], colours)
-        ax.set_aspect("equal")
-    elif tree.n_vars <= MAX_BOXES:
-        x, y = place_layers(tree)
-        _draw_links(ax, x, y, tree.var_parent, colours, width)
-        _set_limits(ax, x, y)
-        _write_boxes(ax, x, y, [plain(name) for name in names], colours)
+        x, y = place[:, 0], place[:, 1]
     else:
-        x, y = place_rings(tree)
-        _draw_links(ax, x, y, tree.var_parent, colours, width)
-        _set_limits(ax, x, y)
-        ax.set_aspect("equal")
-        _draw_dots(ax, tree, x, y, colours)
+        x, y = (place_layers if has_boxes else place_rings)(tree)
+    _draw_links(ax, x, y, tree.var_parent, colours, _link_widths(tree))
+    _set_limits(ax, x, y)
+    if has_boxes:
+        _write_boxes(ax, x, y, [plain(name) for name in names], colours)
+        return ax
+    ax.set_aspect("equal")
+    _draw_dots(ax, tree, x, y, colours)
+    if positions is None:
         _write_hubs(ax, tree, x, y, names, colours)
     return ax
 

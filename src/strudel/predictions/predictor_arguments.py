@@ -53,21 +53,8 @@ def form_of_predictor(
 ) -> Form:
     """The form of a predictor over the variables of a model.
 
-    Parameters
-    ----------
-    predictor : form, PredictorCircuit, event, or fitted estimator
-        A scikit-learn linear model, logistic regression, decision tree, forest or gradient
-        boosting; a circuit read from a ``.glc`` or ``.circuit`` file; a fitted estimator that
-        holds one as `predictor_`; an event as an `Event`, a string or a formula; or a form itself.
-    n_vars : int
-        Number of variables of the model.
-    feature_names : sequence of str, optional
-        Their names. Predictors that know the names of their features may have them in another
-        order, and may leave some out.
-
-    Returns
-    -------
-    LinearForm, LeafForm, CircuitForm or EventForm
+    Predictors that know the names of their features may have them in another order than the model,
+    and may leave some out.
 
     Examples
     --------

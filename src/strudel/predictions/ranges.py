@@ -67,20 +67,11 @@ class Ranges:
         if isinstance(form, EventForm):
             low, high = self._truth.bounds(codes)
             return low[:, np.newaxis].astype(np.float64), high[:, np.newaxis].astype(np.float64)
+        if isinstance(form, LeafForm):
+            low, high, _ = _of_leaves(form, codes)
+            return low, high
         low = np.empty((len(codes), form.n_outputs))
         high = np.empty_like(low)
-        if isinstance(form, LeafForm):
-            _leaf_bounds(
-                codes,
-                form.leaf_start,
-                form.leaf_literal,
-                form.leaf_tree,
-                form.leaf_value,
-                form.bias,
-                low,
-                high,
-            )
-            return low, high
         circuit = form.circuit
         _circuit_bounds(
             codes,
@@ -121,11 +112,7 @@ class Ranges:
             return self._truth.gains(codes)[:, self.variables]
         if isinstance(form, CircuitForm):
             return np.tile(self._var_weight, (len(codes), 1))
-        gain = np.zeros((len(codes), form.n_vars))
-        _leaf_gains(
-            codes, form.leaf_start, form.leaf_literal, form.leaf_tree, form.leaf_value, gain
-        )
-        return gain[:, self.variables]
+        return _of_leaves(form, codes)[2][:, self.variables]
 
 
 def _linear_bounds(form: LinearForm, codes: AnyArray) -> tuple[FloatArray, FloatArray]:
@@ -135,57 +122,30 @@ def _linear_bounds(form: LinearForm, codes: AnyArray) -> tuple[FloatArray, Float
     return low, known + is_unknown @ np.maximum(form.weight, 0.0)
 
 
+def _of_leaves(form: LeafForm, codes: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Least and largest outputs, and how much each variable would narrow them."""
+    low, high = np.tile(form.bias, (len(codes), 1)), np.tile(form.bias, (len(codes), 1))
+    gain = np.zeros((len(codes), form.n_vars))
+    leaves = form.leaf_start, form.leaf_literal, form.leaf_tree, form.leaf_value
+    _leaf_ranges(codes, *leaves, low, high, gain)
+    return low, high, gain
+
+
 @kernel
-def _leaf_bounds(
+def _leaf_ranges(
     codes: AnyArray,
     leaf_start: IntArray,
     leaf_literal: IntArray,
     leaf_tree: IntArray,
     leaf_value: FloatArray,
-    bias: FloatArray,
     low: FloatArray,
     high: FloatArray,
-) -> None:
-    """Add up, over the trees, the extremes of the leaves that a row may still reach."""
-    n_leaves, n_outputs = leaf_value.shape
-    least = np.empty(n_outputs)
-    most = np.empty(n_outputs)
-    for s in range(len(codes)):
-        low[s], high[s] = bias, bias
-        least[:] = np.inf
-        most[:] = -np.inf
-        for l in range(n_leaves):
-            if _may_reach(codes[s], leaf_start[l], leaf_start[l + 1], leaf_literal):
-                for j in range(n_outputs):
-                    least[j] = min(least[j], leaf_value[l, j])
-                    most[j] = max(most[j], leaf_value[l, j])
-            if l + 1 == n_leaves or leaf_tree[l + 1] != leaf_tree[l]:
-                low[s] += least
-                high[s] += most
-                least[:] = np.inf
-                most[:] = -np.inf
-
-
-@kernel
-def _may_reach(codes: AnyArray, first: int, last: int, leaf_literal: IntArray) -> bool:
-    """Whether a row may still satisfy all literals of a leaf."""
-    for i in range(first, last):
-        code = codes[leaf_literal[i] // 2]
-        if code != UNKNOWN and code != leaf_literal[i] % 2:
-            return False
-    return True
-
-
-@kernel
-def _leaf_gains(
-    codes: AnyArray,
-    leaf_start: IntArray,
-    leaf_literal: IntArray,
-    leaf_tree: IntArray,
-    leaf_value: FloatArray,
     gain: FloatArray,
 ) -> None:
-    """Add the range of every tree to the variable that it asks for next."""
+    """Add up, over the trees, the extremes of the leaves that a row may still reach.
+
+    The range of a tree is added to the `gain` of the variable that it asks for next.
+    """
     n_leaves, n_outputs = leaf_value.shape
     least = np.empty(n_outputs)
     most = np.empty(n_outputs)
@@ -204,12 +164,24 @@ def _leaf_gains(
                             asked = leaf_literal[i] // 2
                             break
             if l + 1 == n_leaves or leaf_tree[l + 1] != leaf_tree[l]:
+                low[s] += least
+                high[s] += most
                 if asked != NONE:
                     for j in range(n_outputs):
                         gain[s, asked] += most[j] - least[j]
                 least[:] = np.inf
                 most[:] = -np.inf
                 asked = NONE
+
+
+@kernel
+def _may_reach(codes: AnyArray, first: int, last: int, leaf_literal: IntArray) -> bool:
+    """Whether a row may still satisfy all literals of a leaf."""
+    for i in range(first, last):
+        code = codes[leaf_literal[i] // 2]
+        if code != UNKNOWN and code != leaf_literal[i] % 2:
+            return False
+    return True
 
 
 def _misses_rows(structure: Circuit) -> bool:

@@ -3,9 +3,9 @@
 In:  a fitted linear model, logistic regression, decision tree, forest or gradient boosting.
 Out: `LinearForm` or `LeafForm` over the variables of a model.
 
-Nothing is imported from scikit-learn: models are recognised by the names of their classes. The
-trees of gradient boosting on histograms are in a private attribute. Every form is compared with the
-predictions of its model on a few rows.
+Nothing is imported from scikit-learn: linear models are recognised by their `coef_`, models of
+trees by the names of their classes. The trees of gradient boosting on histograms are in a private
+attribute. Every form is compared with the predictions of its model on a few rows.
 """
 
 from __future__ import annotations
@@ -27,35 +27,6 @@ SUPPORTED = (
 N_PROBES = 16  # rows on which a form is compared with the model it was read off
 TOLERANCE = 1e-7  # relative; forms add up the same numbers in another order
 
-_LINEAR = frozenset(
-    {
-        "LinearRegression",
-        "Ridge",
-        "RidgeCV",
-        "Lasso",
-        "LassoCV",
-        "ElasticNet",
-        "ElasticNetCV",
-        "BayesianRidge",
-        "ARDRegression",
-        "Lars",
-        "LarsCV",
-        "LassoLars",
-        "LassoLarsCV",
-        "LassoLarsIC",
-        "OrthogonalMatchingPursuit",
-        "OrthogonalMatchingPursuitCV",
-        "HuberRegressor",
-        "QuantileRegressor",
-        "TheilSenRegressor",
-        "SGDRegressor",
-        "LinearSVR",
-        "LogisticRegression",
-        "LogisticRegressionCV",
-        "SGDClassifier",
-        "LinearDiscriminantAnalysis",
-    }
-)
 _TREE = frozenset({"DecisionTreeRegressor", "DecisionTreeClassifier"})
 _FOREST = frozenset(
     {
@@ -67,19 +38,12 @@ _FOREST = frozenset(
 )
 _BOOSTING = frozenset({"GradientBoostingRegressor", "GradientBoostingClassifier"})
 _HISTOGRAMS = frozenset({"HistGradientBoostingRegressor", "HistGradientBoostingClassifier"})
-_KNOWN = _LINEAR | _TREE | _FOREST | _BOOSTING | _HISTOGRAMS
+_WITH_TREES = _TREE | _FOREST | _BOOSTING | _HISTOGRAMS
 
 
 def is_estimator(predictor: Any) -> bool:
-    """Whether something is a scikit-learn model that has a form, fitted or not.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import Ridge
-    >>> is_estimator(Ridge()), is_estimator(3)
-    (True, False)
-    """
-    return bool(_kinds(predictor) & (_KNOWN | {"Pipeline"}))
+    """Whether something is a predictor of scikit-learn, fitted or not."""
+    return bool(_kinds(predictor)) and hasattr(predictor, "predict")
 
 
 def _kinds(predictor: Any) -> set[str]:
@@ -96,11 +60,11 @@ def form_of_estimator(
     if "Pipeline" in kinds:
         return form_of_estimator(_last_step(model), n_vars, feature_names)
     name = type(model).__name__
-    if not kinds & _KNOWN:
-        raise TypeError(f"A {name} is not a known kind of predictor. {SUPPORTED}")
-    learned = "coef_" if kinds & _LINEAR else "estimators_" if kinds & _BOOSTING else ""
-    if not all(hasattr(model, attribute) for attribute in ("n_features_in_", learned) if attribute):
+    is_linear = not kinds & _WITH_TREES
+    if not hasattr(model, "n_features_in_"):
         raise ValueError(f"This {name} is not fitted yet: call fit first.")
+    if is_linear and not (hasattr(model, "coef_") and hasattr(model, "intercept_")):
+        raise TypeError(f"A {name} is not a known kind of predictor. {SUPPORTED}")
     feature_var = _feature_variables(model, n_vars, feature_names)
     classes = getattr(model, "classes_", None)
     if isinstance(classes, list):
@@ -108,7 +72,7 @@ def form_of_estimator(
             f"This {name} predicts {len(classes)} targets at once. Fit one classifier for each."
         )
     form: LinearForm | LeafForm
-    if kinds & _LINEAR:
+    if is_linear:
         form = _linear_form(model, feature_var, n_vars, classes, feature_names)
     else:
         form = _leaf_form(model, kinds, feature_var, n_vars, classes, feature_names)

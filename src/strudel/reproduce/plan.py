@@ -53,22 +53,11 @@ def make_plan(
     is_quick: bool = False,
     can_download: bool = True,
 ) -> Plan:
-    """Find the tasks of some items and datasets.
+    """Find the tasks of some items, all by default, on some datasets.
 
-    Parameters
-    ----------
-    items : sequence of str
-        Names of items; all items if empty.
-    out : Path
-        Folder for results and report.
-    datasets : sequence of str
-        Tables by name; if empty the twenty benchmarks, or four small tables if `is_quick`.
-    seconds : float, optional
-        Time limit of the searches of every experiment on one dataset, instead of its own.
-    is_quick : bool
-        Fewer tables, steps and repeats.
-    can_download : bool
-        Whether to download benchmarks that are not on this machine.
+    By default these are the twenty benchmarks, or four small tables with quick settings: fewer
+    tables, steps and repeats. `seconds` replaces the time limit that every experiment has for its
+    searches on one dataset; results and report go to the folder `out`.
     """
     chosen = find_items(items)
     experiments = [

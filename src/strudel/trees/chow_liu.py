@@ -49,6 +49,14 @@ class ChowLiuTree(Shown):
                 children[parent].append(var)
         return children
 
+    def parents_first(self) -> list[int]:
+        """The variables that can be reached from the roots, level by level."""
+        children = self.children()
+        order: list[int] = self.roots.tolist()
+        for var in order:  # grows while it is walked
+            order.extend(children[var])
+        return order
+
     def __repr__(self) -> str:
         return f"ChowLiuTree(n_vars={self.n_vars}, roots={self.roots.tolist()})"
 

@@ -223,9 +223,7 @@ def vtree_from_chow_liu(
     nodes = VtreeNodes()
     children = tree.children()
     top = tree.roots.tolist()
-    order = list(top)
-    for var in order:
-        order.extend(children[var])
+    order = tree.parents_first()
     if len(order) != tree.n_vars:
         raise ValueError(
             "The Chow-Liu tree has a cycle: some variables cannot be reached from a root."

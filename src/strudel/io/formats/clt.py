@@ -54,24 +54,16 @@ def read_clt(file: TextFile) -> ChowLiuTree:
         theta[var] = values[::-1] if place >= n_roots else values[0]
         parent[var] = family[1] if place >= n_roots else NONE
     tree = ChowLiuTree(parent, theta)
-    if len(_parents_first(tree)) < n_vars:
+    if len(tree.parents_first()) < n_vars:
         file.refuse("some variables cannot be reached from a root: there is a circle")
     return tree
-
-
-def _parents_first(tree: ChowLiuTree) -> list[int]:
-    children = tree.children()
-    order: list[int] = tree.roots.tolist()
-    for var in order:
-        order.extend(children[var])
-    return order
 
 
 def clt_lines(tree: ChowLiuTree) -> Iterator[str]:
     """The file, line by line."""
     yield f"{tree.n_vars}"
     yield f"{len(tree.roots)}"
-    for var in _parents_first(tree):
+    for var in tree.parents_first():
         given_0, given_1 = (number(value) for value in tree.var_theta[var])
         if tree.var_parent[var] == NONE:
             if given_0 != given_1:

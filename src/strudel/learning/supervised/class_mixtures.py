@@ -39,34 +39,27 @@ class ClassCounts:
     edge_count: FloatArray  # (n_edges, n_components)
     total: FloatArray  # (n_components,) weight of all rows of a component
     component_class: IntArray  # (n_components,) the class of each component, from 0 and in order
-    n_runs: int = 1  # how often the components of a class count all of its rows
 
     @property
     def n_classes(self) -> int:
         """Number of classes."""
         return int(self.component_class[-1]) + 1
 
-    def mixture(
-        self, class_strength: float, strength: float, class_prior: FloatArray | None = None
-    ) -> Mixture:
+    def mixture(self, class_strength: float, strength: float) -> Mixture:
         """The mixture of all classes.
 
-        Parameters
-        ----------
-        class_strength, strength : float
-            Virtual rows per sum node that draw a class to all rows, and a component to its class.
-        class_prior : ndarray of shape (n_classes,), optional
-            Share of each class; that of its rows by default.
+        The strengths are virtual rows per sum node that draw a class to all rows, and a component
+        to its class.
         """
         width = np.diff(self.circuit.node_edges)[self.circuit.edge_parent]
         of_class = np.arange(self.n_classes)[:, np.newaxis] == self.component_class
-        class_count = self.edge_count @ of_class.T / self.n_runs
+        class_count = self.edge_count @ of_class.T
         count = class_count.sum(axis=1, keepdims=True)
         everywhere = self._shares(count, 1.0 / width[:, np.newaxis], POOLED)
         by_class = self._shares(class_count, everywhere, class_strength)
         theta = self._shares(self.edge_count, by_class[:, self.component_class], strength)
         class_total = of_class @ self.total
-        prior = class_total / class_total.sum() if class_prior is None else class_prior
+        prior = class_total / class_total.sum()
         # One virtual row per class keeps every weight above zero.
         size = of_class.sum(axis=1)[self.component_class]
         weight = (self.total + 1.0 / size) / (class_total[self.component_class] + 1.0)
@@ -91,23 +84,12 @@ def count_classes(
     classes: Sequence[BitMatrix],
     n_components: int,
     *,
-    n_runs: int = 1,
     rng: np.random.Generator | int | None = None,
 ) -> ClassCounts:
-    """Fit a mixture to every class by EM.
+    """Fit a mixture to the fully observed rows of every class by EM.
 
-    Parameters
-    ----------
-    circuit : Circuit
-        Deterministic; its own parameters do not matter.
-    classes : sequence of BitMatrix
-        The fully observed rows of every class.
-    n_components : int
-        Components of every class and run; fewer where a class has few rows.
-    n_runs : int
-        EM runs from different starts whose mixtures are averaged.
-    rng : numpy Generator or seed
-        For the starts.
+    Every class has `n_components`, fewer where it has few rows. The parameters of the circuit,
+    which is deterministic, do not matter.
 
     Examples
     --------
@@ -125,7 +107,6 @@ def count_classes(
         size = max(1, min(n_components, rows.n_rows // ROWS_PER_COMPONENT))
         options = MixtureOptions(
             n_components=size,
-            n_runs=n_runs,
             init_params="kmeans" if size > 1 else "random",  # which is the same, and quick
             smoothing="single",
             pseudocount=2.0,
@@ -134,14 +115,13 @@ def count_classes(
         )
         runs = train_runs(MixtureData.of(circuit, rows, None, options), options, rng)
         counts.append(_edge_counts(circuit, runs))
-        totals.append(runs.total / options.n_runs)
+        totals.append(runs.total)
         component_class.append(np.full(len(runs.total), c, dtype=np.int32))
     return ClassCounts(
         circuit,
         np.hstack(counts),
         np.concatenate(totals),
         np.concatenate(component_class),
-        n_runs,
     )
 
 

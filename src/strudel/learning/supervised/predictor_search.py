@@ -71,14 +71,8 @@ class Candidate(NamedTuple):
 class PredictorSearch:
     """A search over structures for one target.
 
-    Parameters
-    ----------
-    loss : Loss
-        What to minimise.
-    train, valid : Rows
-        Without `valid` nothing can be chosen.
-    alpha : float, optional
-        The penalty; chosen in the end if not given.
+    Without `valid` rows nothing can be chosen. The penalty `alpha` is chosen in the end if it is
+    None.
     """
 
     def __init__(self, loss: Loss, train: Rows, valid: Rows | None, alpha: float | None) -> None:
