@@ -17,6 +17,7 @@ from strudel._names import names_of, quote
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties, why_not_deterministic
+from strudel.data.x_log_x import x_log_x_of
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block
@@ -178,9 +179,7 @@ class _Given:
                     return found
         if not may_tabulate:
             self._refuse(variables, max_states)
-        table = self._table(variables)
-        table = table[table > 0.0]
-        return float(-(table * np.log(table)).sum())
+        return float(-x_log_x_of(self._table(variables)).sum())
 
     def _unknown(self, variables: AnyArray) -> AnyArray:
         """What is known has no entropy."""

@@ -27,6 +27,7 @@ import numpy as np
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
+from strudel.data.x_log_x import x_log_x, x_log_x_of
 
 PAIRS_PER_STATE = 2**14  # pairs of products compared in the time that a state takes
 ALL = np.uint64(2**64 - 1)
@@ -257,8 +258,7 @@ def _collect(keys: AnyArray, share: FloatArray) -> tuple[AnyArray, FloatArray]:
 
 def _surprise(p: FloatArray) -> float:
     """The entropy of one choice with these chances."""
-    p = p[p > 0.0]
-    return float(-(p * np.log(p)).sum())
+    return float(-x_log_x_of(p).sum())
 
 
 @kernel
@@ -313,9 +313,7 @@ def _visible_entropies(
             entropy[n] = 0.0
             is_visible[n] = True
         elif edge_right[start] == NONE:
-            for p in (p_one[n], p_zero[n]):
-                if p > 0.0:
-                    entropy[n] -= p * np.log(p)
+            entropy[n] -= x_log_x(p_one[n]) + x_log_x(p_zero[n])
         elif is_visible[n] and not is_certified[v]:
             is_visible[n] = _is_told_apart(
                 start, stop, edge_left, edge_right, vtree_from[v], vtree_to[v], theta, one, zero

@@ -17,6 +17,7 @@ import numpy as np
 from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.data.bits import pack_columns
 from strudel.data.counts import pair_counts
+from strudel.data.x_log_x import x_log_x_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +38,8 @@ class AvailableCases:
             self.known - one - other + self.both,
         )
         scale = self.known + 4.0 * alpha
-        pair = sum(_x_log_x(cell + alpha) for cell in cells)
-        single = _x_log_x(one + 2.0 * alpha) + _x_log_x(self.known - one + 2.0 * alpha)
+        pair = sum(x_log_x_of(cell + alpha) for cell in cells)
+        single = x_log_x_of(one + 2.0 * alpha) + x_log_x_of(self.known - one + 2.0 * alpha)
         # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
         has_rows = scale > 0.0
         rest = np.divide(pair - (single + single.T), scale, out=np.zeros_like(one), where=has_rows)
@@ -77,10 +78,3 @@ def available_cases(X: FloatArray, sample_weight: FloatArray | None = None) -> A
     counts = pair_counts(pack_columns(np.hstack([X == 1.0, is_known]), sample_weight))
     n = X.shape[1]
     return AvailableCases(counts[n:, n:], counts[:n, n:], counts[:n, :n])
-
-
-def _x_log_x(x: FloatArray) -> FloatArray:
-    """x ln x, continued by 0 at 0."""
-    x = np.maximum(x, 0.0)
-    logs: FloatArray = x * np.log(x, out=np.zeros_like(x), where=x > 0.0)
-    return logs

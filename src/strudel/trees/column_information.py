@@ -20,6 +20,7 @@ from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.counts import pair_counts
+from strudel.data.x_log_x import x_log_x
 from strudel.tables.column_codes import ColumnCode, column_values
 from strudel.trees.mutual_information import pairwise_mutual_information
 
@@ -99,20 +100,14 @@ def _information_of_cells(cells: FloatArray, k: int, m: int, alpha: float) -> fl
             cell = cells[x, y] + 4.0 * alpha / (k * m)
             one[x] += cell
             other[y] += cell
-            pair += _xlogx(cell)
+            pair += x_log_x(cell)
     for x in range(k):
-        pair -= _xlogx(one[x])
+        pair -= x_log_x(one[x])
     for y in range(m):
-        pair -= _xlogx(other[y])
+        pair -= x_log_x(other[y])
     scale = one.sum()
     # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
     return pair / scale + np.log(scale) if scale > 0.0 else 0.0
-
-
-@kernel
-def _xlogx(x: float) -> float:
-    """x ln x, continued by 0 at 0."""
-    return x * np.log(x) if x > 0.0 else 0.0
 
 
 def conditional_table(

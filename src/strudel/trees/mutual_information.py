@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import parallel_kernel, prange
 from strudel._types import CountArray, FloatArray
+from strudel.data.x_log_x import x_log_x
 
 
 def pairwise_mutual_information(counts: CountArray, total: float, alpha: float = 1.0) -> FloatArray:
@@ -42,7 +43,7 @@ def _pairwise_mutual_information(
     single = np.empty(n_vars)
     for v in range(n_vars):
         one = counts[v, v]
-        single[v] = _xlogx(one + 2.0 * alpha) + _xlogx(total - one + 2.0 * alpha)
+        single[v] = x_log_x(one + 2.0 * alpha) + x_log_x(total - one + 2.0 * alpha)
     for half in prange((n_vars + 1) // 2):
         for side in range(2):
             i = np.int64(half) if side == 0 else n_vars - 1 - np.int64(half)
@@ -53,16 +54,10 @@ def _pairwise_mutual_information(
                 # Paired so that exchanging the two variables, or 0 and 1 in one of them, adds the
                 # same numbers in the same order: what ties on paper then ties to the last bit.
                 pair = (
-                    _xlogx(both + alpha)
-                    + _xlogx(total - counts[i, i] - counts[j, j] + both + alpha)
-                ) + (_xlogx(counts[i, i] - both + alpha) + _xlogx(counts[j, j] - both + alpha))
+                    x_log_x(both + alpha)
+                    + x_log_x(total - counts[i, i] - counts[j, j] + both + alpha)
+                ) + (x_log_x(counts[i, i] - both + alpha) + x_log_x(counts[j, j] - both + alpha))
                 # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
                 value = (pair - (single[i] + single[j])) / scale + np.log(scale)
                 information[i, j] = value
                 information[j, i] = value
-
-
-@kernel
-def _xlogx(x: float) -> float:
-    """x ln x, continued by 0 at 0."""
-    return x * np.log(x) if x > 0.0 else 0.0

@@ -20,6 +20,7 @@ from strudel._numba import kernel
 from strudel._types import NONE, FloatArray, IntArray, WordArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
+from strudel.data.x_log_x import x_log_x
 from strudel.learning.compression.expected_counts import expected_counts, shares
 from strudel.learning.compression.fingerprints import fingerprints, plus
 
@@ -465,12 +466,6 @@ def _both(count: FloatArray, first: int, second: int, w: int) -> float:
         total += x
         value += x_log_x(x)
     return value - x_log_x(total)
-
-
-@kernel
-def x_log_x(x: float) -> float:
-    """X ln x, 0 at 0."""
-    return x * np.log(x) if x > 0.0 else 0.0
 
 
 @kernel

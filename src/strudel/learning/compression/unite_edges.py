@@ -21,8 +21,9 @@ from strudel._numba import kernel
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
+from strudel.data.x_log_x import x_log_x
 from strudel.learning.compression.expected_counts import LEAST, expected_counts, shares
-from strudel.learning.compression.merge_sums import SLACK, x_log_x
+from strudel.learning.compression.merge_sums import SLACK
 
 LongArray = NDArray[np.int64]
 MOST_PAIRED = 8  # edges with one child in common that are paired in every way; more only in a row

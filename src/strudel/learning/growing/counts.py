@@ -15,35 +15,6 @@ from strudel._numba import kernel, lowest_bit, popcount
 from strudel._types import NONE, FloatArray, IntArray, WordArray
 from strudel.learning.growing.growth import Growth
 
-LARGEST_TABLE = 2**22  # entries of x ln x, 32 MiB; beyond, logarithms are taken one by one
-
-
-def x_log_x_table(weight: FloatArray) -> FloatArray:
-    """`x ln x` for all counts that whole weights can add up to; empty for other weights."""
-    if not np.all(weight == np.round(weight)) or weight.sum() >= LARGEST_TABLE:
-        return np.zeros(0)
-    table = np.zeros(int(weight.sum()) + 1)
-    _x_log_x_table(table)
-    return table
-
-
-@kernel
-def _x_log_x_table(table: FloatArray) -> None:
-    """Fill the table, to the last digit as `x_log_x` computes it without one."""
-    for i in range(1, len(table)):
-        x = np.float64(i)
-        table[i] = x * np.log(x)
-
-
-@kernel
-def x_log_x(x: float, table: FloatArray) -> float:
-    """`x ln x`; whole numbers are looked up where all weights are whole."""
-    if x <= 0.0:
-        return 0.0
-    if len(table):
-        return table[np.int64(x)]
-    return x * np.log(x)
-
 
 @kernel
 def count_of(g: Growth, n: int) -> float:

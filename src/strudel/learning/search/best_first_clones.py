@@ -15,7 +15,8 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.learning.growing.counts import count_of, x_log_x
+from strudel.data.x_log_x import x_log_x_in
+from strudel.learning.growing.counts import count_of
 from strudel.learning.growing.growth import Growth
 
 
@@ -147,7 +148,10 @@ def best_clones(
         occupied[b] += 1
         x, whole = counts[i], g.edge["train"][a]
         gain[b] += np.int64(
-            np.rint(unit * (x_log_x(x, table) + x_log_x(whole - x, table) - x_log_x(whole, table)))
+            np.rint(
+                unit
+                * (x_log_x_in(table, x) + x_log_x_in(table, whole - x) - x_log_x_in(table, whole))
+            )
         )
     for k in range(n_contexts):
         node_score[target[contexts[k]]] = -np.inf
@@ -159,9 +163,9 @@ def best_clones(
         if total - inside > 1e-9 * total:
             value = (
                 gain[b] / unit
-                - x_log_x(inside, table)
-                - x_log_x(total - inside, table)
-                + x_log_x(total, table)
+                - x_log_x_in(table, inside)
+                - x_log_x_in(table, total - inside)
+                + x_log_x_in(table, total)
             )
             score = value / max(1, min(g.node["width"][n] - 1, occupied[b]))
             if score > node_score[n] or (score == node_score[n] and b < node_edge[n]):

@@ -19,14 +19,8 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit, popcount
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.learning.growing.counts import (
-    count_of,
-    count_ones,
-    places_in,
-    undecided,
-    words_in,
-    x_log_x,
-)
+from strudel.data.x_log_x import x_log_x_in
+from strudel.learning.growing.counts import count_of, count_ones, places_in, undecided, words_in
 from strudel.learning.growing.growth import Growth, rows_through
 
 MOST_PLACES = 64  # variables that are compared at all, the most balanced ones
@@ -307,7 +301,7 @@ def start_gains(
             usable[place // 64] &= ~(np.uint64(1) << np.uint64(place % 64))
         else:
             gains[place - first] = (
-                x_log_x(x, table) + x_log_x(total - x, table) - x_log_x(total, table)
+                x_log_x_in(table, x) + x_log_x_in(table, total - x) - x_log_x_in(table, total)
             )
     return usable
 
@@ -414,34 +408,34 @@ def add_gains(
         h = here[k]
         inside[j] += h
         if is_part:
-            rest = -x_log_x(h, table)
+            rest = -x_log_x_in(table, h)
         else:
             count = g.edge["train"][edges[k]]
-            rest = x_log_x(count - h, table) - x_log_x(count, table)
+            rest = x_log_x_in(table, count - h) - x_log_x_in(table, count)
         for i in range(n_columns):
             x = hist[k, i]
             value[j, i] += rest
             if x > 0.0:
                 one[j, i] += x
-                value[j, i] += x_log_x(x, table)
+                value[j, i] += x_log_x_in(table, x)
                 free[j, i] += 1.0
             if h - x > 0.0:
-                value[j, i] += x_log_x(h - x, table)
+                value[j, i] += x_log_x_in(table, h - x)
                 free[j, i] += 1.0
     for j in range(n_nodes):
         n = nodes[j]
         local_node[n] = NONE
         if is_part:
-            rest = x_log_x(inside[j], table)
+            rest = x_log_x_in(table, inside[j])
         else:
             total = count_of(g, n)
-            rest = x_log_x(total, table) - x_log_x(total - inside[j], table)
+            rest = x_log_x_in(table, total) - x_log_x_in(table, total - inside[j])
         is_unary = g.node["width"][n] == 1
         for i in range(n_columns):
             place = places[i]
             word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
             x = one[j, i]
-            gain = value[j, i] + rest - x_log_x(x, table) - x_log_x(inside[j] - x, table)
+            gain = value[j, i] + rest - x_log_x_in(table, x) - x_log_x_in(table, inside[j] - x)
             cost = max(0.0, free[j, i])
             if start <= place < end:
                 below[word] |= bit

@@ -11,7 +11,8 @@ import numpy as np
 
 from strudel._numba import run_blocks
 from strudel._types import FloatArray, IntArray
-from strudel.learning.growing.counts import places_in, undecided, x_log_x_table
+from strudel.data.x_log_x import x_log_x_table
+from strudel.learning.growing.counts import places_in, undecided
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import STAMP, rows_through
 from strudel.learning.search.best_first_clones import clone_room, pair_room, score_clones

@@ -10,6 +10,7 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, FloatArray, IntArray
+from strudel.data.x_log_x import LARGEST_TABLE, x_log_x_of
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_HEAP, ROOT, STAMP, Growth, pop, rows_through
 from strudel.learning.search.gains import Gains
@@ -127,9 +128,6 @@ def in_depth_first_order(g: Growth, stamp: int, found: IntArray) -> None:
         sides.append(0)
 
 
-LARGEST_TABLE = 2**22  # entries, 32 MiB; larger totals are counted as real weights
-
-
 class VariablePicker:
     """Chooses a variable below an edge; keeps its working memory from one split to the next."""
 
@@ -150,14 +148,11 @@ class VariablePicker:
         self.weight = weight = g.train_weight * scale
         self.alpha *= scale
         self.is_unit = bool(np.all(weight == 1.0))
+        # Larger totals are counted as real weights.
         is_whole = bool(np.all(weight == np.round(weight))) and weight.sum() < LARGEST_TABLE
         total = int(weight.sum()) if is_whole else 0
         # x ln x for x = alpha + count; counts are whole numbers unless the rows have real weights.
-        smoothed = np.arange(total + 1) + self.alpha
-        self.table = np.zeros(0)
-        if is_whole:
-            logs = np.log(smoothed, out=np.zeros_like(smoothed), where=smoothed > 0)
-            self.table = smoothed * logs
+        self.table = x_log_x_of(np.arange(total + 1.0) + self.alpha) if is_whole else np.zeros(0)
         n_words = -(-len(weight) // 64) if self.is_unit else 0
         self.columns = np.zeros((n_vars, n_words), dtype=np.uint64)
         self.pair = np.zeros((n_vars, n_vars), dtype=np.int32 if is_whole else np.float64)

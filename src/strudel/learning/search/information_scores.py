@@ -13,6 +13,7 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit, popcount
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
+from strudel.data.x_log_x import x_log_x
 
 
 @kernel
@@ -274,17 +275,11 @@ def _finish(single: AnyArray, total: float, alpha: float, scores: FloatArray) ->
         return
     margin = np.empty(m)
     for i in range(m):
-        margin[i] = _xlogx(single[i] + 2.0 * alpha) + _xlogx(total - single[i] + 2.0 * alpha)
+        margin[i] = x_log_x(single[i] + 2.0 * alpha) + x_log_x(total - single[i] + 2.0 * alpha)
     margins = margin.sum()
     for i in range(m):
         others = (m - 1) * margin[i] + (margins - margin[i])
         scores[i] = (scores[i] - others) / scale + (m - 1) * np.log(scale)
-
-
-@kernel
-def _xlogx(x: float) -> float:
-    """x ln x, continued by 0 at 0."""
-    return x * np.log(x) if x > 0.0 else 0.0
 
 
 @kernel
@@ -358,21 +353,21 @@ def _add_real_pairs(
     m = len(single)
     alone = np.empty(m)
     for i in range(m):
-        alone[i] = _xlogx(single[i] + alpha)
-    nothing = _xlogx(alpha)
+        alone[i] = x_log_x(single[i] + alpha)
+    nothing = x_log_x(alpha)
     for i in range(m):
         mine = 0.0
         for j in range(i):
             both = pair[i, j]
-            neither = _xlogx(total - single[i] - single[j] + both + alpha)
+            neither = x_log_x(total - single[i] - single[j] + both + alpha)
             if both == 0.0:
                 cells = nothing + alone[i] + alone[j] + neither
             else:
                 pair[i, j] = 0.0
                 cells = (
-                    _xlogx(both + alpha)
-                    + _xlogx(single[i] - both + alpha)
-                    + _xlogx(single[j] - both + alpha)
+                    x_log_x(both + alpha)
+                    + x_log_x(single[i] - both + alpha)
+                    + x_log_x(single[j] - both + alpha)
                     + neither
                 )
             mine += cells

@@ -17,8 +17,8 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.data.x_log_x import x_log_x_table
 from strudel.errors import JournalError
-from strudel.learning.growing.counts import x_log_x_table
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES, STAMP, Growth
 from strudel.learning.growing.operations import Operation

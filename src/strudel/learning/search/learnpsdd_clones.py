@@ -15,7 +15,7 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, FloatArray, IntArray
-from strudel.learning.growing.counts import x_log_x
+from strudel.data.x_log_x import x_log_x_in
 from strudel.learning.growing.growth import Growth
 
 MAX_PARENTS = 3  # of one clone
@@ -173,7 +173,7 @@ def _best_subset(
     x = np.empty(counts.shape[1])
     old = 0.0
     for i in range(len(total)):
-        old += sign[i] * x_log_x(total[i], table)
+        old += sign[i] * x_log_x_in(table, total[i])
     for a in range(n_parents):
         gain, cost = _gain(counts[a], sign, width, total, old, table)
         alone[a] = gain / cost if per_edge else gain
@@ -215,7 +215,7 @@ def _gain(
     gain, cost = -old, 0.0
     for i in range(len(x)):
         if sign[i] != 0.0:
-            gain += sign[i] * (x_log_x(x[i], table) + x_log_x(total[i] - x[i], table))
+            gain += sign[i] * (x_log_x_in(table, x[i]) + x_log_x_in(table, total[i] - x[i]))
         if x[i] > 0.0:
             cost += width[i]
     return gain, cost

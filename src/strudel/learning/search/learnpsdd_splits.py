@@ -17,7 +17,8 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit, popcount
 from strudel._types import NONE, FloatArray, IntArray, WordArray
-from strudel.learning.growing.counts import count_ones, places_in, undecided, words_in, x_log_x
+from strudel.data.x_log_x import x_log_x_in
+from strudel.learning.growing.counts import count_ones, places_in, undecided, words_in
 from strudel.learning.growing.growth import Growth, rows_through
 
 
@@ -45,7 +46,7 @@ def split_gains(
     gains, costs = np.empty(len(places)), np.ones(len(places))
     for i in range(len(places)):
         x = one[places[i] - first]
-        gains[i] = x_log_x(x, table) + x_log_x(total - x, table) - x_log_x(total, table)
+        gains[i] = x_log_x_in(table, x) + x_log_x_in(table, total - x) - x_log_x_in(table, total)
     if len(places) == 0:
         return places, gains, costs
 
@@ -227,7 +228,7 @@ def _add_copies(
             while e != NONE:
                 count += g.edge["train"][e]
                 e = g.edge["next"][e]
-            rest = x_log_x(count, table) - x_log_x(count - here[j], table)
+            rest = x_log_x_in(table, count) - x_log_x_in(table, count - here[j])
         for i in range(n_columns):
             place = places[low + i]
             word, shift = place // 64, np.uint64(place % 64)
@@ -237,7 +238,7 @@ def _add_copies(
                 continue
             x, z = one[j, i], here[j] - one[j, i]
             if here[j] > 0.0:
-                gains[low + i] += value[j, i] + rest - x_log_x(x, table) - x_log_x(z, table)
+                gains[low + i] += value[j, i] + rest - x_log_x_in(table, x) - x_log_x_in(table, z)
             if is_forced:
                 if not is_leaf:
                     costs[low + i] += _n_conditioned_edges(g, m, c, place)
@@ -330,9 +331,9 @@ def _divide(
         h = weight_here[k]
         here[j] += h
         count = g.edge["train"][e]
-        rest = x_log_x(count - h, table) - x_log_x(count, table)
+        rest = x_log_x_in(table, count - h) - x_log_x_in(table, count)
         for i in range(n_columns):
             x = hist[k, i]
             one[j, i] += x
-            value[j, i] += x_log_x(x, table) + x_log_x(h - x, table) + rest
+            value[j, i] += x_log_x_in(table, x) + x_log_x_in(table, h - x) + rest
     return here, one, value
