@@ -216,6 +216,16 @@ def test_history_holds_what_the_returned_circuit_reaches(search, strength):
     assert np.all(np.diff(history.seconds) >= 0)
 
 
+@pytest.mark.parametrize("copy_depth", [2, 4])
+def test_deeper_copies_are_drawn_to_their_originals_also(copy_depth):
+    rows = clusters(8, n_rows=100, n_vars=6)
+    options = search_options(
+        copy_depth=copy_depth, smoothing="hierarchical", smoothing_strength=5.0, max_splits=8
+    )
+    circuit, _ = learn_structure(rows, rows, search=options)
+    assert np.exp(log_likelihood(circuit, all_rows(circuit.n_vars))).sum() == pytest.approx(1)
+
+
 @pytest.mark.compiled
 def test_threads_do_not_matter():
     rows = clusters(9, n_rows=500, n_vars=12)

@@ -1,6 +1,6 @@
 """One clone: an edge gets its own copy of a sum that it shares with others.
 
-In:  `Growth`, an edge and one of its two sides.
+In:  `Growth`, an edge and a sum below it.
 Out: the same arrays, changed.
 """
 
@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from strudel._numba import kernel
 from strudel._types import NONE, CountArray, FloatArray, IntArray
+from strudel.learning.growing.copy_sum import copy_sum, follow_copies, replace_edge, take_rows
 from strudel.learning.growing.growth import (
     N_EDGES,
     N_NODES,
     N_SPLITS,
-    SHRINKS,
+    STAMP,
     Growth,
-    append_edge,
-    kill,
-    new_edge,
-    new_node,
     refresh,
     rows_through,
 )
@@ -55,100 +52,39 @@ def clone(g: Growth, edge: int, target: int, pseudocount: float) -> int:
 @kernel
 def _clone_child(g: Growth, edge: int, is_left: bool, pseudocount: float) -> tuple[int, int]:
     """Clone the child of `edge` on one side; returns the edge that replaces it and its rows."""
+    g.size[STAMP] += 1
     top = g.edge["parent"][edge]
     v = g.node["vtree"][top]
-    n = g.edge["left"][edge] if is_left else g.edge["right"][edge]
-    other = g.edge["right"][edge] if is_left else g.edge["left"][edge]
+    l, r = g.edge["left"][edge], g.edge["right"][edge]
+    n = l if is_left else r
     c = g.node["vtree"][n]
-    shrinks = g.size[SHRINKS] != 0
-
-    m = new_node(g, c)
-    g.node["is_open"][m] = g.node["is_open"][n]
-    for w in range(g.node_one.shape[1]):
-        g.node_one[m, w] = g.node_one[n, w]
-        g.node_zero[m, w] = g.node_zero[n, w]
-    total = 0.0
-    if shrinks:
-        f = g.node["first"][n]
-        while f != NONE:
-            total += g.edge["train"][f]
-            f = g.edge["next"][f]
-    last = NONE
-    old = g.node["strength"][n]
-    f = g.node["first"][n]
-    while f != NONE:
-        new = new_edge(g, m, g.edge["left"][f], g.edge["right"][f], True)
-        g.edge_copy[f, 0] = new
-        append_edge(g, m, last, new)
-        last = new
-        if shrinks:
-            theta = (g.edge["train"][f] + old * g.edge["prior"][f]) / (total + old)
-            g.edge["prior"][new] = theta
-            g.edge["prior"][f] = theta
-        f = g.edge["next"][f]
-    g.node["strength"][n] = g.strength[0]
-    moved = new_edge(g, top, m, other, is_left)
-    g.edge["prior"][moved] = g.edge["prior"][edge]
-    before, after = g.edge["previous"][edge], g.edge["next"][edge]
-    g.edge["previous"][moved], g.edge["next"][moved] = before, after
-    if before == NONE:
-        g.node["first"][top] = moved
-    else:
-        g.edge["next"][before] = moved
-    if after != NONE:
-        g.edge["previous"][after] = moved
-    kill(g, edge)
-    n_rows = _move(
-        g.train_active,
-        v,
-        c,
-        edge,
-        moved,
-        g.edge_copy,
-        g.train_weight,
-        g.train_rows,
-        g.edge["train"],
+    m = copy_sum(g, n, g.size[STAMP])
+    new = replace_edge(g, edge, m if is_left else l, r if is_left else m)
+    n_rows = _move_rows(
+        g, v, c, edge, new, g.train_active, g.train_weight, g.train_rows, g.edge["train"]
     )
-    _move(
-        g.valid_active,
-        v,
-        c,
-        edge,
-        moved,
-        g.edge_copy,
-        g.valid_weight,
-        g.valid_rows,
-        g.edge["valid"],
-    )
+    _move_rows(g, v, c, edge, new, g.valid_active, g.valid_weight, g.valid_rows, g.edge["valid"])
     refresh(g, top, pseudocount)
     refresh(g, n, pseudocount)
     refresh(g, m, pseudocount)
-    return moved, n_rows
+    return new, n_rows
 
 
 @kernel
-def _move(
-    active: IntArray,
+def _move_rows(
+    g: Growth,
     v: int,
     c: int,
     edge: int,
-    moved: int,
-    edge_copy: IntArray,
+    new: int,
+    active: IntArray,
     weight: FloatArray,
     rows: IntArray,
     count: CountArray,
 ) -> int:
-    """Move the rows of `edge` to the edge that replaces it, and below to the copies."""
-    n_rows = rows_through(active[v], edge, rows)
-    count[moved] = count[edge]
-    count[edge] = 0.0
-    for i in range(n_rows):
-        s = rows[i]
-        active[v, s] = moved
-        old = active[c, s]
-        if old != NONE:
-            new = edge_copy[old, 0]
-            active[c, s] = new
-            count[old] -= weight[s]
-            count[new] += weight[s]
-    return n_rows
+    """Move the rows of `edge` to the edge that replaced it, and below to the copies."""
+    rows = rows[: rows_through(active[v], edge, rows)]
+    take_rows(active[v], rows, edge, new, count)
+    stamp = g.size[STAMP]
+    follow_copies(active[c], rows, 0, stamp, g.edge["stamp"], g.edge_copy, weight, count)
+    return len(rows)

@@ -23,7 +23,8 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix, pack_rows
 from strudel.learning.growing.clone import clone
-from strudel.learning.growing.deeper_copies import copy_below, n_copies_below
+from strudel.learning.growing.copy_sum import n_sums_below
+from strudel.learning.growing.deeper_copies import copy_below
 from strudel.learning.growing.growth import (
     ALIVE,
     EDGE,
@@ -44,8 +45,8 @@ from strudel.learning.growing.growth import (
     push_all,
     refresh_all,
 )
-from strudel.learning.growing.own_copies import clone_deeply, n_sums_below, own_copies_after_split
 from strudel.learning.growing.split import split
+from strudel.learning.growing.unshare import clone_deeply, unshare_after_split
 from strudel.trees.vtree import Vtree
 
 _GROWING = ("node", "node_one", "node_zero", "node_copy", "node_found", "edge", "edge_copy", "heap")
@@ -116,10 +117,8 @@ class GrowingCircuit:
             self._double()
         self.rows_moved = moved
         if self.copied_levels:
-            one = int(self.growth.size[N_EDGES]) - 2  # the two new edges are the last ones
-            nodes, edges = n_copies_below(self.growth, one, self.copied_levels)
-            self._ensure_room(nodes, edges, 2 * edges)
-            copy_below(self.growth, one, self.copied_levels, self.pseudocount)
+            ones = self._ensure_room_below_split(self.copied_levels, is_tree=True)
+            copy_below(self.growth, ones, self.copied_levels, self.pseudocount)
 
     def clone(self, edge: int, target: int) -> None:
         """Give `edge` its own copy of the sum `target`, to which only sums of one edge lead."""
@@ -135,17 +134,12 @@ class GrowingCircuit:
         """Split `edge`, and give each new edge its own copies of so many levels of sums below."""
         first_new = int(self.growth.size[N_NODES])
         self.split(edge, place)
-        ones = int(self.growth.size[N_EDGES]) - 2  # the two new edges are the last ones
-        nodes, edges = 0, 0
-        for e in (ones, ones + 1):
-            more = n_sums_below(self.growth, e, n_levels)
-            nodes, edges = nodes + more[0], edges + more[1]
-        self._ensure_room(nodes, edges, 2 * edges)
-        own_copies_after_split(self.growth, ones, first_new, n_levels, self.pseudocount)
+        ones = self._ensure_room_below_split(n_levels, is_tree=False)
+        unshare_after_split(self.growth, ones, first_new, n_levels, self.pseudocount)
 
     def clone_deeply(self, parents: IntArray, target: int, n_levels: int) -> None:
         """Give edges that lead to a sum a common copy of it, and of so many levels below it."""
-        nodes, edges = n_sums_below(self.growth, int(parents[0]), n_levels + 1)
+        nodes, edges = n_sums_below(self.growth, int(parents[0]), n_levels + 1, False)
         self._ensure_room(nodes, edges + len(parents), 2 * edges)
         is_left = bool(self.growth.edge["left"][parents[0]] == target)
         clone_deeply(self.growth, parents, is_left, n_levels, self.pseudocount)
@@ -213,6 +207,14 @@ class GrowingCircuit:
             log_theta,
             root=int(g.size[ROOT]),
         )
+
+    def _ensure_room_below_split(self, n_levels: int, *, is_tree: bool) -> int:
+        """Have room for copies of the sums below the two edges of a split; returns the first."""
+        ones = int(self.growth.size[N_EDGES]) - 2  # they are the last edges
+        below = [n_sums_below(self.growth, e, n_levels, is_tree) for e in (ones, ones + 1)]
+        nodes, edges = (sum(numbers) for numbers in zip(*below, strict=True))
+        self._ensure_room(nodes, edges, 2 * edges)
+        return ones
 
     def _ensure_room(self, nodes: int, edges: int, entries: int) -> None:
         """Have room for so many more nodes, edges and heap entries."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, CountArray, FloatArray, IntArray, WordArray
+from strudel.learning.growing.copy_sum import follow_copies
 from strudel.learning.growing.growth import (
     N_EDGES,
     N_HEAP,
@@ -71,7 +72,7 @@ def open_split(g: Growth, edge: int, place: int) -> tuple[int, int, int]:
     stamp = g.size[STAMP]
     top = g.edge["parent"][edge]
     v = g.node["vtree"][top]
-    n_found, n_copied_edges = _find_undecided(g, edge, place, stamp)
+    n_found, n_copied_edges = find_undecided(g, edge, place, stamp)
     if (
         g.size[N_NODES] + 2 * n_found > len(g.node)
         or g.size[N_EDGES] + 2 * n_copied_edges + 2 > len(g.edge)
@@ -120,7 +121,7 @@ def _is_undecided(g: Growth, n: int, place: int) -> bool:
 
 
 @kernel
-def _find_undecided(g: Growth, edge: int, place: int, stamp: int) -> tuple[int, int]:
+def find_undecided(g: Growth, edge: int, place: int, stamp: int) -> tuple[int, int]:
     """List in `node_found`, parents first, the nodes below `edge` that have not decided `place`.
 
     They all lie on the vtree path to the variable's leaf. Returns their number and that of their
@@ -291,31 +292,10 @@ def _move_rows(
             if place < g.vtree["last"][g.vtree["left"][v]]
             else g.vtree["right"][v]
         )
-        _redirect(active[v], rows[:n_ones], 1, stamp, g.edge["stamp"], g.edge_copy, weight, count)
-        _redirect(
+        follow_copies(
+            active[v], rows[:n_ones], 1, stamp, g.edge["stamp"], g.edge_copy, weight, count
+        )
+        follow_copies(
             active[v], rows[n_ones:n_moved], 0, stamp, g.edge["stamp"], g.edge_copy, weight, count
         )
     return n_moved
-
-
-@kernel
-def _redirect(
-    active: IntArray,
-    rows: IntArray,
-    x: int,
-    stamp: int,
-    edge_stamp: IntArray,
-    edge_copy: IntArray,
-    weight: FloatArray,
-    count: CountArray,
-) -> None:
-    """Follow the copies for value x at one vtree node."""
-    for i in range(len(rows)):
-        s = rows[i]
-        old = active[s]
-        if old != NONE and edge_stamp[old] == stamp:
-            new = edge_copy[old, x]
-            active[s] = new
-            count[old] -= weight[s]
-            if new != NONE:
-                count[new] += weight[s]

@@ -34,7 +34,7 @@ from strudel.learning.growing.growth import (
     Growth,
     rows_through,
 )
-from strudel.learning.growing.split import _find_undecided
+from strudel.learning.growing.split import find_undecided
 
 
 class Edit(NamedTuple):
@@ -203,7 +203,7 @@ def _find(
 ) -> tuple[int, int, int, int, int, int]:
     """List the nodes, edges, vtree nodes and rows that change; returns how many of each."""
     g.size[STAMP] += 1
-    n_found, _ = _find_undecided(g, edge, place, g.size[STAMP])
+    n_found, _ = find_undecided(g, edge, place, g.size[STAMP])
     g.size[STAMP] += 1
     stamp = g.size[STAMP]
     top = g.edge["parent"][edge]
