@@ -18,9 +18,9 @@ import pytest
 import plain_learner as plain
 from strudel.data.bits import pack_columns
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.options import SearchOptions
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.learn_structure import first_circuit, learn_structure
+from strudel.learning.searches import Greedy, SearchOptions
 
 RECORD = Path(__file__).parent / "traces" / "clusters.csv"
 WHOLE = ("split", "sum", "edge", "rows", "distinct", "variable", "nodes", "edges", "parameters")
@@ -91,7 +91,8 @@ def test_the_record_is_that_of_the_plain_learner(trace):
 
 
 def test_the_search_follows_the_record(trace):
-    options = SearchOptions(tie_rule="depth_first", max_splits=N_SPLITS, patience=10**6)
+    search = Greedy(tie_rule="depth_first")
+    options = SearchOptions(search=search, max_splits=N_SPLITS, patience=10**6)
     _, history = learn_structure(TRAIN, VALID, search=options)
     assert history.train == pytest.approx(trace["train"], rel=1e-12)
     assert history.valid == pytest.approx(trace["valid"], rel=1e-12)
