@@ -58,11 +58,11 @@ def test_quiet_silences_a_terminal(monkeypatch, capsys):
 
 
 def test_an_interrupt_outside_the_search_is_exit_code_130(monkeypatch, capsys):
-    import strudel.cli.sources
+    import strudel.cli.input_tables
 
     def interrupted(source):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(strudel.cli.sources, "is_dataset", interrupted)
+    monkeypatch.setattr(strudel.cli.input_tables, "is_dataset", interrupted)
     assert main(["fit", "digits"]) == 130
     assert capsys.readouterr() == ("", "strudel: interrupted\n")

@@ -75,8 +75,8 @@ def use_workers(workers: int | None, scheduler: str | None, is_quiet: bool) -> I
             yield len(client.nthreads())
         except dask.KilledWorker:
             raise InputError(
-                "workers died over the same part again and again, most likely for lack of memory: "
-                "give them more, or cut DATA into smaller parts."
+                "workers died over the same partition again and again, most likely for lack of "
+                "memory: give them more, or cut DATA into smaller partitions."
             ) from None
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from strudel.cli.advice import in_options
+from strudel.cli.advice_in_options import in_options
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -14,9 +14,10 @@ import numpy as np
 import typer
 
 from strudel._names import did_you_mean, find_name, names_of, places_of
-from strudel.cli.columns import model_columns, read_conditions
+from strudel.cli.column_words import read_conditions
 from strudel.cli.console import InputError
-from strudel.cli.sources import read_frame_rows, read_rows
+from strudel.cli.input_tables import read_frame_rows, read_rows
+from strudel.cli.table_columns import model_columns
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray

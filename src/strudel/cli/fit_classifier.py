@@ -16,8 +16,8 @@ from strudel.cli.console import (
     show_table,
     warnings_as_notes,
 )
-from strudel.cli.frames import drop_columns, rows_with_target, split_target, to_frame
-from strudel.cli.sources import read_frame_rows
+from strudel.cli.input_tables import read_frame_rows
+from strudel.cli.table_columns import drop_columns, rows_with_target, split_target, to_frame
 from strudel.tables.coded_column import label_texts
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from strudel.cli.advice import in_options
+from strudel.cli.advice_in_options import in_options
 from strudel.cli.commands.convert import convert
 from strudel.cli.commands.datasets import datasets
 from strudel.cli.commands.demo import demo

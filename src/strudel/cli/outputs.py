@@ -6,6 +6,7 @@ Out: the file.
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from strudel._files import complete_file
-from strudel.cli.columns import write_columns
 from strudel.cli.console import InputError
 
 TABLES = (".csv", ".tsv", ".parquet")
@@ -67,11 +67,13 @@ def check_table_output(path: Path, what: str, inputs: Iterable[str | None]) -> P
     return check_output(path, what, inputs, path.suffix)
 
 
-def check_rows_output(path: Path | None, what: str, model: Path, data: str, in_parts: bool) -> None:
-    """Refuse what answers row by row cannot be written to: a table or stdout; in parts a folder."""
-    if path is None and in_parts:
-        raise InputError(f"{what} of a table in parts go to a folder: give -o FOLDER.")
-    if path is not None and in_parts:
+def check_rows_output(
+    path: Path | None, what: str, model: Path, data: str, by_partition: bool
+) -> None:
+    """Refuse a place for answers row by row: a table or stdout; of a partitioned one, a folder."""
+    if path is None and by_partition:
+        raise InputError(f"{what} of a partitioned table go to a folder: give -o FOLDER.")
+    if path is not None and by_partition:
         _check_folder_output(path, what, data)
     elif path is not None:
         check_table_output(path, what, {str(model), data})
@@ -81,12 +83,12 @@ def _check_folder_output(path: Path, what: str, data: str) -> Path:
     """The path, if a folder of parquet files can be made there; none is written over."""
     if os.path.lexists(path):
         raise InputError(
-            f"{what} of a table in parts go to a new folder, but {str(path)!r} exists: give -o "
+            f"{what} of a partitioned table go to a new folder, but {str(path)!r} exists: give -o "
             "another name, or remove it first."
         )
     if path.suffix in OTHER_FILES:
         raise InputError(
-            f"{what} of a table in parts go to a folder of parquet files, but -o says "
+            f"{what} of a partitioned table go to a folder of parquet files, but -o says "
             f"{str(path)!r}: leave out the ending."
         )
     if Path(data).is_dir() and Path(data).resolve() in path.resolve().parents:
@@ -116,6 +118,22 @@ def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     text = io.StringIO()
     write_columns(columns, text, separator(path))
     write_text(path, [text.getvalue()])
+
+
+def write_columns(columns: Mapping[str, Sequence[Any]], file: Any, separator: str = ",") -> None:
+    """Columns as csv, with nothing where a value is missing."""
+    writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(map(_cell, cells) for cells in columns.values()), strict=True))
+
+
+def _cell(value: Any) -> Any:
+    """A value as csv has it; whole numbers without a point, as `read_frame` reads them."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value
 
 
 def separator(path: Path) -> str:

@@ -35,7 +35,7 @@ def convert(
     """Convert a model from one format to another, by the extensions of the files.
 
     Circuits: .strudel .psdd .jpc .spn. Vtrees: .vtree, also out of anything that has one. Chow-Liu
-    trees: .clt, which become circuits too. Logic: .sdd .nnf .jlc, of which circuits give all
+    trees: .clt, which also become circuits. Logic: .sdd .nnf .jlc, of which circuits give all
     satisfying rows the same probability; .cnf and .dnf. Predictors: .circuit .glc. Any of them but
     .strudel may end in .gz.
     """

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from strudel.cli.checkpoints import ResumeOption, SecondsOption, open_checkpoint
 from strudel.cli.cluster import SchedulerOption, WorkersOption, use_workers
 from strudel.cli.commands.score import mean_log_likelihood
 from strudel.cli.completion import complete_data
@@ -44,12 +45,11 @@ from strudel.cli.fit_options import (
 )
 from strudel.cli.fit_report import facts_of, options_of, report_of
 from strudel.cli.fit_tables import read_tables
-from strudel.cli.frames import read_drop
-from strudel.cli.lazy_tables import is_glob, is_in_parts
+from strudel.cli.input_tables import count_rows
 from strudel.cli.outputs import check_is_model_file, check_output
+from strudel.cli.partitioned_files import is_glob, is_partitioned
 from strudel.cli.progress import CircuitProgress, MixtureProgress
-from strudel.cli.resume import ResumeOption, SecondsOption, open_checkpoint
-from strudel.cli.sources import count_rows
+from strudel.cli.table_columns import read_drop
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -256,7 +256,7 @@ def fit(
     check_output(path, "the model", (data, valid, test, vtree, constraint), ".strudel")
     check_is_model_file(path)
     if target is not None:
-        if is_in_parts(data):
+        if is_partitioned(data):
             raise InputError(f"--target needs all rows in one file, but {data!r} is partitioned.")
         classifier = classifier_estimator(given, settings or [])
         tables = {"train": data} | ({} if test is None else {"test": test})

@@ -11,22 +11,21 @@ import numpy as np
 import typer
 
 from strudel.cli.cluster import SchedulerOption, WorkersOption
-from strudel.cli.columns import model_columns, of_one_type, write_columns
 from strudel.cli.completion import complete_data
 from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.evidence import variable_names
-from strudel.cli.frames import cells_of
-from strudel.cli.models import ModelArgument, read_file
-from strudel.cli.outputs import check_rows_output
-from strudel.cli.row_parts import (
+from strudel.cli.input_tables import match_columns
+from strudel.cli.model_files import ModelArgument, read_file
+from strudel.cli.outputs import check_rows_output, write_columns
+from strudel.cli.partitions import (
     Columns,
-    RowPart,
+    Partition,
     answer_rows,
-    comes_in_parts,
+    answers_by_partition,
     read_bits,
     read_cells,
 )
-from strudel.cli.sources import match_columns
+from strudel.cli.table_columns import cells_of, model_columns, of_one_type
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
@@ -49,8 +48,8 @@ def impute(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A table with gaps (empty, ?, NA), or - for stdin; in parts: 'visits/*.parquet' "
-            "in quotes, a folder of parquet files, or a zarr folder.",
+            help="A table with gaps (empty, ?, NA), or - for stdin; partitioned: "
+            "'visits/*.parquet' in quotes, a folder of parquet files, or a zarr folder.",
             autocompletion=complete_data,
         ),
     ],
@@ -59,7 +58,8 @@ def impute(
         typer.Option(
             "--output",
             "-o",
-            help="Write a csv, tsv or parquet file instead of stdout; in parts: a new folder of "
+            rich_help_panel="Output",
+            help="Write a csv, tsv or parquet file instead of stdout; partitioned: a new folder of "
             "parquet files.",
         ),
     ] = None,
@@ -79,8 +79,8 @@ def impute(
     The mean of a 0/1 column is the probability of 1, that of numbers and dates their mean; other
     columns get their most probable value. A classifier fills its inputs and its class.
     """
-    in_parts = comes_in_parts(data, workers, scheduler)
-    check_rows_output(output, "the rows", model, data, in_parts)
+    by_partition = answers_by_partition(data, workers, scheduler)
+    check_rows_output(output, "the rows", model, data, by_partition)
     held = _model_of(read_file(model))
     columns, found = answer_rows(
         _impute,
@@ -88,7 +88,7 @@ def impute(
         held,
         strategy,
         seed,
-        in_parts=in_parts,
+        by_partition=by_partition,
         output=output,
         workers=workers,
         scheduler=scheduler,
@@ -114,7 +114,7 @@ def _model_of(held: Any) -> Model:
 
 
 def _impute(
-    data: str | RowPart, model: Model, strategy: Strategy, seed: int
+    data: str | Partition, model: Model, strategy: Strategy, seed: int
 ) -> tuple[Columns, tuple[int, int]]:
     """The table without gaps, and the numbers of its rows and gaps.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from strudel.cli.console import JsonOption, print_json, say, show_facts, show_table
-from strudel.cli.models import ModelArgument, read_file
+from strudel.cli.model_files import ModelArgument, read_file
 
 if TYPE_CHECKING:
     from strudel.circuits.circuit import Circuit

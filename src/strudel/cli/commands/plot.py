@@ -64,7 +64,7 @@ def plot(
     ],
     what: Annotated[
         Picture | None,
-        typer.Argument(metavar="[WHAT]", help="One of the pictures above; circuit by default."),
+        typer.Argument(metavar="WHAT", help="One of the pictures above; circuit by default."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -133,7 +133,7 @@ def plot(
 
 def _read(path: Path) -> Any:
     """What a file holds."""
-    from strudel.cli.models import read_file
+    from strudel.cli.model_files import read_file
     from strudel.io.formats.text import bare_suffix
     from strudel.io.read_write import FORMATS, read
 

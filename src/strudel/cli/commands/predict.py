@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from strudel.cli.cluster import SchedulerOption, WorkersOption
-from strudel.cli.columns import write_columns
 from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     InputError,
@@ -20,11 +19,11 @@ from strudel.cli.console import (
     warnings_as_notes,
 )
 from strudel.cli.fit_classifier import scores_of
-from strudel.cli.frames import split_target
-from strudel.cli.models import ModelArgument, read_file
-from strudel.cli.outputs import check_rows_output
-from strudel.cli.row_parts import Columns, RowPart, answer_rows, comes_in_parts, read_cells
-from strudel.cli.sources import check_has_columns
+from strudel.cli.input_tables import check_has_columns
+from strudel.cli.model_files import ModelArgument, read_file
+from strudel.cli.outputs import check_rows_output, write_columns
+from strudel.cli.partitions import Columns, Partition, answer_rows, answers_by_partition, read_cells
+from strudel.cli.table_columns import split_target
 
 if TYPE_CHECKING:
     from strudel.models.classifier import StrudelClassifier
@@ -37,8 +36,8 @@ def predict(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A table with the columns of the model, or - for stdin; gaps are allowed; in "
-            "parts: 'visits/*.parquet' in quotes, or a folder of parquet files.",
+            help="A table with the columns of the model, or - for stdin; gaps are allowed; "
+            "partitioned: 'visits/*.parquet' in quotes, or a folder of parquet files.",
             autocompletion=complete_data,
         ),
     ],
@@ -47,7 +46,8 @@ def predict(
         typer.Option(
             "--output",
             "-o",
-            help="Write a csv, tsv or parquet file instead of stdout; in parts: a new folder of "
+            rich_help_panel="Output",
+            help="Write a csv, tsv or parquet file instead of stdout; partitioned: a new folder of "
             "parquet files.",
         ),
     ] = None,
@@ -58,13 +58,13 @@ def predict(
     """Predict the class of every row, with a model of `strudel fit --target`.
 
     The csv has the predicted class and the probability of each. Unknown values are summed out
-    exactly. If DATA has the column that is predicted, you are told how often the model is right
+    exactly. If DATA has the column that is predicted, it also says how often the model is right
     where it is known.
     """
     from strudel.models.classifier import StrudelClassifier
 
-    in_parts = comes_in_parts(data, workers, scheduler)
-    check_rows_output(output, "the predictions", model, data, in_parts)
+    by_partition = answers_by_partition(data, workers, scheduler)
+    check_rows_output(output, "the predictions", model, data, by_partition)
     held = read_file(model)
     if not isinstance(held, StrudelClassifier):
         raise InputError(
@@ -75,7 +75,7 @@ def predict(
         _predict,
         data,
         held,
-        in_parts=in_parts,
+        by_partition=by_partition,
         output=output,
         workers=workers,
         scheduler=scheduler,
@@ -87,14 +87,14 @@ def predict(
 
 
 class _Predicted(NamedTuple):
-    """What is told of the predictions for some rows."""
+    """What is said of the predictions for some rows."""
 
     n_rows: int
     n_scored: int  # whose class is known
     scores: dict[str, float]  # means over these
 
 
-def _predict(data: str | RowPart, model: StrudelClassifier) -> tuple[Columns, _Predicted]:
+def _predict(data: str | Partition, model: StrudelClassifier) -> tuple[Columns, _Predicted]:
     """The columns of predictions, and how good they are where the class is known."""
     table, source = read_cells(data)
     target = model.target_name_

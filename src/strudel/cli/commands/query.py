@@ -13,11 +13,11 @@ from typing import Annotated, Any
 
 import typer
 
-from strudel.cli import answers
-from strudel.cli.columns import column_variables
+from strudel.cli import query_answers as answers
+from strudel.cli.column_words import column_variables
 from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
 from strudel.cli.evidence import GivenOption, read_event, read_given, read_values, read_variables
-from strudel.cli.models import ModelArgument, read_model
+from strudel.cli.model_files import ModelArgument, read_model
 
 SHOWN_LINES = 20  # of one answer
 SHOWN_ROWS = 5  # answers

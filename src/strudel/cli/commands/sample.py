@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from strudel.cli.columns import decoded_columns, known_cells, write_columns
 from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.evidence import GivenOption, is_condition, read_given, variable_names
-from strudel.cli.models import ModelArgument, read_model
-from strudel.cli.outputs import check_table_output, separator, write_table, write_text
-from strudel.cli.sources import read_frame_rows
+from strudel.cli.input_tables import read_frame_rows
+from strudel.cli.model_files import ModelArgument, read_model
+from strudel.cli.outputs import (
+    check_table_output,
+    separator,
+    write_columns,
+    write_table,
+    write_text,
+)
+from strudel.cli.table_columns import cells_of
 
 if TYPE_CHECKING:
     from strudel._types import ByteArray
@@ -34,7 +40,12 @@ def sample(
     seed: Annotated[int, typer.Option(help="Makes the draw repeatable.", min=0)] = 0,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write a csv, tsv or parquet file instead of stdout."),
+        typer.Option(
+            "--output",
+            "-o",
+            rich_help_panel="Output",
+            help="Write a csv, tsv or parquet file instead of stdout.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -79,10 +90,23 @@ def sample(
 
 def _decoded(code: TableCode, rows: ByteArray, given: str | None, n: int) -> dict[str, list[Any]]:
     """Rows in the columns of the table; what a table gives stays as it is."""
+    from strudel.tables.frames import as_date
+
     known: dict[str, list[Any]] = {}
     if given is not None and given != "-" and not is_condition(given):
-        known = known_cells(code, read_frame_rows(given)[0], n)
-    return decoded_columns(code, rows, known)
+        table, _ = read_frame_rows(given)
+        names = table.names if table.has_names else code.names
+        known = {name: cells_of(own) for name, own in zip(names, table.columns, strict=True)}
+    decoded: dict[str, list[Any]] = {}
+    for column in code.columns:
+        cells = column.decoded(rows[:, column.start : column.stop].astype(float))
+        if column.kind == "date":
+            cells = [as_date(cell, column) for cell in cells]
+        for place, value in enumerate(known.get(column.name, ())):
+            if value is not None:
+                cells[place * n : (place + 1) * n] = [value] * n
+        decoded[column.name] = cells
+    return decoded
 
 
 def _csv(names: tuple[str, ...], rows: ByteArray, separator: str = ",") -> Iterator[str]:

@@ -9,7 +9,6 @@ import numpy as np
 import typer
 
 from strudel.cli.cluster import SchedulerOption, WorkersOption
-from strudel.cli.columns import model_columns
 from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     JsonOption,
@@ -17,17 +16,18 @@ from strudel.cli.console import (
     print_json,
     show_facts,
 )
-from strudel.cli.models import ModelArgument, read_model
+from strudel.cli.input_tables import match_columns
+from strudel.cli.model_files import ModelArgument, read_model
 from strudel.cli.outputs import check_rows_output
-from strudel.cli.row_parts import (
+from strudel.cli.partitions import (
     Columns,
-    RowPart,
+    Partition,
     answer_rows,
-    comes_in_parts,
+    answers_by_partition,
     read_bits,
     read_cells,
 )
-from strudel.cli.sources import match_columns
+from strudel.cli.table_columns import model_columns
 from strudel.data.lazy import by_block, is_lazy
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ def score(
         str,
         typer.Argument(
             metavar="DATA",
-            help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin; in "
-            "parts: 'visits/*.parquet' in quotes, a folder of parquet files, or a zarr folder.",
+            help="A table, a dataset (its test rows), NAME:train or NAME:valid, or - for stdin; "
+            "partitioned: 'visits/*.parquet' in quotes, a folder of parquet files, or a zarr "
+            "folder.",
             autocompletion=complete_data,
         ),
     ],
@@ -53,8 +54,9 @@ def score(
         typer.Option(
             "--output",
             "-o",
-            help="Also write one log-likelihood per row, as a csv, tsv or parquet file; in parts: "
-            "as a new folder of parquet files.",
+            rich_help_panel="Output",
+            help="Also write one log-likelihood per row, as a csv, tsv or parquet file; "
+            "partitioned: as a new folder of parquet files.",
         ),
     ] = None,
     workers: WorkersOption = None,
@@ -67,9 +69,9 @@ def score(
     Unknown values (empty, ?, NA) are summed out exactly. Columns are matched by name when both the
     model and the table have names.
     """
-    in_parts = comes_in_parts(data, workers, scheduler)
+    by_partition = answers_by_partition(data, workers, scheduler)
     if output is not None:  # else there is nothing to write
-        check_rows_output(output, "the values", model, data, in_parts)
+        check_rows_output(output, "the values", model, data, by_partition)
     held = read_model(model)
     code, plain = held.table_code, held.with_table_code(None)
     _, found = answer_rows(
@@ -77,7 +79,7 @@ def score(
         data,
         plain,
         code,
-        in_parts=in_parts,
+        by_partition=by_partition,
         output=output,
         workers=workers,
         scheduler=scheduler,
@@ -107,7 +109,7 @@ class _Score(NamedTuple):
 
 
 def _score_rows(
-    data: str | RowPart, model: Model, code: TableCode | None
+    data: str | Partition, model: Model, code: TableCode | None
 ) -> tuple[Columns, _Score]:
     """The values of all rows, with all digits: reading gives the same floats; and their sums."""
     from strudel.queries.likelihood import rows_log_likelihood
@@ -121,7 +123,7 @@ def _score_rows(
     return {"row": rows, "log_likelihood": values.tolist()}, score
 
 
-def _read(data: str | RowPart, model: Model, code: TableCode | None) -> Table:
+def _read(data: str | Partition, model: Model, code: TableCode | None) -> Table:
     """The rows as 0, 1 and NaN, in the columns of the model."""
     from strudel.io.tables import Table
 

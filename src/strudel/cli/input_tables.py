@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from strudel.cli.console import InputError, left_out, note
-from strudel.cli.frames import drop_columns
+from strudel.cli.table_columns import drop_columns
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
@@ -50,7 +50,7 @@ def read_rows(source: str, part: str = "test") -> Table:
     if is_dataset(source):
         dataset = load_dataset(source)
         return Table(getattr(dataset, part), dataset.feature_names, f"{source} ({part})")
-    _refuse_parts(source)
+    _refuse_partitioned(source)
     return read_table(source, dataset_split=part)
 
 
@@ -73,7 +73,7 @@ def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
     """The rows of a table of any types, and what to call it."""
     from strudel.io.frames import read_frame
 
-    _refuse_parts(source)
+    _refuse_partitioned(source)
     table, label = read_frame(source, dataset_split=part)
     for column in table.columns:
         n_infinite = int(np.isinf(column.values).sum()) if column.dtype == "float" else 0
@@ -85,12 +85,12 @@ def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
     return table, label
 
 
-def _refuse_parts(source: str) -> None:
-    """Only some commands take tables in parts."""
+def _refuse_partitioned(source: str) -> None:
+    """Only some commands take partitioned tables."""
     path = Path(source)
     if path.is_dir() or (any(mark in path.name for mark in "*?") and not path.exists()):
         raise InputError(
-            f"{source!r} is a folder or a pattern, a table in parts, which only strudel fit, "
+            f"{source!r} is a folder or a pattern, a partitioned table, which only strudel fit, "
             "score, predict and impute take; in Python every query takes a Dask frame or array."
         )
 

@@ -1,4 +1,4 @@
-"""Facts about `strudel score`, `predict` and `impute` on tables in parts."""
+"""Facts about `strudel score`, `predict` and `impute` on partitioned tables."""
 
 import json
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from partitioned_tables import people
-from strudel.cli.row_parts import list_parts
+from strudel.cli.partitions import list_partitions
 from strudel.io.model_file import load
 from strudel.queries.likelihood import log_likelihood
 from strudel.queries.marginal import log_marginal
@@ -42,9 +42,9 @@ def score_json(run, *arguments):
     return json.loads(out)
 
 
-def read_in_order(folder, n_parts):
+def read_in_order(folder, n_partitions):
     files = sorted(folder.iterdir())  # as most readers take them
-    assert len(files) == n_parts
+    assert len(files) == n_partitions
     return pd.concat(map(pd.read_parquet, files))
 
 
@@ -94,7 +94,7 @@ def test_workers_score_the_same_rows(run, model, unseen_rows, tmp_path):
 def test_blocks_of_zarr_are_not_cut(tmp_path, unseen_rows):
     zarr = write_zarr(tmp_path / "visits.zarr", unseen_rows)
     for n_workers, sizes in ((0, [(0, 40)]), (3, [(0, 14), (14, 14), (28, 12)])):
-        parts = list_parts(str(zarr), n_workers)
+        parts = list_partitions(str(zarr), n_workers)
         assert [(part.first, part.n_rows) for part in parts] == sizes
 
 
@@ -223,7 +223,7 @@ def test_what_is_noted_of_every_part_is_said_once_each(run, tmp_path):
     assert "infinite in 20 of 30 rows" in err
 
 
-def test_wrong_wishes_are_refused_before_the_work(
+def test_wrong_options_are_refused_before_the_work(
     run, model, classifier, visits, unseen, unseen_rows, tmp_path
 ):
     def refused(*arguments):
@@ -235,7 +235,7 @@ def test_wrong_wishes_are_refused_before_the_work(
 
     assert "exists" in refused("score", model, visits, "-o", visits)
     assert "leave out the ending" in refused("score", model, visits, "-o", tmp_path / "a.csv")
-    assert "go with a table in parts" in refused("score", model, unseen, "--workers", 2)
+    assert "go with a partitioned table" in refused("score", model, unseen, "--workers", 2)
     assert "leave out one" in refused(
         "score", model, visits, "--workers", 1, "--scheduler", "tcp://localhost:1"
     )
@@ -285,7 +285,7 @@ def test_gaps_in_parts_are_filled_as_in_one_table(run, model, unseen_rows, tmp_p
     files = [pd.read_parquet(file) for file in sorted((tmp_path / "full").iterdir())]
     assert len(files) == 11
     assert {dtype.kind for file in files for dtype in file.dtypes} == {
-        "i" if strategy == "map" else "f"  # in parts without a gap, too
+        "i" if strategy == "map" else "f"  # also in partitions without a gap
     }
     found = pd.concat(files)
     for name in NAMES:

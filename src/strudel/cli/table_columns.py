@@ -1,7 +1,7 @@
-"""Tables of any types between files and estimators.
+"""The columns of a table from a file: those of a model, those to drop, the one to predict.
 
 In:  a `RawTable`, as `read_frame` gives it.
-Out: the frame of an installed library; the table without its target.
+Out: the table with other columns, or as a frame; the cells of a column.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from strudel._names import did_you_mean
-from strudel.cli.console import InputError, note
+from strudel.cli.console import InputError, left_out, note
 
 if TYPE_CHECKING:
+    from strudel.tables.coded_column import Column
     from strudel.tables.columns import RawColumn, RawTable
+    from strudel.tables.table_code import TableCode
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
@@ -46,6 +48,36 @@ def cells_of(column: RawColumn) -> list[Any]:
     if column.dtype in ("date", "datetime"):
         return [as_date(cell, column) for cell in column.objects()]
     return column.objects()
+
+
+def model_columns(code: TableCode, table: RawTable, source: str) -> RawTable:
+    """The columns of the model; those that the table lacks are unknown, other ones are left out."""
+    if not table.has_names:
+        return table
+    shared = [name for name in table.names if name in code.names]
+    if not shared:
+        raise InputError(
+            f"{source} has none of the columns of the model, {', '.join(code.names[:5])}"
+            f"{', ...' if len(code.names) > 5 else ''}."
+        )
+    if len(shared) < len(table.columns):
+        note(left_out(len(table.columns) - len(shared), source, "the model"))
+    return table.select(code.names)
+
+
+def of_one_type(column: Column, cells: list[Any], with_means: bool) -> list[Any]:
+    """Cells as the model has them, so that the column has one type in all partitions."""
+    from strudel.tables.filled_table import has_mean
+
+    if column.kind == "date":
+        return cells
+    if column.kind == "number" or (with_means and has_mean(column)):
+        return [None if cell is None else float(cell) for cell in cells]
+    own = {}
+    for cell in set(cells):
+        place = column.place_of(cell)
+        own[cell] = cell if place is None else column.values[place]
+    return [own[cell] for cell in cells]
 
 
 def read_drop(text: str | None) -> list[str]:

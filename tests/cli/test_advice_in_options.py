@@ -1,6 +1,6 @@
 import pytest
 
-from strudel.cli.advice import in_options
+from strudel.cli.advice_in_options import in_options
 from strudel.errors import MovedBoundWarning, NotBinaryError, UnseenValueError
 
 

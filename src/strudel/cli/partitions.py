@@ -1,6 +1,6 @@
-"""Commands that answer row by row, for a table or for a partitioned one, part by part.
+"""Commands that answer row by row, for a table or for a partitioned one, partition by partition.
 
-In:  what was typed for DATA, and a function of a table or a part of one.
+In:  what was typed for DATA, and a function of a table or of a partition.
 Out: the columns that it gives, in a file; of a partitioned table, in a folder of parquet files.
 """
 
@@ -14,21 +14,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from strudel.cli.advice import in_options
+from strudel.cli.advice_in_options import in_options
 from strudel.cli.cluster import use_workers
 from strudel.cli.console import InputError, kept_notes, note
-from strudel.cli.lazy_tables import (
-    ROWS_OF_A_PART,
+from strudel.cli.input_tables import read_frame_rows, read_rows
+from strudel.cli.outputs import write_table
+from strudel.cli.partitioned_files import (
+    ROWS_OF_A_PARTITION,
     check_same_columns,
     folder_columns,
-    is_in_parts,
+    is_partitioned,
     is_zarr,
     open_zarr,
     parquet_files,
 )
-from strudel.cli.outputs import write_table
 from strudel.cli.progress import LiveLine, line_of
-from strudel.cli.sources import read_frame_rows, read_rows
 from strudel.errors import FileFormatError, StrudelError
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from strudel.io.tables import Table
     from strudel.tables.columns import RawTable
 
-CELLS_OF_A_PART = 2**24  # at most, of a zarr folder with smaller blocks
+CELLS_OF_A_PARTITION = 2**24  # at most, of a zarr folder with smaller blocks
 MOST_NOTES = 8
 
 Columns: TypeAlias = dict[str, list[Any]]
 
 
-class RowPart(NamedTuple):
+class Partition(NamedTuple):
     """Some rows of a table: a parquet file, or blocks of a zarr folder."""
 
     source: str
@@ -58,9 +58,9 @@ class RowPart(NamedTuple):
         return f"part.{self.number:05d}.parquet"
 
 
-def comes_in_parts(data: str, workers: int | None, scheduler: str | None) -> bool:
-    """Whether to answer part by part; on workers a single parquet file is a part, too."""
-    if is_in_parts(data):
+def answers_by_partition(data: str, workers: int | None, scheduler: str | None) -> bool:
+    """Whether to answer by partition; on workers a single parquet file is a partition also."""
+    if is_partitioned(data):
         return True
     if workers is None and scheduler is None:
         return False
@@ -69,7 +69,7 @@ def comes_in_parts(data: str, workers: int | None, scheduler: str | None) -> boo
         raise InputError(f"there is no file, folder or pattern {data!r}.")
     if path.suffix != ".parquet":
         raise InputError(
-            f"--workers and --scheduler go with a table in parts, but {data!r} is not: give "
+            f"--workers and --scheduler go with a partitioned table, but {data!r} is not: give "
             "parquet files or a zarr folder."
         )
     return True
@@ -79,7 +79,7 @@ def answer_rows(
     answer: Callable[..., tuple[Columns, Any]],
     data: str,
     *args: Any,
-    in_parts: bool,
+    by_partition: bool,
     output: Path | None,
     workers: int | None,
     scheduler: str | None,
@@ -89,10 +89,10 @@ def answer_rows(
     """The columns of `answer(data, *args)`, and a list of what else it gives.
 
     Columns are written to the output, if there is one. A partitioned table gets an answer for every
-    part that has rows, and no columns come back. Answers with draws get the same parts for any
-    number of workers.
+    partition that has rows, and no columns come back. Answers with draws get the same partitions
+    for any number of workers.
     """
-    if not in_parts:
+    if not by_partition:
         columns, facts = answer(data, *args)
         if output is not None:
             write_table(output, columns)
@@ -101,17 +101,17 @@ def answer_rows(
 
     # The workers end first, so that nobody writes to a folder that is taken away.
     with _new_folder(output) as folder, use_workers(workers, scheduler, is_quiet) as n_workers:
-        parts = list_parts(data, 0 if has_draws else n_workers)
-        with _PartProgress(len(parts), is_quiet) as progress:
+        parts = list_partitions(data, 0 if has_draws else n_workers)
+        with _PartitionProgress(len(parts), is_quiet) as progress:
             found = _all_answers(find_engine(), parts, (folder, answer, *args), progress)
     _tell([line.replace(part.source, data) for part, (_, notes) in found for line in notes])
     return {}, [facts for _, (facts, _) in found]
 
 
 def _all_answers(
-    engine: Any, parts: Sequence[RowPart], args: Sequence[Any], progress: _PartProgress
-) -> list[tuple[RowPart, Any]]:
-    """Every part with its answer and notes: here one after the other, or on the workers."""
+    engine: Any, parts: Sequence[Partition], args: Sequence[Any], progress: _PartitionProgress
+) -> list[tuple[Partition, Any]]:
+    """Every partition with its answer and notes: here one after the other, or on the workers."""
     if not hasattr(engine, "client"):
         found = []
         for part in parts:
@@ -132,9 +132,9 @@ def _all_answers(
 
 
 def _answer(
-    part: RowPart, folder: Path | None, answer: Callable[..., tuple[Columns, Any]], *args: Any
+    part: Partition, folder: Path | None, answer: Callable[..., tuple[Columns, Any]], *args: Any
 ) -> tuple[Any, list[str]]:
-    """What is said of one part beside its columns, and what there is to note."""
+    """What is said of one partition beside its columns, and what there is to note."""
     with kept_notes() as notes:
         try:
             columns, facts = answer(part, *args)
@@ -149,16 +149,18 @@ def _answer(
 
 
 def _tell(notes: list[str]) -> None:
-    """What was noted of several parts, once."""
+    """What was noted of several partitions, once."""
     different = list(dict.fromkeys(notes))
     for line in different[:MOST_NOTES]:
         note(line)
     if len(different) > MOST_NOTES:
-        note(f"note: {len(different) - MOST_NOTES} more such lines of other parts are left out")
+        note(
+            f"note: {len(different) - MOST_NOTES} more such lines of other partitions are left out"
+        )
 
 
-def list_parts(data: str, n_workers: int = 0) -> list[RowPart]:
-    """The parts of a table that have rows, with absolute paths; only sizes and names are read.
+def list_partitions(data: str, n_workers: int = 0) -> list[Partition]:
+    """The partitions of a table that have rows, with absolute paths; only sizes and names are read.
 
     Those of a zarr folder are whole blocks, about a share for every worker.
     """
@@ -167,7 +169,7 @@ def list_parts(data: str, n_workers: int = 0) -> list[RowPart]:
     if in_zarr:
         array, source = open_zarr(path), os.path.abspath(path)
         n_rows, block = array.shape[0], array.chunks[0]
-        most = min(ROWS_OF_A_PART, CELLS_OF_A_PART // max(1, array.shape[1]))
+        most = min(ROWS_OF_A_PARTITION, CELLS_OF_A_PARTITION // max(1, array.shape[1]))
         share = min(most, -(-n_rows // max(1, n_workers)))
         step = block * max(1, -(-share // block))
         sizes = [(source, min(step, n_rows - first)) for first in range(0, n_rows, step)]
@@ -183,19 +185,19 @@ def list_parts(data: str, n_workers: int = 0) -> list[RowPart]:
         from pyarrow.parquet import read_metadata
 
         sizes = [(file, read_metadata(file).num_rows) for file in files]
-    parts: list[RowPart] = []
+    parts: list[Partition] = []
     first = 0
     for source, n_rows in sizes:
         if n_rows:
-            parts.append(RowPart(source, in_zarr, len(parts), first, n_rows))
+            parts.append(Partition(source, in_zarr, len(parts), first, n_rows))
         first += n_rows
     if not parts:
         raise FileFormatError(f"{data} has no rows.")
     return parts
 
 
-def read_bits(data: str | RowPart) -> Table:
-    """The rows of one part, or of a table that is whole, as 0, 1 and NaN."""
+def read_bits(data: str | Partition) -> Table:
+    """The rows of one partition, or of a whole table, as 0, 1 and NaN."""
     from strudel.io.tables import table_of_cells
 
     if isinstance(data, str):
@@ -205,8 +207,8 @@ def read_bits(data: str | RowPart) -> Table:
     return read_rows(data.source)
 
 
-def read_cells(data: str | RowPart) -> tuple[RawTable, str]:
-    """The rows of one part, or of a table that is whole, of any types; and what to call it."""
+def read_cells(data: str | Partition) -> tuple[RawTable, str]:
+    """The rows of one partition, or of a whole table, of any types; and what to call it."""
     from strudel.io.frames import as_raw_table
 
     if isinstance(data, str):
@@ -216,7 +218,7 @@ def read_cells(data: str | RowPart) -> tuple[RawTable, str]:
     return read_frame_rows(data.source)
 
 
-def _zarr_rows(part: RowPart) -> Any:
+def _zarr_rows(part: Partition) -> Any:
     return open_zarr(Path(part.source))[part.first : part.first + part.n_rows]
 
 
@@ -241,12 +243,12 @@ def _new_folder(path: Path | None) -> Iterator[Path | None]:
         raise
 
 
-class _PartProgress(LiveLine):
-    """A bar of parts, and the time that is left."""
+class _PartitionProgress(LiveLine):
+    """A bar of partitions, and the time that is left."""
 
-    def __init__(self, n_parts: int, is_quiet: bool) -> None:
+    def __init__(self, n_partitions: int, is_quiet: bool) -> None:
         super().__init__(is_quiet)
-        self.n_parts = n_parts
+        self.n_partitions = n_partitions
 
     def _make(self) -> Progress:
         from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -254,14 +256,14 @@ class _PartProgress(LiveLine):
         return line_of(
             SpinnerColumn(),
             BarColumn(bar_width=24),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} parts"),
+            TextColumn("{task.completed:.0f}/{task.total:.0f} partitions"),
             TimeRemainingColumn(),
         )
 
     def _first_task(self, progress: Progress) -> TaskID:
-        return progress.add_task("", total=self.n_parts)
+        return progress.add_task("", total=self.n_partitions)
 
     def update(self, n_done: int) -> None:
-        """Show how many parts are done."""
+        """Show how many partitions are done."""
         if self._is_due():
             self._show(completed=n_done)

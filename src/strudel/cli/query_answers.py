@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from strudel.cli.columns import in_words
+from strudel.cli.column_words import in_words
 from strudel.cli.console import note, say, show_facts, show_table
 from strudel.cli.evidence import variable_names
 

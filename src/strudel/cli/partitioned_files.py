@@ -1,4 +1,4 @@
-"""Tables in parts: several parquet files, or a zarr folder of rows and columns.
+"""Partitioned tables: several parquet files, or a zarr folder of rows and columns.
 
 In:  what was typed for DATA.
 Out: a `Table` whose `X` is a Dask frame or array; only names and sizes are read.
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from strudel.cli.cluster import import_dask
 from strudel.cli.console import InputError
-from strudel.cli.frames import check_drop
-from strudel.cli.sources import is_dataset
+from strudel.cli.input_tables import is_dataset
+from strudel.cli.table_columns import check_drop
 from strudel.errors import FileFormatError
 
 if TYPE_CHECKING:
     from strudel.io.tables import Table
 
 ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")  # one of which a zarr folder holds
-ROWS_OF_A_PART = 2**18  # at most, of a table that has no parts itself
+ROWS_OF_A_PARTITION = 2**18  # at most, of a table that is not partitioned itself
 
 
 def is_glob(source: str) -> bool:
@@ -31,7 +31,7 @@ def is_glob(source: str) -> bool:
     return any(mark in source for mark in "*?[") and not Path(source).exists()
 
 
-def is_in_parts(source: str) -> bool:
+def is_partitioned(source: str) -> bool:
     """Whether this is a pattern or a folder, and not the name of a dataset."""
     return not is_dataset(source) and (is_glob(source) or Path(source).expanduser().is_dir())
 
@@ -47,7 +47,7 @@ def read_lazily(source: str, dropped: list[str]) -> Table:
         array = import_dask("dask.array", f"the folder {path}")
         open_zarr(path)
         return Table(array.from_zarr(os.path.abspath(path)), None, source)
-    frames = import_dask("dask.dataframe", f"{source}, a table in parts,")
+    frames = import_dask("dask.dataframe", f"{source}, a partitioned table,")
     files = parquet_files(path, source)
     check_same_columns(files, source)
     frame = frames.read_parquet(files)
@@ -57,18 +57,18 @@ def read_lazily(source: str, dropped: list[str]) -> Table:
     return Table(frame, tuple(frame.columns), source)
 
 
-def put_in_parts(table: Table, n_workers: int) -> Table:
+def partition_table(table: Table, n_workers: int) -> Table:
     """A table in memory as a lazy one, of which every worker gets a share."""
     from strudel.io.tables import Table
 
     if not hasattr(table.X, "shape"):
         raise InputError(
-            "--encode of rows in parts or on workers takes parquet files, but "
+            "--encode of partitioned rows or on workers takes parquet files, but "
             f"{table.source} is another table: save it as parquet, or give all rows as csv."
         )
-    array = import_dask("dask.array", "a table in parts")
+    array = import_dask("dask.array", "a partitioned table")
     share = -(-len(table.X) // max(1, n_workers))
-    X = array.from_array(table.X, chunks=(min(share, ROWS_OF_A_PART), -1))
+    X = array.from_array(table.X, chunks=(min(share, ROWS_OF_A_PARTITION), -1))
     return Table(X, table.feature_names, table.source)
 
 
@@ -98,7 +98,7 @@ def open_zarr(path: Path) -> Any:
 
 def parquet_files(path: Path, source: str) -> list[str]:
     """The files of a table, in the order of their numbers."""
-    natural_sort_key = import_dask("dask.utils", f"{source}, a table in parts,").natural_sort_key
+    natural_sort_key = import_dask("dask.utils", f"{source}, a partitioned table,").natural_sort_key
     if path.is_dir():
         nested = min(path.glob("[!.]*/**/*.parquet"), default=None)
         if nested is not None:
@@ -119,7 +119,7 @@ def parquet_files(path: Path, source: str) -> list[str]:
         others = sorted(file for file in found if not file.endswith(".parquet"))
         if others:
             raise InputError(
-                f"tables in parts are .parquet files, but {source!r} matches {others[0]!r} too."
+                f"partitioned tables are .parquet files, but {source!r} also matches {others[0]!r}."
             )
     return sorted(map(os.path.abspath, found), key=natural_sort_key)
 
