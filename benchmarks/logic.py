@@ -38,7 +38,7 @@ def main() -> None:
     model = Strudel(max_splits=N_SPLITS, random_state=0).fit(data.train, X_valid=data.valid)
     circuit = model.circuit_
     print(f"{args.dataset}: {circuit.n_vars} variables, {circuit.n_edges} edges")
-    rows = strudel.sample(circuit, N_ROWS, rng=0)
+    rows = strudel.sample(circuit, N_ROWS, random_state=0)
     rng = np.random.default_rng(0)
     results = [one_formula(circuit, rows, rng) for _ in range(args.formulas)]
     taken = [result["seconds"] for result in results]

@@ -40,7 +40,7 @@ def completions(model: strudel.Strudel, digits: strudel.data.Dataset) -> np.ndar
     seen = truth.copy()
     seen[:, 32:] = np.nan
     best, _ = model.most_probable_state(seen)
-    drawn = model.sample_conditional(seen, 1, rng=0)[:, 0]
+    drawn = model.sample(1, given=seen, random_state=0)[:, 0]
     return np.stack([seen, best, drawn, truth]).reshape(-1, 64)
 
 

@@ -59,7 +59,7 @@ def main() -> None:
 
     truth = generating_circuit(options.dataset, options.generating_splits)
     rows = write_rows(truth, options.rows, options.folder)
-    test = sample(truth, TEST_ROWS, rng=10**6)
+    test = sample(truth, TEST_ROWS, random_state=10**6)
     best = float(log_likelihood(truth, test).mean())
     print(f"{options.rows:,} rows x {truth.n_vars}, generating circuit: test {best:.4f}")
     results = []
@@ -93,7 +93,7 @@ def write_rows(truth: Circuit, n_rows: int, folder: Path) -> Path:
     )
     for part, first in enumerate(range(0, n_rows, size)):
         last = min(first + size, n_rows)
-        table[first:last] = sample(truth, last - first, rng=part)
+        table[first:last] = sample(truth, last - first, random_state=part)
     done.touch()
     return path
 
@@ -204,7 +204,7 @@ def compare_models() -> None:
         "nltcs": (load_dataset("nltcs").train, load_dataset("nltcs").valid),
         "plants": (plants.train, plants.valid),
         "sampled rows": tuple(
-            sample(generating_circuit("plants"), n, rng=n) for n in (100_000, 10_000)
+            sample(generating_circuit("plants"), n, random_state=n) for n in (100_000, 10_000)
         ),
     }
     ways = [("one process, 3 parts", 0, 3)]

@@ -29,7 +29,7 @@ def main(picture: Path | None = None, max_splits: int = 300) -> None:
     usual = (data.train.mean(axis=0) > 0.5)[hidden]
     black = model.marginal_probabilities(seen)[:, hidden]
     together, _ = model.most_probable_state(seen)
-    drawn = model.sample_conditional(seen, n=3, rng=0)
+    drawn = model.sample(3, given=seen, random_state=0)
 
     print(f"{len(data.test)} unseen digits, upper half given. Of the pixels of the lower half,")
     print(f"  {np.mean(truth == usual):.0%} are what they are in most digits")

@@ -30,7 +30,7 @@ def test_samples_of_a_component_with_absurd_parameters():
     mixture = random_mixture(figure_1_circuit(), 3, np.random.default_rng(0))
     log_theta = mixture.edge_log_theta.copy()
     log_theta[:, 0] = np.where(np.arange(len(log_theta)) % 2, 800.0, -800.0)
-    rows = sample(Mixture(mixture.structure, log_theta, mixture.log_weight), 200, rng=0)
+    rows = sample(Mixture(mixture.structure, log_theta, mixture.log_weight), 200, random_state=0)
     assert rows.shape == (200, 4)
 
 

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 import oracle
 from coded_tables import PlainTree, all_places, coded_tables, encode, one_hot, thermometer
 from strategies import binary_tables, seeds
-from strudel import Vtree, log_likelihood
+from strudel import Vtree, log_likelihood, sample
 from strudel.circuits import compile_chow_liu
 from strudel.circuits.compile_columns import compile_column_tree
 from strudel.data import pack_columns
-from strudel.queries import sample_conditional
 from strudel.tables import ColumnCode
 from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
@@ -128,7 +127,7 @@ def test_completions_of_rows_are_possible():
     rows = encode(columns, places).astype(float)
     rows[:25, :4] = np.nan
     rows[10:, 4:8] = np.nan
-    drawn = sample_conditional(circuit, rows, n=3, rng=0).reshape(-1, 9)
+    drawn = sample(circuit, 3, rows, random_state=0).reshape(-1, 9)
     column_values(pack_columns(drawn), as_column_codes(columns))  # else an error
 
 

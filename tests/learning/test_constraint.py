@@ -140,7 +140,7 @@ def test_splits_after_the_start_raise_the_likelihood():
     grown = Strudel(constraint=event, random_state=0).fit(rows)
     assert len(grown.history_) > 3
     assert grown.score(rows) >= start.score(rows)
-    assert not np.any(sample(grown, 300, rng=0)[:, :3].sum(axis=1) != 1)
+    assert not np.any(sample(grown, 300, random_state=0)[:, :3].sum(axis=1) != 1)
 
 
 # What is refused

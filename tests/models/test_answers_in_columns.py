@@ -37,7 +37,6 @@ from strudel import (
 from strudel.algebra import marginalize
 from strudel.circuits.circuit import Circuit
 from strudel.errors import MovedBoundWarning
-from strudel.queries import sample_conditional
 
 AGES, SMOKER, COLOURS, SIZES = (20, 35, 50, 70), ("no", "yes"), ("blue", "dark red", "red"), "SML"
 DATES = (pd.Timestamp("2020-03-01"), pd.Timestamp("2021-03-01"))
@@ -252,10 +251,10 @@ def test_frames_of_all_kinds_with_columns_in_any_order(model, joint, kind):
 @pytest.mark.parametrize("kind", MAKERS)
 def test_answers_come_in_frames_of_the_kind_that_was_learned_from(model, kind):
     model = model.with_table_code(model.table_code.with_container(kind))
-    drawn = sample(model, 20, rng=0)
+    drawn = sample(model, 20, random_state=0)
     assert type(drawn) is type(MAKERS[kind](people(0, 1)))
     assert np.isfinite(log_likelihood(model, drawn)).all()
-    plain = sample(model.with_table_code(None), 20, rng=0)
+    plain = sample(model.with_table_code(None), 20, random_state=0)
     assert np.array_equal(model.table_code.encode(drawn), plain)
 
 
@@ -280,7 +279,7 @@ def test_completions_keep_what_is_given_and_fill_the_rest(model, joint):
         found = {name: filled[name].iloc[row] for name in NAMES}
         found["age"] = cell.get(found["age"], found["age"])
         assert found == dict(zip(NAMES, best[1], strict=True))
-    drawn = sample_conditional(model, gaps, n=3, rng=0)
+    drawn = sample(model, 3, gaps, random_state=0)
     assert drawn["age"].tolist()[:6] == [33] * 3 + [22] * 3
     assert drawn["smoker"].tolist()[3:6] == [table.loc[1, "smoker"]] * 3
     best, log_best = most_probable_state(model, {"age": (30, 40)}, k=2)
@@ -296,12 +295,12 @@ def test_pandas_answers_keep_the_index_and_names_that_are_not_text():
     assert state.index.tolist() == ["first", "second"]
     assert state.columns.equals(rows.columns)
     assert state.loc["second", 1] == 3
-    drawn = model.sample_conditional(given, 3, rng=0)
+    drawn = model.sample(3, given, random_state=0)
     assert drawn.index.tolist() == ["first"] * 3 + ["second"] * 3
 
 
 def test_samples_have_the_frequencies_of_the_model(model, joint):
-    drawn = sample_conditional(model, {"age": (30, 60)}, n=4000, rng=0)
+    drawn = sample(model, 4000, {"age": (30, 60)}, random_state=0)
     assert set(drawn["age"]) == {35, 50}
     total = mass(joint, lambda r: 30 <= r["age"] < 60)
     yes = mass(joint, lambda r: 30 <= r["age"] < 60 and r["smoker"] == "yes") / total
@@ -341,7 +340,7 @@ def test_several_rows_of_marginals(model, joint):
     both = marginal_probabilities(model, dicts)
     for row, given in enumerate(dicts):
         assert both["flag"][True][row] == approx(marginal_probabilities(model, given)["flag"][True])
-    drawn = sample_conditional(model, dicts, n=2, rng=0)
+    drawn = sample(model, 2, dicts, random_state=0)
     assert drawn["smoker"].tolist()[:2] == ["yes", "yes"]
     assert drawn["age"].between(30, 59).tolist()[2:] == [True, True]
     single = marginal_probabilities(model)
@@ -481,7 +480,7 @@ def test_a_mixture_answers_in_columns_and_all_survive_a_file(tmp_path):
         again = load(tmp_path / "model.strudel")
         assert np.array_equal(log_likelihood(again, table), log_likelihood(held, table))
         assert probability(again, "smoker = yes & flag") == probability(held, "smoker = yes & flag")
-    assert isinstance(mixture.sample(3, rng=0), pl.DataFrame)
+    assert isinstance(mixture.sample(3, random_state=0), pl.DataFrame)
     assert mixture.mixture_.component(1).table_code is mixture.mixture_.table_code
     save(mixture, tmp_path / "model.strudel")
     again = load(tmp_path / "model.strudel")
@@ -548,7 +547,7 @@ def test_whole_numbers_that_frames_cannot_hold_are_floats(step):
     other = pl.DataFrame({"z": pl.Series(whole, dtype=pl.Int128), "flag": flag})
     for table in (frame, other, frame.to_numpy()):
         model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(table)
-        drawn = np.asarray(model.sample(2, rng=0))
+        drawn = np.asarray(model.sample(2, random_state=0))
         assert np.isin(drawn[:, 0].astype(float), np.array(whole, dtype=float)).all()
 
 
@@ -556,7 +555,7 @@ def test_a_number_given_stays_as_it_is_in_a_column_of_whole_numbers():
     table = pd.DataFrame({"age": np.arange(20), "flag": np.arange(20) % 2})
     model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(table)
     for age in (3.5, 10**25):
-        assert sample_conditional(model, {"age": age}, 2, rng=0)["age"].tolist() == [float(age)] * 2
+        assert sample(model, 2, {"age": age}, random_state=0)["age"].tolist() == [float(age)] * 2
     with pytest.raises(ValueError, match="beyond 1e308"):
         log_marginal(model, {"age": 10**400})
     with pytest.raises(ValueError, match="beyond 1e308"):

@@ -55,7 +55,9 @@ ANSWERS = {
     "prediction_variance": lambda m, line, log, X: prediction_variance(m, line, X),
     "probability": lambda m, line, log, X: expected_prediction(m, log, X, output="probability"),
     "samples": lambda m, line, log, X: (
-        expected_prediction(m, log, X, output="probability", max_states=1, n_samples=5, rng=0).value
+        expected_prediction(
+            m, log, X, output="probability", max_states=1, n_samples=5, random_state=0
+        ).value
     ),
     "shap_values": lambda m, line, log, X: shap_values(m, line, X).values,
     "shap_values_sampled": lambda m, line, log, X: shap_values(m, line, X, max_exact=0).values,

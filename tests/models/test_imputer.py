@@ -53,7 +53,7 @@ def fitted(strategy):
     """An imputer by the paper's circuit, which excludes some rows."""
     circuit = figure_1_circuit()
     imputer = StrudelImputer(circuit, strategy=strategy, random_state=0)
-    return imputer.fit(sample(circuit, 10, rng=0)), circuit
+    return imputer.fit(sample(circuit, 10, random_state=0)), circuit
 
 
 def chances(circuit, row):

@@ -203,7 +203,7 @@ def test_small_and_odd_tables_work(X, method):
     model = StrudelMixture(4, n_splits=500, method=method, random_state=0).fit(X)
     assert np.isfinite(model.score(X))
     assert model.chosen_["n_splits"] < 500
-    assert model.sample(3, rng=0).shape == (3, np.shape(X)[1])
+    assert model.sample(3, random_state=0).shape == (3, np.shape(X)[1])
     assert len(model.history_) > 0
 
 
@@ -392,7 +392,7 @@ def test_the_order_of_components_does_not_matter(model):
 
 
 def test_samples_have_the_marginals_of_the_model(model):
-    X = model.sample(4000, rng=0)
+    X = model.sample(4000, random_state=0)
     assert X.mean(axis=0) == pytest.approx(model.marginal_probabilities(), abs=0.04)
 
 

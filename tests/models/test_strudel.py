@@ -147,7 +147,7 @@ def test_without_validation_the_search_needs_a_bound():
 def test_small_and_odd_tables_work(X):
     model = Strudel(random_state=0).fit(X)
     assert np.isfinite(model.score(X))
-    assert model.sample(3, rng=0).shape == (3, np.shape(X)[1])
+    assert model.sample(3, random_state=0).shape == (3, np.shape(X)[1])
 
 
 def test_weights_equal_repetition_when_validation_is_given():

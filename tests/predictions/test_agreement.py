@@ -234,7 +234,7 @@ def test_hundreds_of_variables():
     g = type(f)(max_depth=6, max_features=5, random_state=1).fit(X, kind)
     found = model.classifier_agreement(f, g, details=True)
     assert found.is_exact
-    sampled = model.sample(20000, rng=0)
+    sampled = model.sample(20000, random_state=0)
     share = np.mean(f.predict(sampled) == g.predict(sampled))
     assert abs(found.probability - share) < 0.02
 

@@ -8,7 +8,7 @@ from strudel.circuits import figure_1_circuit
 
 @pytest.mark.parametrize(
     ("query", "name"),
-    [(same_decision_probability, "X"), (shap_values, "X"), (sufficient_explanation, "row")],
+    [(same_decision_probability, "given"), (shap_values, "X"), (sufficient_explanation, "row")],
 )
 def test_errors_name_the_argument(query, name):
     with pytest.raises(ValueError, match=rf"^{name} must hold only 0"):

@@ -415,7 +415,7 @@ def test_too_many_states_are_refused_or_sampled_with_their_error():
     with pytest.raises(ValueError, match=r"Row 0 of X leaves 30 values .* 2\*\*30 states"):
         expected_prediction(wide_model(), predictor, asked, output="probability")
     found = expected_prediction(
-        wide_model(), predictor, asked, output="probability", n_samples=4000, rng=0
+        wide_model(), predictor, asked, output="probability", n_samples=4000, random_state=0
     )
     assert isinstance(found, Estimate)
     assert found.value.shape == (2, 2)
@@ -457,7 +457,7 @@ def test_hundreds_of_variables_against_samples():
     vtree = random_vtree(200, rng)
     circuit = strategies.split_circuit(vtree, random.Random(0), size=8)
     mixture = strategies.random_mixture(circuit, 3, rng)
-    rows = strudel.sample(mixture, 400, rng=1)
+    rows = strudel.sample(mixture, 400, random_state=1)
     target = rng.normal(size=200) @ rows.T
     asked = rows[:2].astype(float)
     asked[0, ::2] = np.nan
@@ -469,7 +469,7 @@ def test_hundreds_of_variables_against_samples():
         ),
         random_predictor(circuit, rng),
     ]
-    drawn = strudel.queries.sample_conditional(mixture, asked, 5_000, rng=2)
+    drawn = strudel.sample(mixture, 5_000, asked, random_state=2)
     for predictor in predictors:
         predict = getattr(predictor, "predict", None) or (
             lambda x, q=predictor: q.evaluate(x)[:, 0]

@@ -431,7 +431,7 @@ def test_the_details_of_one_row_are_plain():
         ({"threshold": 1.5}, "from 0 to 1"),
         ({"threshold": NAN}, "must be a number"),
         ({"max_nodes": -1}, "max_nodes must be zero or more"),
-        ({"X": [[1, 2, 0, 0]]}, "2"),
+        ({"given": [[1, 2, 0, 0]]}, "2"),
     ],
 )
 def test_wrong_arguments(options, words):

@@ -145,7 +145,7 @@ def test_sampled_values_keep_the_sum_and_their_errors_are_honest():
     assert 0.5 < np.sqrt(np.mean(z**2)) < 1.6
     again = shap_values(circuit, predictor, rows, max_exact=4, n_permutations=400)
     assert np.array_equal(again.values, found.values)
-    other = shap_values(circuit, predictor, rows, max_exact=4, n_permutations=400, rng=5)
+    other = shap_values(circuit, predictor, rows, max_exact=4, n_permutations=400, random_state=5)
     assert not np.array_equal(other.values, found.values)
 
 

@@ -41,7 +41,7 @@ from strudel.predictions import (
     expected_same_decision_probability,
     prediction_variance,
 )
-from strudel.queries import covariance, sample_conditional
+from strudel.queries import covariance
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -49,7 +49,7 @@ dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
 
 CIRCUIT = figure_1_circuit()
-ROWS = sample(CIRCUIT, 30, rng=0)
+ROWS = sample(CIRCUIT, 30, random_state=0)
 PARTLY = np.where(np.random.default_rng(1).random(ROWS.shape) < 0.3, np.nan, ROWS)
 PARTLY[:, 0] = np.nan  # which is decided about
 EVENT = "X1 | X3"
@@ -199,7 +199,7 @@ def test_what_cannot_be_lazy_is_refused_in_one_sentence():
 
 def test_a_seed_gives_every_block_its_own_numbers():
     nothing = da.full((40, 4), np.nan, chunks=(20, 4))
-    one, again, other = (sample_conditional(CIRCUIT, nothing, 3, seed) for seed in (0, 0, 1))
+    one, again, other = (sample(CIRCUIT, 3, nothing, random_state=seed) for seed in (0, 0, 1))
     drawn = one.compute()
     assert drawn.shape == one.shape == (40, 3, 4)
     assert np.array_equal(drawn, one.compute())
@@ -207,7 +207,7 @@ def test_a_seed_gives_every_block_its_own_numbers():
     assert not np.array_equal(drawn, other.compute())
     assert not np.array_equal(drawn[:20], drawn[20:])
     rng = np.random.default_rng(0)
-    first, second = (sample_conditional(CIRCUIT, nothing, 3, rng).compute() for _ in range(2))
+    first, second = (sample(CIRCUIT, 3, nothing, random_state=rng).compute() for _ in range(2))
     assert not np.array_equal(first, second)
 
 
@@ -242,7 +242,7 @@ def test_a_model_with_an_encoder_answers_in_the_columns_of_a_frame(models):
         assert_lazy(most_probable_state(model, lazy), most_probable_state(model, partly))
         marginals = marginal_probabilities(model, partly).to_frame()
         assert_lazy(marginal_probabilities(model, lazy), marginals)
-        drawn = sample_conditional(model, lazy, 2, rng=0)
+        drawn = sample(model, 2, lazy, random_state=0)
         assert drawn.divisions == lazy.divisions
         assert_lazy(drawn, drawn.compute())
         rows = model.encoder_.transform(partly)

@@ -218,7 +218,7 @@ def test_half_of_a_chain_tells_the_other_half_what_the_middle_does(rng):
 @pytest.mark.compiled
 def test_entropy_agrees_with_samples(rng):
     _, circuit = compiled_tree(rng, 100)
-    surprise = -log_likelihood(circuit, sample(circuit, 20000, rng=0))
+    surprise = -log_likelihood(circuit, sample(circuit, 20000, random_state=0))
     error = surprise.std() / math.sqrt(len(surprise))
     assert abs(entropy(circuit) - surprise.mean()) < 4 * error
 
@@ -228,7 +228,7 @@ def test_entropy_agrees_with_samples(rng):
 def test_entropy_of_learned_circuits_agrees_with_samples(name, data_folder):
     data = load_dataset(name)
     model = Strudel(random_state=0).fit(data.train, X_valid=data.valid)
-    surprise = -model.log_likelihood(model.sample(200000, rng=0))
+    surprise = -model.log_likelihood(model.sample(200000, random_state=0))
     error = surprise.std() / math.sqrt(len(surprise))
     assert abs(model.entropy() - surprise.mean()) < 4 * error
 

@@ -47,7 +47,7 @@ from strudel import (
 )
 from strudel.circuits import compile_chow_liu, figure_1_circuit
 from strudel.circuits.evaluate import evaluate_log
-from strudel.queries import components, covariance, mixture_likelihood, sample_conditional, sampling
+from strudel.queries import components, covariance, mixture_likelihood, sampling
 from strudel.queries.model import circuit_of, model_of
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 
@@ -161,7 +161,7 @@ def test_impossible_rows_are_minus_infinity_without_a_warning():
         marginal_probabilities,
         pair_probabilities,
         responsibilities,
-        sample_conditional,
+        lambda mixture, rows: sample(mixture, given=rows),
         entropy,
         most_probable_state,
         lambda mixture, rows: count_distribution(mixture, given=rows),
@@ -270,7 +270,7 @@ def test_nodes_far_apart_lose_nothing(n_steep, theta):
     assert log_marginal(mixture, row) == pytest.approx(expected, rel=1e-13)
     ones = marginal_probabilities(mixture, row)[[n_steep, n_steep + 1, n_steep + 3]]
     assert ones == pytest.approx([0.3, 0.9, 0.2], rel=1e-11)
-    rows = sample_conditional(mixture, row, 3000, rng=0)
+    rows = sample(mixture, 3000, row, random_state=0)
     assert np.all(rows[:, :n_steep] == 1)
     assert rows[:, [n_steep, n_steep + 1, n_steep + 3]].mean(axis=0) == pytest.approx(
         [0.3, 0.9, 0.2], abs=0.04
@@ -351,27 +351,27 @@ SAMPLED = ["figure 1", "zeros", "fair coins", "learned", "not deterministic", "n
 def test_samples_have_the_right_distribution(name, rng):
     mixture = special_mixtures()[name]
     joint = special_joint(name)
-    assert chi_square(sample(mixture, 4000, rng=1), joint.p) > 1e-3
+    assert chi_square(sample(mixture, 4000, random_state=1), joint.p) > 1e-3
     row = some_rows(joint, rng, n_rows=1, known=0.3)[0]
-    assert chi_square(sample_conditional(mixture, row, 4000, rng=2), joint.given(row)) > 1e-3
+    assert chi_square(sample(mixture, 4000, row, random_state=2), joint.given(row)) > 1e-3
 
 
 def test_the_chi_square_test_finds_a_wrong_distribution():
     mixture = special_mixtures()["learned"]
     wrong = Joint(with_weights(mixture, mixture.weights[::-1])).p
-    assert chi_square(sample(mixture, 4000, rng=1), wrong) < 1e-6
+    assert chi_square(sample(mixture, 4000, random_state=1), wrong) < 1e-6
 
 
 def test_completions_agree_with_the_evidence(rng):
     mixture = special_mixtures()["learned"]
     rows = some_rows(special_joint("learned"), rng)
-    found = sample_conditional(mixture, rows, 5, rng=0)
+    found = sample(mixture, 5, rows, random_state=0)
     assert found.shape == (len(rows), 5, 8)
     known = ~np.isnan(rows)
     for i in range(5):
         np.testing.assert_array_equal(found[:, i][known], rows[known])
     assert sample(mixture, 0).shape == (0, 8)
-    assert sample_conditional(mixture, rows, 0).shape == (len(rows), 0, 8)
+    assert sample(mixture, 0, given=rows).shape == (len(rows), 0, 8)
 
 
 @pytest.mark.compiled
@@ -381,8 +381,8 @@ def test_threads_and_blocks_do_not_change_the_result(monkeypatch, rng):
 
     def answers():
         return [
-            sample(mixture, 3000, 1),
-            sample_conditional(mixture, rows, 77, 1),
+            sample(mixture, 3000, random_state=1),
+            sample(mixture, 77, rows, random_state=1),
             log_marginal(mixture, rows),
             marginal_probabilities(mixture, rows),
             responsibilities(mixture, rows),

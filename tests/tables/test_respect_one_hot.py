@@ -66,7 +66,7 @@ def test_bits_that_are_no_code_are_impossible(code):
 
 def test_samples_have_values_that_exist():
     model = Strudel(encoder=encoder("one_hot"), max_splits=10, random_state=0).fit(frame())
-    drawn = model.sample(200, rng=0)
+    drawn = model.sample(200, random_state=0)
     assert set(drawn["colour"]) == {"red", "green", "blue"}
 
 

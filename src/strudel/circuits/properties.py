@@ -233,7 +233,7 @@ def check_properties(circuit: Circuit, query: str, *properties: Property) -> Non
 
     Examples
     --------
-    >>> from strudel import figure_1_circuit
+    >>> from strudel.circuits import figure_1_circuit
     >>> check_properties(figure_1_circuit(), "entropy", "smooth", "deterministic")
     """
     for name in properties:

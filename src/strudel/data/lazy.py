@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from strudel.data.random_state import generator_from
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -56,8 +58,8 @@ def by_block(*rows: str, example: Callable[[Any, Any], Any] = unknown_row) -> Ca
     """Let a query take lazy tables as its arguments `rows`, and answer lazily, block by block.
 
     Several tables must have the same blocks. `example` makes one row that the query can answer,
-    from the query's first argument and a table. An argument `rng` is a seed for all blocks: block
-    b draws its numbers from ``default_rng([seed, b])``.
+    from the query's first argument and a table. An argument `random_state` is a seed for
+    all blocks: block b draws its numbers from ``default_rng([seed, b])``.
     """
 
     def decorate(query: F) -> F:
@@ -80,8 +82,9 @@ def by_block(*rows: str, example: Callable[[Any, Any], Any] = unknown_row) -> Ca
                         f"{name} must be lazy, too, with the blocks of {next(iter(tables))}, or a "
                         f"single row, but has {len(value)} rows in memory."
                     )
-            if "rng" in signature.parameters:
-                others["rng"] = int(np.random.default_rng(others.get("rng")).integers(2**63))
+            if "random_state" in signature.parameters:
+                generator = generator_from(others.get("random_state"))
+                others["random_state"] = int(generator.integers(2**63))
             model = next(iter(given.values()))
             examples = {name: example(model, table) for name, table in tables.items()}
             return _ask_blocks(ask, others, tables, examples)
@@ -140,8 +143,9 @@ def _answer(
     query, others, examples = question
     is_empty = len(blocks[0]) == 0  # as a partition of a frame may be
     tables = examples if is_empty else dict(zip(examples, blocks, strict=True))
-    if "rng" in others:
-        others = others | {"rng": np.random.default_rng([others["rng"], number])}
+    if "random_state" in others:
+        seed = others["random_state"]
+        others = others | {"random_state": np.random.default_rng([seed, number])}
     with alone_if_needed(), use_threads(1):  # Dask may ask for several blocks at once
         found = query(**others, **tables)
     if isinstance(found, Mapping):  # `ColumnMarginals`

@@ -175,7 +175,7 @@ def _with_samples(
     )
     clock = Clock(rows.journal.now(), max_seconds, rows.journal.now)
     learned = MixtureLearner(task, clock, Reporter(), []).learn(teacher)
-    sampled = sample(learned.mixture, n_sampled, rng=seed)
+    sampled = sample(learned.mixture, n_sampled, random_state=seed)
     table, weight = rows.train.unpack(), rows.train.weights
     # A sampled row counts as much as a real one does on average.
     weights = np.concatenate([weight, np.full(n_sampled, weight.mean())])

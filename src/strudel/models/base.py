@@ -42,7 +42,7 @@ from strudel.queries.marginal import log_conditional, log_marginal
 from strudel.queries.maximum.marginal_map import MarginalMap, marginal_map
 from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.model import model_of
-from strudel.queries.sampling import sample, sample_conditional
+from strudel.queries.sampling import sample
 from strudel.queries.variable_probabilities import (
     covariance,
     marginal_probabilities,
@@ -102,13 +102,9 @@ class QueryMethods:
         """The most probable state of some variables, with the rest summed out."""
         return marginal_map(self._fitted(), query, given, **limits)
 
-    def sample(self, n: int = 1, rng: Any = None) -> ByteArray:
-        """Draw rows from the model."""
-        return sample(self._fitted(), n, rng)
-
-    def sample_conditional(self, given: Any, n: int = 1, rng: Any = None) -> ByteArray:
-        """Draw completions of partly observed rows."""
-        return sample_conditional(self._fitted(), given, n, rng)
+    def sample(self, n_samples: int = 1, given: Any = None, random_state: Any = None) -> ByteArray:
+        """Draw rows from the model, or completions of what is given."""
+        return sample(self._fitted(), n_samples, given, random_state)
 
     def entropy(self, given: Any = None, **options: Any) -> float | FloatArray:
         """Entropy of all variables, in nats."""
@@ -138,15 +134,15 @@ class QueryMethods:
         """Variance of a prediction for partly observed rows."""
         return prediction_variance(self._fitted(), predictor, X, **options)
 
-    def same_decision_probability(self, decision: Any, X: Any = None, **options: Any) -> Any:
+    def same_decision_probability(self, decision: Any, given: Any = None, **options: Any) -> Any:
         """Probability that a decision stays the same once hidden variables are known."""
-        return same_decision_probability(self._fitted(), decision, X, **options)
+        return same_decision_probability(self._fitted(), decision, given, **options)
 
     def expected_same_decision_probability(
-        self, decision: Any, X: Any = None, **options: Any
+        self, decision: Any, given: Any = None, **options: Any
     ) -> Any:
         """The same on average after some variables have been observed."""
-        return expected_same_decision_probability(self._fitted(), decision, X, **options)
+        return expected_same_decision_probability(self._fitted(), decision, given, **options)
 
     def classifier_agreement(self, f: Any, g: Any, given: Any = None, **options: Any) -> Any:
         """Probability that two classifiers decide alike."""

@@ -28,7 +28,7 @@ from strudel.queries.by_block import by_block, possible_row
 from strudel.queries.column_answers import mean_values
 from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.model import Model, model_of
-from strudel.queries.sampling import sample_conditional
+from strudel.queries.sampling import sample
 from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
@@ -242,7 +242,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return self._tables(X, n, strategy, seed)
 
     @by_block("X")
-    def _tables(self, X: Any, n: int, strategy: str, rng: Any) -> list[Any]:
+    def _tables(self, X: Any, n: int, strategy: str, random_state: Any) -> list[Any]:
         X = dense(X)
         rows = rows_like(self, X)
         X = _in_order(X, getattr(self, "feature_names_in_", None))
@@ -252,13 +252,13 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             if code is not None and strategy == "mean":
                 means = partial(mean_values, model)
                 return [fill_columns(X, code, lambda column, gaps: means(column, rows[gaps]))]
-            filled = self._filled(model, rows, n, strategy, rng)
+            filled = self._filled(model, rows, n, strategy, random_state)
         if code is None:
             return [fill_variables(X, rows, every) for every in filled]
         return [fill_columns(X, code, _values_of(every)) for every in filled]
 
     def _filled(
-        self, model: Model, rows: FloatArray, n: int, strategy: str, rng: Any
+        self, model: Model, rows: FloatArray, n: int, strategy: str, random_state: Any
     ) -> list[FloatArray]:
         """The variables of all rows, `n` times, with values where they are unknown."""
         tables = [rows.copy() for _ in range(n)]
@@ -271,7 +271,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         elif strategy == "mean":
             tables[0][is_open] = marginal_probabilities(model, part)
         else:
-            drawn = sample_conditional(model, part, n, rng)
+            drawn = sample(model, n, given=part, random_state=random_state)
             for i, table in enumerate(tables):
                 table[is_open] = drawn[:, i]
         return tables

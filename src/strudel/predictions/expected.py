@@ -21,6 +21,7 @@ from strudel.circuits.compile import compile_factorized
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.containers import is_single_row
+from strudel.data.random_state import RandomState, generator_from
 from strudel.data.validation import check_evidence
 from strudel.predictions.circuit_moments import circuit_moments
 from strudel.predictions.enumeration import enumerated_moments, unknown_and_used
@@ -59,7 +60,7 @@ def expected_prediction(
     max_states: int = MAX_STATES,
     max_pairs: int = MAX_PAIRS,
     n_samples: int | None = None,
-    rng: np.random.Generator | int | None = None,
+    random_state: RandomState = None,
 ) -> float | FloatArray | Estimate:
     """Expectation of a prediction, or of a power of it, given what is known of each row.
 
@@ -90,7 +91,7 @@ def expected_prediction(
     n_samples : int, optional
         Completions to draw for each row that has too many states. The answer is then an
         `Estimate`, whatever is exact in it.
-    rng : numpy Generator or seed
+    random_state : int, numpy Generator, RandomState or None
         Of the samples.
 
     Returns
@@ -125,7 +126,7 @@ def expected_prediction(
         _raise_if_open(task, is_open, max_states)
         return _shaped(task, value)
     error = np.zeros_like(value)
-    value[is_open], error[is_open] = _sampled(task, is_open, int(moment), n_samples, rng)
+    value[is_open], error[is_open] = _sampled(task, is_open, int(moment), n_samples, random_state)
     return Estimate(_shaped(task, value), _shaped(task, error))
 
 
@@ -294,10 +295,10 @@ def _sampled(
     is_open: AnyArray,
     moment: int,
     n_samples: int,
-    rng: np.random.Generator | int | None,
+    random_state: RandomState,
 ) -> tuple[FloatArray, FloatArray]:
     """The moment by samples of each row, and its standard error."""
-    rng = np.random.default_rng(rng)
+    rng = generator_from(random_state)
     means, errors = [], []
     rows = np.flatnonzero(is_open)
     block = max(1, BLOCK_CELLS // (n_samples * task.codes.shape[1]))

@@ -46,11 +46,11 @@ class SameDecision(NamedTuple):
     n_nodes: Any  # partial assignments the search had to split; 0 if none
 
 
-@by_block("X")
+@by_block("given")
 def same_decision_probability(
     model: Model,
     decision: Any,
-    X: Any = None,
+    given: Any = None,
     *,
     hidden: Any = None,
     threshold: float = 0.5,
@@ -76,7 +76,7 @@ def same_decision_probability(
         `expected_prediction` takes: a classifier of scikit-learn decides as it does itself, by the
         largest averaged probability, with ties to the first class. One that gives log-odds, as a
         logistic regression does, decides by the expected log-odds.
-    X : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
+    given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
         0, 1, or NaN where the value is unknown; nothing is known by default.
     hidden : name or number of a variable, or several, optional
         Those that could become known. Values that a row knows are not hidden in it. By default all,
@@ -91,12 +91,12 @@ def same_decision_probability(
 
     Returns
     -------
-    float, or ndarray of shape (n_rows,) where `X` is a table; or SameDecision
+    float, or ndarray of shape (n_rows,) where `given` is a table; or SameDecision
 
     Raises
     ------
     ValueError
-        Where a row of `X` has probability zero.
+        Where a row of `given` has probability zero.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def same_decision_probability(
     >>> found.decision, round(found.expected, 4), round(found.probability, 4)
     (1, 0.61, 0.7)
     """
-    case = _Case(model, decision, X, threshold, "same_decision_probability")
+    case = _Case(model, decision, given, threshold, "same_decision_probability")
     open_vars = case.hidden(hidden)
     limits = check_limits(max_seconds, max_nodes)
     found = _from_one_pass(case, open_vars)
@@ -119,11 +119,11 @@ def same_decision_probability(
     return case.report(found, details)
 
 
-@by_block("X")
+@by_block("given")
 def expected_same_decision_probability(
     model: Model,
     decision: Any,
-    X: Any = None,
+    given: Any = None,
     *,
     observe: Any,
     hidden: Any = None,
@@ -142,7 +142,7 @@ def expected_same_decision_probability(
 
     Parameters
     ----------
-    model, decision, X, threshold, max_nodes, max_seconds, details
+    model, decision, given, threshold, max_nodes, max_seconds, details
         As in `same_decision_probability`. In a `SameDecision`, `decision` is what is decided now,
         before anything is observed.
     observe : name or number of a variable, or several
@@ -153,7 +153,7 @@ def expected_same_decision_probability(
 
     Returns
     -------
-    float, or ndarray of shape (n_rows,) where `X` is a table; or SameDecision
+    float, or ndarray of shape (n_rows,) where `given` is a table; or SameDecision
 
     Examples
     --------
@@ -167,7 +167,7 @@ def expected_same_decision_probability(
     X3 1.0
     X4 0.76
     """
-    case = _Case(model, decision, X, threshold, "expected_same_decision_probability")
+    case = _Case(model, decision, given, threshold, "expected_same_decision_probability")
     seen = variable_indices(case.model, observe, "observe")
     case.refuse_decided(seen, "observe")
     either = np.union1d(seen, case.hidden(hidden))
@@ -183,10 +183,10 @@ def expected_same_decision_probability(
 class _Case:
     """What both queries ask about: a model, a decision, and rows with what is decided now."""
 
-    def __init__(self, model: Any, decision: Any, X: Any, threshold: float, query: str) -> None:
+    def __init__(self, model: Any, decision: Any, given: Any, threshold: float, query: str) -> None:
         self.model, self.query = model_of(model), query
         self.decision: Decision = decision_of(self.model, decision, threshold)
-        self.codes, self._place, self.is_single = possible_codes(self.model, X, "X", query)
+        self.codes, self._place, self.is_single = possible_codes(self.model, given, "given", query)
         known = decode(self.codes)
         self.output: FloatArray = expected_outputs(self.model, self.decision.form, known)
         self.label: IntArray = self.decision.labels_of(self.output)
@@ -214,7 +214,7 @@ class _Case:
             )
 
     def report(self, found: Agreement, details: bool) -> Any:
-        """What the user gets, in the order of the rows of `X`."""
+        """What the user gets, in the order of the rows of `given`."""
         found = Agreement(*(field[self._place] for field in found))
         warn_if_stopped(found, self.query, stacklevel=5)
         if not details:

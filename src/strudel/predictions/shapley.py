@@ -22,6 +22,7 @@ import numpy as np
 from strudel._names import quote
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.argument_checks import check_count
+from strudel.data.random_state import RandomState, generator_from
 from strudel.predictions.expected import expected_outputs
 from strudel.predictions.predictor_arguments import form_of_decision, possible_codes
 from strudel.predictions.predictor_forms import Form
@@ -57,7 +58,7 @@ def shap_values(
     target: Any = None,
     max_exact: int = MAX_EXACT,
     n_permutations: int = N_PERMUTATIONS,
-    rng: Any = None,
+    random_state: RandomState = None,
 ) -> ShapValues:
     """How much each known value of a row moves the expected output of a predictor.
 
@@ -80,7 +81,7 @@ def shap_values(
         are sampled.
     n_permutations : int
         Orders of the features to sample, in pairs of an order and its reverse; at least four.
-    rng : numpy Generator, seed, or None
+    random_state : int, numpy Generator, RandomState or None
         Of the orders. 0 if None, so that values can be repeated.
 
     Returns
@@ -104,7 +105,7 @@ def shap_values(
     check_count("n_permutations", n_permutations, 4)
     codes, place, is_single = possible_codes(model, X, "X", QUERY)
     worth = partial(_worth, model, form, column)
-    generator = np.random.default_rng(0 if rng is None else rng)
+    generator = generator_from(0 if random_state is None else random_state)
     values, errors = np.zeros(codes.shape), np.zeros(codes.shape)
     n_players = (codes != UNKNOWN).sum(axis=1)
     for row in range(len(codes)):

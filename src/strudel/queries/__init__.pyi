@@ -16,7 +16,6 @@ from .maximum.most_probable import most_probable_state as most_probable_state
 from .maximum.marginal_map import marginal_map as marginal_map
 from .maximum.marginal_map import MarginalMap as MarginalMap
 from .sampling import sample as sample
-from .sampling import sample_conditional as sample_conditional
 
 # information
 from .information import entropy as entropy

@@ -15,6 +15,7 @@ from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
+from strudel.data.random_state import RandomState, generator_from
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.column_answers import as_table
@@ -38,68 +39,44 @@ BLOCK_NUMBERS = 2**22  # random numbers drawn at a time
 PIECE = 512  # samples that one pass up serves at most, so that all threads have work
 
 
-def sample(model: Model, n: int = 1, rng: np.random.Generator | int | None = None) -> ByteArray:
-    """Draw rows from the model.
-
-    Parameters
-    ----------
-    model : Circuit, Mixture or fitted estimator
-        Smooth and structured-decomposable.
-    n : int
-        Number of rows.
-    rng : numpy Generator or seed
-
-    Returns
-    -------
-    uint8 ndarray of shape (n, n_vars)
-        A frame if the model was learned from a table, with the median of a cell for numbers.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> rows = sample(figure_1_circuit(), 10000, rng=0)
-    >>> bool(abs(rows[:, 3].mean() - 0.4) < 0.02)
-    True
-    """
-    model = model_of(model)
-    nothing = np.full((1, model.n_vars), np.nan)
-    return as_table(model, draw_rows(model, nothing, n, rng, "sample")[0])
-
-
 @by_block("given")
-def sample_conditional(
-    model: Model, given: Any, n: int = 1, rng: np.random.Generator | int | None = None
+def sample(
+    model: Model, n_samples: int = 1, given: Any = None, random_state: RandomState = None
 ) -> ByteArray:
-    """Draw completions of partly observed rows, exactly from `p(rest | given)`.
+    """Draw rows from the model, or exactly from `p(rest | given)` what completes partly known rows.
 
     Parameters
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and structured-decomposable.
+    n_samples : int
+        Number of rows; for every row of `given` where that is a table.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict by feature name
-        0, 1, or NaN where the value is unknown.
-    n : int
-        Number of completions per row.
-    rng : numpy Generator or seed
+        0, 1, or NaN where the value is unknown. Nothing is known by default.
+    random_state : int, numpy Generator, RandomState or None
         For lazy rows, block b draws from the seed and b: other blocks make other draws.
 
     Returns
     -------
-    uint8 ndarray
-        Of shape (n, n_vars) for a dict or a single row without its own axis, else (n_rows, n,
-        n_vars). A frame of ``n_rows * n`` rows if the model was learned from a table: what is given
-        stays as it is, and numbers are the median of their cell.
+    uint8 ndarray of shape (n_samples, n_vars)
+        With an axis of rows before these, (n_rows, n_samples, n_vars), where `given` is a table. If
+        the model was learned from a table, a frame of so many rows in all: what is given stays as
+        it is, and numbers are the median of their cell.
 
     Examples
     --------
     >>> from strudel.circuits import figure_1_circuit
-    >>> sample_conditional(figure_1_circuit(), {"X1": 1, "X2": 0, "X3": 1, "X4": 0}, n=2, rng=0)
+    >>> circuit = figure_1_circuit()
+    >>> rows = sample(circuit, 10000, random_state=0)
+    >>> bool(abs(rows[:, 3].mean() - 0.4) < 0.02)
+    True
+    >>> sample(circuit, 2, given={"X1": 1, "X2": 0, "X3": 1}, random_state=0)
     array([[1, 0, 1, 0],
-           [1, 0, 1, 0]], dtype=uint8)
+           [1, 0, 1, 1]], dtype=uint8)
     """
     model = model_of(model)
     evidence, is_single = given_rows(model, given)
-    rows = draw_rows(model, evidence, n, rng, "sample_conditional")
+    rows = draw_rows(model, evidence, n_samples, random_state, "sample")
     return as_table(model, rows[0] if is_single else rows, given)
 
 
@@ -107,15 +84,15 @@ def draw_rows(
     model: Model,
     evidence: FloatArray,
     n: int,
-    rng: np.random.Generator | int | None,
+    random_state: RandomState,
     query: str,
 ) -> ByteArray:
     """Rows of shape (n_evidence, n, n_vars)."""
     if not isinstance(n, int | np.integer) or n < 0:
-        raise ValueError(f"n must be a whole number of rows, zero or more, but is {n!r}.")
+        raise ValueError(f"n_samples must be a whole number of rows, zero or more, but is {n!r}.")
     for structure in structures_of(model):
         check_properties(structure, query, "smooth", "in_normal_form")
-    codes, rng = encode(evidence), np.random.default_rng(rng)
+    codes, rng = encode(evidence), generator_from(random_state)
     if isinstance(model, Mixture) and n > 0:
         rows = _draw_of_mixture(model, codes, int(n), rng, query)
     else:

@@ -8,7 +8,7 @@ import pytest
 
 from strudel.io.model_file import load
 from strudel.io.tables import read_table
-from strudel.queries.sampling import sample, sample_conditional
+from strudel.queries.sampling import sample
 
 NAMES = ("coffee", "tea", "milk", "sugar", "cake")
 
@@ -18,7 +18,7 @@ def test_rows_go_to_stdout_as_csv(run, model):
     assert (code, err) == (0, "")
     head, *lines = csv.reader(out.splitlines())
     assert tuple(head) == NAMES
-    expected = sample(load(model).circuit_, 7, rng=3)
+    expected = sample(load(model).circuit_, 7, random_state=3)
     assert np.array_equal(np.array(lines, dtype=int), expected)
 
 
@@ -29,7 +29,7 @@ def test_a_file_can_be_read_back(run, model, tmp_path):
     assert err == f"wrote 40,000 rows to {path}\n"
     table = read_table(path)
     assert table.feature_names == NAMES
-    assert np.array_equal(table.X, sample(load(model).circuit_, 40_000, rng=0))
+    assert np.array_equal(table.X, sample(load(model).circuit_, 40_000, random_state=0))
     assert [file.name for file in tmp_path.iterdir()] == ["rows.csv"]
 
 
@@ -48,7 +48,7 @@ def test_a_table_is_completed_row_by_row(run, model, make_table):
     assert rows[:, 4].tolist() == [1, 1, 1, 0, 0, 0]
     known = np.full((2, 5), np.nan)
     known[:, 4] = 1, 0
-    expected = sample_conditional(load(model).circuit_, known, 3, rng=0).reshape(6, 5)
+    expected = sample(load(model).circuit_, 3, known, random_state=0).reshape(6, 5)
     assert np.array_equal(rows, expected)
 
 
@@ -61,7 +61,7 @@ def test_json(run, model, tmp_path):
     assert (code, err) == (0, "")
     report = json.loads(out)
     assert report["names"] == list(NAMES)
-    assert report["rows"] == sample(load(model).circuit_, 2, rng=0).tolist()
+    assert report["rows"] == sample(load(model).circuit_, 2, random_state=0).tolist()
     path = tmp_path / "rows.csv"
     report = json.loads(run("sample", model, "-n", 2, "-o", path, "--json")[1])
     assert report == {"n_rows": 2, "seed": 0, "output": str(path)}

@@ -86,5 +86,5 @@ def test_validation_rows_choose_the_step():
         tree := learn_chow_liu_tree(np.eye(3, dtype=int)), vtree_from_chow_liu(tree)
     )
     X = np.array([[1, 1, nan], [1, 0, 1.0]])
-    same = fit_incomplete(circuit, X, X_valid=sample(circuit, 500, rng=0), pseudocount=0.0)
+    same = fit_incomplete(circuit, X, X_valid=sample(circuit, 500, random_state=0), pseudocount=0.0)
     assert np.array_equal(same.edge_log_theta, circuit.edge_log_theta)  # they prefer the start

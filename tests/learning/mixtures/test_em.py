@@ -416,12 +416,14 @@ def test_bags_without_a_row_that_another_holds(n_init):
 
 def test_names_are_kept():
     circuit = figure_1_circuit().with_names(tuple("abcd"))
-    mixture = fit_mixture(circuit, sample(circuit, 20, rng=0), 2, rng=0)
+    mixture = fit_mixture(circuit, sample(circuit, 20, random_state=0), 2, rng=0)
     assert mixture.feature_names == tuple("abcd")
 
 
 def test_a_journal_that_nobody_saves_keeps_nothing():
     journal = Journal()
-    fit_mixture(figure_1_circuit(), sample(figure_1_circuit(), 50, rng=0), 2, journal=journal)
+    fit_mixture(
+        figure_1_circuit(), sample(figure_1_circuit(), 50, random_state=0), 2, journal=journal
+    )
     assert journal.sections
     assert not any(section.arrays for section in journal.sections)

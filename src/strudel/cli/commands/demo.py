@@ -191,7 +191,7 @@ def _draw(model: Strudel, data: Dataset, out: Path) -> dict[str, Path]:
     with picture("learning_curve.png", "Learning curve: digits", 7, 4.2) as ax:
         plot_learning_curve(model.history_, ax=ax)
     with picture("samples.png", "Samples: images the circuit makes up", 7, 3.2) as ax:
-        plot_images(sample(circuit, 40, rng=np.random.default_rng(0)), (SIDE, SIDE), ax=ax)
+        plot_images(sample(circuit, 40, random_state=np.random.default_rng(0)), (SIDE, SIDE), ax=ax)
     title = "Completions: the lower half of unseen digits, from their upper half"
     with picture("completions.png", title, 6.2, 6.4) as ax:
         rows, labels = _completions(circuit, data)
@@ -212,14 +212,14 @@ def _completions(circuit: Circuit, data: Dataset) -> tuple[AnyArray, list[str]]:
     import numpy as np
 
     from strudel.queries.maximum.most_probable import most_probable_state
-    from strudel.queries.sampling import sample_conditional
+    from strudel.queries.sampling import sample
 
     n_samples = 3
     truth = data.test[list(SHOWN_DIGITS)].astype(float)
     given = truth.copy()
     given[:, HALF:] = np.nan
     best, _ = most_probable_state(circuit, given)
-    drawn = sample_conditional(circuit, given, n_samples, rng=np.random.default_rng(0))
+    drawn = sample(circuit, n_samples, given=given, random_state=np.random.default_rng(0))
     rows = np.concatenate([given[:, None], best[:, None], drawn, truth[:, None]], axis=1)
     labels = ["seen", "most\nprobable", *["sampled"] * n_samples, "truth"]
     return rows.reshape(-1, data.n_vars), labels

@@ -54,7 +54,7 @@ def sample(
     Rows are independent and exactly distributed as the model says, given what is known. A table of
     several rows gets its completions in the order of its rows. The csv has a line of names.
     """
-    from strudel.queries.sampling import sample_conditional
+    from strudel.queries.sampling import sample as draw
 
     held = read_model(model)
     names = variable_names(held)
@@ -63,7 +63,7 @@ def sample(
     if output is not None:
         check_table_output(output, "the rows", {str(model), given})
     plain = held.with_table_code(None)
-    rows = sample_conditional(plain, known, n, rng=seed).reshape(-1, held.n_vars)
+    rows = draw(plain, n, given=known, random_state=seed).reshape(-1, held.n_vars)
     content: Any = rows
     columns: dict[str, Any] | None = None
     if held.table_code is not None:

@@ -3,7 +3,7 @@
 In:  a `Circuit` or a `Mixture`, and rows of codes 0, 1 and UNKNOWN.
 Out: complete rows.
 
-`sample_conditional` does the same for any model; this one looks only at what a row can reach.
+`sample` with `given` does the same for any model; this one looks only at what a row can reach.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from strudel.learning.incomplete.reachable_nodes import (
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN, decode
-from strudel.queries.sampling import sample_conditional
+from strudel.queries.sampling import sample
 
 BLOCK_NUMBERS = 2**22  # random numbers drawn at a time
 PART_ROWS = 256  # that a thread takes
@@ -44,7 +44,7 @@ def complete_rows(model: Model, codes: AnyArray, n: int, rng: np.random.Generato
     array([1. , 0. , 1. , 0.2])
     """
     if isinstance(model, CircuitMixture):  # every component reaches something else
-        return sample_conditional(model, decode(codes), n, rng)
+        return sample(model, n, given=decode(codes), random_state=rng)
     passes, mixture = Passes.of(model, "complete_rows"), as_mixture(model)
     n_rows, n_vars = codes.shape
     out = np.full((n_rows, n, n_vars), UNKNOWN, dtype=np.uint8)

@@ -59,7 +59,8 @@ def fit_bagged_mixture(
     >>> from strudel import sample
     >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
-    >>> fit_bagged_mixture(circuit, sample(circuit, 200, rng=0), n_components=2, n_bags=3, rng=0)
+    >>> X = sample(circuit, 200, random_state=0)
+    >>> fit_bagged_mixture(circuit, X, n_components=2, n_bags=3, rng=0)
     Mixture(n_components=6, n_vars=4, n_nodes=17, n_edges=16)
     """
     options = replace(options or MixtureOptions(), n_components=n_components, n_runs=n_bags)

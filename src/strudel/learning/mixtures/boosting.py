@@ -65,7 +65,8 @@ def fit_boosted_mixture(
     >>> from strudel import sample
     >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
-    >>> X = np.concatenate([sample(circuit, 200, rng=0), [[1, 1, 1, 1], [1, 1, 0, 0]] * 100])
+    >>> rows = sample(circuit, 200, random_state=0)
+    >>> X = np.concatenate([rows, [[1, 1, 1, 1], [1, 1, 0, 0]] * 100])
     >>> fit_boosted_mixture(circuit, X, n_components=2, rng=0)
     Mixture(n_components=2, n_vars=4, n_nodes=17, n_edges=16)
     """

@@ -89,7 +89,7 @@ def fit_mixture(
     >>> from strudel import sample
     >>> from strudel.circuits import figure_1_circuit
     >>> circuit = figure_1_circuit()
-    >>> fit_mixture(circuit, sample(circuit, 200, rng=0), n_components=3, rng=0)
+    >>> fit_mixture(circuit, sample(circuit, 200, random_state=0), n_components=3, rng=0)
     Mixture(n_components=3, n_vars=4, n_nodes=17, n_edges=16)
     """
     options = replace(options or MixtureOptions(), n_components=n_components)

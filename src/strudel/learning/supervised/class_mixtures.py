@@ -97,7 +97,7 @@ def count_classes(
     >>> from strudel.circuits import figure_1_circuit
     >>> from strudel.data.bits import pack_columns
     >>> circuit = figure_1_circuit()
-    >>> classes = [pack_columns(sample(circuit, 50, rng=seed)) for seed in (0, 1)]
+    >>> classes = [pack_columns(sample(circuit, 50, random_state=seed)) for seed in (0, 1)]
     >>> count_classes(circuit, classes, 2, rng=0).mixture(1.0, 1.0)
     Mixture(n_components=4, n_vars=4, ...)
     """

@@ -14,7 +14,7 @@ from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.compile import compile_chow_liu
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.supervised.class_mixtures import count_classes
-from strudel.queries.sampling import sample_conditional
+from strudel.queries.sampling import sample
 from strudel.trees.class_tree import learn_class_tree
 from strudel.trees.vtree import vtree_from_chow_liu
 
@@ -105,4 +105,4 @@ def _redraw(rows: ClassRows, table: ByteArray, rng: np.random.Generator) -> None
     mixture = count_classes(circuit, classes, 1, rng=rng).mixture(*STRENGTHS)
     for c in range(rows.n_classes):
         own = rows.label == c
-        table[own] = sample_conditional(mixture.component(c), rows.X[own], 1, rng)[:, 0]
+        table[own] = sample(mixture.component(c), given=rows.X[own], random_state=rng)[:, 0]

@@ -1,0 +1,23 @@
+"""Where random numbers come from: what people give as `random_state` -> a numpy Generator."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+RandomState: TypeAlias = np.random.Generator | np.random.RandomState | int | None
+
+
+def generator_from(random_state: RandomState) -> np.random.Generator:
+    """Itself, or one that starts from a seed, from a `RandomState` or, with None, anywhere.
+
+    Examples
+    --------
+    >>> int(generator_from(0).integers(10)), int(generator_from(None).integers(1))
+    (8, 0)
+    """
+    if isinstance(random_state, np.random.RandomState):
+        # As `default_rng` does from NumPy 2.2 on: its numbers go on, so the next draws differ.
+        return np.random.Generator(random_state._bit_generator)
+    return np.random.default_rng(random_state)
