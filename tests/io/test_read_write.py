@@ -249,11 +249,11 @@ def test_gzip_is_told_by_the_name(tmp_path):
     write(linear_vtree(3), tmp_path / "a.vtree.gz")
     assert (tmp_path / "a.vtree.gz").read_bytes()[:2] == b"\x1f\x8b"
     (tmp_path / "b.vtree.gz").write_text("vtree 1\nL 0 1\n")
-    with pytest.raises(FileFormatError, match="not a sound gzip file"):
+    with pytest.raises(FileFormatError, match="not a valid gzip file"):
         read(tmp_path / "b.vtree.gz")
     half = (tmp_path / "a.vtree.gz").read_bytes()[:-9]
     (tmp_path / "a.vtree.gz").write_bytes(half)
-    with pytest.raises(FileFormatError, match="not a sound gzip file"):
+    with pytest.raises(FileFormatError, match="not a valid gzip file"):
         read(tmp_path / "a.vtree.gz")
 
 

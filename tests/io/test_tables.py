@@ -133,7 +133,7 @@ def failure(path, **options):
     [
         ("", "is empty"),
         ("\n\n", "is empty"),
-        ("a,b\n", "holds names but no rows"),
+        ("a,b\n", "has names but no rows"),
         ("a,b\n0,1\n1,2\n", "column 'b' holds '2' in line 3. Binarise the data first."),
         ("0,1\n1,0.5\n", "column 1 holds '0.5' in line 2."),
         ("0,3\n0,1\n", "column 1 holds '3' in line 1."),

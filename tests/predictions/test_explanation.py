@@ -156,9 +156,9 @@ def test_how_it_is_written():
     assert "because X1 = 0" in text
     assert "proven to be smallest" in text
     nothing = repr(sufficient_explanation(circuit, "X1", {"X2": 1}, 0.99))
-    assert "not sufficient, though it is all that is known" in nothing
+    assert "not sufficient, although it is all that is known" in nothing
     always = repr(sufficient_explanation(circuit, True, {"X2": 1}))
-    assert "of nothing in particular" in always
+    assert "of no feature in particular" in always
 
 
 @pytest.mark.parametrize(

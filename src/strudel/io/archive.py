@@ -3,8 +3,8 @@
 In:  plain values and arrays, and a path.
 Out: the file; and an `Archive` of its contents, with names, sizes, types and shapes checked.
 
-Nothing in a file is ever executed. Members are stored without compression, so that no file can ask
-for more memory than its own size.
+Nothing in a file is ever executed. Members are not compressed, so that no file can use more memory
+than its own size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def as_json(value: Any) -> str | None:
 def read_archive(
     path: str | os.PathLike[str], use: Callable[[Archive], T], what: str = "model"
 ) -> T:
-    """Open a file and hand its contents to `use`, turning every failure into one kind of error."""
+    """Open a file and pass its contents to `use`; every failure becomes a `FileFormatError`."""
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
     with open(path, "rb") as file:
@@ -86,13 +86,13 @@ def read_archive(
             reason, cause = str(error), error.__cause__
         except Exception as error:  # zipfile meets damage with a dozen kinds of exception
             detail = str(error) or type(error).__name__
-            reason, cause = f"it is cut short, damaged or of another kind ({detail})", error
-    reason = " ".join(reason.split()).rstrip(".")  # some libraries explain themselves at length
+            reason, cause = f"it is incomplete, damaged or another kind of file ({detail})", error
+    reason = " ".join(reason.split()).rstrip(".")  # some libraries write several lines
     raise FileFormatError(f"Cannot read a Strudel {what} from {path}: {reason}.") from cause
 
 
 class Archive:
-    """An open file whose list of members is sound."""
+    """An open file with a checked list of members."""
 
     def __init__(self, archive: zipfile.ZipFile, n_bytes: int) -> None:
         self._archive = archive
@@ -118,15 +118,19 @@ class Archive:
         start = content.tell()
         # Two negative lengths have a positive product.
         if min(shape) < 0 or math.prod(shape) * dtype.itemsize != len(data) - start:
-            raise FileFormatError(f"array {name} is not as long as it says")
+            raise FileFormatError(f"array {name} does not have the length that its header says")
         array: AnyArray = np.ndarray(shape, dtype, data, start, order="F" if is_fortran else "C")
         return array.astype(dtype.newbyteorder("="), order="C")
 
     def _read(self, name: str) -> bytes:
         if name not in self._members:
-            raise FileFormatError(f"it has no member {name}")
+            raise FileFormatError(f"the member {name} is missing")
+        n_bytes = self._members[name].file_size
         with self._archive.open(self._members[name]) as member:
-            return _read_exactly(member, self._members[name].file_size)
+            content = member.read(n_bytes + 1)  # one more, so that the checksum is compared
+        if len(content) != n_bytes:
+            raise FileFormatError("a member does not have the length that the file says")
+        return content
 
 
 def _sound_members(archive: zipfile.ZipFile, n_bytes: int) -> dict[str, zipfile.ZipInfo]:
@@ -134,24 +138,17 @@ def _sound_members(archive: zipfile.ZipFile, n_bytes: int) -> dict[str, zipfile.
     infos = archive.infolist()
     members = {info.filename: info for info in infos}
     if "meta.json" not in members:
-        raise FileFormatError("it is a zip file, but not a Strudel model: it has no meta.json")
+        raise FileFormatError("it is a zip file, but not a Strudel model: meta.json is missing")
     if len(infos) > MAX_MEMBERS or len(members) < len(infos):
-        raise FileFormatError("it has too many members, or two with one name")
+        raise FileFormatError("it has too many members, or two with the same name")
     for info in infos:
         if not MEMBER_NAME.fullmatch(info.filename):
             raise FileFormatError(f"its member {info.filename!r} does not belong in a model")
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
             raise FileFormatError(f"its member {info.filename} is compressed")
     if sum(info.file_size for info in infos) > n_bytes:
-        raise FileFormatError("its members claim to be larger than the file")
+        raise FileFormatError("its members are larger than the file")
     return members
-
-
-def _read_exactly(member: IO[bytes], n_bytes: int) -> bytes:
-    content = member.read(n_bytes + 1)  # one more, so that the checksum is compared
-    if len(content) != n_bytes:
-        raise FileFormatError("a member is not as long as it says")
-    return content
 
 
 def expect(value: Any, kind: type[T], what: str) -> T:

@@ -1,11 +1,11 @@
-"""Checkpoints: a file, written about every minute, from which a fit that was killed goes on.
+"""Checkpoints: a file, written about every minute, from which an interrupted fit continues.
 
 In:  a path.
 Out: `Checkpoint`, which `fit` takes.
 
-The file is an archive like that of a model (see `archive`): which fit it belongs to, and the
-sections of its `Journal`. Nothing in it is ever executed, and every operation is checked before it
-is done.
+The file is an archive like that of a model (see `archive`). It says which fit it belongs to and
+holds the sections of its `Journal`. Nothing in it is ever executed, and every operation is checked
+before it is done.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ TYPES = ("<i4", "<i8", "<f8")
 
 
 class Checkpoint:
-    """A file from which a fit that was killed goes on, to the same model.
+    """A file from which an interrupted fit continues, to the same model.
 
-    `fit` writes it about every minute, all at once or not at all, and removes it when it is done. A
-    second `fit` with the same rows and options goes on from it; other rows or options are an error.
-    Without a time limit the model is the one that would have come out anyway; with one, the time
+    `fit` writes it about every minute, completely or not at all, and removes it when it is done. A
+    second `fit` with the same rows and options continues from it; other rows or options are an
+    error. Without a time limit the model is the same as without an interruption; with one, the time
     of all processes counts.
 
     Parameters
@@ -64,7 +64,7 @@ class Checkpoint:
         return f"Checkpoint({str(self.path)!r}, seconds={self.seconds:g})"
 
     def open(self, fit: dict[str, Any]) -> Journal:
-        """The journal of a fit; of another one, or damaged, the file is refused."""
+        """The journal of a fit; a damaged file, or that of another fit, is refused."""
         sections: list[Section] = []
         scores: list[Arrays] = []
         if self.path.exists():
@@ -73,7 +73,7 @@ class Checkpoint:
         def save(journal: Journal) -> None:
             try:
                 self._write(fit, journal)
-            except OSError as error:  # a full disk is no reason to lose what is learned
+            except OSError as error:  # a full disk must not end the fit
                 warnings.warn(
                     f"The checkpoint {str(self.path)!r} could not be written: {error.strerror}.",
                     RuntimeWarning,
@@ -83,7 +83,7 @@ class Checkpoint:
         return Journal(sections, scores, save, self.seconds)
 
     def remove(self) -> None:
-        """Delete the file, if there is one, and what a kill in the middle of a write left."""
+        """Delete the file, if there is one, and files that an interrupted write left."""
         final = Path(os.path.realpath(self.path))
         for unfinished in final.parent.glob(f".{glob.escape(final.name)}.*.tmp"):
             unfinished.unlink(missing_ok=True)
@@ -114,7 +114,7 @@ class Checkpoint:
         def read(archive: Archive) -> tuple[list[Section], list[Arrays]]:
             meta = archive.meta
             if meta.get("format") != FORMAT:
-                raise FileFormatError("its meta.json does not say that it is one")
+                raise FileFormatError("its meta.json does not say that it is a checkpoint")
             if meta.get("version") != VERSION or meta.get("strudel") != __version__:
                 raise FileFormatError(
                     f"it was written by Strudel {meta.get('strudel')}, and this is {__version__}"
@@ -126,7 +126,7 @@ class Checkpoint:
                 for one in expect(meta.get("sections"), list, "the sections")
             ]
             if any(not section.stopped_because for section in sections[:-1]):
-                raise FileFormatError("a section in its middle has no end")
+                raise FileFormatError("a section before the last one has no end")
             scores = expect(meta.get("scores"), list, "the scores")
             return sections, [packed.take(index) for index in scores]
 
@@ -134,7 +134,7 @@ class Checkpoint:
 
 
 def _check_same(fit: dict[str, Any], other: dict[str, Any]) -> None:
-    """Say in which way a checkpoint is that of another fit."""
+    """Refuse the checkpoint of another fit, and say what differs."""
     advice = "Remove it, or give another path, to start again."
     if other.get("estimator") != fit["estimator"]:
         raise OtherFitError(
@@ -156,7 +156,7 @@ def _check_same(fit: dict[str, Any], other: dict[str, Any]) -> None:
 def _section_from(state: dict[str, Any], packed: _Pack) -> Section:
     seconds = state.get("seconds")
     if not isinstance(seconds, int | float) or not 0.0 <= seconds < math.inf:
-        raise FileFormatError("a section does not say how long it took")
+        raise FileFormatError("a section does not say how many seconds it took")
     section = Section(
         expect(state.get("kind"), str, "the kind of a section"),
         packed.take(state.get("arrays")),
@@ -170,7 +170,7 @@ def _section_from(state: dict[str, Any], packed: _Pack) -> Section:
 
 
 class _Pack:
-    """Many small arrays as few large ones, one for each type, and an index of names and shapes."""
+    """Many small arrays packed into one large array per type, with an index of names and shapes."""
 
     def __init__(self, archive: Archive | None = None) -> None:
         self._parts: dict[str, list[AnyArray]] = {dtype: [] for dtype in TYPES}
@@ -205,7 +205,7 @@ class _Pack:
             first, n = self._used[dtype], math.prod(lengths)
             part = self._parts[dtype][0][first : first + n]
             if len(part) != n:
-                raise FileFormatError("an index promises more than there is")
+                raise FileFormatError("an index refers to more numbers than there are")
             self._used[dtype] = first + n
             # Native, as learning has them.
             found[expect(name, str, "a name")] = part.reshape(lengths).astype(dtype[1:])

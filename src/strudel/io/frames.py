@@ -1,11 +1,11 @@
-"""Tables in files as people have them: text, numbers, dates and gaps -> columns with their types.
+"""Tables of any types in files: text, numbers, dates and gaps -> columns with their types.
 
 In:  what `read_table` takes.
 Out: `RawTable`, which a `TableEncoder` turns into 0/1 variables.
 
 The types of csv columns are found here and not by a frame library, so that a model does not depend
-on which ones are installed: numbers (inf too), true and false, ISO dates, else text. A number with
-a leading zero is text, as codes of places and articles are.
+on which ones are installed: numbers (also inf), true and false, ISO dates, else text. A number with
+a leading zero is text, as postal codes are.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> RawTable
     has_names = not all(_is_number(cell.strip()) or _is_gap(cell) for cell in first)
     body = lines[1:] if has_names else lines
     if not body:
-        raise FileFormatError(f"{label} holds names but no rows.")
+        raise FileFormatError(f"{label} has names but no rows.")
     uneven = next(((line, row) for line, row in lines if len(row) != len(first)), None)
     if uneven is not None:
         raise FileFormatError(
@@ -140,7 +140,7 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> RawTable
 
 
 def _separator(text: str) -> str:
-    """What stands between cells; spaces only where there is nothing else, as text has them, too."""
+    """The separator of cells; a space only if there is no other, as text also contains spaces."""
     head = text[: 2**16].splitlines()[0]
     return next((mark for mark in "\t;," if mark in head), separator_of(head.encode()))
 
@@ -172,7 +172,7 @@ def column_of_text(name: str, cells: Sequence[str]) -> RawColumn:
             value = {cell: read(text) for cell, text in known.items()}
         except ValueError:
             continue
-        if all(map(math.isinf, value.values())):  # a word like others
+        if all(map(math.isinf, value.values())):  # a word, not a number
             continue
         return RawColumn(name, dtype, np.array([value.get(cell, np.nan) for cell in cells]))
     if not known:

@@ -3,8 +3,8 @@
 In:  a model and a path.
 Out: one file (see `archive`); and the model back, bit for bit.
 
-A model becomes its state, plain values and arrays (`model_states`, `estimator_states`). Every
-number is checked before a model is made of it.
+The state of a model is plain values and arrays (`model_states`, `estimator_states`). Every number
+is checked before a model is made from it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ def save(
 ) -> None:
     """Write a model to one file.
 
-    The file is written beside its final place and moved there when it is complete, so a crash
-    leaves the old file as it was.
+    The file is moved to its place when it is complete, so a crash leaves the old file as it was.
 
     Parameters
     ----------
@@ -57,7 +56,7 @@ def save(
     path : path-like
         Usually ends in ``.strudel``.
     provenance : dict, optional
-        Whatever else `read_provenance` should tell: plain values only.
+        What else `read_provenance` should return: plain values only.
 
     Examples
     --------
@@ -102,14 +101,14 @@ def _kind_of(model: Any) -> str:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read the model that `save` wrote to a file.
 
-    Raises `FileFormatError` if the file is cut short, of another kind, or breaks a rule of a model.
+    Raises `FileFormatError` if the file is incomplete, of another kind, or no valid model.
     """
 
     def build(archive: Archive) -> Any:
         _check_meta(archive.meta)
         try:
             return READERS[archive.meta["kind"]](archive)
-        except ValueError as error:  # the model's own rules, in their own words
+        except ValueError as error:  # the rules of a model
             raise FileFormatError(str(error)) from error
 
     return read_archive(path, build)
@@ -118,11 +117,11 @@ def load(path: str | os.PathLike[str]) -> Any:
 def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a file says about where it comes from: kind, versions, time (UTC), options, data."""
 
-    def tell(archive: Archive) -> dict[str, Any]:
+    def provenance(archive: Archive) -> dict[str, Any]:
         _check_meta(archive.meta)
         return {"kind": archive.meta["kind"], **archive.meta["provenance"]}
 
-    return read_archive(path, tell)
+    return read_archive(path, provenance)
 
 
 def _check_meta(meta: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
-"""Files of other programs: `read` and `write` by extension.
+"""Files of other programs, which `read` and `write` recognise by their extension.
 
 In:  a path that ends in one of the extensions of `FORMATS`, with or without ``.gz``.
 Out: a `Circuit`, `Vtree`, `ChowLiuTree`, `PredictorCircuit`, `Sdd`, `Nnf`, `Cnf` or `Dnf`.
 
-Files are treated as hostile: whatever they hold, the answer is a model or `FileFormatError`.
+Files are not trusted: whatever they hold, the result is a model or a `FileFormatError`.
 """
 
 from __future__ import annotations
@@ -121,15 +121,15 @@ def _vtree_beside(path: PathLike) -> Path | None:
 def write(model: Any, path: PathLike) -> None:
     """Write a file for other programs, by its extension.
 
-    The file is complete or not written at all, and reads back without loss. What a format cannot
-    hold is refused with a sentence that says so.
+    The file is complete or not written at all, and reads back without loss. A model that the format
+    cannot hold is refused.
 
     Parameters
     ----------
     model : Circuit, fitted estimator, Vtree, ChowLiuTree, PredictorCircuit, Sdd, Nnf, Cnf or Dnf
         What the format holds; see `read`. A fitted `RegressionCircuit` or `LogisticCircuit` is
         written `without_leaf_sums`, which predicts the same. Programs that read a `.psdd` or `.sdd`
-        file usually want its vtree too: ``write(circuit.vtree, "same_name.vtree")``.
+        file usually also need its vtree: ``write(circuit.vtree, "same_name.vtree")``.
     path : path-like
         Ends in an extension that `read` knows; ``.gz`` may follow.
 
@@ -169,11 +169,11 @@ def format_of(path: PathLike) -> Format:
     suffix = bare_suffix(path)
     if suffix == ".strudel":
         raise FileFormatError(
-            f"{os.fspath(path)}: strudel.load and strudel.save open and write .strudel files."
+            f"{os.fspath(path)}: use strudel.load and strudel.save for .strudel files."
         )
     if suffix not in FORMATS:
         raise FileFormatError(
-            f"{os.fspath(path)}: the extension {suffix!r} is not one of {', '.join(FORMATS)}, "
-            "so its format is not known."
+            f"{os.fspath(path)}: its format is not known. The extension {suffix!r} is not one of "
+            f"{', '.join(FORMATS)}."
         )
     return FORMATS[suffix]

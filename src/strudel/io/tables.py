@@ -3,8 +3,8 @@
 In:  a path, ``-`` for csv on standard input, or the name of a dataset.
 Out: `Table`, `uint8` if every cell is known, else `float64` with NaN where one is not.
 
-Text that holds only 0, 1 and separators is not tokenised at all; other text is cut into cells with
-NumPy, and each distinct spelling of a cell is looked at once. Nothing is ever unpickled.
+Text of 0, 1 and separators alone is not tokenised; other text is cut into cells with NumPy, and
+each distinct spelling of a cell is parsed once. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def read_table(source: str | os.PathLike[str], *, dataset_split: str | None = No
 
 
 def kind_of(path: Path) -> str:
-    """The ending that says how to read a file; a pipe is read as csv."""
+    """The extension that says how to read a file; a pipe is read as csv."""
     if not path.is_file() and not path.is_dir():
         return ".csv"
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
@@ -244,7 +244,7 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> Table:
     has_names = _is_header(cells)
     body = rest if has_names else raw
     if not body.strip():
-        raise FileFormatError(f"{label} holds names but no rows.")
+        raise FileFormatError(f"{label} has names but no rows.")
     table: ByteArray | FloatArray | None = parse_zero_one_lines(body, separator.encode())
     if table is None:
         table = _parse_cells(body, cells, 1 + has_names, separator, label)
@@ -271,8 +271,8 @@ def separator_of(line: bytes) -> str:
 def _is_header(cells: list[str]) -> bool:
     """Whether the first line holds names: some cell is not a value, nor the line a row of numbers.
 
-    A line that counts its columns, 0, 1, 2, ... or 1, 2, 3, ..., holds names all the same; of two
-    columns named 0 and 1 it cannot be told.
+    A line that counts its columns, 0, 1, 2, ... or 1, 2, 3, ..., also holds names; with two columns
+    0 and 1 this cannot be decided.
     """
     if all(_value(cell) is not None for cell in cells):
         return False

@@ -239,7 +239,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return search.run(encoded, fold, _print if self.verbose else _ignore)
 
     def _is_left_out(self, method: str, init: str, n_splits: int, size: int) -> bool:
-        """Of what is all "auto", some settings have never won."""
+        """Some settings have never won where all options are "auto"."""
         if init == "independent" and self.init == "auto":
             return n_splits > 0 or method == "joint"
         if method == "joint" and self.method == "auto":
@@ -271,7 +271,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self._class_model().joint_logs(rows)
 
     def _class_model(self) -> ClassModel:
-        """The mixture, which knows how it holds the classes."""
+        """The mixture with the classes of its components, or of its last variables."""
         is_joint = self.component_class_ is None
         codewords = class_codewords(len(self.classes_)) if is_joint else None
         return ClassModel(self.mixture_, self.component_class_, codewords)
@@ -306,7 +306,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score_samples(self, X: Any) -> FloatArray:
         """Log-probability of what is known of each row, whatever its class.
 
-        The lower, the more unusual is a row; rows with more unknown values have higher ones.
+        Unusual rows have low values; rows with more unknown values have higher ones.
         """
         return np.asarray(logsumexp(self._joint_logs(X), axis=1))
 
@@ -325,7 +325,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[place])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of the rows whose most probable class is their own.
+        """The accuracy: the share of rows whose most probable class is the true one.
 
         Of lazy rows only the classes are loaded.
         """

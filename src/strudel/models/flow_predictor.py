@@ -96,7 +96,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         weight = np.ones(len(table))
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, len(table))
-        counts = weight > 0.0  # not even the order of the others may depend on the rest
+        counts = weight > 0.0  # rows of weight 0 must not change the order of the others
         values = self._target_values(y, "y")
         _check_lengths(table, values, "X", "y")
         classes = self._classes_of(values[counts])
@@ -120,7 +120,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
 
         alpha = None if self.alpha == "auto" else float(self.alpha)
         most = None if self.target_splits == "auto" else int(self.target_splits)
-        # Libraries add up in another order on other numbers of threads: here they get one.
+        # Libraries add numbers in another order with more threads: here they get one.
         with use_threads(self.n_jobs), threadpool_limits(1):
             density, starts = self._starts(given, train, valid, random_state)
             search = PredictorSearch(self._loss, train, valid, alpha)
@@ -182,16 +182,16 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
             held.append(random_state.permutation(group)[:n_held])
         is_held = np.zeros(len(rows.X), dtype=bool)
         is_held[np.concatenate(held)] = True
-        if not is_held.any():  # too few rows: they can only be checked against themselves
+        if not is_held.any():  # too few rows to hold any out
             return rows, rows
         return rows.take(~is_held), rows.take(is_held)
 
     def _groups(self, target: FloatArray) -> list[Any]:
-        """Rows of which some must stay: all together."""
+        """Groups of which some rows must stay; here all rows are one group."""
         return [np.arange(len(target))]
 
     def _check_options(self, has_valid: bool) -> None:
-        """Refuse options that make no sense, or that cannot be chosen."""
+        """Refuse options that are not valid, or that cannot be chosen."""
         check_fraction(self.validation_fraction)
         check_size("alpha", self.alpha, may_be_zero=False, may_be_auto=True)
         check_count("n_splits", self.n_splits, 0, may_be_auto=True)
@@ -202,8 +202,8 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         chosen = [name for name, value in asked.items() if value == "auto"]
         if chosen and not has_valid and self.validation_fraction is None:
             raise ValueError(
-                f"{' and '.join(chosen)} must be chosen on validation rows, but there are none: "
-                "give numbers, X_valid and y_valid, or a validation_fraction."
+                f"{' and '.join(chosen)} must be chosen on validation rows, but there are none. "
+                "Give numbers, X_valid and y_valid, or a validation_fraction."
             )
 
     def _names(self) -> tuple[str, ...] | None:
@@ -231,7 +231,7 @@ def _check_lengths(table: ByteArray, target: AnyArray, name: str, target_name: s
 
 
 def _check_structure(structure: Circuit, table: ByteArray, names: tuple[str, ...] | None) -> None:
-    """Refuse a density model whose flows do not tell all rows apart."""
+    """Refuse a density model whose structure does not fit the rows."""
     if structure.n_vars != table.shape[1]:
         raise ValueError(
             f"X has {table.shape[1]} features, but the density model is expecting "

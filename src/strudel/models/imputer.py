@@ -43,13 +43,13 @@ MOST_COMPONENTS = 100  # of one run
 
 
 class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Fills unknown values by what a density model says of them, given all that is known.
+    """Fills unknown values by a density model, given all known values of a row.
 
     Parameters
     ----------
     estimator : density estimator, StrudelClassifier, Circuit or Mixture, optional
-        A `StrudelMixture` by default: of up to 20 components for "map", which searches the longer
-        the more there are, and the average of several larger ones for "mean" and "sample". An
+        A `StrudelMixture` by default: of up to 20 components for "map", whose search takes longer
+        with more components, and the average of several larger ones for "mean" and "sample". An
         estimator that is not fitted is copied and fitted; a fitted one, a circuit or a mixture is
         used as it is. A fitted classifier fills its inputs and its class, which is the last column,
         or the one with its name. In cross-validation give ``model.circuit_`` rather than the fitted
@@ -143,13 +143,13 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             code = getattr(self.encoder, "code_", None)
             if code is None:
                 raise ValueError(
-                    "The model that was given is fitted, so its encoder must be too: give the "
+                    "The model that was given is fitted, but the encoder is not. Give the fitted "
                     "TableEncoder that made its variables, or fit the model with encoder='auto'."
                 )
         elif isinstance(self.encoder, TableEncoder):
             raise ValueError(
-                "The model that was given is fitted and has its own encoder: leave encoder='auto', "
-                "or give the model not fitted."
+                "The model that was given is fitted and has its own encoder. Leave encoder='auto', "
+                "or give a model that is not fitted."
             )
         if code is None:
             _check_variables(X, model)
@@ -157,7 +157,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         if code.n_vars != model.n_vars:
             raise ValueError(
                 f"The encoder makes {code.n_vars} variables, but the model that was given has "
-                f"{model.n_vars}: give the encoder that made its variables."
+                f"{model.n_vars}. Give the encoder that made its variables."
             )
         encoder = fitted_encoder(getattr(self.estimator, "encoder_", self.encoder), code)
         code.match(read_columns(dense(X)))  # refuses other columns
@@ -185,14 +185,14 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         # It encodes the table itself, and so learns which variables are of one column.
         estimator.set_params(encoder=clone(encoder))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EmptyColumnWarning)  # has been said
+            warnings.simplefilter("ignore", EmptyColumnWarning)  # has been given before
             estimator.fit(table.X, sample_weight=sample_weight)
         return estimator.encoder_, model_of(estimator)
 
     def _default(self, rows: FloatArray) -> StrudelMixture:
         """The best mixture that is still quick for what is asked of it."""
         size = int(np.clip(len(rows) // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
-        if self.strategy == "map":  # is searched for, the longer the more components there are
+        if self.strategy == "map":  # its search takes longer with more components
             return StrudelMixture(min(size, 20), n_splits=0)
         # The average of many runs: on jester hidden values have a log-loss of 0.503, not 0.512.
         n_runs = 4 if np.isnan(rows).any() else 32
@@ -321,7 +321,7 @@ def _check_variables(X: Any, model: Model) -> None:
 
 
 def _in_order(X: Any, names: AnyArray | None) -> Any:
-    """A frame with its columns in the order of fit, which `get_feature_names_out` tells."""
+    """A frame with its columns in the order of fit, as `get_feature_names_out` returns them."""
     own = text_names(X)
     if names is None or own is None or own == list(names):
         return X

@@ -69,7 +69,7 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
         return (values[:, np.newaxis] == wanted).astype(np.float64)
 
     def _groups(self, target: FloatArray) -> list[Any]:
-        """The rows of every class: none of them may be held out altogether."""
+        """The rows of every class: no class may be held out completely."""
         _, group = np.unique(target, axis=0, return_inverse=True)
         return [np.flatnonzero(group.ravel() == k) for k in range(int(group.max()) + 1)]
 
@@ -92,7 +92,7 @@ class LogisticCircuit(ClassifierMixin, FlowPredictor):  # type: ignore[misc]
         output = self._output(X)
         if len(self.classes_) == 2:
             return np.hstack([expit(-output), expit(output)])
-        # Logs, so that a row that no class wants does not end in 0 / 0.
+        # Logs, so that a row that is improbable in all classes does not give 0 / 0.
         log_share = -np.logaddexp(0.0, -output)
         share = np.exp(log_share - log_share.max(axis=1, keepdims=True))
         return np.asarray(share / share.sum(axis=1, keepdims=True))

@@ -1,7 +1,7 @@
 """Axes and colours that the pictures share, and room for their text.
 
 In:  axes of any style, light or dark.
-Out: a `Palette` that can be read on them; figures; picture files, complete or not there.
+Out: a `Palette` that is readable on them; figures; picture files.
 
 matplotlib is imported on the first picture, not with the package: it takes most of a second.
 """
@@ -30,12 +30,12 @@ LETTER = 0.62  # about the width of a letter, in font sizes
 
 @dataclass(frozen=True)
 class Palette:
-    """Colours that can be told apart and read on one background."""
+    """Colours that are distinct and readable on one background."""
 
     background: Colour
     ink: Colour  # text and outlines
-    muted: Colour  # lines that carry meaning, text of less weight
-    faint: Colour  # lines that only join
+    muted: Colour  # important lines, less important text
+    faint: Colour  # connecting lines
     fill: Colour  # the inside of boxes
     blue: str
     orange: str
@@ -43,7 +43,7 @@ class Palette:
 
 
 def palette_of(ax: Axes) -> Palette:
-    """The colours for drawing on `ax`, from what lies behind it and matplotlib's text colour."""
+    """The colours for drawing on `ax`, from its background and matplotlib's text colour."""
     from matplotlib import rcParams
     from matplotlib.colors import to_rgb
 
@@ -65,7 +65,7 @@ def palette_of(ax: Axes) -> Palette:
 
 
 def _background(ax: Axes) -> Colour:
-    """What lies behind a drawing: the figure, and the axes on it unless they are switched off."""
+    """The background of a drawing: the figure, and the axes unless they are switched off."""
     from matplotlib import rcParams
     from matplotlib.colors import to_rgb, to_rgba
 
@@ -80,7 +80,7 @@ def _background(ax: Axes) -> Colour:
 
 
 def _brightness(colour: Colour) -> float:
-    """From 0 to 1, as eyes weigh the three colours."""
+    """The perceived brightness, from 0 to 1."""
     return 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2]
 
 
@@ -90,19 +90,19 @@ def _blend(below: Colour, above: Colour, share: float) -> Colour:
 
 
 def axes_or_current(ax: Axes | None) -> Axes:
-    """The axes given, or pyplot's current ones; if these are new, with room for their text."""
+    """The axes given, or pyplot's current ones; new ones leave room for their text."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
 
     figure = plt.gcf()
     if not figure.axes and figure.get_layout_engine() is None:
-        figure.set_layout_engine("tight")  # lets users call tight_layout, too
+        figure.set_layout_engine("tight")  # users may still call tight_layout
     return plt.gca()
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of its own, in inches, that pyplot never hears of and no window shows."""
+    """A figure outside of pyplot, which no window shows; sizes are in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -132,17 +132,17 @@ def size_in_points(ax: Axes) -> tuple[float, float]:
 
 
 def points_per_unit(ax: Axes, n_units: float) -> float:
-    """Typographic points that one of `n_units` equal parts of the height of `ax` has."""
+    """The typographic points of one of `n_units` equal parts of the height of `ax`."""
     return size_in_points(ax)[1] / max(n_units, 1.0)
 
 
 def text_width(labels: Sequence[str], size: float) -> float:
-    """About how wide the longest label is, in points."""
+    """The approximate width of the longest label, in points."""
     return LETTER * size * max(map(len, labels), default=0)
 
 
 def plain(label: str, longest: int = 24) -> str:
-    """A label that matplotlib writes as it stands, dollar signs included, cut where it is long."""
+    """A label that matplotlib writes literally, with dollar signs, shortened if it is long."""
     short = label if len(label) <= longest else label[: longest - 1] + "…"
     return short.replace("$", r"\$")
 

@@ -1,7 +1,7 @@
-"""A large circuit as a map: its vtree, with a disc on every node for what lives there.
+"""A large circuit as a map: its vtree, with a disc on every node for the edges there.
 
 In:  a `Circuit` of any size.
-Out: the axes. The area of all discs together is always about the same, so nothing gets crowded.
+Out: the axes. All discs together always have about the same area, so that they do not overlap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 INKED = 0.2  # share of the axes that all discs together cover
 LARGEST = 0.006  # share of the axes that one disc may cover
-SMALLEST = 1.0  # area in square points that can still be seen
+SMALLEST = 1.0  # visible area, in square points
 
 
 def draw_map(ax: Axes, circuit: Circuit, is_active: np.ndarray | None) -> None:
@@ -78,9 +78,8 @@ def nats_by_vtree(circuit: Circuit, is_active: np.ndarray) -> FloatArray:
     """What a row loses at every vtree node: minus the logs of its parameters there."""
     active = np.flatnonzero(is_active)
     places = circuit.node_vtree[circuit.edge_parent[active]]
-    lost = np.clip(
-        -circuit.edge_log_theta[active], 0.0, 1e6
-    )  # an impossible edge can be drawn, too
+    # Impossible edges are drawn as well.
+    lost = np.clip(-circuit.edge_log_theta[active], 0.0, 1e6)
     return np.bincount(places, lost, circuit.vtree.n_nodes).astype(np.float64)
 
 

@@ -31,7 +31,7 @@ from strudel.queries.model import model_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_EDGES = 400  # beyond this nothing can be read node by node, however large the figure
+MAX_EDGES = 400  # larger circuits cannot be read node by node, however large the figure
 ROW = 5.0  # points of height that a line of nodes needs
 MAX_WRITTEN = 80  # edges up to which the parameters still fit on the lines
 
@@ -46,7 +46,7 @@ def plot_circuit(
     """Draw a circuit: every node of a small one, a map of a large one.
 
     Node by node, literals are on the left, the root on the right, and parameters on the edges. A
-    map is the vtree with a disc on every node, whose area says how many edges live there.
+    map is the vtree with a disc on every node, whose area is its number of edges.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def plot_circuit(
         Of any size. Of a mixture the structure is drawn without parameters, or with a row the
         component that is most responsible for it.
     row : array-like of shape (n_vars,) or dict, optional
-        A fully observed row, whose active edges are drawn in red. On a map, discs say how much of
+        A fully observed row, whose active edges are drawn in red. On a map, discs show how much of
         its log-likelihood the row loses at each node.
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
@@ -73,8 +73,8 @@ def plot_circuit(
     circuit, has_parameters = _circuit_to_draw(found, values)
     if detail == "nodes" and circuit.n_edges > MAX_EDGES:
         raise ValueError(
-            f"Node by node a drawing is readable up to {MAX_EDGES} edges, but the circuit has "
-            f"{circuit.n_edges:,}. detail='map' draws any size, and to_dot(circuit) writes it for "
+            f"detail='nodes' can be read up to {MAX_EDGES} edges, but the circuit has "
+            f"{circuit.n_edges:,}. Use detail='map', which draws any size, or to_dot(circuit) for "
             "Graphviz."
         )
     is_active = None if values is None else active_edges(circuit, values)
@@ -89,7 +89,7 @@ def plot_circuit(
 
 
 def _circuit_to_draw(model: Circuit | Mixture, row: np.ndarray | None) -> tuple[Circuit, bool]:
-    """The circuit, and whether its parameters mean something."""
+    """The circuit, and whether its parameters are those of the model."""
     if isinstance(model, Circuit):
         return model, True
     if model.n_components == 1:
@@ -143,7 +143,7 @@ def _write_parameters(
 ) -> None:
     for line in np.flatnonzero(~np.isnan(layout.line_theta)):
         start, end = layout.line_start[line], layout.line_end[line]
-        share = 0.66  # nearer to the sum, where the lines of different sums have not yet met
+        share = 0.66  # nearer to the sum, where lines of different sums do not cross yet
         text = ax.text(
             layout.mark_x[start] * (1 - share) + layout.mark_x[end] * share,
             layout.mark_y[start] * (1 - share) + layout.mark_y[end] * share,

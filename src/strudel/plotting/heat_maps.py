@@ -1,7 +1,7 @@
-"""Heat maps: the components of a mixture, and which variables go together.
+"""Heat maps: the components of a mixture, and the correlations of variables.
 
 In:  a model.
-Out: the axes. Variables stand in the order of the vtree, which puts related ones side by side.
+Out: the axes. Variables are in the order of the vtree, which puts related ones side by side.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap
 
-MAX_COMPONENTS = 100  # drawn on their own; the others share one line
+MAX_COMPONENTS = 100  # drawn separately; the others share one band
 
 
 def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
@@ -117,7 +117,7 @@ def _percent(weight: float) -> str:
 
 
 def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> Axes:
-    """Draw the correlation of every two variables: blue where they go together, orange against.
+    """Draw the correlation of every two variables: blue if positive, orange if negative.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     one = pairs.diagonal()
     spread = np.sqrt(one * (1.0 - one))
     scale = np.outer(spread, spread)
-    correlation = np.zeros_like(pairs)  # a variable that is known goes with nothing
+    correlation = np.zeros_like(pairs)  # a known variable is correlated with nothing
     np.divide(pairs - np.outer(one, one), scale, out=correlation, where=scale > 0)
     np.fill_diagonal(correlation, np.nan)
     order = found.vtree.order

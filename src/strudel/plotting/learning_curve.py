@@ -63,7 +63,7 @@ def plot_learning_curve(history: Any, ax: Axes | None = None) -> Axes:
 
 
 def _draw_size(ax: Axes, n_splits: AnyArray, n_edges: AnyArray, colours: Palette) -> None:
-    """The size as a pale area behind the curves, on a scale of its own."""
+    """The size as a pale area behind the curves, on the right scale."""
     from matplotlib.ticker import EngFormatter
 
     size = ax.twinx()

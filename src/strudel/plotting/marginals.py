@@ -1,4 +1,4 @@
-"""Marginal probabilities as bars, what is given marked, and how far the evidence moved them.
+"""Marginal probabilities as bars, with the evidence marked and how far it moved them.
 
 In:  a model, and what is known.
 Out: the axes.
@@ -47,10 +47,10 @@ def plot_marginals(
 ) -> Axes:
     """Draw how probable every variable is to be 1, or every value of a table, given what is known.
 
-    With evidence a short line across each bar shows the probability without it. What is given
-    stands on top, in orange. Where there are more variables than lines, those are shown that the
-    evidence changes most, or without evidence the most probable ones. A model of a table has a bar
-    for every value of its columns, or one for a column of two values.
+    With evidence, a short line across each bar shows the probability without it, and the given
+    values are at the top, in orange. If there is no room for all variables, those are shown that
+    the evidence changes most, or without evidence the most probable ones. A model of a table has a
+    bar for every value of its columns, or one for a column of two values.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def plot_marginals(
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
     top : int, optional
-        At most so many bars; as many as can be read by default.
+        Most bars; as many as can be read by default.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def one_row(model: Model, given: Any) -> FloatArray:
 
 
 def as_evidence(model: Model, row: FloatArray) -> Any:
-    """A row of variables as queries take it without doubt: a table may have as many columns."""
+    """A row of variables as unambiguous evidence: a table may have as many columns."""
     if model.table_code is None:
         return row
     names = names_of(model.n_vars, model.feature_names)
@@ -140,7 +140,7 @@ def _bars_of_variables(
 def _bars_of_column(
     column: Column, is_known: AnyArray, now: dict[Any, Any], before: dict[Any, Any]
 ) -> Iterator[Bar]:
-    """A bar for every value; one of two values is enough, and of what is given those possible."""
+    """A bar for every value; one if there are two; of a given column, those still possible."""
     is_given = bool(is_known[column.start : column.stop].any())
     values = list(zip(column.labels, now.values(), before.values(), strict=True))
     if len(values) == 2 and not is_given:
@@ -152,7 +152,7 @@ def _bars_of_column(
 
 
 def _most_telling(bars: list[Bar], room: int, has_evidence: bool) -> list[Bar]:
-    """What is given, then the others: all as they come if they fit, else the first by change."""
+    """The given values, then the others: in their order if they fit, else by change."""
     known = [bar for bar in bars if bar.is_given]
     others = [bar for bar in bars if not bar.is_given]
     n_known = min(len(known), max(room // 2, room - len(others)))

@@ -1,7 +1,7 @@
-"""What circuits, mixtures, trees, histories and fitted models look like in a notebook.
+"""How notebooks show circuits, mixtures, trees, histories and fitted models.
 
 In:  one of them, of any size.
-Out: HTML that needs nothing else: a table of sizes beside a drawing, in the colours of the page.
+Out: self-contained HTML: a table of sizes beside a drawing, in the colours of the page.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def html_of(thing: Any) -> str:
 
 
 def svg_of(thing: Any) -> str | None:
-    """The drawing alone, as a file of its own; None where there is none.
+    """The drawing alone, as a file; None where there is none.
 
     Examples
     --------

@@ -92,7 +92,7 @@ class Svg:
         )
 
     def finish(self, is_inline: bool) -> str:
-        """The drawing, for a page or for a file of its own."""
+        """The drawing, as part of a page or as a file."""
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width:.0f}" '
             f'height="{self.height:.0f}" viewBox="0 0 {self.width:.0f} {self.height:.0f}" '

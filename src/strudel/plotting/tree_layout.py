@@ -18,8 +18,8 @@ MAX_STEPS = 64  # variables up to which a vtree hangs by steps from its root
 def place_vtree(vtree: Vtree) -> tuple[FloatArray, FloatArray]:
     """Leaves from left to right, the root on top, inner nodes between their children.
 
-    A small vtree goes down one step per level. A large one stands on its leaves, and the height of
-    a node is the logarithm of how many there are below it: deep ones stay as readable as flat ones.
+    A small vtree goes down one step per level. In a large one all leaves are at the bottom, and the
+    height of a node is the logarithm of how many are below it, so that deep ones stay readable.
 
     Examples
     --------

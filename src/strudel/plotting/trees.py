@@ -52,8 +52,8 @@ def plot_vtree(
     Parameters
     ----------
     vtree : Vtree, Circuit, Mixture or fitted estimator
-        Of any size. With more than 64 variables the leaves stand in one line, the height of a node
-        is the logarithm of how many are below it, and of the names as many are written as fit.
+        Of any size. With more than 64 variables the leaves are in one line, the height of a node is
+        the logarithm of how many are below it, and only as many names as fit are written.
     feature_names : sequence of str, optional
         One per variable; a model's own names, or x0, x1, ..., by default.
     ax : matplotlib.axes.Axes, optional
@@ -182,7 +182,7 @@ def plot_chow_liu_tree(
 ) -> Axes:
     """Draw a Chow-Liu tree: from its root down, in rings, or over given positions.
 
-    The thicker a line, the more the two variables tell about each other.
+    The thicker a line, the more mutual information the two variables have.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def tree_of_model(model: Any) -> ChowLiuTree:
 
 
 def _link_widths(tree: ChowLiuTree) -> AnyArray:
-    """Points for every line, by the information on it; even half a line can still be seen."""
+    """The width of every line in points, by its mutual information; the thinnest is visible."""
     information = link_information(tree)[tree.var_parent != NONE]
     most = information.max(initial=0.0)
     share = information / most if most > 0 else np.ones_like(information)

@@ -71,7 +71,7 @@ class PredictorDecider:
         return label
 
     def _as_seen(self, codes: ByteArray, owner: AnyArray) -> ByteArray:
-        """The rows without what others split them on: evidence and open variables only."""
+        """Evidence and open variables only, without what the other decider asked for."""
         seen = self._start[owner]
         seen[:, self._open_vars] = codes[:, self._open_vars]
         return seen

@@ -1,10 +1,10 @@
-"""Moments of anything that a form says, by all states of what is unknown and matters.
+"""Moments of a predictor by enumeration: all states of the unknown variables that matter.
 
 In:  a circuit or mixture, a form, rows, and what is made of the form's output.
 Out: `Moments` given each row whose unknown states are few enough; which rows those are.
 
-Only variables count that the predictor looks at, and of a tree only those on paths that are still
-open; the others are summed out.
+Only the variables that the predictor uses are enumerated, and of a tree only those on paths that
+are still open; the others are summed out.
 """
 
 from __future__ import annotations

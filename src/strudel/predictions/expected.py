@@ -1,12 +1,12 @@
-"""What a predictor says of a row with unknown values: moments of its prediction under a model.
+"""Expected predictions for rows with unknown values: moments under a model.
 
 In:  a circuit, a mixture or a fitted estimator; a predictor; partly observed rows.
 Out: exact expectations of the prediction, of its powers, and its variance, given each row.
 
-Every form has its own way: linear models need the probability of each variable, trees that of each
-leaf, predictor circuits a pass over pairs of nodes. The probability that a logistic model gives is
-no sum, so all states of what is unknown are looked at; where these are too many there are samples,
-with their standard error.
+Every form has its own method: linear models need the probability of each variable, trees that of
+each leaf, predictor circuits a pass over pairs of nodes. The probability of a logistic model is not
+a sum, so all states of the unknown variables are enumerated; where these are too many, samples are
+drawn, with their standard error.
 """
 
 from __future__ import annotations
@@ -211,7 +211,9 @@ def _prepare(model: Any, predictor: Any, X: Any, output: Kind | None, query: str
         check_choice("output", output, get_args(Kind))
     is_linked = output == "probability" and form.output == "logit"
     if output is not None and output != form.output and not is_linked:
-        raise ValueError(f"This predictor has a {form.output}, not a {output}: leave output=None.")
+        raise ValueError(
+            f"output is {output!r}, but this predictor gives a {form.output}. Leave output=None."
+        )
     rows = check_evidence(X, n_vars=found.n_vars, feature_names=found.feature_names)
     codes, place = distinct_rows(encode(rows))
     return _Task(found, form, codes, place, is_single_row(X), is_linked, query)
@@ -283,10 +285,10 @@ def _raise_if_open(task: _Task, is_open: AnyArray, max_states: int) -> None:
             else "ask for the first or second moment"
         )
         raise ValueError(
-            f"Row {row} of X leaves {n_unknown} values unknown that matter to the predictor, and "
-            f"{what} takes all their 2**{n_unknown} states, which is more than max_states = "
-            f"{max_states}. Allow more, {way}, or let n_samples completions of such rows be drawn: "
-            "expected_prediction then returns an Estimate with its standard error."
+            f"Row {row} of X leaves {n_unknown} values unknown that matter to the predictor. For "
+            f"{what} all their 2**{n_unknown} states are needed, more than max_states = "
+            f"{max_states}. Allow more, {way}, or give n_samples: expected_prediction then draws "
+            "completions of such rows and returns an Estimate with its standard error."
         )
 
 

@@ -4,13 +4,14 @@ In:  a model, what decides, and a row.
 Out: `SufficientExplanation`, the smallest set of the row's values given which alone the decision is
      kept with high probability.
 
-Sets are looked at by size, so that the first that is enough is smallest. Features are in an order,
-a set is extended by later ones only, and is given up if not even all later ones could help:
+Sets are tried by size, so that the first sufficient one is smallest. Features are in an order, a
+set is extended by later ones only, and is given up if not even all later ones could help:
 
     P(other decision | S) = P(other decision, S) / P(S) >= P(other decision, S and all later) / P(S)
 
-holds for all sets between. Past a limit on the number of sets, a beam of the most promising ones
-goes on. Probabilistic sufficient explanations are due to Wang, Khosravi and Van den Broeck (2021).
+holds for all sets between. Past a limit on the number of sets, a beam search continues with the
+most promising ones. Probabilistic sufficient explanations are due to Wang, Khosravi and Van den
+Broeck (2021).
 """
 
 from __future__ import annotations
@@ -44,19 +45,19 @@ SLACK = 1e-12  # of probabilities that should be equal
 
 @dataclass(frozen=True)
 class SufficientExplanation:
-    """The values that are enough for a decision."""
+    """The values that are sufficient for a decision."""
 
     features: dict[str, int]  # their names and values
     decision: Any  # a class of the classifier, else 0 or 1
     probability: float  # that the decision is kept, given the features alone
-    lower_bound: float  # the same where a limit stopped its search
+    lower_bound: float  # differs from it where a limit stopped the search
     upper_bound: float
     expected: float  # the output that is expected, given the features alone
     expected_with_all: float  # and given everything that is known of the row
     delta: float
     criterion: str
     is_sufficient: bool  # False if not even all that is known of the row is enough
-    is_smallest: bool  # whether no smaller set is sufficient; else none was found
+    is_smallest: bool  # whether it is proven that no smaller set is sufficient
     n_sets: int  # sets that were looked at
 
     def __repr__(self) -> str:
@@ -66,12 +67,12 @@ class SufficientExplanation:
         if ends[0] != ends[1]:
             chance = f"{ends[0]} to {ends[1]}"
         if not self.is_sufficient:
-            size = "not sufficient, though it is all that is known"
+            size = "not sufficient, although it is all that is known"
         else:
             size = "proven to be smallest" if self.is_smallest else "no smaller set was found"
         return (
             f"SufficientExplanation(decision {self.decision!r}\n"
-            f"    because {values or 'of nothing in particular'}\n"
+            f"    because {values or 'of no feature in particular'}\n"
             f"    kept with probability {chance}, expected {self.expected:.4g} "
             f"(with all that is known: {self.expected_with_all:.4g})\n"
             f"    {size}; {self.n_sets} sets looked at)"
@@ -153,10 +154,10 @@ def sufficient_explanation(
 
 
 class _Verdict(NamedTuple):
-    """What was found out about some sets."""
+    """Whether some sets are sufficient."""
 
     is_enough: AnyArray
-    is_open: AnyArray  # whether a limit left it open, so that it counts as not enough
+    is_open: AnyArray  # whether a limit left it open: it then counts as not sufficient
 
 
 class _Sets:

@@ -20,7 +20,7 @@ LIKELIHOODS = {  # mean over the test rows, as published with the files
     "ad_200.psdd": ("ad", -16.54818),
     "msnbc-yitao-a.psdd": ("msnbc", -6.04914),
 }
-REFUSED = {"asia.uai": "the extension '.uai' is not one of"}
+REFUSED = {"asia.uai": "The extension '.uai' is not one of"}
 
 
 @pytest.fixture(scope="session")

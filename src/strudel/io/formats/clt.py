@@ -55,7 +55,7 @@ def read_clt(file: TextFile) -> ChowLiuTree:
         parent[var] = family[1] if place >= n_roots else NONE
     tree = ChowLiuTree(parent, theta)
     if len(tree.parents_first()) < n_vars:
-        file.refuse("some variables cannot be reached from a root: there is a circle")
+        file.refuse("some variables cannot be reached from a root: there is a cycle")
     return tree
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from strudel.io.formats.ids import Ids
-from strudel.io.formats.text import TextFile, signed
+from strudel.io.formats.text import Ids, TextFile, signed
 from strudel.io.formats.vtree import read_header
 from strudel.logic.nnf import AND, LITERAL, OR, Nnf
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.sum_product_graph import SumProductGraph
-from strudel.io.formats.ids import Ids
 from strudel.io.formats.psdd import log_complement
 from strudel.io.formats.shared import (
     ReadOptions,
@@ -20,7 +19,7 @@ from strudel.io.formats.shared import (
     names_lines,
     sum_product_lines,
 )
-from strudel.io.formats.text import TextFile, show, signed
+from strudel.io.formats.text import Ids, TextFile, show, signed
 from strudel.io.formats.vtree import inorder_ids, read_header
 
 HEADER = """\

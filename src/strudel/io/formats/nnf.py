@@ -1,6 +1,6 @@
 """`.nnf` files: circuits of and and or.
 
-In:  the format of c2d, which Juice shares, or the newer one of d4, told apart by the first line.
+In:  the format of c2d, which Juice also uses, or the newer one of d4; the first line decides.
 Out: `Nnf`. We write the format of c2d.
 """
 

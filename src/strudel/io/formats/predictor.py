@@ -5,7 +5,7 @@ In:  the format of mc2 and LogisticCircuit: terminals ``T`` and ``F``, decisions
 Out: `PredictorCircuit`.
 
 The vtree follows from the decisions. The first line may call a regression circuit logistic, and
-usually spells that "Logisitic", as we do when we write it, because programs expect that.
+usually spells that "Logisitic". We write it in the same way, because programs expect it.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class _Reader:
             else:
                 literal = 2 * file.variable(tokens[3], line) + (kind == b"T")
                 if literal in taken:
-                    file.refuse("this literal has two lines, with weights of its own each", line)
+                    file.refuse("this literal has a second line with weights", line)
                 taken.add(literal)
                 nodes.literals[node] = literal
                 self.terminal_weight[node] = self._weights(tokens[4:], line)
@@ -135,7 +135,7 @@ class _Reader:
             nodes.name.append(file.whole(tokens[1], line, "an id"))
             nodes.line.append(line)
         else:
-            file.refuse("it does not end in a line 'B weights': is it cut short?")
+            file.refuse("it does not end with a line 'B weights': is it incomplete?")
         for line, _ in lines:
             file.refuse("the line of the bias, B, should be the last", line)
         if not nodes.kind or nodes.kind[-1] != b"D":
@@ -160,7 +160,7 @@ class _Reader:
         self.file.refuse("it is empty")
 
     def _weights(self, tokens: list[bytes], line: int) -> FloatArray:
-        """As many weights as there are outputs, which the first line with weights tells."""
+        """As many weights as there are outputs, as on the first line with weights."""
         self.n_outputs = self.n_outputs or len(tokens)
         if len(tokens) != self.n_outputs:
             self.file.refuse(

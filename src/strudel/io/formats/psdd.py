@@ -65,15 +65,15 @@ def read_psdd(file: TextFile, options: ReadOptions) -> Circuit:
 
 
 def _check_is_whole(file: TextFile, nodes: DecisionNodes, announced: int | None) -> None:
-    """Refuse a file whose end is missing."""
+    """Refuse an incomplete file."""
     n_nodes = len(nodes.kind)
     if announced is None or announced <= n_nodes:
         return
-    # The number is often wrong, as some programs count elements, too. But where the end is missing,
+    # The number is often wrong, as some programs also count elements. But where the end is missing,
     # more nodes than the root have no parent; literals may always have none.
     loose = {*nodes.decision, *nodes.coins}.difference(nodes.prime, nodes.sub)
     if len(loose) > 1:
-        file.refuse(f"{announced} nodes were announced, but {n_nodes} are here: it is cut short")
+        file.refuse(f"{announced} nodes were announced, but {n_nodes} are here: it is incomplete")
 
 
 def _read_nodes(file: TextFile) -> tuple[DecisionNodes, int | None]:

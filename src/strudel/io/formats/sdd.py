@@ -17,9 +17,8 @@ from strudel._types import NONE
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.circuits.vtree_recovery import recover_vtree
 from strudel.errors import GraphError
-from strudel.io.formats.ids import Ids
 from strudel.io.formats.shared import ReadOptions
-from strudel.io.formats.text import TextFile, signed
+from strudel.io.formats.text import Ids, TextFile, signed
 from strudel.io.formats.vtree import inorder_ids, read_header
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd
 from strudel.trees.lowest_node_above import MeetingPlaces
@@ -76,7 +75,7 @@ def read_sdd(file: TextFile, options: ReadOptions) -> Sdd:
             decisions.append((placer.place(number[-1], node, elements), elements))
     try:
         return Sdd.from_decisions(vtree, decisions, root=number[-1])
-    except ValueError as error:  # its own rules, in their own words
+    except ValueError as error:  # the rules of an SDD
         file.refuse(str(error).rstrip("."), lines[-1])
 
 

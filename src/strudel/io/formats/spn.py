@@ -31,7 +31,7 @@ def read_spn(file: TextFile, options: ReadOptions) -> Circuit:
         _read_node(file, graph, tokens, line, n_vars)
         at.append(line)
     if not is_closed or not at:
-        file.refuse("it does not end in a line 'EOF': is it cut short?")
+        file.refuse("it does not end with a line 'EOF': is it incomplete?")
     circuit = circuit_from_graph(file, graph, at, options)
     if circuit.n_vars != n_vars:
         file.refuse(f"the root mentions {circuit.n_vars} variables, not {n_vars}", header)

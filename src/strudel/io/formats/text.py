@@ -1,11 +1,11 @@
-"""Text files of one record per line: what all the readers and writers of formats share.
+"""Text files with one record per line: what all readers and writers of formats share.
 
 In:  a path, plain or gzipped.
 Out: `TextFile`, its lines as tokens with their numbers; numbers checked in bulk, errors that name
      the file and the line. And `write_text`, complete or not at all.
 
-Readers treat a file as hostile: sizes it claims are never believed, nothing recurses, nothing is
-evaluated. Tokens stay bytes, which are quicker than text and have no foreign digits.
+Files are not trusted: sizes that they announce are checked, nothing recurses, nothing is evaluated.
+Tokens stay bytes, which are faster than text and have ASCII digits only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strudel._types import FloatArray
 from strudel.errors import FileFormatError
 
 MAX_UNPACKED = 2**23  # bytes of text from any gzipped file
-MAX_RATIO = 50  # of text to gzipped bytes beyond that; circuits have 6, a file made to hurt 1000
+MAX_RATIO = 50  # of text to gzipped bytes beyond that; circuits have 6, a zip bomb 1000
 MAX_SHOWN = 40  # characters of a token shown in an error
 MAX_VARIABLE = 2**30 - 1  # literals, numbered 2 * variable + value, are int32
 
@@ -33,7 +33,7 @@ Lines: TypeAlias = Iterator[tuple[int, list[bytes]]]  # numbers of lines, and th
 
 
 class TextFile:
-    """The content of a file, and how to complain about it."""
+    """The content of a file, with checks that raise errors with the number of the line."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
@@ -60,14 +60,14 @@ class TextFile:
         """Refuse a file that announces another number of nodes or clauses than it holds."""
         if announced != n_found:
             self.refuse(
-                f"{announced} {what} were announced, but {n_found} are here: is it cut short?",
+                f"{announced} {what} were announced, but {n_found} are here: is it incomplete?",
                 header,
             )
 
     def width(
         self, token: bytes, n_words: int, line: int, what: str = "children", each: int = 1
     ) -> int:
-        """The number of children of a node, if so many words follow as they take."""
+        """The number of children of a node, if the words that follow are as many as they need."""
         width = self.whole(token, line, f"the number of {what}")
         if n_words != each * width:
             self.refuse(
@@ -135,6 +135,35 @@ class TextFile:
         return 2 * (abs(signed) - 1) + (signed > 0)
 
 
+class Ids:
+    """Ids of nodes: labels in any order, each defined once and before it is used."""
+
+    def __init__(self, file: TextFile) -> None:
+        self.file = file
+        self.number: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def define(self, token: bytes, line: int, number: int | None = None) -> int:
+        """Give a new id a number, the next one by default."""
+        name = self.file.whole(token, line, "an id")
+        if name in self.number:
+            self.file.refuse(f"id {name} is used for two nodes", line)
+        self.number[name] = len(self.number) if number is None else number
+        return self.number[name]
+
+    def find(self, tokens: Iterable[bytes], line: int) -> list[int]:
+        """The numbers of ids that were defined before."""
+        numbers = []
+        for token in tokens:
+            found = self.number.get(self.file.whole(token, line, "a child"))
+            if found is None:
+                self.file.refuse(f"child {show(token)} is not the id of an earlier node", line)
+            numbers.append(found)
+        return numbers
+
+
 def show(token: bytes) -> str:
     """A token as it may stand in an error."""
     text = token.decode("utf-8", "replace")
@@ -173,11 +202,11 @@ def _read_bytes(path: str) -> bytes:
                 with gzip.GzipFile(fileobj=packed) as file:
                     content = file.read(most + 1)
             except (OSError, EOFError, zlib.error) as error:
-                raise FileFormatError(f"{path}: it is not a sound gzip file ({error}).") from error
+                raise FileFormatError(f"{path}: it is not a valid gzip file ({error}).") from error
         if len(content) > most:
             raise FileFormatError(
-                f"{path}: it holds more than {most >> 20} MB of text, suspiciously much for its "
-                "size. Unpack it first if that is right."
+                f"{path}: it holds more than {most >> 20} MB of text, too much for its size. "
+                "Unpack it first if that is right."
             )
     return content.removeprefix(b"\xef\xbb\xbf")
 

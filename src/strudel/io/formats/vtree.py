@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._types import NONE, IntArray
-from strudel.io.formats.ids import Ids
-from strudel.io.formats.text import Lines, TextFile
+from strudel.io.formats.text import Ids, Lines, TextFile
 from strudel.trees.vtree import Vtree
 
 HEADER = """\
@@ -49,7 +48,7 @@ def read_vtree(file: TextFile) -> tuple[Vtree, dict[int, int]]:
     try:
         arrays = [np.array(column, dtype=np.int32) for column in (left, right, var)]
         return Vtree(*arrays), ids.number
-    except ValueError as error:  # the rules of a vtree, in their own words
+    except ValueError as error:  # the rules of a vtree
         file.refuse(str(error).rstrip("."), line)
 
 

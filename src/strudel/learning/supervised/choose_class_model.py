@@ -32,7 +32,7 @@ from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.class_tree import learn_class_tree
 from strudel.trees.vtree import vtree_from_chow_liu
 
-MANY_CELLS = 50_000  # with more, half of the settings leave the race after every fold
+MANY_CELLS = 50_000  # with more, half of the settings are dropped after every fold
 LEAST_KEPT = 3
 REFINEMENTS = 10  # steps of EM on rows with unknown values, once all is chosen
 
@@ -230,7 +230,7 @@ class ClassSearch:
         return latest[best[0]], trials
 
     def _strengths_of(self, setting: Setting) -> list[tuple[float, float]]:
-        """All that make a difference: a class that is one component needs no drawing to itself.
+        """All that make a difference: a class of one component needs no smoothing towards itself.
 
         A joint mixture is one class.
         """

@@ -1,4 +1,4 @@
-"""The class as variables of its own, beside those of the inputs.
+"""The class as variables beside those of the inputs.
 
 In:  the classes; a mixture whose components belong to them.
 Out: their codewords; names for their variables; a table code with one column more; the mixture

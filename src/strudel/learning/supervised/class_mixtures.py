@@ -7,8 +7,8 @@ The components of all classes stand side by side in one `Mixture`, whose weights
 each class. The probability of a class given a row, complete or not, is then the responsibility of
 its components.
 
-Parameters are drawn in two steps: those of a component to those of its class, and those of a class
-to those of all rows. A class with few rows so borrows from the others.
+Parameters are smoothed in two steps: those of a component towards those of its class, and those of
+a class towards those of all rows. So a class with few rows borrows from the others.
 """
 
 from __future__ import annotations

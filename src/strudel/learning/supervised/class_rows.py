@@ -18,7 +18,7 @@ from strudel.queries.sampling import sample
 from strudel.trees.class_tree import learn_class_tree
 from strudel.trees.vtree import vtree_from_chow_liu
 
-COMPLETIONS = 3  # rounds of drawing what is unknown from a tree, and learning the tree anew
+COMPLETIONS = 3  # rounds of drawing unknown values from a tree and learning the tree again
 STRENGTHS = (5.0, 3.0)  # of the smoothing in these rounds
 
 
@@ -98,7 +98,7 @@ def complete_rows(rows: ClassRows, rng: np.random.Generator) -> ClassRows:
 
 
 def _redraw(rows: ClassRows, table: ByteArray, rng: np.random.Generator) -> None:
-    """Learn a tree per class from the completed rows, and complete them anew."""
+    """Learn a tree per class from the completed rows, and complete them again."""
     classes = rows._replace(X=table.astype(np.float64)).by_class()
     tree = learn_class_tree(classes)
     circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))

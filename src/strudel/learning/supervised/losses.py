@@ -10,7 +10,7 @@ bias left out: scikit-learn's `Ridge(alpha)` and `LogisticRegression(C=1 / alpha
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import expit
@@ -33,25 +33,12 @@ class LinearFit(NamedTuple):
         return np.asarray(features @ self.coefficients) + self.bias
 
 
-class Loss(Protocol):
-    """What a predictor circuit minimises."""
-
-    kind: Literal["regression", "logistic"]
-
-    def solve(
-        self, features: Any, target: FloatArray, weight: FloatArray, alpha: float, tolerance: float
-    ) -> LinearFit:
-        """The coefficients with the least penalised loss."""
-
-    def of_rows(self, output: FloatArray, target: FloatArray) -> FloatArray:
-        """What every row loses `(n_rows,)`."""
-
-    def derivatives(self, output: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """By the outputs: the negative first and the second `(n_rows, n_outputs)`."""
-
-
 class SquaredLoss:
-    """Half the squared error; the target is a column of numbers `(n_rows, 1)`."""
+    """Half the squared error; the target is a column of numbers `(n_rows, 1)`.
+
+    `solve` finds the coefficients with the least penalised loss, `of_rows` what every row loses,
+    `derivatives` the negative first and the second derivative by the outputs.
+    """
 
     kind: Literal["regression", "logistic"] = "regression"
 
@@ -103,7 +90,7 @@ class LogLoss:
             return LinearFit(np.zeros((features.shape[1], 1)), np.array([np.log(odds)]))
         model = LogisticRegression(C=1.0 / alpha, tol=tolerance, max_iter=2000)
         with warnings.catch_warnings():
-            if tolerance == EXACT:  # beyond what lbfgs can always tell apart: then it has converged
+            if tolerance == EXACT:  # lbfgs cannot always reach it: then it has converged
                 warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(features, target, sample_weight=weight)
         return LinearFit(model.coef_.reshape(-1, 1), model.intercept_.astype(np.float64))
@@ -116,3 +103,6 @@ class LogLoss:
         """Residuals of the probabilities, and their variances."""
         probability = expit(output)
         return target - probability, probability * (1.0 - probability)
+
+
+Loss: TypeAlias = SquaredLoss | LogLoss

@@ -134,8 +134,7 @@ class PredictorSearch:
     def choose_alpha(self, structure: Circuit) -> float:
         """The largest penalty that is within one standard error of the best.
 
-        A few validation rows could not tell penalties apart, so that all rows take part, by
-        cross-validation.
+        A few validation rows cannot rank penalties: all rows then take part, by cross-validation.
         """
         if self.alpha is not None:
             return self.alpha

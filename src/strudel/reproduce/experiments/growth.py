@@ -24,8 +24,11 @@ from strudel.learning.history import History
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.searches import Greedy, SearchOptions
 from strudel.reproduce.benchmark_tables import load_table
-from strudel.reproduce.experiments.curves import likelihoods_on_the_way, with_early_stopping
-from strudel.reproduce.experiments.measures import bits_per_dimension
+from strudel.reproduce.experiments.measures import (
+    bits_per_dimension,
+    likelihoods_on_the_way,
+    with_early_stopping,
+)
 from strudel.reproduce.tasks import Settings
 
 CHOICES: dict[str, dict[str, Any]] = {

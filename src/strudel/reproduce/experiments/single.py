@@ -21,8 +21,11 @@ from strudel.learning.search.learn_structure import Grown, grow
 from strudel.learning.searches import SearchOptions
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.benchmark_tables import load_table
-from strudel.reproduce.experiments.curves import likelihoods_on_the_way
-from strudel.reproduce.experiments.measures import bits_per_dimension, stopwatch
+from strudel.reproduce.experiments.measures import (
+    bits_per_dimension,
+    likelihoods_on_the_way,
+    stopwatch,
+)
 from strudel.reproduce.tasks import Settings
 
 N_POINTS = 120  # of a curve
