@@ -47,6 +47,17 @@ def test_the_places_of_the_glossary_exist():
     assert not [place for place in places if not (ROOT / "src" / "strudel" / place).exists()]
 
 
+def test_the_files_that_pages_name_exist():
+    have = {path.name for path in ROOT.rglob("*.py")}
+    named = {
+        (page.name, file)
+        for page in DOCS.rglob("*.md")
+        for file in re.findall(r"`(?:[\w/]+/)?(\w+\.py)`", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 50
+    assert not [place for place in sorted(named) if place[1] not in have]
+
+
 def test_a_term_of_the_glossary_is_said_once():
     text = (DOCS / "glossary.md").read_text(encoding="utf-8")
     terms = [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| ")]
