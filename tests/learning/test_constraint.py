@@ -91,6 +91,12 @@ def test_mixtures(method):
         clone(model).fit(np.ones_like(rows))
 
 
+@pytest.mark.parametrize("make", [Strudel, StrudelMixture])
+def test_there_is_nothing_to_choose_among_vtrees(make):
+    with pytest.raises(ValueError, match="under a constraint there is one: name a vtree"):
+        make(constraint="exactly(1, x0, x1)", vtree="auto").fit([[0, 1], [1, 0]] * 5)
+
+
 # Without PySDD: counts, and SDDs on the right vtree
 
 

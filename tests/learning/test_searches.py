@@ -6,6 +6,7 @@ from sklearn.model_selection import GridSearchCV
 
 from strudel import Beam, BestFirst, Greedy, LearnPSDD, Race, Strudel
 from strudel.learning import SearchOptions
+from strudel.learning.search.learn_structure import entrants
 from strudel.trees import balanced_vtree
 
 
@@ -97,11 +98,23 @@ def test_where_a_search_starts_by_default():
         "best_first": plain,
         "beam": plain,
         "learnpsdd": ("independent", "bottom_up"),
-        "race": ("chow_liu", "auto"),
+        "race": (None, "auto"),  # what each start has
     }
     vtree = balanced_vtree(4)
     given = SearchOptions(search="learnpsdd", init="chow_liu", vtree=vtree)
     assert (given.init, given.vtree) == ("chow_liu", vtree)
+
+
+@pytest.mark.parametrize("search", [Greedy(), BestFirst(), LearnPSDD(), Race()], ids=str)
+@pytest.mark.parametrize("n_vars", [6, 1000])
+def test_an_init_that_is_given_is_that_of_all_starts(search, n_vars):
+    for init in ("chow_liu", "independent"):
+        given = SearchOptions(search=search, vtree="auto", init=init)
+        found = entrants(given, n_vars)
+        assert {one.init for one in found} == {init}
+        assert len({(type(one.search), one.vtree) for one in found}) == len(found) > 1
+    several = entrants(SearchOptions(search=search, vtree="auto"), 6)
+    assert {one.init for one in several} == {"chow_liu", "independent"}
 
 
 def test_the_searches_of_a_race():

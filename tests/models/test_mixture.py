@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_checks import NEEDS_BINARY, positive
-from strudel import EM, BaggedEM, Boosting, Greedy, PerComponent, Strudel, StrudelMixture
+from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, PerComponent, Strudel, StrudelMixture
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.errors import InterruptedWarning
@@ -179,6 +179,15 @@ def test_bad_params_are_refused_by_name_in_fit(bad):
 def test_bad_options_of_methods_are_refused_by_name_in_fit(method, name):
     with pytest.raises(ValueError, match=name):
         StrudelMixture(method=method).fit(clusters(0))
+
+
+def test_options_that_would_have_no_effect_are_refused():
+    with pytest.raises(ValueError, match="vtree='auto' compares structures"):
+        StrudelMixture(method="per_component", vtree="auto").fit(clusters(0))
+    with pytest.raises(ValueError, match=r"structure_rows of a mixture .* for a table in memory"):
+        StrudelMixture(search=Greedy(structure_rows=50)).fit(clusters(0))
+    with pytest.raises(ValueError, match="sampled_rows is for one circuit"):
+        StrudelMixture(search=BestFirst(sampled_rows=50)).fit(clusters(0))
 
 
 # Tables of all kinds

@@ -37,6 +37,15 @@ from strudel.trees.vtree import Vtree
 SHOWN = 8  # values of a violating row that an error quotes
 
 
+def check_vtree(vtree: Any, constraint: Any) -> None:
+    """Refuse to choose among several vtrees under a constraint: the first circuit has one."""
+    if constraint is not None and isinstance(vtree, str) and vtree == "auto":
+        raise ValueError(
+            "vtree='auto' compares several first circuits, but under a constraint there is one: "
+            "name a vtree."
+        )
+
+
 def constraint_circuit(constraint: Any, vtree: Vtree, names: Sequence[str] | None) -> Circuit:
     """The rows that satisfy the constraint."""
     event = event_circuit(compile_event(constraint, vtree, names))

@@ -275,7 +275,7 @@ class SearchOptions:
         The first circuit: the tree-shaped network with most mutual information among those that
         the vtree has room for (see `learn_tree_for_vtree`; for the vtree of the Chow-Liu tree it is
         that tree), or all variables independent. By default "chow_liu", for LearnPSDD
-        "independent".
+        "independent"; where several starts are compared, what each of them has.
     vtree : Vtree or str, optional
         How the circuit decomposes; a name is a method of `learn_vtree`: "chow_liu", "bottom_up",
         "top_down", "clusters", "balanced", "linear" or "random". "auto" starts on several and goes
@@ -319,10 +319,13 @@ class SearchOptions:
         object.__setattr__(self, "search", search)
         if self.columns is not None:
             object.__setattr__(self, "columns", as_column_codes(self.columns))
-        for name, default in zip(("init", "vtree"), search.FIRST, strict=True):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, default)
-        check_choice("init", self.init, get_args(Init))
+        init, vtree = search.FIRST
+        if self.vtree is None:
+            object.__setattr__(self, "vtree", vtree)
+        if self.init is not None:
+            check_choice("init", self.init, get_args(Init))
+        elif not self.compares_starts:
+            object.__setattr__(self, "init", init)
         check_choice("smoothing", self.smoothing, get_args(CircuitSmoothing))
         if not isinstance(self.vtree, Vtree) and self.vtree != "auto":
             check_method(self.vtree, "vtree must be a Vtree, or")
@@ -333,3 +336,9 @@ class SearchOptions:
         check_size("pseudocount", self.pseudocount)
         check_size("alpha", self.alpha)
         check_size("smoothing_strength", self.smoothing_strength, may_be_auto=True)
+
+    @property
+    def compares_starts(self) -> bool:
+        """Whether the validation rows choose among several vtrees and first circuits."""
+        is_auto = isinstance(self.vtree, str) and self.vtree == "auto"
+        return is_auto or isinstance(self.search, Race)

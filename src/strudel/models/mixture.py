@@ -13,6 +13,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
+from strudel.learning.constraint import check_vtree
 from strudel.learning.fit import fit_mixture
 from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
 from strudel.learning.methods import METHODS, Boosting, Method, PerComponent
@@ -190,6 +191,12 @@ class StrudelMixture(DensityEstimator):
                 "A partitioned table needs the method em or bagged_em, but method is "
                 f"{self.method!r}."
             )
+        is_chosen = task.n_components == "auto" or task.chooses_splits
+        if task.search.search.structure_rows is not None and not (is_lazy(X) and is_chosen):
+            raise ValueError(
+                "structure_rows of a mixture says on how many rows of a partitioned table numbers "
+                "are chosen: leave it out for a table in memory, and where all numbers are given."
+            )
         given = self._fit_input(X, y, X_valid, sample_weight, checkpoint)
         fitted = fit_mixture(given, task, Reporter(callback, self.verbose))
         self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)
@@ -256,6 +263,13 @@ class StrudelMixture(DensityEstimator):
             raise ValueError(
                 "search='best_first' grows one structure for all components: take search='greedy' "
                 "for method='per_component'."
+            )
+        check_vtree(self.vtree, self.constraint)
+        is_auto = isinstance(self.vtree, str) and self.vtree == "auto"
+        if is_auto and isinstance(method, PerComponent):
+            raise ValueError(
+                "vtree='auto' compares structures that all components share: name a vtree for "
+                "method='per_component'."
             )
         if kind.sampled_rows:
             raise ValueError("sampled_rows is for one circuit: a mixture is learned without them.")

@@ -9,6 +9,7 @@ from typing import Any
 from strudel.circuits.circuit import Circuit
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
+from strudel.learning.constraint import check_vtree
 from strudel.learning.fit import fit_circuit
 from strudel.learning.history import History
 from strudel.learning.learn_circuit import SampledRows
@@ -38,7 +39,8 @@ class Strudel(DensityEstimator):
     init : {"chow_liu", "independent"}, optional
         The first circuit: the tree-shaped network with most mutual information among those that
         the vtree has room for, which is the Chow-Liu tree for the vtree made from it; or all
-        variables independent. By default "chow_liu", for LearnPSDD "independent".
+        variables independent. By default "chow_liu", for LearnPSDD "independent"; ``vtree="auto"``
+        and a race try both.
     vtree : Vtree or str, optional
         How the circuit decomposes. A name is a method of `learn_vtree`: "chow_liu", "bottom_up",
         "top_down", "clusters", "balanced", "linear" or "random"; "auto" tries several. By default
@@ -218,6 +220,7 @@ class Strudel(DensityEstimator):
         """The options of the search, and how many rows to sample, as the preset completes them."""
         given = {name: getattr(self, name) for name in PRESET_OPTIONS}
         search, sampled_rows = with_preset(self.preset, **given)
+        check_vtree(self.vtree, self.constraint)
         if self.smoothing_strength != "auto" and search.smoothing != "hierarchical":
             raise ValueError(
                 "smoothing_strength is for hierarchical smoothing: add smoothing='hierarchical'."

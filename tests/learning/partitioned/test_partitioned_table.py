@@ -373,6 +373,12 @@ def test_the_structure_may_come_from_some_rows_and_the_parameters_from_all():
         assert not np.array_equal(whole.history_.train, model.history_.train)
 
 
+def test_where_all_numbers_are_given_none_is_chosen_on_a_sample():
+    model = StrudelMixture(2, n_splits=1, search=Greedy(structure_rows=50))
+    with pytest.raises(ValueError, match="where all numbers are given"):
+        model.fit(in_parts(TRAIN, {100}), X_valid=VALID)
+
+
 @pytest.mark.parametrize("n_rows", [0, 2.5, "many"])
 def test_structure_rows_must_be_a_number_of_rows(n_rows):
     for X in (TRAIN, in_parts(TRAIN, {100})):

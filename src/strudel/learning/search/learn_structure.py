@@ -222,6 +222,11 @@ def entrants(search: SearchOptions, n_vars: int, *, has_start: bool = False) -> 
         return [replace(search, search=searches[kind]) for kind in ("learnpsdd", "best_first")]
     is_wide = n_vars > FEW_VARIABLES
     tried = STARTS[: N_STARTS if is_wide else None] if searches else VTREES
+    starts = [
+        (kind, method, search.init or init)
+        for kind, method, init in tried
+        if kind == "learnpsdd" or init == "chow_liu" or not is_wide
+    ]
     return [
         replace(
             search,
@@ -229,8 +234,7 @@ def entrants(search: SearchOptions, n_vars: int, *, has_start: bool = False) -> 
             vtree=method if search.vtree == "auto" else search.vtree,
             init=init,
         )
-        for kind, method, init in tried
-        if kind == "learnpsdd" or init == "chow_liu" or not is_wide
+        for kind, method, init in dict.fromkeys(starts)
     ]
 
 
@@ -335,8 +339,7 @@ def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
             f"The validation rows have {valid.n_vars} columns, "
             f"but the training rows have {train.n_vars}."
         )
-    is_race = isinstance(search.search, Race) or search.vtree == "auto"
-    if is_race and (valid.total_weight == 0.0 or isinstance(search.search, Beam)):
+    if search.compares_starts and (valid.total_weight == 0.0 or isinstance(search.search, Beam)):
         raise ValueError(
             "search='race' and vtree='auto' compare circuits on validation rows, not in a beam: "
             "give such rows, or name another search and a vtree."
