@@ -12,13 +12,25 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from strudel._files import complete_file
 from strudel.cli.console import InputError
 
 TABLES = (".csv", ".tsv", ".parquet")
 OTHER_FILES = (".csv", ".tsv", ".txt", ".gz", ".json", ".npy", ".npz", ".strudel", ".zarr")
+RowsOutput = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        rich_help_panel="Output",
+        help="Write a csv, tsv or parquet file instead of stdout; partitioned: a new folder of "
+        "parquet files.",
+    ),
+]
 
 
 def check_output(path: Path, what: str, inputs: Iterable[str | None], ending: str) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.evidence import variable_names
 from strudel.cli.input_tables import match_columns
 from strudel.cli.model_files import ModelArgument, read_file
-from strudel.cli.outputs import check_rows_output, write_columns
+from strudel.cli.outputs import RowsOutput, check_rows_output, write_columns
 from strudel.cli.partitions import (
     Columns,
     Partition,
@@ -53,16 +52,7 @@ def impute(
             autocompletion=complete_data,
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            rich_help_panel="Output",
-            help="Write a csv, tsv or parquet file instead of stdout; partitioned: a new folder of "
-            "parquet files.",
-        ),
-    ] = None,
+    output: RowsOutput = None,
     strategy: Annotated[
         Strategy,
         typer.Option(

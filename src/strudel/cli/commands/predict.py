@@ -21,7 +21,7 @@ from strudel.cli.console import (
 from strudel.cli.fit_classifier import scores_of
 from strudel.cli.input_tables import check_has_columns
 from strudel.cli.model_files import ModelArgument, read_file
-from strudel.cli.outputs import check_rows_output, write_columns
+from strudel.cli.outputs import RowsOutput, check_rows_output, write_columns
 from strudel.cli.partitions import Columns, Partition, answer_rows, answers_by_partition, read_cells
 from strudel.cli.table_columns import split_target
 
@@ -41,16 +41,7 @@ def predict(
             autocompletion=complete_data,
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            rich_help_panel="Output",
-            help="Write a csv, tsv or parquet file instead of stdout; partitioned: a new folder of "
-            "parquet files.",
-        ),
-    ] = None,
+    output: RowsOutput = None,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
