@@ -326,6 +326,19 @@ def test_a_classifier_fills_its_inputs_and_its_class(method, tmp_path):
     assert load(tmp_path / "m.strudel").transform(gaps).equals(filled)
 
 
+@pytest.mark.parametrize("strategy", ["map", "mean"])
+def test_a_classifier_fills_lazy_frames(strategy):
+    dd = pytest.importorskip("dask.dataframe")
+    complete, frame = mixed_frame(60)
+    options = {"n_splits": 0, "pseudocount": 1.0, "class_pseudocount": 1.0, "random_state": 0}
+    classifier = StrudelClassifier(1, method="per_class", **options).fit(
+        complete.drop(columns="town"), complete["town"]
+    )
+    imputer = StrudelImputer(classifier, strategy=strategy).fit(frame)
+    found = imputer.transform(dd.from_pandas(frame, npartitions=3)).compute()
+    pd.testing.assert_frame_equal(found, imputer.transform(frame), check_dtype=False)
+
+
 def test_a_table_of_a_file_is_filled_like_a_frame():
     complete, frame = mixed_frame()
     model = Strudel(encoder="auto", max_splits=2, random_state=0).fit(complete)

@@ -93,7 +93,10 @@ class CircuitProgress(LiveLine):
 
     def update(self, progress: Progress) -> None:
         """Show the latest split; cheap enough to be called after every one."""
-        if self._is_due():
+        if progress.stage != "structure":  # a mixture that rows are sampled from
+            if self._is_due():
+                self._show(description=progress.stage, line=progress.message)
+        elif self._is_due():
             since_best = progress.step - progress.best_step
             self._show(
                 description="learning",

@@ -118,6 +118,15 @@ def test_settings_are_checked_before_the_table_is_read(run, setting, words):
     assert words in err
 
 
+@pytest.mark.compiled
+def test_settings_reach_the_searches_of_a_race(run, table, tmp_path):
+    path = tmp_path / "out.strudel"
+    setting = ("--set", "search.learnpsdd.copies=minimal")
+    report = fit_json(run, table, "-o", path, "--search", "race", "--max-splits", 1, *setting)
+    assert report["options"]["search.learnpsdd.copies"] == "minimal"
+    assert load(path).search.learnpsdd.copies == "minimal"
+
+
 def test_settings_are_python_values_or_text(run, table, tmp_path):
     path = tmp_path / "out.strudel"
     settings = ("search.clones=false", "validation_fraction=0.2", "smoothing=hierarchical")

@@ -62,6 +62,19 @@ def test_a_classifier_predicts_its_column(run, survey, tmp_path):
     assert json.loads(out)["predictions"]["P(smoker=yes)"] == pytest.approx(chances)
 
 
+@pytest.mark.compiled
+def test_a_classifier_has_options_of_its_own(run, survey, tmp_path):
+    path = tmp_path / "a.strudel"
+    settings = ("n_splits=0", "scoring=brier", "encoder.max_categories=40", "n_folds=2")
+    options = [text for setting in settings for text in ("--set", setting)]
+    options += ["--target", "smoker", "--mixture", 1, "--method", "joint", "--edges", "age=40"]
+    assert run("fit", survey, "-o", path, *options, "-q")[0] == 0
+    model = load(path)
+    assert (model.method, model.scoring, model.n_folds) == ("joint", "brier", 2)
+    assert model.encoder_.max_categories == 40
+    assert model.encoder_.code_.column("age").edges == (40.0,)
+
+
 def model_frame(rows):
     pandas = pytest.importorskip("pandas")
     return pandas.DataFrame(rows, columns=["age", "town"])
@@ -74,6 +87,11 @@ def test_what_a_classifier_cannot_do_is_said(run, survey, model, table, tmp_path
         (("fit", survey, "--target", "smoker", "--max-splits", 3, "-o", path), "--max-splits"),
         (("fit", survey, "--target", "smoker", "--valid", survey, "-o", path), "--valid"),
         (("fit", survey, "--target", "smoker", "--mixture", "x", "-o", path), "--mixture"),
+        (("fit", survey, "--target", "smoker", "--method", "em", "-o", path), "is for mixtures"),
+        (
+            ("fit", survey, "--target", "smoker", "--set", "n_fold=3", "-o", path),
+            "Did you mean 'n_folds'",
+        ),
         (("predict", model, table), "not a classifier"),
     ):
         code, out, err = run(*arguments)
