@@ -365,7 +365,7 @@ def test_a_fitted_model_keeps_its_own_encoder():
     assert filled[frame.columns].equals(imputer.transform(frame))
     with pytest.raises(ValueError, match=r"X must have the 6 columns .* lacks 'age'"):
         StrudelImputer(model).fit(frame.drop(columns="age"))
-    with pytest.raises(ValueError, match=r"is fitted and has its own encoder: leave encoder='auto"):
+    with pytest.raises(ValueError, match=r"is fitted and has its own encoder\. Leave encoder='auto"):
         StrudelImputer(model, encoder=own).fit(frame)
 
 
@@ -374,7 +374,7 @@ def test_a_fitted_model_of_variables_takes_only_the_encoder_that_made_them():
     encoder = TableEncoder(n_bins=3).fit(complete)
     model = Strudel(max_splits=0, random_state=0).fit(encoder.transform(complete))
     assert StrudelImputer(model, encoder=encoder).fit(frame[:20]).encoder_.code_ is encoder.code_
-    with pytest.raises(ValueError, match="is fitted, so its encoder must be too"):
+    with pytest.raises(ValueError, match="is fitted, but the encoder is not"):
         StrudelImputer(model, encoder=TableEncoder(n_bins=3)).fit(frame)
     with pytest.raises(ValueError, match="must hold only 0, 1 or NaN"):
         StrudelImputer(model).fit(complete[["age", "children"]])
