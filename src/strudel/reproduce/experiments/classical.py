@@ -5,9 +5,9 @@ Out: their log-likelihoods, computed from the literals up in one of three forms,
      over blocks of rows, with everything that depends on the parameters alone made beforehand.
 
 - `logs`: log-values, one `exp` per product above zero and one `log` per sum: what is usual, and
-  safe. The kernel of `evaluate_log`.
+  safe. This is `evaluate_log` for every component.
 - `scaled`: values and one power of two per vtree node, no `exp` or `log` but at the root, as safe.
-  The kernel of `log_marginal`, eight rows side by side.
+  This is how `log_marginal` evaluates components.
 - `bare`: values, nothing else, 64 rows side by side: three reads, two multiplications and an
   addition per edge. As fast as a processor allows, but it underflows; such rows are done again,
   scaled.
@@ -18,13 +18,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from strudel._numba import kernel, parallel_kernel, prange
 from strudel._types import ByteArray, FloatArray
-from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, _upward_log_values
+from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, evaluate_log
 from strudel.circuits.mixture import Mixture
-from strudel.queries.passes import LANES, Plan, log_of, pass_up, plan, working_memory
+from strudel.queries.components import component_log_probabilities, log_mean
+from strudel.queries.passes import LANES
 
 FORMS = ("logs", "scaled", "bare")
 WIDTH = 64  # rows side by side without scaling
@@ -37,38 +37,20 @@ class Classical:
     def __init__(self, mixture: Mixture, form: str) -> None:
         self.mixture = mixture
         self.form = form
-        self._log_theta = np.array(mixture.edge_log_theta.T, order="C")  # a copy that is writable
-        self._theta = np.exp(self._log_theta)
-        self._plan = plan(mixture.structure)
+        self._circuits = [mixture.component(c) for c in range(mixture.n_components)]
+        self._theta = np.exp(np.ascontiguousarray(mixture.edge_log_theta.T))
         n_logs = max(MIN_BLOCK_ROWS, BLOCK_VALUES // mixture.n_nodes)
         self.block_rows = {"logs": n_logs, "scaled": LANES, "bare": WIDTH}[form]
 
     def __call__(self, rows: ByteArray) -> FloatArray:
         """One number per row."""
-        log_p = getattr(self, "_" + self.form)(rows)
-        return np.asarray(logsumexp(log_p + self.mixture.log_weight, axis=1))
+        return log_mean(self.mixture, getattr(self, "_" + self.form)(rows))
 
     def _logs(self, rows: ByteArray) -> FloatArray:
-        circuit = self.mixture.structure
-        log_p = np.empty((len(rows), self.mixture.n_components))
-        _log_values(
-            rows.astype(np.float64),
-            circuit.node_edges,
-            circuit.edge_left,
-            circuit.edge_right,
-            self._log_theta,
-            max(MIN_BLOCK_ROWS, BLOCK_VALUES // circuit.n_nodes),
-            log_p,
-        )
-        return log_p
+        return np.column_stack([evaluate_log(circuit, rows) for circuit in self._circuits])
 
     def _scaled(self, rows: ByteArray) -> FloatArray:
-        log_p = np.empty((len(rows), self.mixture.n_components))
-        is_lost = np.zeros(len(rows), dtype=np.bool_)
-        _scaled_values(rows, self._plan, self.mixture.structure.root, self._theta, log_p, is_lost)
-        if is_lost.any():
-            log_p[is_lost] = self._logs(rows[is_lost])
-        return log_p
+        return component_log_probabilities(self.mixture, rows, "the classical evaluation")
 
     def _bare(self, rows: ByteArray) -> FloatArray:
         circuit = self.mixture.structure
@@ -82,45 +64,6 @@ class Classical:
         if is_lost.any():
             log_p[is_lost] = self._scaled(rows[is_lost])
         return log_p
-
-
-@parallel_kernel
-def _log_values(
-    rows: Any,
-    node_edges: Any,
-    edge_left: Any,
-    edge_right: Any,
-    log_theta: Any,
-    block_rows: int,
-    log_p: Any,
-) -> None:
-    """Fill `log_p` (n_rows, k): all components of one block of rows, then the next block."""
-    n_rows, k = log_p.shape
-    n_nodes = len(node_edges) - 1
-    for block in prange((n_rows + block_rows - 1) // block_rows):
-        start = np.int64(block) * block_rows
-        stop = min(start + block_rows, n_rows)
-        value = np.empty((n_nodes, stop - start))
-        for c in range(k):
-            _upward_log_values(
-                rows[start:stop], node_edges, edge_left, edge_right, log_theta[c], value
-            )
-            log_p[start:stop, c] = value[n_nodes - 1]
-
-
-@parallel_kernel
-def _scaled_values(rows: Any, p: Plan, root: int, theta: Any, log_p: Any, is_lost: Any) -> None:
-    """Fill `log_p` (n_rows, k), and which rows have nodes too far apart for one scale."""
-    n_rows, k = log_p.shape
-    for block in prange((n_rows + LANES - 1) // LANES):
-        start = int(block) * LANES
-        width = min(LANES, n_rows - start)
-        value, scale, exponent = working_memory(p)
-        for c in range(k):
-            lost = pass_up(rows, start, width, p, theta[c], value, scale, exponent)
-            for b in range(width):
-                log_p[start + b, c] = log_of(value[root, b], exponent[len(p.vtree_var) - 1, b])
-                is_lost[start + b] |= bool(lost >> b & 1)
 
 
 @parallel_kernel
