@@ -75,7 +75,7 @@ def test_options_of_a_search_choose_it(run, short, tmp_path):
     options = ("--mixture", 2, "--max-splits", 1, "-o", path)
     for setting, search in (
         ("search.tie_rule=depth_first", "greedy"),
-        ("search.structure_rows=50", "best_first"),
+        ("search.clones=false", "best_first"),
     ):
         report = fit_json(run, short, *options, "--set", setting)
         assert report["options"]["search"] == search
