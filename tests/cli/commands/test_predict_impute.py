@@ -166,6 +166,28 @@ def test_gaps_of_a_table_are_filled_in_its_columns(run, survey, tmp_path):
 
 
 @pytest.mark.compiled
+def test_the_class_of_rows_without_names_is_the_last_column(run, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(60, 3))
+    y = X[:, 0] ^ (rng.random(60) < 0.1)
+    options = {"method": "per_class", "pseudocount": 1.0, "class_pseudocount": 1.0, "n_splits": 0}
+    path, rows = tmp_path / "a.strudel", tmp_path / "rows.npy"
+    save(StrudelClassifier(1, **options, random_state=0).fit(X, y), path)
+    gaps = np.array([[1.0, np.nan, 0.0], [0.0, 1.0, np.nan]])
+    filled = []
+    for table in (gaps, np.hstack([gaps, np.full((2, 1), np.nan)])):
+        np.save(rows, table)
+        code, out, err = run("impute", path, rows)
+        assert (code, err) == (0, "")
+        filled.append(read_csv(out))
+    assert filled[0] == filled[1]
+    assert [row["class"] for row in filled[0]] == ["1", "0"]
+    np.save(rows, gaps[:, :2])
+    code, _, err = run("impute", path, rows)
+    assert (code, err.count("\n")) == (2, 1)
+
+
+@pytest.mark.compiled
 def test_rows_without_the_target_are_left_out(run, survey, tmp_path):
     path, gaps, known = tmp_path / "a.strudel", tmp_path / "gaps.csv", tmp_path / "known.csv"
     lines = make_lines(20)

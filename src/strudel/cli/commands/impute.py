@@ -29,8 +29,6 @@ from strudel.cli.table_columns import cells_of, model_columns, of_one_type
 if TYPE_CHECKING:
     from strudel._types import FloatArray
     from strudel.queries.model import Model
-    from strudel.tables.columns import RawTable
-    from strudel.tables.table_code import TableCode
 
 
 class Strategy(StrEnum):
@@ -69,13 +67,18 @@ def impute(
     The mean of a 0/1 column is the probability of 1, that of numbers and dates their mean; other
     columns get their most probable value. A classifier fills its inputs and its class.
     """
+    from strudel.models.classifier import StrudelClassifier
+    from strudel.queries.model import model_of
+
     by_partition = answers_by_partition(data, workers, scheduler)
     check_rows_output(output, "the rows", model, data, by_partition)
-    held = _model_of(read_file(model))
+    held = read_file(model)
+    has_class = isinstance(held, StrudelClassifier)
     columns, found = answer_rows(
         _impute,
         data,
-        held,
+        held.joint_mixture() if has_class else model_of(held),
+        has_class,
         strategy,
         seed,
         by_partition=by_partition,
@@ -95,16 +98,8 @@ def impute(
         note(f"filled {n_gaps:,} gaps of {n_rows:,} rows and wrote them to {output}")
 
 
-def _model_of(held: Any) -> Model:
-    """The distribution of all columns; of a classifier, those of its inputs and its class."""
-    from strudel.models.classifier import StrudelClassifier
-    from strudel.queries.model import model_of
-
-    return held.joint_mixture() if isinstance(held, StrudelClassifier) else model_of(held)
-
-
 def _impute(
-    data: str | Partition, model: Model, strategy: Strategy, seed: int
+    data: str | Partition, model: Model, has_class: bool, strategy: Strategy, seed: int
 ) -> tuple[Columns, tuple[int, int]]:
     """The table without gaps, and the numbers of its rows and gaps.
 
@@ -123,7 +118,9 @@ def _impute(
         lists = (row.tolist() if is_float else _whole_if_all_are(row) for row in values)
         columns = dict(zip(variable_names(model), lists, strict=True))
         return columns, (len(table.X), int(np.isnan(table.X).sum()))
-    raw = _with_class(model_columns(code, *read_cells(data)), code)
+    raw = model_columns(code, *read_cells(data))
+    if has_class and not raw.has_names and len(raw.columns) == len(code.columns) - 1:
+        raw = raw.select([*raw.names, code.names[-1]])  # the class, of which nothing is known
     with warnings_as_notes():
         filled = imputer.fit_transform(raw)
     columns = {
@@ -132,13 +129,6 @@ def _impute(
     }
     n_gaps = sum(int(column.is_missing().sum()) for column in raw.columns)
     return columns, (raw.n_rows, n_gaps)
-
-
-def _with_class(table: RawTable, code: TableCode) -> RawTable:
-    """A table without names may lack the last column: the class, which is then unknown."""
-    if table.has_names or len(table.columns) != len(code.columns) - 1:
-        return table
-    return table.select([*table.names, code.names[-1]])
 
 
 def _whole_if_all_are(values: FloatArray) -> list[Any]:
