@@ -1,7 +1,8 @@
 """Circuits on one vtree -> circuits and numbers: products, quotients, divergences, events.
 
 Read `pairs` first: whatever takes two circuits is one pass over the pairs of their nodes.
-`normalize_weights` makes circuits of the results; the other modules are the public operations.
+`normalize_weights` makes circuits of the results. Then `products`, `conditioning`,
+`marginalization`, `divergences`, `event_probability`.
 """
 
 from strudel._lazy import attach

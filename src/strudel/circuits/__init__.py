@@ -1,7 +1,8 @@
 """A tree and a vtree -> `Circuit`, its properties and the passes over it; mixtures of circuits.
 
-Reading order: circuit, builder, compile, examples, properties (with scopes, determinism and
-pair_search), flows, evaluate, layout; then mixture, circuit_mixture and predictor.
+Reading order: `circuit`, `builder`, `compile`, `examples`, `properties` (with `scopes`,
+`determinism` and `overlap_search`), `flows`, `evaluate`; then `mixture`, `circuit_mixture` and
+`predictor`.
 """
 
 from strudel._lazy import attach

@@ -1,8 +1,8 @@
 """Rows -> a learned `Circuit` or `Mixture`.
 
-Reading order: searches and methods (options), parameters, search (with growing), history, mixtures;
-then compression, incomplete (rows with unknown values), supervised and partitioned; journal is what
-lets a fit that was killed go on.
+Reading order: `fit` (the way of every fit), `searches` and `methods` (options), `parameters`,
+`search` with `growing`, `history`, `mixtures`; then `compression`, `incomplete` (rows with unknown
+values), `supervised` and `partitioned`. `journal` is what lets a fit that was killed go on.
 """
 
 from strudel._lazy import attach

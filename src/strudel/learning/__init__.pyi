@@ -29,6 +29,7 @@ from .mixtures.choose import Trial as Trial
 
 # predictors
 from .supervised.choose_class_model import ClassTrial as ClassTrial
+from .supervised.choose_class_model import Setting as Setting
 from .supervised.predictor_search import StructureTrial as StructureTrial
 
 # rows with unknown values

@@ -1,7 +1,8 @@
-"""Events and formulas over the variables -> logical circuits, and the models that satisfy them.
+"""Events and formulas over the variables -> logical circuits, and the rows that satisfy them.
 
-Reading order: events, grammar (events as text), formula (CNF, DNF), nnf (negation normal form), sdd
-(sentential decision diagrams), event_compiler; then models, which turns them into circuits.
+Reading order: `events`, `event_grammar` (events as text), `formula` (CNF, DNF), `nnf` (negation
+normal form), `sdd` (sentential decision diagrams), `event_compiler`; then `satisfying_rows`, which
+makes circuits of them.
 """
 
 from strudel._lazy import attach

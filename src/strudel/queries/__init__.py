@@ -1,8 +1,8 @@
 """A model and a question -> an exact answer.
 
-Reading order: likelihood, marginal, moments, sampling, counting, information; `maximum` has the
-most probable states. What they share: arguments, passes, probabilities, components.
-The probability of an event is in `strudel.algebra`.
+Reading order: `likelihood`, `marginal`, `variable_probabilities`, `sampling`, `counting`,
+`information`; `maximum` has the most probable states. What they share: `arguments`, `passes`,
+`probabilities`, `components`. The probability of an event is in `strudel.algebra`.
 """
 
 from strudel._lazy import attach

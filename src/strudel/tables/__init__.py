@@ -1,7 +1,7 @@
 """Tables as people have them -> 0/1 variables, and back.
 
-Reading order: encoder, learn_code, table_code, coded_column and column_codes; then filled_table and
-filled_cells, which put values back into the gaps of a table.
+Reading order: `encoder`, `learn_code`, `table_code`, `coded_column`, `column_codes`; then
+`filled_table` and `filled_cells`, which put values into the gaps of a table.
 """
 
 from strudel._lazy import attach

@@ -1,7 +1,8 @@
 """`BitMatrix` -> `ChowLiuTree` -> `Vtree`.
 
-Reading order: mutual_information, chow_liu, vtree; then vtree_learning with bisection and pairing,
-and fitting_tree; column_information and column_tree for columns of many values.
+Reading order: `mutual_information`, `chow_liu`, `vtree`; then `vtree_learning` with `bisection` and
+`pairing`, and `tree_for_vtree`; `column_information` and `column_tree` are for columns of many
+values.
 """
 
 from strudel._lazy import attach
