@@ -17,10 +17,11 @@ from strudel.learning import SearchOptions, learn_structure, searches
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES
 from strudel.learning.growing.operations import Operation, apply, replay
-from strudel.learning.search.best_first import BestFirst
+from strudel.learning.search.best_first import BestFirstPolicy
 from strudel.learning.search.best_first_splits import LONG
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.learn_structure import entrants, first_circuit, grow
+from strudel.learning.search.scored_search import ScoredSearch
 from strudel.trees import random_vtree
 
 
@@ -42,10 +43,14 @@ def train_total(growing):
     return growing.train_log_likelihood * growing.train_total
 
 
+def best_first(growing, min_rows):
+    return ScoredSearch(growing, BestFirstPolicy(growing, min_rows=min_rows))
+
+
 def grown(seed, n_operations, n_vars=7, start=None, **options):
     """A circuit after some operations of best-first search."""
     growing = growing_circuit(clusters(seed, n_vars=n_vars), start, **options)
-    search = BestFirst(growing, min_rows=2)
+    search = best_first(growing, min_rows=2)
     operations = []
     while len(operations) < n_operations and (operation := search.next()) is not None:
         apply(growing, operation)
@@ -85,7 +90,7 @@ def test_gain_of_every_clone_is_the_change_of_the_likelihood(weighted):
     if weighted:
         bits = pack_columns(rows, np.random.default_rng(0).random(len(rows)))
     growing = GrowingCircuit(first_circuit(bits, SearchOptions()), bits, bits, pseudocount=0.0)
-    search = BestFirst(growing, min_rows=2)
+    search = best_first(growing, min_rows=2)
     for _ in range(10):
         apply(growing, search.next())
     search._score_new()
@@ -97,7 +102,7 @@ def test_gain_of_every_clone_is_the_change_of_the_likelihood(weighted):
         search._score_clones(np.array([n]))
         if search.node_score[n] == -np.inf:
             continue
-        real = real_gain(growing, Operation(int(search.node_edge[n]), target=int(n)))
+        real = real_gain(growing, Operation(int(search.node_edges[n]), target=int(n)))
         ratio = real / search.node_score[n] if search.node_score[n] > 1e-9 else 1.0
         # A score is the gain by the number of parameters: a whole number, at most all of the copy.
         assert ratio == pytest.approx(round(ratio), abs=1e-6)
@@ -112,7 +117,7 @@ def test_flows_counts_and_likelihoods_stay_right(rows, seed, is_random):
     rng = np.random.default_rng(seed)
     start = compile_factorized(random_vtree(rows.shape[1], rng=seed)) if is_random else None
     growing = growing_circuit(rows, start, strength=3.0)
-    search = BestFirst(growing, min_rows=1)
+    search = best_first(growing, min_rows=1)
     for _ in range(int(rng.integers(8))):
         operation = search.next()
         if operation is None:
@@ -139,7 +144,7 @@ def test_a_copy_drawn_with_all_might_changes_nothing(pseudocount):
     everything = all_rows(5)
     growing = growing_circuit(rows, strength=1e12, pseudocount=pseudocount)
     before = log_likelihood(growing.shrunk(), everything)
-    search = BestFirst(growing, min_rows=1)
+    search = best_first(growing, min_rows=1)
     while (operation := search.next()) is not None and operation.target >= 0:
         apply(growing, operation)
         np.testing.assert_allclose(log_likelihood(growing.shrunk(), everything), before, atol=1e-8)
@@ -164,7 +169,7 @@ def test_replaying_gives_the_same_circuit():
 @pytest.mark.compiled
 def test_next_is_the_best_of_all_scores():
     growing, _ = grown(4, 15)
-    search = BestFirst(growing, min_rows=2)  # everything scored anew
+    search = best_first(growing, min_rows=2)  # everything scored again
     operation = search.next()
     nodes = search.node_score.max()
     edges = search.edge_score.max()

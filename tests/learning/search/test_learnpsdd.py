@@ -21,8 +21,9 @@ from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES
 from strudel.learning.growing.operations import Operation, apply
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import learn_structure
-from strudel.learning.search.learnpsdd import LearnPsdd
+from strudel.learning.search.learnpsdd import LearnPsddPolicy
 from strudel.learning.search.learnpsdd_splits import split_gains
+from strudel.learning.search.scored_search import ScoredSearch
 from strudel.learning.searches import Greedy, SearchOptions
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
@@ -52,8 +53,12 @@ def growing_circuit(X, seed, weight=None, init="independent"):
     return GrowingCircuit(circuit, pack_columns(X, weight), pack_columns(X[:9]), pseudocount=0.0)
 
 
-def search_of(growing, search):
-    return LearnPsdd(growing, search.search)
+def search_of(growing, search, scores=None):
+    return ScoredSearch(growing, LearnPsddPolicy(growing, search.search), scores)
+
+
+def clone_of(steps, n):
+    return steps.policy.clone(n, steps.node_edges[n])
 
 
 def living_edges(growing):
@@ -91,7 +96,7 @@ def take_random_steps(growing, search, n_steps, rng):
         edges = np.flatnonzero(steps.edge_score > -np.inf)
         nodes = np.flatnonzero(steps.node_score > -np.inf)
         if len(nodes) and (rng.random() < 0.5 or not len(edges)):
-            apply(growing, steps.clone_of(int(rng.choice(nodes))))
+            apply(growing, clone_of(steps, int(rng.choice(nodes))))
         elif len(edges):
             edge = int(rng.choice(edges))
             places, _, _ = scores_of_splits(steps, edge)
@@ -99,13 +104,13 @@ def take_random_steps(growing, search, n_steps, rng):
 
 
 def split_of(steps, edge, place):
-    return Operation(edge, place=int(place), n_levels=steps.n_levels)
+    return Operation(edge, place=int(place), n_levels=steps.policy.n_levels)
 
 
 def scores_of_splits(steps, edge):
-    g = steps.growing.growth
+    g, policy = steps.growing.growth, steps.policy
     return split_gains(
-        g, edge, steps.both_sides, steps.n_levels, steps.table, steps.local, steps.rows
+        g, edge, policy.both_sides, policy.n_levels, policy.table, policy.local, policy.rows
     )
 
 
@@ -167,9 +172,9 @@ def best_clone(steps, n, X, weight):
     best = -np.inf
     for size in range(1, min(3, len(parents) - 1) + 1):
         for some in combinations(parents, size):
-            clone = Operation(some[0], target=n, n_levels=steps.n_levels, others=some[1:])
+            clone = Operation(some[0], target=n, n_levels=steps.policy.n_levels, others=some[1:])
             gain, cost = change(growing, clone, X, weight)
-            best = max(best, gain / cost if steps.per_edge else gain)
+            best = max(best, gain / cost if steps.policy.per_edge else gain)
     return best
 
 
@@ -333,7 +338,7 @@ def test_copies_that_are_drawn_strongly_change_no_probability():
         assert (other.train_log_likelihood, other.valid_log_likelihood) == deep
         n_compared += 1
     for n in np.flatnonzero(steps.node_score > -np.inf).tolist():
-        deep = after(steps.clone_of(n)._replace(n_levels=3))
+        deep = after(clone_of(steps, n)._replace(n_levels=3))
         assert (growing.train_log_likelihood, growing.valid_log_likelihood) == deep
         n_compared += 1
     assert n_compared > 8
@@ -424,9 +429,9 @@ def test_wrong_options_say_what_is_expected(wrong, message):
 @pytest.mark.parametrize("name", ["changed_below", "edge_time"])
 def test_recorded_scores_from_the_future_are_refused(name):
     growing = growing_circuit(clusters(0), 0)
-    search = options().search
-    scores = LearnPsdd(growing, search).scores()
-    LearnPsdd(growing, search, scores)
-    scores[name][:] = 50  # nothing would ever be fresh
+    search = options()
+    scores = search_of(growing, search).scores()
+    search_of(growing, search, scores)
+    scores[name][:] = 50  # nothing would ever be current
     with pytest.raises(JournalError, match="damaged"):
-        LearnPsdd(growing, search, scores)
+        search_of(growing, search, scores)

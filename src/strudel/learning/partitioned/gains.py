@@ -60,7 +60,7 @@ class PartitionedGains(Gains):
         self._clones: dict[int, tuple[float, int]] = {}
         self._splits: dict[int, tuple[float, int]] = {}
 
-    def of_clones(self, nodes: IntArray, node_score: FloatArray, node_edge: IntArray) -> None:
+    def of_clones(self, nodes: AnyArray, node_score: FloatArray, node_edge: IntArray) -> None:
         """Score the best clone of each of these sums that has one."""
         self._forget_old()
         g = self.growing.growth
@@ -71,11 +71,11 @@ class PartitionedGains(Gains):
         for n in nodes.tolist():
             node_score[n], node_edge[n] = self._clones.get(n, (-np.inf, NONE))
 
-    def of_splits(self, edges: IntArray, edge_score: FloatArray, edge_place: IntArray) -> None:
+    def of_splits(self, edges: AnyArray, edge_score: FloatArray, edge_place: IntArray) -> None:
         """Score the best split of each of these edges."""
         self._forget_old()
         g = self.growing.growth
-        new = [e for e in edges if e not in self._splits]
+        new = [e for e in edges.tolist() if e not in self._splits]
         if new:
             new += _best(edge_score, g.edge["death"] == ALIVE, self._splits)
             for start in range(0, len(new), SIDE_BY_SIDE):
@@ -87,7 +87,7 @@ class PartitionedGains(Gains):
         """On which variable to split an edge: its place."""
         n_edges = len(self.growing.growth.edge)
         score, place = np.full(n_edges, -np.inf), np.full(n_edges, NONE, dtype=np.int32)
-        self.of_splits(np.array([edge], dtype=np.int32), score, place)
+        self.of_splits(np.array([edge]), score, place)
         return int(place[edge])
 
     def _forget_old(self) -> None:
@@ -247,4 +247,5 @@ def _best(score: FloatArray, is_alive: AnyArray, known: Iterable[int]) -> list[i
     score = np.where(is_alive, score, -np.inf)
     score[list(known)] = -np.inf
     best = np.argpartition(-score, AHEAD)[:AHEAD]
-    return list(best[score[best] > -np.inf].astype(np.int32))
+    found: list[int] = best[score[best] > -np.inf].tolist()
+    return found

@@ -73,7 +73,7 @@ def row_numbers(words: WordArray) -> WordArray:
 @kernel
 def score_splits(
     g: Growth,
-    edges: IntArray,
+    edges: AnyArray,
     table: FloatArray,
     least: float,
     room: SplitRoom,

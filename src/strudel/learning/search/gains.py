@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._numba import run_blocks
-from strudel._types import FloatArray, IntArray
+from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.data.x_log_x import x_log_x_table
 from strudel.learning.growing.counts import places_in, undecided
 from strudel.learning.growing.growing_circuit import GrowingCircuit
@@ -44,7 +44,7 @@ class Gains:
         self._ranks = row_ranks(g.train_words)
         self._split_room = split_room(g, N_LANES, self._ranks)
 
-    def of_clones(self, nodes: IntArray, node_score: FloatArray, node_edge: IntArray) -> None:
+    def of_clones(self, nodes: AnyArray, node_score: FloatArray, node_edge: IntArray) -> None:
         """Score the best clone of each of these sums that has one."""
         self._have_room()
         g = self.growing.growth
@@ -65,7 +65,7 @@ class Gains:
 
     def of_splits(
         self,
-        edges: IntArray,
+        edges: AnyArray,
         edge_score: FloatArray,
         edge_place: IntArray,
     ) -> None:
@@ -119,8 +119,7 @@ class Gains:
         self._have_room()
         g, room = self.growing.growth, self._split_room
         score, place = np.empty(len(g.edge)), np.empty(len(g.edge), dtype=np.int32)
-        one = np.array([edge], dtype=np.int32)
-        score_splits(g, one, self.table, self.least_gain, room, 0, score, place)
+        score_splits(g, np.array([edge]), self.table, self.least_gain, room, 0, score, place)
         return int(place[edge])
 
     def _have_room(self) -> None:

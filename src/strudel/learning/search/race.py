@@ -18,16 +18,16 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.operations import Operation, apply
 from strudel.learning.history import History
 from strudel.learning.journal import Arrays, Journal, Section, take
-from strudel.learning.search.best_first import BestFirst as BestFirstScores
+from strudel.learning.search.best_first import BestFirstPolicy
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.greedy import VariablePicker, pick_edge
-from strudel.learning.search.learnpsdd import LearnPsdd as LearnPsddScores
-from strudel.learning.search.learnpsdd import copied_levels
+from strudel.learning.search.learnpsdd import LearnPsddPolicy, copied_levels
 from strudel.learning.search.recorded_operations import (
     check_operation,
     operations_from_arrays,
     operations_to_arrays,
 )
+from strudel.learning.search.scored_search import Policy, ScoredSearch
 from strudel.learning.searches import BestFirst, LearnPSDD, SearchOptions
 
 ROUNDS = (150, 500, 1500)  # operations after which the worse half of the runs ends
@@ -54,7 +54,7 @@ class Run:
         self.growing = make()
         self.history.add(self.growing)
         self._next: Callable[[], Operation | None] | None = None
-        self._scorer: BestFirstScores | LearnPsddScores | None = None
+        self._scored: ScoredSearch | None = None
         self._number = self.journal.add_scorer(self)
         self._has_file_scores = False  # whose operations are as doubtful as the file
 
@@ -123,7 +123,7 @@ class Run:
 
     def scores(self) -> Arrays:
         """What a replay does not give back: scores, some of them old."""
-        return {} if self._scorer is None else self._scorer.scores()
+        return {} if self._scored is None else self._scored.scores()
 
     @property
     def _has_scores(self) -> bool:
@@ -144,13 +144,13 @@ class Run:
         if self._has_scores:
             scores = self.journal.scores_of(self._number)
             self._has_file_scores = bool(scores)
+            policy: Policy
             if isinstance(kind, BestFirst):
-                self._scorer = BestFirstScores(
-                    growing, clones=kind.clones, gains=self._gains(), scores=scores
-                )
+                policy = BestFirstPolicy(growing, clones=kind.clones, gains=self._gains())
             else:
-                self._scorer = LearnPsddScores(growing, kind, scores)
-            return self._scorer.next
+                policy = LearnPsddPolicy(growing, kind)
+            self._scored = ScoredSearch(growing, policy, scores)
+            return self._scored.next
         n_levels = NONE
         if isinstance(kind, LearnPSDD):
             n_levels, kind = copied_levels(growing, kind), kind.heuristic

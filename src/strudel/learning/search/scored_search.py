@@ -1,0 +1,222 @@
+"""A search by scores: of all splits and clones, do the one with the best score.
+
+In:  a `GrowingCircuit`, and a policy that says what splits and clones are worth.
+Out: `ScoredSearch.next()`, the operation to do, until none is worth it.
+
+Every edge has the score of its best split, every sum that of its best clone. What an operation made
+or touched is scored at once. All other scores are kept as they are and found again when they come
+first, so that the winner's is exact. Old scores may also be too low, so all are found again when
+the best one has fallen far enough.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.errors import JournalError
+from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES
+from strudel.learning.growing.operations import Operation
+from strudel.learning.journal import restore_arrays, take
+
+SCORES = ("node_score", "node_edges", "node_time", "edge_score", "edge_place", "edge_time")
+
+
+class Policy(ABC):
+    """What operations are worth, how they are carried out, and when a score is too old."""
+
+    EDGES_PER_CLONE: ClassVar[tuple[int, ...]] = ()  # shape, if a clone may serve several edges
+    PREFERS_CLONES: ClassVar[bool]  # to splits with the same score
+
+    growing: GrowingCircuit
+    clones: bool  # whether sums may be cloned
+    min_rows: float  # weight of the rows of an edge that may be split
+
+    @abstractmethod
+    def score_clones(self, nodes: AnyArray, node_score: FloatArray, node_edges: IntArray) -> None:
+        """Fill the score of the best clone of each of these sums that has one, and its edges."""
+
+    @abstractmethod
+    def score_splits(self, edges: AnyArray, edge_score: FloatArray, edge_place: IntArray) -> None:
+        """Fill the score of the best split of each of these edges that has one, and its place."""
+
+    @abstractmethod
+    def clone(self, node: int, edges: IntArray) -> Operation:
+        """The clone of a sum for one or several edges."""
+
+    @abstractmethod
+    def split(self, edge: int, place: int) -> Operation:
+        """The split of an edge."""
+
+    @abstractmethod
+    def sums_to_score(self, first_node: int, first_edge: int) -> AnyArray:
+        """The sums to be scored at once when these nodes and edges, and all after them, are new."""
+
+    @abstractmethod
+    def edges_to_score(self) -> AnyArray:
+        """The edges whose scores change when all are found again."""
+
+    @abstractmethod
+    def clone_changed(self, node: int) -> int:
+        """After how many operations the score of a clone last changed, perhaps."""
+
+    @abstractmethod
+    def split_changed(self, edge: int) -> int:
+        """After how many operations the score of a split last changed, perhaps."""
+
+    @abstractmethod
+    def must_renew(self, best: float, level: float, *, is_new: bool) -> bool:
+        """Whether to find all scores again; they are new if no operation was done since."""
+
+    @abstractmethod
+    def new_level(self, best: float, level: float) -> float:
+        """The score to compare with from now on: the best one, when all were found again."""
+
+    @abstractmethod
+    def is_worth_it(self, best: float) -> bool:
+        """Whether an operation with this score should be done."""
+
+    def state(self) -> dict[str, AnyArray]:
+        """Arrays of its own that the next operations depend on; numbers of operations."""
+        return {}
+
+
+class ScoredSearch:
+    """Knows the score of every split and clone of a growing circuit."""
+
+    def __init__(
+        self,
+        growing: GrowingCircuit,
+        policy: Policy,
+        scores: dict[str, AnyArray] | None = None,
+    ) -> None:
+        self.growing = growing.without_queue()
+        self.policy = policy
+        self.edge_score = np.empty(0)
+        self.edge_place = np.empty(0, dtype=np.int32)
+        self.edge_time = np.empty(0, dtype=np.int64)  # operations before it was scored
+        self.node_score = np.empty(0)
+        self.node_edges = np.empty((0, *policy.EDGES_PER_CLONE), dtype=np.int32)
+        self.node_time = np.empty(0, dtype=np.int64)
+        self._make_room()
+        self._n_nodes = self._n_edges = 0  # how many there were after the last scoring
+        self._all_scored = 0  # operations before all were scored
+        self._level = np.inf  # the best score then
+        if scores:
+            self._restore(scores)
+        else:
+            self._score_all()
+
+    def next(self) -> Operation | None:
+        """The operation with the best score, or None when none is worth it."""
+        self._score_new()
+        policy, now = self.policy, self.growing.n_splits
+        while True:
+            n, e = int(np.argmax(self.node_score)), int(np.argmax(self.edge_score))
+            clone, split = float(self.node_score[n]), float(self.edge_score[e])
+            best = max(clone, split)
+            if policy.must_renew(best, self._level, is_new=self._all_scored == now):
+                self._score_all()
+            elif not policy.is_worth_it(best):
+                return None
+            elif clone > split or (clone == split and policy.PREFERS_CLONES):
+                if self._is_current_clone(n):
+                    return policy.clone(n, self.node_edges[n])
+                self._score_clones(np.array([n]))
+            else:
+                if self._is_current_split(e):
+                    return policy.split(e, int(self.edge_place[e]))
+                self._score_splits(np.array([e]))
+
+    def scores(self) -> dict[str, AnyArray]:
+        """All that the next operations depend on, besides the circuit itself."""
+        self._make_room()
+        kept = {name: getattr(self, name)[:n].copy() for name, n in self._used().items()}
+        kept |= {name: array.copy() for name, array in self.policy.state().items()}
+        kept["scored"] = np.array([self._n_nodes, self._n_edges, self._all_scored], dtype=np.int64)
+        return kept | {"level": np.array([self._level])}
+
+    def _restore(self, scores: dict[str, AnyArray]) -> None:
+        """Go on with the scores of the same circuit in an earlier process."""
+        used, state = self._used(), self.policy.state()
+        restore_arrays(self, scores, used)
+        for name, array in state.items():
+            array[:] = take(scores, name, array.dtype, array.shape)
+        counts = take(scores, "scored", np.int64, (3,))
+        bounds = [used["node_score"], used["edge_score"], self.growing.n_splits]
+        # A score from the future would never be current.
+        times = (self.node_time, self.edge_time, *state.values())
+        latest = max(int(array.max(initial=0)) for array in times)
+        if latest > self.growing.n_splits or not np.all((counts >= 0) & (counts <= bounds)):
+            raise JournalError("the scores of a search are damaged")
+        self._n_nodes, self._n_edges, self._all_scored = counts.tolist()
+        self._level = float(take(scores, "level", np.float64, (1,))[0])
+
+    def _used(self) -> dict[str, int]:
+        """How much of every array counts."""
+        size = self.growing.growth.size
+        used = {"node": int(size[N_NODES]), "edge": int(size[N_EDGES])}
+        return {name: used[name[:4]] for name in SCORES}
+
+    def _is_current_clone(self, n: int) -> bool:
+        """Whether the score of a sum is what it would be now."""
+        is_used = self.growing.growth.node["uses"][n] > 0
+        return bool(is_used and self.node_time[n] >= self.policy.clone_changed(n))
+
+    def _is_current_split(self, e: int) -> bool:
+        """Whether the score of an edge is what it would be now."""
+        is_alive = self.growing.growth.edge["death"][e] == ALIVE
+        return bool(is_alive and self.edge_time[e] >= self.policy.split_changed(e))
+
+    def _score_all(self) -> None:
+        """Find every score again."""
+        g = self.growing.growth
+        self._score_clones(np.arange(2 * len(g.place_var), g.size[N_NODES]))
+        self._score_splits(self.policy.edges_to_score())
+        best = max(self.node_score.max(), self.edge_score.max())
+        self._level = self.policy.new_level(float(best), self._level)
+        self._all_scored = self.growing.n_splits
+        self._n_nodes, self._n_edges = int(g.size[N_NODES]), int(g.size[N_EDGES])
+
+    def _score_new(self) -> None:
+        """Score what the last operations made, and the sums they touched."""
+        self._make_room()
+        g = self.growing.growth
+        if g.size[N_EDGES] == self._n_edges:
+            return
+        self._score_clones(self.policy.sums_to_score(self._n_nodes, self._n_edges))
+        self._score_splits(np.arange(self._n_edges, g.size[N_EDGES]))
+        self._n_nodes, self._n_edges = int(g.size[N_NODES]), int(g.size[N_EDGES])
+
+    def _score_clones(self, nodes: AnyArray) -> None:
+        """Score the best clone of each of these sums."""
+        if not self.policy.clones:
+            return
+        self.node_score[nodes] = -np.inf
+        self.node_time[nodes] = self.growing.n_splits
+        self.policy.score_clones(nodes, self.node_score, self.node_edges)
+
+    def _score_splits(self, edges: AnyArray) -> None:
+        """Score the best split of each of these edges."""
+        self.edge_score[edges] = -np.inf
+        self.edge_time[edges] = self.growing.n_splits
+        edge = self.growing.growth.edge[edges]
+        has_rows = edge["train"] >= self.policy.min_rows
+        is_open = edge["is_candidate"] & (edge["death"] == ALIVE) & has_rows
+        self.policy.score_splits(edges[is_open], self.edge_score, self.edge_place)
+
+    def _make_room(self) -> None:
+        """Make the arrays as long as those of the growing circuit."""
+        g = self.growing.growth
+        for name in SCORES:
+            old = getattr(self, name)
+            length = len(g.node) if name.startswith("node") else len(g.edge)
+            if length > len(old):
+                empty = -np.inf if name.endswith("score") else NONE
+                new = np.full((length, *old.shape[1:]), empty, dtype=old.dtype)
+                new[: len(old)] = old
+                setattr(self, name, new)
