@@ -10,7 +10,7 @@ from matplotlib import style
 from matplotlib.figure import Figure
 
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
-from strudel.plotting.canvas import every_few, labels_that_fit, palette_of, plain, save_figure
+from strudel.plotting.canvas import every_few, labels_that_fit, palette_of, save_figure, short_label
 from strudel.plotting.drawing import plot_circuit
 from strudel.plotting.heat_maps import plot_dependencies
 from strudel.plotting.marginals import plot_marginals
@@ -87,8 +87,8 @@ def test_labels_that_fit_do_not_overlap_and_come_in_order():
 
 
 def test_long_names_are_cut():
-    assert plain("a" * 40) == "a" * 23 + "…"
-    assert plain("$1") == r"\$1"
+    assert short_label("a" * 40) == "a" * 23 + "…"
+    assert short_label("$1") == r"\$1"
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

@@ -343,7 +343,7 @@ def test_wrong_questions_are_refused():
     for moment in (0, 1.5, True):
         with pytest.raises(ValueError, match="moment must be a whole number"):
             expected_prediction(circuit, line, {}, moment=moment)
-    with pytest.raises(ValueError, match="has a value, not a logit"):
+    with pytest.raises(ValueError, match="output is 'logit', but this predictor gives a value"):
         expected_prediction(circuit, line, {}, output="logit")
     with pytest.raises(ValueError, match="output must be one of value, logit, probability"):
         expected_prediction(circuit, line, {}, output="odds")

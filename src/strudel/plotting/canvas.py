@@ -141,7 +141,7 @@ def text_width(labels: Sequence[str], size: float) -> float:
     return LETTER * size * max(map(len, labels), default=0)
 
 
-def plain(label: str, longest: int = 24) -> str:
+def short_label(label: str, longest: int = 24) -> str:
     """A label that matplotlib writes literally, with dollar signs, shortened if it is long."""
     short = label if len(label) <= longest else label[: longest - 1] + "…"
     return short.replace("$", r"\$")

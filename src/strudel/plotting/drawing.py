@@ -19,8 +19,8 @@ from strudel.plotting.canvas import (
     Palette,
     axes_or_current,
     palette_of,
-    plain,
     points_per_unit,
+    short_label,
     size_in_points,
     text_width,
 )
@@ -165,7 +165,9 @@ def _horizontal_limits(ax: Axes, layout: CircuitLayout, size: float) -> tuple[fl
     span = right - float(layout.mark_x.min()) + 0.3
     for label, x in zip(layout.mark_label, layout.mark_x, strict=True):
         if label:
-            share = min((text_width([plain(label)], size) + 2 * size) / points, 0.8)  # of the axes
+            share = min(
+                (text_width([short_label(label)], size) + 2 * size) / points, 0.8
+            )  # of the axes
             span = max(span, (right - float(x)) / (1 - share))
     return right - span, right
 
@@ -193,7 +195,7 @@ def _draw_marks(
         text = ax.text(
             layout.mark_x[mark],
             layout.mark_y[mark],
-            plain(layout.mark_label[mark]),
+            short_label(layout.mark_label[mark]),
             fontsize=literal_size,
             color=colours.ink,
             ha="right",

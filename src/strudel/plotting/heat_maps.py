@@ -18,7 +18,7 @@ from strudel.plotting.canvas import (
     axes_or_current,
     every_few,
     palette_of,
-    plain,
+    short_label,
     size_in_points,
     text_width,
 )
@@ -165,7 +165,7 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
 def _write_variables(ax: Axes, model: Model, is_vertical: bool = False) -> None:
     """Names along an axis in the order of the vtree, as many as fit."""
     names = names_of(model.n_vars, model.feature_names)
-    labels = [plain(str(names[var]), longest=16) for var in model.vtree.order]
+    labels = [short_label(str(names[var]), longest=16) for var in model.vtree.order]
     room = size_in_points(ax)[1 if is_vertical else 0]
     size = 7.0
     is_upright = not is_vertical and text_width(labels, size) > 0.9 * room / len(labels)

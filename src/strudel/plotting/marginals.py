@@ -14,7 +14,13 @@ import numpy as np
 from strudel._names import names_of
 from strudel._types import AnyArray, FloatArray
 from strudel.data.argument_checks import check_count
-from strudel.plotting.canvas import Palette, axes_or_current, palette_of, plain, size_in_points
+from strudel.plotting.canvas import (
+    Palette,
+    axes_or_current,
+    palette_of,
+    short_label,
+    size_in_points,
+)
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model, model_of
 from strudel.queries.variable_probabilities import marginal_probabilities
@@ -191,7 +197,7 @@ def _draw_bars(ax: Axes, bars: list[Bar], colours: Palette, has_evidence: bool) 
         border = [i - 0.5 for i in range(1, len(bars)) if groups[i] != groups[i - 1]]
         ax.hlines(border, 0.0, 1.0, colors=[colours.faint], linewidth=0.6, zorder=1)
     size = float(np.clip(0.75 * line, 5, 9))
-    ax.set_yticks(place, [plain(bar.label) for bar in bars], fontsize=size)
+    ax.set_yticks(place, [short_label(bar.label) for bar in bars], fontsize=size)
     for label, bar in zip(ax.get_yticklabels(), bars, strict=True):
         if bar.is_given:
             label.set_color(colours.orange)

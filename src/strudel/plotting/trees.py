@@ -21,7 +21,7 @@ from strudel.plotting.canvas import (
     every_few,
     labels_that_fit,
     palette_of,
-    plain,
+    short_label,
     size_in_points,
     text_width,
 )
@@ -104,7 +104,7 @@ def draw_vtree(ax: Axes, vtree: Vtree, names: tuple[str, ...], gap: float = 2.0)
         _draw_elbows(ax, vtree, x, y, colours)
     _set_limits(ax, x, y)
     leaves = vtree.var_leaf[vtree.order]
-    labels = [plain(names[var]) for var in vtree.order]
+    labels = [short_label(names[var]) for var in vtree.order]
     _write_leaves(ax, x[leaves], y[leaves], labels, gap, colours)
     return colours
 
@@ -225,7 +225,7 @@ def plot_chow_liu_tree(
     _draw_links(ax, x, y, tree.var_parent, colours, _link_widths(tree))
     _set_limits(ax, x, y)
     if has_boxes:
-        _write_boxes(ax, x, y, [plain(name) for name in names], colours)
+        _write_boxes(ax, x, y, [short_label(name) for name in names], colours)
         return ax
     ax.set_aspect("equal")
     _draw_dots(ax, tree, x, y, colours)
@@ -308,7 +308,7 @@ def _write_hubs(
     size = 7.0
     low, high = ax.get_xlim()
     unit = min(size_in_points(ax)) / (high - low)
-    labels = [plain(name, longest=16) for name in names]
+    labels = [short_label(name, longest=16) for name in names]
     wide = np.array([LETTER * size * len(label) + 4 for label in labels])
     order = np.argsort(-_degree(tree), kind="stable")[:150]
     for var in labels_that_fit(x * unit, y * unit, wide, 1.5 * size, order):

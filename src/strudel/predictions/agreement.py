@@ -25,7 +25,7 @@ from strudel.predictions.deciders import PredictorDecider
 from strudel.predictions.decision import Decision, decision_of
 from strudel.predictions.predictor_arguments import possible_codes
 from strudel.predictions.predictor_forms import EventForm
-from strudel.predictions.same_decision import MAX_NODES, plain, warn_if_stopped
+from strudel.predictions.same_decision import MAX_NODES, as_python, warn_if_stopped
 from strudel.queries.arguments import check_limits
 from strudel.queries.by_block import by_block
 from strudel.queries.model import Model, model_of
@@ -104,7 +104,7 @@ def classifier_agreement(
     found = Agreement(*(field[place] for field in found))
     warn_if_stopped(found, query)
     if details:
-        return Agreement(*(plain(field[0]) for field in found)) if is_single else found
+        return Agreement(*(as_python(field[0]) for field in found)) if is_single else found
     return float(found.probability[0]) if is_single else found.probability
 
 

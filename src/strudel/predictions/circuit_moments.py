@@ -28,7 +28,7 @@ from strudel.algebra.pairs import MAX_PAIRS, find_pairs
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.properties import check_properties
-from strudel.predictions.moments import Moments, mix
+from strudel.predictions.moments import Moments, mix_moments
 from strudel.predictions.shared_passes import (
     Patterns,
     Values,
@@ -181,7 +181,7 @@ def _block_moments(
     cover = np.where(cover > 1.0 - NOTHING, 1.0, cover)
     weight = posterior(mixture, log_p)
     # Where the predictor does not hold, its weights add up to zero: one more part per component.
-    return log_mean(mixture, log_p), mix(
+    return log_mean(mixture, log_p), mix_moments(
         np.concatenate([weight * cover, weight * (1.0 - cover)], axis=1),
         Moments(
             np.concatenate([mean, np.zeros_like(mean)], axis=1),

@@ -42,7 +42,7 @@ MOST_VALUES = 2**23  # of the questions about one row that share a pass, unless 
 FEWEST_QUESTIONS = 32
 
 
-def ask(
+def answer_questions(
     model: Model, codes: AnyArray, asked_row: IntArray, asked: AnyArray, query: str
 ) -> tuple[FloatArray, FloatArray]:
     """Log-probability of each row, and the probability of each question given its row.
@@ -54,7 +54,9 @@ def ask(
     >>> from strudel.circuits import figure_1_circuit
     >>> rows = np.array([[2, 2, 1, 2]], dtype=np.uint8)
     >>> asked = np.array([[1, 2, 1, 2], [1, 0, 1, 2]], dtype=np.uint8)
-    >>> ask(figure_1_circuit(), rows, np.zeros(2, dtype=np.int32), asked, "ask")[1].round(4)
+    >>> asked_row = np.zeros(2, dtype=np.int32)
+    >>> _, chance = answer_questions(figure_1_circuit(), rows, asked_row, asked, "example")
+    >>> chance.round(4)
     array([0.4 , 0.04])
     """
     mixture = as_mixture(model)
@@ -68,14 +70,14 @@ def ask(
         while last < len(codes) and start[last + 1] - start[first] + last - first < most:
             last += 1
         rows, part = slice(first, last), slice(start[first], start[last])
-        log_p[rows], chance[part] = _ask(
+        log_p[rows], chance[part] = _answer_in_memory(
             mixture, codes[rows], start[first : last + 1] - start[first], asked[part], query
         )
         first = last
     return log_p, chance
 
 
-def _ask(
+def _answer_in_memory(
     mixture: Mixture, codes: AnyArray, asked_start: AnyArray, asked: AnyArray, query: str
 ) -> tuple[FloatArray, FloatArray]:
     """The same for as many rows as fit in memory with one probability per component."""
@@ -88,7 +90,7 @@ def _ask(
         p, theta = own_plan(circuit), component_theta(mixture)
 
         def run(part: slice) -> None:
-            _ask_block(
+            _answer_rows(
                 codes[part],
                 asked_start[part.start : part.stop + 1],
                 asked,
@@ -118,7 +120,7 @@ def _ask(
 
 
 @kernel
-def _ask_block(
+def _answer_rows(
     codes: AnyArray,
     asked_start: AnyArray,
     asked: AnyArray,
@@ -153,7 +155,7 @@ def _ask_block(
             own, own_theta = _take_out(s, patterns, values, p, theta[c], is_met, kept)
             step = max(FEWEST_QUESTIONS, MOST_VALUES // len(own.node_edges))
             for at in range(first, last, step):
-                _answer(
+                _answer_row(
                     asked[at : min(at + step, last)],
                     own,
                     own_theta,
@@ -163,7 +165,7 @@ def _ask_block(
 
 
 @kernel
-def _answer(
+def _answer_row(
     asked: AnyArray, p: Plan, edge_theta: FloatArray, log_asked: FloatArray, is_lost: AnyArray
 ) -> None:
     """Fill the log-probabilities of some questions about one row."""

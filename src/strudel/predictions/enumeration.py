@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.predictions.conditional_questions import ask
-from strudel.predictions.moments import Moments, of_points
+from strudel.predictions.conditional_questions import answer_questions
+from strudel.predictions.moments import Moments, moments_of_points
 from strudel.predictions.predictor_forms import Form, LeafForm, LinearForm
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN
@@ -48,9 +48,9 @@ def enumerated_moments(
             asked = codes[rows[asked_row]]
             var = np.nonzero(unknown[rows])[1].reshape(len(rows), m)[asked_row]
             asked[np.arange(len(asked))[:, np.newaxis], var] = np.tile(states, (len(rows), 1))
-            _, chance = ask(model, codes[rows], asked_row, asked, query)
+            _, chance = answer_questions(model, codes[rows], asked_row, asked, query)
             value = made_of(form.evaluate(np.where(asked == UNKNOWN, 0, asked)))
-            mean[rows], central[rows] = of_points(
+            mean[rows], central[rows] = moments_of_points(
                 chance.reshape(len(rows), -1), value.reshape(len(rows), len(states), -1), order
             )
     return Moments(mean, central)

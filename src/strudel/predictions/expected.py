@@ -26,7 +26,7 @@ from strudel.data.validation import check_evidence
 from strudel.predictions.circuit_moments import circuit_moments
 from strudel.predictions.enumeration import enumerated_moments, unknown_and_used
 from strudel.predictions.leaf_moments import MAX_PAIRS, leaf_moments
-from strudel.predictions.moments import Moments, of_points
+from strudel.predictions.moments import Moments, moments_of_points
 from strudel.predictions.predictor_arguments import form_of_predictor
 from strudel.predictions.predictor_forms import EventForm, Form, LeafForm, LinearForm
 from strudel.queries.by_block import by_block
@@ -269,7 +269,7 @@ def _event_moments(task: _Task, form: EventForm, order: int) -> Moments:
     raise_if_impossible(log_probabilities(task.model, rows, task.query)[task.place])
     chance = np.exp(event_log_probabilities(task.model, form.event, rows))
     coin = np.broadcast_to(np.array([[0.0], [1.0]]), (len(rows), 2, 1))
-    return of_points(np.column_stack([1.0 - chance, chance]), coin, order)
+    return moments_of_points(np.column_stack([1.0 - chance, chance]), coin, order)
 
 
 def _raise_if_open(task: _Task, is_open: AnyArray, max_states: int) -> None:

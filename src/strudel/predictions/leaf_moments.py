@@ -15,7 +15,7 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.predictions.conditional_questions import ask
+from strudel.predictions.conditional_questions import answer_questions
 from strudel.predictions.moments import Moments
 from strudel.predictions.predictor_forms import LeafForm
 from strudel.queries.model import Model
@@ -85,7 +85,7 @@ def _leaf_chances(
     )
     asked = codes[asked_row[:n_asked]]
     _add_literals(asked, asked_leaf, form.leaf_start, form.leaf_literal)
-    log_p, asked_chance = ask(model, codes, asked_row[:n_asked], asked, query)
+    log_p, asked_chance = answer_questions(model, codes, asked_row[:n_asked], asked, query)
     # A row's question about nothing has its own number, and no question has the last: NONE.
     sure = np.where(log_p > -np.inf, 1.0, np.nan)
     return log_p, questions, np.concatenate([sure, asked_chance, [0.0]])[questions]
@@ -222,7 +222,9 @@ def _pair_chances(
     against = ones @ zeros.T
     a, b = np.nonzero(np.triu((against + against.T) == 0.0, 1))
     both = np.where(asked[a] == UNKNOWN, asked[b], asked[a])
-    _, both_chance = ask(model, row[np.newaxis], np.zeros(len(both), dtype=np.int32), both, query)
+    _, both_chance = answer_questions(
+        model, row[np.newaxis], np.zeros(len(both), dtype=np.int32), both, query
+    )
     chance = np.zeros((len(leaves), len(leaves)))
     chance[a, b] = chance[b, a] = both_chance
     return chance

@@ -43,7 +43,7 @@ class Moments(NamedTuple):
         return total
 
 
-def mix(weight: FloatArray, parts: Moments) -> Moments:
+def mix_moments(weight: FloatArray, parts: Moments) -> Moments:
     """The moments of a mixture, from those of its parts on the second axis.
 
     `weight` is `(n_rows, n_parts)` and adds up to one in every row; `parts` have the shapes
@@ -52,7 +52,7 @@ def mix(weight: FloatArray, parts: Moments) -> Moments:
     Examples
     --------
     >>> coin = Moments(np.array([[[0.0], [2.0]]]), np.zeros((1, 2, 1, 1)))
-    >>> mix(np.array([[0.5, 0.5]]), coin)
+    >>> mix_moments(np.array([[0.5, 0.5]]), coin)
     Moments(mean=array([[1.]]), central=array([[[1.]]]))
     """
     share = weight[:, :, np.newaxis]
@@ -67,13 +67,13 @@ def mix(weight: FloatArray, parts: Moments) -> Moments:
     return Moments(mean, central)
 
 
-def of_points(weight: FloatArray, value: FloatArray, order: int) -> Moments:
+def moments_of_points(weight: FloatArray, value: FloatArray, order: int) -> Moments:
     """The moments of values `(n_rows, n_points, n_outputs)` with these probabilities.
 
     Examples
     --------
-    >>> of_points(np.array([[0.5, 0.5]]), np.array([[[0.0], [2.0]]]), 2)
+    >>> moments_of_points(np.array([[0.5, 0.5]]), np.array([[[0.0], [2.0]]]), 2)
     Moments(mean=array([[1.]]), central=array([[[1.]]]))
     """
     nothing = np.zeros((*value.shape[:2], order - 1, value.shape[2]))
-    return mix(weight, Moments(value, nothing))
+    return mix_moments(weight, Moments(value, nothing))

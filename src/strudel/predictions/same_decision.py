@@ -226,11 +226,11 @@ class _Case:
             found.n_nodes,
         )
         if self.is_single:
-            everything = tuple(plain(field[0]) for field in everything)
+            everything = tuple(as_python(field[0]) for field in everything)
         return SameDecision(*everything)
 
 
-def plain(value: Any) -> Any:
+def as_python(value: Any) -> Any:
     """A number as Python's own."""
     return value.item() if isinstance(value, np.generic) else value
 

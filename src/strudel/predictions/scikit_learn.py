@@ -76,7 +76,7 @@ def form_of_estimator(
         form = _linear_form(model, feature_var, n_vars, classes, feature_names)
     else:
         form = _leaf_form(model, kinds, feature_var, n_vars, classes, feature_names)
-    _compare(model, form, feature_var)
+    _check_predictions(model, form, feature_var)
     return form
 
 
@@ -129,10 +129,12 @@ def _linear_form(
     weight = np.zeros((n_vars, len(coefficients)))
     np.add.at(weight, feature_var, coefficients.T)
     bias = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coefficients))
-    return LinearForm(weight, bias.copy(), *_meaning(classes, len(bias)), classes, feature_names)
+    return LinearForm(
+        weight, bias.copy(), *_output_and_link(classes, len(bias)), classes, feature_names
+    )
 
 
-def _meaning(classes: AnyArray | None, n_outputs: int) -> tuple[Output, Link]:
+def _output_and_link(classes: AnyArray | None, n_outputs: int) -> tuple[Output, Link]:
     """What a sum of weights is: a value, or the log-odds of a class."""
     if classes is None:
         return "value", "identity"
@@ -168,7 +170,7 @@ def _leaf_form(
     output: Output = "value"
     link: Link = "identity"
     if kinds & (_BOOSTING | _HISTOGRAMS):
-        output, link = _meaning(classes, n_outputs)
+        output, link = _output_and_link(classes, n_outputs)
     elif classes is not None:
         output = "probability"
     form = LeafForm(
@@ -185,8 +187,8 @@ def _leaf_form(
     )
     if kinds & (_BOOSTING | _HISTOGRAMS):  # what boosting starts from is its output less the trees
         zeros = np.zeros((1, n_vars))
-        said = model.predict if classes is None else model.decision_function
-        bias = _scale(model) * _ask(said, zeros[:, feature_var]) - form.evaluate(zeros)
+        predicted = model.predict if classes is None else model.decision_function
+        bias = _scale(model) * _predictions(predicted, zeros[:, feature_var]) - form.evaluate(zeros)
         form.bias[:] = bias[0]
     return form
 
@@ -274,15 +276,15 @@ def _leaves(tree: _Tree, feature_var: AnyArray) -> Iterator[tuple[list[int], Flo
                 todo.append((child, {**known, var: value}))
 
 
-def _compare(model: Any, form: LinearForm | LeafForm, feature_var: AnyArray) -> None:
+def _check_predictions(model: Any, form: LinearForm | LeafForm, feature_var: AnyArray) -> None:
     """Refuse a model that does not predict what its form says."""
     rows = np.random.default_rng(0).integers(0, 2, (N_PROBES, form.n_vars)).astype(np.float64)
-    said = _ask(
+    predicted = _predictions(
         model.predict if form.classes is None else model.predict_proba, rows[:, feature_var]
     )
     found = form.probabilities(form.evaluate(rows))
-    if found.shape != said.shape or not np.allclose(
-        found, said, rtol=TOLERANCE, atol=TOLERANCE * float(np.abs(said).max())
+    if found.shape != predicted.shape or not np.allclose(
+        found, predicted, rtol=TOLERANCE, atol=TOLERANCE * float(np.abs(predicted).max())
     ):
         raise ValueError(
             f"This {type(model).__name__} does not predict the sum of its "
@@ -291,9 +293,9 @@ def _compare(model: Any, form: LinearForm | LeafForm, feature_var: AnyArray) -> 
         )
 
 
-def _ask(method: Any, rows: FloatArray) -> FloatArray:
+def _predictions(method: Any, rows: FloatArray) -> FloatArray:
     """What a model says of complete rows, `(n_rows, n_outputs)`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows of an array have no feature names
-        said = np.asarray(method(rows), dtype=np.float64)
-    return said.reshape(len(rows), -1)
+        predicted = np.asarray(method(rows), dtype=np.float64)
+    return predicted.reshape(len(rows), -1)

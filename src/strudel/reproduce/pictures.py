@@ -34,7 +34,7 @@ def draw_row(name: str, caption: str, draws: Sequence[Callable[[Any], None]]) ->
         ax = figure.add_subplot(1, len(draws), place + 1)
         draw(ax)
         tidy(ax)
-    return picture(name, caption, figure)
+    return as_picture(name, caption, figure)
 
 
 def draw_grid(name: str, caption: str, results: dict[str, Any], draw: Draw) -> Picture:
@@ -49,7 +49,7 @@ def draw_grid(name: str, caption: str, results: dict[str, Any], draw: Draw) -> P
         tidy(ax, size=7)
         if place == 0 and ax.get_legend_handles_labels()[0]:
             ax.legend(frameon=False, fontsize=6.5)
-    return picture(name, caption, figure)
+    return as_picture(name, caption, figure)
 
 
 def tidy(ax: Axes, size: float = 9) -> None:
@@ -60,7 +60,7 @@ def tidy(ax: Axes, size: float = 9) -> None:
     ax.set_axisbelow(True)
 
 
-def picture(name: str, caption: str, figure: Figure) -> Picture:
+def as_picture(name: str, caption: str, figure: Figure) -> Picture:
     """The figure as a png."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 

@@ -264,7 +264,7 @@ def _draw(
 ) -> None:
     from matplotlib import style
 
-    from strudel.plotting.canvas import new_figure, plain, save_figure
+    from strudel.plotting.canvas import new_figure, save_figure, short_label
     from strudel.plotting.drawing import plot_circuit
     from strudel.plotting.heat_maps import plot_components, plot_dependencies
     from strudel.plotting.learning_curve import plot_learning_curve
@@ -273,7 +273,7 @@ def _draw(
 
     with style.context("dark_background" if dark else "default"):
         figure = new_figure(*inches)
-        figure.suptitle(plain(title, longest=80), fontsize=11)
+        figure.suptitle(short_label(title, longest=80), fontsize=11)
         ax = figure.add_subplot()
         if what is Picture.CIRCUIT:
             plot_circuit(thing, values["row"], ax=ax)

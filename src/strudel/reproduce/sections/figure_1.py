@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strudel.reproduce.content import Section
-from strudel.reproduce.pictures import picture
+from strudel.reproduce.pictures import as_picture
 from strudel.reproduce.store import Results
 
 
@@ -28,7 +28,7 @@ def figure_1(results: Results) -> Section:
         for ax, title in ((tree, "Chow-Liu tree"), (vtree, "vtree"), (drawing, "circuit")):
             ax.set_title(title, fontsize=10)
         caption = "Active edges of X1=1, X2=0, X3=1, X4=0 in red; the root is on the right"
-        pictures = [picture("figure-1", caption, figure)]
+        pictures = [as_picture("figure-1", caption, figure)]
         numbers = [{name: value for name, value in result.items() if name != "row"}]
     text = (
         "The Chow-Liu tree of the paper's figure 1, its vtree, and the circuit compiled from both. "
