@@ -30,7 +30,7 @@ from strudel import (
     marginal_probabilities,
 )
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
-from strudel.queries import given_distributions, node_distributions
+from strudel.queries import node_distributions
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import balanced_vtree, linear_vtree, random_vtree
 
@@ -153,7 +153,7 @@ def test_blocks_and_threads_do_not_change_the_result(monkeypatch, rng):
     expected = count_distribution(circuit, given=rows)
     monkeypatch.setattr(node_distributions, "PARALLEL_WORK", 0)
     np.testing.assert_array_equal(count_distribution(circuit, given=rows), expected)
-    monkeypatch.setattr(given_distributions, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(node_distributions, "BLOCK_BYTES", 1)
     np.testing.assert_array_equal(count_distribution(circuit, given=rows), expected)
 
 

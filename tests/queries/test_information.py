@@ -32,7 +32,7 @@ from strudel import (
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.data.datasets import load_dataset
-from strudel.queries import given_distributions, information
+from strudel.queries import information, node_distributions
 from strudel.queries.conditional_parameters import conditional_parameters
 from strudel.queries.passes import encode
 from strudel.queries.subset_entropy import SubsetEntropy
@@ -243,7 +243,7 @@ def test_nodes_far_apart_lose_nothing():
 def test_tables_may_be_made_in_parts(n_bytes, monkeypatch, rng):
     circuit = special_circuits()["learned 3"]
     expected = Joint(circuit).information([NAN] * 8, [3, 0, 6], [7, 2, 1, 5])
-    for module in (information, given_distributions):
+    for module in (information, node_distributions):
         monkeypatch.setattr(module, "BLOCK_BYTES", n_bytes)
     monkeypatch.setattr(information, "BLOCK_STATES", 3)
     assert mutual_information(circuit, [3, 0, 6], [7, 2, 1, 5]) == pytest.approx(expected, rel=REL)

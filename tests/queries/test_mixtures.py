@@ -47,8 +47,8 @@ from strudel import (
 )
 from strudel.circuits import compile_chow_liu, figure_1_circuit
 from strudel.circuits.evaluate import evaluate_log
-from strudel.queries import components, covariance, mixture_likelihood, sampling
-from strudel.queries.model import circuit_of, model_of
+from strudel.queries import covariance, mixture_likelihood, probabilities, sampling
+from strudel.queries.model import model_of
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 
 mixtures_with_rows = models_with_rows(6, max_rows=4, model=mixture_models)
@@ -110,7 +110,7 @@ def test_what_most_rows_take_is_added_once_and_zeros_stay_zeros(n_components, rn
     states = np.array(list(np.ndindex(2, 2, 2, 2)))
     rows = np.concatenate([states, np.repeat(states[[3, 9]], [60, 10], axis=0)])  # 3 is usual
     expected = np.column_stack([evaluate_log(part, rows) for part in mixture.components()])
-    found = mixture_likelihood.SharedFlows(mixture).component_logs(rows.astype(np.uint8))
+    found = mixture_likelihood.component_flow_logs(mixture, rows.astype(np.uint8))
     assert np.any(expected == -np.inf)
     assert np.any(expected > -np.inf)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -240,7 +240,7 @@ def test_components_without_weight_do_not_count(rng):
 
 
 def sample_components(mixture, rng):
-    weight = components.posterior(mixture, np.zeros((1, mixture.n_components)))
+    weight = probabilities.posterior(mixture, np.zeros((1, mixture.n_components)))
     return sampling._choose(weight, np.zeros(5000, dtype=int), rng.random(5000))
 
 
@@ -299,7 +299,7 @@ def test_lanes_agree_with_logs(k, monkeypatch, rng):
     mixture = random_mixture(special_mixtures()["learned"].structure, k, rng)
     rows = some_rows(Joint(mixture), rng, n_rows=11)
     expected = [log_marginal(mixture, rows), marginal_probabilities(mixture, rows)]
-    monkeypatch.setattr(components, "_is_fit", lambda structure, query: False)
+    monkeypatch.setattr(probabilities, "are_moderate", lambda columns: np.zeros(k, dtype=bool))
     found = [log_marginal(mixture, rows), marginal_probabilities(mixture, rows)]
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-11, atol=1e-15)
@@ -398,7 +398,7 @@ def test_threads_and_blocks_do_not_change_the_result(monkeypatch, rng):
         numba.set_num_threads(n_threads)
     monkeypatch.setattr(sampling, "PIECE", 10)
     monkeypatch.setattr(sampling, "BLOCK_NUMBERS", 1)
-    monkeypatch.setattr(components, "BLOCK_CELLS", 50)
+    monkeypatch.setattr(probabilities, "BLOCK_CELLS", 50)
     for first, second, third in zip(expected, found, answers(), strict=True):
         np.testing.assert_array_equal(first, second)
         np.testing.assert_array_equal(first, third)
@@ -464,9 +464,7 @@ def test_what_a_model_is(rng):
     assert model_of(mixture) is model_of(fitted) is mixture
     assert log_marginal(fitted, {"X1": 1}) == log_marginal(mixture, {"X1": 1})
     circuit = figure_1_circuit()
-    assert model_of(circuit) is circuit_of(circuit) is circuit
-    with pytest.raises(TypeError, match="a mixture of 3 components"):
-        circuit_of(mixture)
+    assert model_of(circuit) is circuit
     with pytest.raises(ValueError, match="This Strudel is not fitted yet"):
         model_of(Strudel())
     with pytest.raises(TypeError, match="a Circuit, a Mixture or a fitted estimator, but got list"):

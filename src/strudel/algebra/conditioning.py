@@ -12,19 +12,13 @@ import numpy as np
 
 from strudel._types import FloatArray
 from strudel.algebra.event_pairs import event_pairs, simple_event_of
-from strudel.algebra.normalize_weights import (
-    Weighted,
-    settle,
-    settle_mixture,
-    weighted,
-    zero,
-)
+from strudel.algebra.normalize_weights import Structure, normalize_weights, zero_model
 from strudel.algebra.operands import columns_of, in_normal_form
 from strudel.algebra.pairs import MAX_PAIRS
-from strudel.algebra.products import product_arrays
+from strudel.algebra.products import product_structure
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture, with_own_structures
-from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.mixture import Mixture
 from strudel.logic.event_forms import as_event, is_formula
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model
@@ -102,46 +96,45 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
                 "condition makes one circuit and takes one row of evidence, but got "
                 f"{len(rows)}. Call it once per row."
             )
-        return _given_row(model, rows, normalize, IF_ZERO)
+        return _given_row(model, rows[0], normalize, IF_ZERO)
     if isinstance(given, str):  # read once, so that it is warned of once
         given = as_event(given, model.n_vars, model.feature_names)
     simple = simple_event_of(model, given)
     if simple is not None and simple.low == 0 and not simple.counted:  # evidence in other words
-        rows = np.full((1, model.n_vars), np.nan)
+        row = np.full(model.n_vars, np.nan)
         literals = np.array(simple.literals, dtype=np.int64)
-        rows[0, literals // 2] = literals % 2
-        return _given_row(model, rows, normalize, IF_EVENT_ZERO)
+        row[literals // 2] = literals % 2
+        return _given_row(model, row, normalize, IF_EVENT_ZERO)
     found = event_pairs(model, given, "condition", max_pairs)
     if found is None:
-        nothing = zero(model.vtree, model.feature_names, normalize=normalize, if_zero=IF_EVENT_ZERO)
-        return as_mixture(nothing) if isinstance(model, Mixture) else nothing
-    arrays = product_arrays(found.structure, found.pairs, found.weights_of(0))
-    return _settle(model, arrays, found.weights(), normalize, IF_EVENT_ZERO)
-
-
-def _given_row(model: Model, rows: FloatArray, normalize: bool, if_zero: str) -> Model:
-    structure, log_theta, _ = columns_of(model)
-    arrays = weighted(structure, structure.edge_log_theta)
-    return _settle(model, arrays, log_theta, normalize, if_zero, rows)
-
-
-def _settle(
-    model: Model,
-    arrays: Weighted,
-    edge_log_weight: FloatArray,
-    normalize: bool,
-    if_zero: str,
-    evidence: FloatArray | None = None,
-) -> Model:
-    """The model of these weights, one column per component."""
-    if isinstance(model, Mixture):
-        found = settle_mixture(
-            arrays,
-            edge_log_weight,
-            model.log_weight,
-            normalize=normalize,
-            if_zero=if_zero,
-            evidence=evidence,
+        return _as_given(
+            model, zero_model(model.vtree, model.feature_names, normalize, IF_EVENT_ZERO)
         )
-        return with_own_structures(found) if isinstance(model, CircuitMixture) else found
-    return settle(arrays, normalize=normalize, if_zero=if_zero, evidence=evidence)
+    conditioned = normalize_weights(
+        product_structure(found.structure, found.pairs),
+        found.weights(),
+        columns_of(model).log_weight,
+        normalize=normalize,
+        if_zero=IF_EVENT_ZERO,
+    )
+    return _as_given(model, conditioned)
+
+
+def _given_row(model: Model, row: FloatArray, normalize: bool, if_zero: str) -> Model:
+    structure, log_theta, log_weight = columns_of(model)
+    conditioned = normalize_weights(
+        Structure.of(structure),
+        log_theta,
+        log_weight,
+        normalize=normalize,
+        if_zero=if_zero,
+        row=row,
+    )
+    return _as_given(model, conditioned)
+
+
+def _as_given(model: Model, conditioned: Mixture) -> Model:
+    """The result in the form of the model: a circuit, a mixture, or circuits of their own."""
+    if not isinstance(model, Mixture):
+        return conditioned.component(0)
+    return with_own_structures(conditioned) if isinstance(model, CircuitMixture) else conditioned

@@ -23,8 +23,8 @@ from strudel.algebra.operands import columns_of, need_single, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.algebra.products import edge_weights
 from strudel.algebra.support import is_covered, is_model_covered
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.evaluate import _upward_log_values
+from strudel.circuits.circuit import Circuit, Edges
+from strudel.circuits.evaluate import evaluate_edges
 from strudel.queries.model import Model
 
 BLOCK_VALUES = 2**18  # values of pairs of components that go up together: 2 MB
@@ -251,7 +251,9 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
     if len(pairs.pair_p) == 0 or (alpha > 1.0 and not is_covered(first, pairs)):
         return np.inf
     weight = edge_weights(pairs, _times(p_log_theta, alpha), _times(q_log_theta, 1.0 - alpha))
-    return max(0.0, _log_total(first, pairs, weight) / (alpha - 1.0))
+    nothing = np.full((1, first.n_vars), np.nan)
+    log_total = float(evaluate_edges(pairs.edges, weight, nothing)[0])
+    return max(0.0, log_total / (alpha - 1.0))
 
 
 def _log_inner_product(p: Model, q: Model, query: str, max_pairs: int) -> float:
@@ -264,15 +266,13 @@ def _log_inner_product(p: Model, q: Model, query: str, max_pairs: int) -> float:
     log_term = np.add.outer(first.log_weight, second.log_weight).ravel()
     p_log_theta = np.append(first.edge_log_theta, np.zeros((1, k)), axis=0)  # 1 at a bare literal
     q_log_theta = np.append(second.edge_log_theta, np.zeros((1, m)), axis=0)
-    n_nodes = len(pairs.node_edges) - 1
+    n_nodes = len(pairs.edges.node_edges) - 1
     block = max(1, BLOCK_VALUES // n_nodes)
     for start in range(0, k * m, block):
         mine, theirs = np.divmod(np.arange(start, min(start + block, k * m)), m)
         log_value = np.zeros((n_nodes, len(mine)))
         _component_log_totals(
-            pairs.node_edges,
-            pairs.edge_left,
-            pairs.edge_right,
+            pairs.edges,
             pairs.edge_p,
             pairs.edge_q,
             p_log_theta,
@@ -287,9 +287,7 @@ def _log_inner_product(p: Model, q: Model, query: str, max_pairs: int) -> float:
 
 @kernel
 def _component_log_totals(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     edge_p: IntArray,
     edge_q: IntArray,
     p_log_theta: FloatArray,
@@ -302,6 +300,7 @@ def _component_log_totals(
 
     Column c multiplies component `mine[c]` of p and `theirs[c]` of q.
     """
+    node_edges, edge_left, edge_right = edges
     n_columns = len(mine)
     product, total = np.empty(n_columns), np.empty(n_columns)
     for n in range(len(log_value)):
@@ -332,37 +331,19 @@ def _component_log_totals(
                     log_value[n, c] += np.log(total[c])
 
 
-def _log_total(p: Circuit, pairs: Pairs, edge_log_weight: FloatArray) -> float:
-    """The log of the sum over all rows of the circuit over pairs with these weights."""
-    if len(pairs.pair_p) == 0:
-        return -np.inf
-    log_value = np.empty((len(pairs.node_edges) - 1, 1))
-    nothing = np.full((1, p.n_vars), np.nan)
-    _upward_log_values(
-        nothing, pairs.node_edges, pairs.edge_left, pairs.edge_right, edge_log_weight, log_value
-    )
-    return float(log_value[-1, 0])
-
-
 def _expectation(pairs: Pairs, p_log_theta: FloatArray, edge_weight: FloatArray) -> float:
     """The mean, over rows drawn from p, of the weights of the edges a row takes, added up."""
     theta = np.append(np.exp(p_log_theta), 1.0)[pairs.edge_p]  # 1 at a bare literal
-    mean = _mean_weight(pairs.node_edges, pairs.edge_left, pairs.edge_right, theta, edge_weight)
-    return float(mean)
+    return float(_mean_weight(pairs.edges, theta, edge_weight))
 
 
 @kernel
-def _mean_weight(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    edge_theta: FloatArray,
-    edge_weight: FloatArray,
-) -> float:
+def _mean_weight(edges: Edges, edge_theta: FloatArray, edge_weight: FloatArray) -> float:
     """The sum over the trees of the last node of their probability times the sum of their weights.
 
     `mass` is a node's total probability, at most 1 since the sums of p add up to 1.
     """
+    node_edges, edge_left, edge_right = edges
     mass = np.ones(len(node_edges) - 1)
     mean = np.zeros(len(node_edges) - 1)
     for n in range(len(mass)):

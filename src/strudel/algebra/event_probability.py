@@ -19,7 +19,7 @@ from strudel.algebra.event_pairs import EventPairs, event_pairs, simple_event_of
 from strudel.algebra.operands import columns_of
 from strudel.algebra.pairs import MAX_PAIRS
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, _evaluate_log
+from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.mixture import Mixture
 from strudel.logic.event_forms import as_event, is_formula
 from strudel.logic.simple_events import SimpleEvent
@@ -140,22 +140,10 @@ def _log_probabilities(
 
 def _pairs_log_probabilities(model: Model, found: EventPairs, rows: FloatArray) -> FloatArray:
     """One pass over the pairs per component."""
-    pairs = found.pairs
-    block_rows = max(MIN_BLOCK_ROWS, BLOCK_VALUES // len(pairs.node_edges))
-    log_weight = columns_of(model).log_weight
     log_p = np.full(len(rows), -np.inf)
-    one = np.empty(len(rows))
-    for c in range(len(log_weight)):
-        _evaluate_log(
-            rows,
-            pairs.node_edges,
-            pairs.edge_left,
-            pairs.edge_right,
-            found.weights_of(c),
-            block_rows,
-            one,
-        )
-        np.logaddexp(log_p, one + log_weight[c], out=log_p)
+    for c, log_weight in enumerate(columns_of(model).log_weight):
+        one = evaluate_edges(found.pairs.edges, found.weights_of(c), rows)
+        np.logaddexp(log_p, one + log_weight, out=log_p)
     return log_p
 
 

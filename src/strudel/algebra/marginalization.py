@@ -17,15 +17,20 @@ import numpy as np
 from scipy import sparse
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.algebra.normalize_weights import Weighted, local_parameters, settle, zero
+from strudel.algebra.normalize_weights import (
+    Structure,
+    local_parameters,
+    normalize_weights,
+    zero_model,
+)
 from strudel.algebra.operands import one_model
 from strudel.circuits.builder import CircuitBuilder
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges, starts
 from strudel.circuits.evaluate import evaluate_log
 from strudel.circuits.mixture import Mixture
 from strudel.queries.arguments import variable_indices
 from strudel.tables.coded_rows import select_names
-from strudel.trees.vtree import Vtree
+from strudel.trees.vtree import Restriction, Vtree, restrict_vtree
 
 MAX_EDGES = 2**24
 MAX_TABLE = 10  # variables
@@ -73,55 +78,23 @@ def marginalize(
     model = one_model(p, "marginalize")
     circuit = model.to_circuit() if isinstance(model, Mixture) else model
     kept = variable_indices(circuit, keep, "keep")
-    smaller = _smaller_vtree(circuit.vtree, kept)
+    smaller = restrict_vtree(circuit.vtree, kept.tolist())
     names = select_names(circuit.feature_names, kept.tolist())
     log_theta, log_total = local_parameters(circuit)
     if_zero = "p is zero everywhere, so its marginal cannot be normalised."
     if log_total == -np.inf:
-        return zero(smaller.vtree, names, normalize=normalize, if_zero=if_zero)
+        return zero_model(smaller.vtree, names, normalize, if_zero).component(0)
     edges = _edges(circuit, log_theta, smaller, max_edges)
     edges.log_weight[edges.parent == circuit.root] += log_total
-    arrays = _arrays(circuit, edges, kept, smaller, names)
-    found = settle(arrays, normalize=normalize, if_zero=if_zero)
+    found = normalize_weights(
+        *_renumbered(circuit, edges, kept, smaller, names),
+        np.zeros(1),
+        normalize=normalize,
+        if_zero=if_zero,
+    ).component(0)
     if _table_size(found.vtree) <= found.n_edges and not found.is_deterministic:
         return _as_table(found)
     return found
-
-
-class _Smaller(NamedTuple):
-    """The vtree over some of the variables, and where the nodes of the larger one went."""
-
-    vtree: Vtree
-    number: IntArray  # (n_nodes,) the smaller vtree's node that takes its place; NONE without one
-    target: IntArray  # (n_nodes,) the node below, or itself, that stays; NONE without one
-    tops: list[int]  # the nodes just below one that stays, and the root
-
-
-def _smaller_vtree(vtree: Vtree, kept: AnyArray) -> _Smaller:
-    """Cut off the leaves of all variables but those kept, which get the numbers 0, 1, ..."""
-    var_number = np.full(vtree.n_vars, NONE, dtype=np.int32)
-    var_number[kept] = np.arange(len(kept))
-    number = np.full(vtree.n_nodes, NONE, dtype=np.int32)
-    target = np.full(vtree.n_nodes, NONE, dtype=np.int32)
-    tops = [vtree.root]
-    rows: list[tuple[int, int, int]] = []  # left, right, variable
-    for v in range(vtree.n_nodes):
-        left, right, var = int(vtree.node_left[v]), int(vtree.node_right[v]), vtree.node_var[v]
-        if var != NONE:
-            stays = var_number[var] != NONE
-            row = (NONE, NONE, int(var_number[var]))
-        else:
-            stays = target[left] != NONE and target[right] != NONE
-            row = (int(number[left]), int(number[right]), NONE)
-        if stays:
-            number[v], target[v] = len(rows), v
-            rows.append(row)
-            tops += [left, right] if var == NONE else []
-        elif var == NONE:
-            below = left if target[left] != NONE else right
-            number[v], target[v] = number[below], target[below]
-    left_right_var = np.array(rows, dtype=np.int32).T
-    return _Smaller(Vtree(*np.ascontiguousarray(left_right_var)), number, target, tops)
 
 
 class _Edges(NamedTuple):
@@ -133,16 +106,18 @@ class _Edges(NamedTuple):
     log_weight: FloatArray
 
 
-def _edges(circuit: Circuit, log_theta: FloatArray, smaller: _Smaller, max_edges: int) -> _Edges:
+def _edges(circuit: Circuit, log_theta: FloatArray, smaller: Restriction, max_edges: int) -> _Edges:
     """The edges at the vtree nodes that stay, in the numbers of `circuit`.
 
     Their parents are the nodes at the top above, each standing for what it becomes.
     """
     vtree, nodes = circuit.vtree, _Nodes(circuit, log_theta)
+    inner = smaller.origin[smaller.vtree.node_var == NONE]  # those that stay
+    below = np.stack([vtree.node_left[inner], vtree.node_right[inner]], axis=1)
     found: list[_Edges] = []
     n_edges = 0
-    for top in smaller.tops:
-        stays = int(smaller.target[top])
+    for top in [vtree.root, *below.ravel().tolist()]:
+        stays = int(smaller.origin[smaller.number[top]])
         if top == stays:
             edges = nodes.edges(stays)
         else:
@@ -150,9 +125,9 @@ def _edges(circuit: Circuit, log_theta: FloatArray, smaller: _Smaller, max_edges
             v = top
             while v != stays:
                 left, right = int(vtree.node_left[v]), int(vtree.node_right[v])
-                below = left if smaller.target[left] != NONE else right
-                mix = _product(mix, nodes.step(v, below), max_edges)
-                v = below
+                child = left if smaller.number[left] != NONE else right
+                mix = _product(mix, nodes.step(v, child), max_edges)
+                v = child
             edges = nodes.mixed_edges(top, stays, mix, max_edges)
         n_edges += len(edges.parent)
         _check_size(n_edges, max_edges)
@@ -232,14 +207,14 @@ def _check_size(n_edges: int, max_edges: int) -> None:
         )
 
 
-def _arrays(
+def _renumbered(
     circuit: Circuit,
     edges: _Edges,
     kept: AnyArray,
-    smaller: _Smaller,
+    smaller: Restriction,
     names: tuple[str, ...] | None,
-) -> Weighted:
-    """Number the nodes anew, literals first; others keep their order, so children come first."""
+) -> tuple[Structure, FloatArray]:
+    """The structure of the edges, literals first, others in their order; and its weights."""
     n_literals = 2 * len(kept)
     sums = np.unique(edges.parent)
     number = np.full(circuit.n_nodes + 1, NONE, dtype=np.int32)  # number[NONE] stays NONE
@@ -247,18 +222,14 @@ def _arrays(
     number[sums] = np.arange(n_literals, n_literals + len(sums))
     sum_vtree = smaller.number[circuit.node_vtree[sums]]
     node_vtree = np.concatenate([np.repeat(smaller.vtree.var_leaf, 2), sum_vtree])
-    node_edges = np.zeros(len(node_vtree) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(number[edges.parent], minlength=len(node_vtree)), out=node_edges[1:])
     order = np.argsort(edges.parent, kind="stable")
-    return Weighted(
-        smaller.vtree,
-        node_vtree,
-        node_edges,
+    numbered = Edges(
+        starts(number[edges.parent], len(node_vtree)),
         number[edges.left[order]],
         number[edges.right[order]],
-        edges.log_weight[order],
-        names,
     )
+    structure = Structure(smaller.vtree, node_vtree, numbered, names)
+    return structure, edges.log_weight[order, np.newaxis]
 
 
 def _table_size(vtree: Vtree) -> float:

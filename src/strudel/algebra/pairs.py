@@ -22,7 +22,7 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.determinism import find_needs
 from strudel.circuits.scopes import BoolArray
 
@@ -39,9 +39,7 @@ class Pairs(NamedTuple):
 
     pair_p: IntArray  # (n_pairs,) node of p
     pair_q: IntArray  # (n_pairs,) node of q
-    node_edges: IntArray  # (2 * n_vars + n_pairs + 1,) as in a circuit
-    edge_left: IntArray  # (n_edges,)
-    edge_right: IntArray  # (n_edges,) NONE at a vtree leaf
+    edges: Edges  # of the literals and the pairs, as in a circuit
     edge_p: IntArray  # (n_edges,) edge of p; p.n_edges, with weight 1, where p has a bare literal
     edge_q: IntArray  # (n_edges,) the same in q
 
@@ -49,9 +47,7 @@ class Pairs(NamedTuple):
 class _Side(NamedTuple):
     """What the search needs of one circuit."""
 
-    node_edges: IntArray
-    edge_left: IntArray
-    edge_right: IntArray
+    edges: Edges
     edge_is_possible: BoolArray  # (n_edges,)
     edge_one: WordArray  # (n_edges, n_words) variables that must be 1 for its product to hold
     edge_zero: WordArray  # (n_edges, n_words) variables that must be 0
@@ -91,17 +87,15 @@ def find_pairs(p: Circuit, q: Circuit, query: str, max_pairs: int = MAX_PAIRS) -
         room = min(4 * room, max_pairs)  # starting again costs at most a third
     pair_p, pair_q, last_edge = pairs[:, :n_pairs]
     node_edges = np.concatenate([np.zeros(2 * p.n_vars + 1, dtype=np.int32), last_edge])
-    return Pairs(pair_p, pair_q, node_edges, *edges[:, :n_edges])
+    left, right, edge_p, edge_q = edges[:, :n_edges]
+    return Pairs(pair_p, pair_q, Edges(node_edges, left, right), edge_p, edge_q)
 
 
 def _side(circuit: Circuit) -> _Side:
-    follows = np.ones(circuit.n_nodes, dtype=np.bool_)  # in normal form all products do
-    needs = find_needs(circuit, circuit.node_vtree, follows)
+    needs = find_needs(circuit)
     left, right = circuit.edge_left, circuit.edge_right  # NONE, at a leaf, is not asked about
     return _Side(
-        circuit.node_edges,
-        left,
-        right,
+        circuit.edges,
         circuit.edge_log_theta > -np.inf,
         needs.node_one[left] | needs.node_one[right],
         needs.node_zero[left] | needs.node_zero[right],
@@ -133,8 +127,8 @@ def _find_pairs(
     handed on or replaced within a loop: nltcs and its 200-split prefix take 0.4 ms, against 0.9
     with lists that grow and 2.4 with shorter functions.
     """
-    p_edges, p_left, p_right, p_is_possible, p_one, p_zero, node_from, node_to = p
-    q_edges, q_left, q_right, q_is_possible, q_one, q_zero, _, _ = q
+    (p_edges, p_left, p_right), p_is_possible, p_one, p_zero, node_from, node_to = p
+    (q_edges, q_left, q_right), q_is_possible, q_one, q_zero, _, _ = q
     room = pairs.shape[1]
     n_keys = n_pairs = n_edges = n_open = 0
     below_n, below_m = len(p_edges) - 2, len(q_edges) - 2  # the pair to open next

@@ -13,18 +13,11 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.algebra.normalize_weights import (
-    Weighted,
-    settle,
-    settle_mixture,
-    weighted,
-    zero,
-)
+from strudel.algebra.normalize_weights import Structure, normalize_weights, zero_model
 from strudel.algebra.operands import Columns, columns_of, need_single, one_model, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.algebra.support import is_model_covered
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import as_mixture
 from strudel.queries.model import Model
 
 MAX_PARAMETERS = 2**27  # of a product of mixtures: 1 GB
@@ -164,11 +157,14 @@ def power(p: Any, a: float, *, normalize: bool = False) -> Circuit:
     log_theta = circuit.edge_log_theta
     is_possible = log_theta > -np.inf
     scaled = np.where(is_possible, a * np.where(is_possible, log_theta, 0.0), -np.inf)
-    return settle(
-        weighted(circuit, scaled),
+    if_zero = "p is zero everywhere, and so is its power, which cannot be normalised."
+    return normalize_weights(
+        Structure.of(circuit),
+        scaled[:, np.newaxis],
+        np.zeros(1),
         normalize=normalize,
-        if_zero="p is zero everywhere, and so is its power, which cannot be normalised.",
-    )
+        if_zero=if_zero,
+    ).component(0)
 
 
 def edge_weights(pairs: Pairs, p_log_weight: FloatArray, q_log_weight: FloatArray) -> FloatArray:
@@ -183,40 +179,30 @@ def _combine(p: Columns, q: Columns, pairs: Pairs, normalize: bool, if_zero: str
     like = p.structure
     n_columns = len(p.log_weight) * len(q.log_weight)
     if len(pairs.pair_p) == 0:
-        nothing = zero(like.vtree, like.feature_names, normalize=normalize, if_zero=if_zero)
-        return nothing if n_columns == 1 else as_mixture(nothing)
-    if n_columns * len(pairs.edge_p) > MAX_PARAMETERS:
+        found = zero_model(like.vtree, like.feature_names, normalize, if_zero)
+    elif n_columns * len(pairs.edge_p) > MAX_PARAMETERS:
         raise ValueError(
             f"A product of {len(p.log_weight)} and {len(q.log_weight)} components has {n_columns} "
             f"of them with {len(pairs.edge_p)} edges each, more than {MAX_PARAMETERS} parameters "
             "in all. Multiply single components, or fewer."
         )
-    columns = [
-        edge_weights(pairs, mine, theirs)
-        for mine in p.edge_log_theta.T
-        for theirs in q.edge_log_theta.T
-    ]
-    arrays = product_arrays(like, pairs, columns[0])
-    if n_columns == 1:
-        return settle(arrays, normalize=normalize, if_zero=if_zero)
-    return settle_mixture(
-        arrays,
-        np.stack(columns, axis=1),
-        np.add.outer(p.log_weight, q.log_weight).ravel(),
-        normalize=normalize,
-        if_zero=if_zero,
-    )
+    else:
+        columns = [
+            edge_weights(pairs, mine, theirs)
+            for mine in p.edge_log_theta.T
+            for theirs in q.edge_log_theta.T
+        ]
+        found = normalize_weights(
+            product_structure(like, pairs),
+            np.stack(columns, axis=1),
+            np.add.outer(p.log_weight, q.log_weight).ravel(),
+            normalize=normalize,
+            if_zero=if_zero,
+        )
+    return found.component(0) if n_columns == 1 else found
 
 
-def product_arrays(p: Circuit, pairs: Pairs, edge_log_weight: FloatArray) -> Weighted:
-    """The circuit over pairs, with these weights and the names of `p`."""
-    literals = p.node_vtree[: 2 * p.n_vars]
-    return Weighted(
-        p.vtree,
-        np.concatenate([literals, p.node_vtree[pairs.pair_p]]),
-        pairs.node_edges,
-        pairs.edge_left,
-        pairs.edge_right,
-        edge_log_weight,
-        p.feature_names,
-    )
+def product_structure(p: Circuit, pairs: Pairs) -> Structure:
+    """The structure over pairs, with the names of `p`."""
+    node_vtree = np.concatenate([p.node_vtree[: 2 * p.n_vars], p.node_vtree[pairs.pair_p]])
+    return Structure(p.vtree, node_vtree, pairs.edges, p.feature_names)

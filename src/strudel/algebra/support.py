@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._numba import kernel
-from strudel._types import NONE, IntArray, WordArray
+from strudel._types import NONE, WordArray
 from strudel.algebra.pairs import Pairs
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.mixture import Mixture
 from strudel.queries.model import Model
 
@@ -29,12 +29,10 @@ def is_covered(p: Circuit, pairs: Pairs) -> bool:
     weight = np.random.default_rng(0).integers(1, 2**30, (p.n_edges + 1, 2), dtype=np.uint64)
     weight[:-1][p.edge_log_theta == -np.inf] = 0
     weight[-1] = 1  # of a bare literal
-    alone = _add_up(p.node_edges, p.edge_left, p.edge_right, weight[:-1])
+    alone = _add_up(p.edges, weight[:-1])
     if len(pairs.pair_p) == 0:
         return alone == (0, 0)
-    return alone == _add_up(
-        pairs.node_edges, pairs.edge_left, pairs.edge_right, weight[pairs.edge_p]
-    )
+    return alone == _add_up(pairs.edges, weight[pairs.edge_p])
 
 
 def is_model_covered(p: Model, structure: Circuit, pairs: Pairs) -> bool:
@@ -48,13 +46,12 @@ def is_model_covered(p: Model, structure: Circuit, pairs: Pairs) -> bool:
 
 
 @kernel
-def _add_up(
-    node_edges: IntArray, edge_left: IntArray, edge_right: IntArray, edge_weight: WordArray
-) -> tuple[int, int]:
+def _add_up(edges: Edges, edge_weight: WordArray) -> tuple[int, int]:
     """The value of the last node modulo either prime, every literal counting 1.
 
     `edge_weight` (n_edges, 2) holds the weights for either.
     """
+    node_edges, edge_left, edge_right = edges
     value = np.ones((len(node_edges) - 1, 2), dtype=np.uint64)
     for n in range(len(value)):
         if node_edges[n] == node_edges[n + 1]:

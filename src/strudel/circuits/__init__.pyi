@@ -6,7 +6,7 @@ from .examples import figure_1_circuit as figure_1_circuit
 from .mixture import Mixture as Mixture
 from .circuit_mixture import CircuitMixture as CircuitMixture
 from .predictor import PredictorCircuit as PredictorCircuit
-from .leaf_sums import without_leaf_sums as without_leaf_sums
+from .predictor import without_leaf_sums as without_leaf_sums
 from .flows import Flows as Flows
 from .flows import compute_flows as compute_flows
 from .properties import why_not_smooth as why_not_smooth

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from strudel._types import NONE, FloatArray, IntArray
-from strudel.circuits.circuit import Circuit
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.circuit import Circuit, starts
 from strudel.trees.vtree import Vtree
 
 
@@ -145,9 +145,8 @@ def assemble(
     reached[root] = True
     by_vtree = np.argsort(node_vtree[edge_parent], kind="stable")[::-1]
     first = np.flatnonzero(np.diff(node_vtree[edge_parent[by_vtree]], prepend=-1))
-    for group in (
-        np.split(by_vtree, first[1:]) if len(by_vtree) else []
-    ):  # from the root's vtree node down
+    groups = np.split(by_vtree, first[1:]) if len(by_vtree) else []
+    for group in groups:  # from the root's vtree node down
         active = group[reached[edge_parent[group]]]
         reached[edge_left[active]] = True
         reached[edge_right[active][edge_right[active] != NONE]] = True
@@ -160,16 +159,26 @@ def assemble(
 
     kept = np.flatnonzero(reached[edge_parent])
     kept = kept[np.argsort(number[edge_parent[kept]], kind="stable")]
-    node_edges = np.zeros(n_literals + len(sums) + 1, dtype=np.int32)
-    np.cumsum(
-        np.bincount(number[edge_parent[kept]], minlength=len(node_edges) - 1), out=node_edges[1:]
-    )
     return Circuit(
         vtree=vtree,
         node_vtree=np.concatenate([node_vtree[:n_literals], node_vtree[sums]]),
-        node_edges=node_edges,
+        node_edges=starts(number[edge_parent[kept]], n_literals + len(sums)),
         edge_left=number[edge_left[kept]],
         edge_right=number[edge_right[kept]],
         edge_log_theta=np.array(edge_log_theta[kept], dtype=np.float64),
         feature_names=feature_names,
+    )
+
+
+def keep_edges(circuit: Circuit, edges: AnyArray, edge_log_theta: FloatArray) -> Circuit:
+    """The circuit of some edges of another one, with these parameters for them."""
+    return assemble(
+        circuit.vtree,
+        circuit.node_vtree,
+        circuit.edge_parent[edges],
+        circuit.edge_left[edges],
+        circuit.edge_right[edges],
+        edge_log_theta,
+        root=circuit.root,
+        feature_names=circuit.feature_names,
     )

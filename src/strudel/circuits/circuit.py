@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,14 @@ from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
 LARGEST_LOG = 1e100  # of a parameter: sums of as many as fit into memory stay finite
+
+
+class Edges(NamedTuple):
+    """The edges of all nodes of a structure, as kernels take them."""
+
+    node_edges: IntArray  # (n_nodes + 1,) edges of n are node_edges[n]:node_edges[n + 1]
+    edge_left: IntArray  # (n_edges,) left child; the literal itself at a vtree leaf
+    edge_right: IntArray  # (n_edges,) right child; NONE at a vtree leaf
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +93,11 @@ class Circuit(Shown):
         """The last node."""
         return self.n_nodes - 1
 
+    @property
+    def edges(self) -> Edges:
+        """The edges of all nodes."""
+        return Edges(self.node_edges, self.edge_left, self.edge_right)
+
     @cached_property
     def edge_parent(self) -> IntArray:
         """The sum node every edge leaves."""
@@ -95,9 +108,7 @@ class Circuit(Shown):
         """Number of edges on the longest way from the root down to a literal."""
         height = np.zeros(self.n_nodes, dtype=np.int64)
         parent = self.edge_parent
-        for v in range(
-            self.vtree.n_nodes
-        ):  # all edges of one vtree node at once: their children lie below
+        for v in range(self.vtree.n_nodes):  # all edges of one at once: their children lie below
             edges = self.vtree_edges(v)
             if len(edges):
                 right = np.maximum(self.edge_right[edges], 0)
@@ -116,9 +127,7 @@ class Circuit(Shown):
     def _edges_by_vtree(self) -> tuple[IntArray, IntArray]:
         edge_vtree = self.node_vtree[self.edge_parent]
         edges = np.argsort(edge_vtree, kind="stable").astype(np.int32)
-        first = np.zeros(self.vtree.n_nodes + 1, dtype=np.int32)
-        np.cumsum(np.bincount(edge_vtree, minlength=self.vtree.n_nodes), out=first[1:])
-        return first, edges
+        return starts(edge_vtree, self.vtree.n_nodes), edges
 
     @cached_property
     def sums_by_vtree(self) -> tuple[IntArray, IntArray]:
@@ -127,9 +136,7 @@ class Circuit(Shown):
         place = self.node_vtree[sums]
         if np.any(np.diff(place) < 0):  # only in circuits built by hand
             sums = sums[np.argsort(place, kind="stable")]
-        first = np.zeros(self.vtree.n_nodes + 1, dtype=np.int32)
-        np.cumsum(np.bincount(place, minlength=self.vtree.n_nodes), out=first[1:])
-        return first, sums
+        return starts(place, self.vtree.n_nodes), sums
 
     @property
     def theta(self) -> FloatArray:
@@ -189,11 +196,18 @@ class Circuit(Shown):
         return _properties().why_not_deterministic(self) is None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by making the circuit anew, so that its arrays are checked and stay read-only."""
+        """Pickle by making the circuit again, so that its arrays are checked and stay read-only."""
         return Circuit, tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
         return f"Circuit(n_vars={self.n_vars}, n_nodes={self.n_nodes}, n_edges={self.n_edges})"
+
+
+def starts(owner: IntArray, n_owners: int) -> IntArray:
+    """Where each owner's items start when items are sorted by owner, and where the last end."""
+    first = np.zeros(n_owners + 1, dtype=np.int32)
+    np.cumsum(np.bincount(owner, minlength=n_owners), out=first[1:])
+    return first
 
 
 def _properties() -> Any:

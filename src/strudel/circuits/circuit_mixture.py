@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._types import NONE, FloatArray, IntArray
-from strudel.circuits.builder import assemble
+from strudel.circuits.builder import assemble, keep_edges
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, as_mixture, why_not_weights
 from strudel.circuits.properties import check_properties
 from strudel.circuits.scopes import reached_nodes
 from strudel.tables.table_code import TableCode
-from strudel.trees.vtree import Vtree
 
 
 class CircuitMixture(Mixture):
@@ -78,19 +77,8 @@ class CircuitMixture(Mixture):
         object.__setattr__(self, "log_weight", weight)
 
     @property
-    def vtree(self) -> Vtree:
-        """The vtree of all components."""
-        return self.circuits[0].vtree
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """One name per variable, if they have names."""
-        return self.circuits[0].feature_names
-
-    @property
-    def n_vars(self) -> int:
-        """Number of variables."""
-        return self.circuits[0].n_vars
+    def _any_circuit(self) -> Circuit:
+        return self.circuits[0]
 
     @property
     def n_nodes(self) -> int:
@@ -102,17 +90,6 @@ class CircuitMixture(Mixture):
     def n_edges(self) -> int:
         """Number of edges of all components."""
         return sum(max(part.n_edges, 1) for part in self.circuits)
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of parameters of all components, and their weights if there are several."""
-        k = self.n_components
-        return sum(part.n_parameters for part in self.circuits) + (k if k > 1 else 0)
-
-    @property
-    def has_deterministic_components(self) -> bool:
-        """Whether every component is deterministic."""
-        return all(part.is_deterministic for part in self.circuits)
 
     @cached_property
     def structure(self) -> Circuit:
@@ -145,10 +122,6 @@ class CircuitMixture(Mixture):
         """Component number `c`, with its own structure."""
         return self.circuits[c]
 
-    def components(self) -> list[Circuit]:
-        """All components, on the same vtree."""
-        return list(self.circuits)
-
     @cached_property
     def _as_circuit(self) -> Circuit:
         circuit = self.structure
@@ -161,25 +134,14 @@ class CircuitMixture(Mixture):
         named = [part.with_names(feature_names) for part in self.circuits]
         return CircuitMixture(named, self.log_weight)
 
-    @property
-    def table_code(self) -> TableCode | None:
-        """How the columns of a table became the variables, if they did."""
-        return self.circuits[0].table_code
-
     def with_table_code(self, code: TableCode | None) -> CircuitMixture:
         """The same mixture, which answers in the columns of a table; None for its variables."""
         coded = [part.with_table_code(code) for part in self.circuits]
         return CircuitMixture(coded, self.log_weight)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by making the mixture anew."""
+        """Pickle by making the mixture again."""
         return CircuitMixture, (self.circuits, self.log_weight)
-
-    def __repr__(self) -> str:
-        return (
-            f"CircuitMixture(n_components={self.n_components}, n_vars={self.n_vars}, "
-            f"n_nodes={self.n_nodes}, n_edges={self.n_edges})"
-        )
 
 
 def _why_not_together(circuits: tuple[Circuit, ...]) -> str | None:
@@ -199,16 +161,7 @@ def _without_idle_sums(circuit: Circuit) -> Circuit:
     """The circuit, or one without the sums that its root does not reach."""
     if reached_nodes(circuit)[2 * circuit.n_vars :].all():
         return circuit
-    return assemble(
-        circuit.vtree,
-        circuit.node_vtree,
-        circuit.edge_parent,
-        circuit.edge_left,
-        circuit.edge_right,
-        circuit.edge_log_theta,
-        root=circuit.root,
-        feature_names=circuit.feature_names,
-    )
+    return keep_edges(circuit, np.arange(circuit.n_edges), circuit.edge_log_theta)
 
 
 class _Union(NamedTuple):
@@ -276,16 +229,5 @@ def with_own_structures(mixture: Mixture) -> Mixture:
     parts = []
     for column in mixture.edge_log_theta.T:
         edges = np.flatnonzero(column > -np.inf)
-        parts.append(
-            assemble(
-                circuit.vtree,
-                circuit.node_vtree,
-                circuit.edge_parent[edges],
-                circuit.edge_left[edges],
-                circuit.edge_right[edges],
-                column[edges],
-                root=circuit.root,
-                feature_names=circuit.feature_names,
-            )
-        )
+        parts.append(keep_edges(circuit, edges, column[edges]))
     return CircuitMixture(parts, mixture.log_weight)

@@ -15,19 +15,20 @@ Three ways, from cheap to dear:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strudel._numba import kernel, lowest_bit
-from strudel._types import NONE, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
+from strudel._types import NONE, AnyArray, IntArray, WordArray
+from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.overlap_search import PairSearch
 from strudel.circuits.scopes import (
     BoolArray,
     Tops,
     find_tops,
+    mark_below,
     node_scopes,
     reached_nodes,
     scope_variables,
@@ -49,8 +50,8 @@ class Overlap:
 def find_overlap(circuit: Circuit) -> Overlap | None:
     """Two edges that some row satisfies; failing that, two not proven to exclude each other."""
     tops = find_tops(circuit, circuit.vtree)
-    needs = find_needs(circuit, tops.node_top, tops.node_follows)
-    doubtful = _find_doubtful(circuit, tops, needs)
+    needs = find_needs(circuit, tops)
+    doubtful = _find_doubtful(circuit, needs)
     is_doubtful = doubtful[:, 0] != NONE
     searched = np.flatnonzero(is_doubtful & tops.node_follows)
     if len(searched):  # not in a learned circuit, which so does not wait for the search to compile
@@ -73,103 +74,109 @@ class Needs(NamedTuple):
     node_to: IntArray  # (n_nodes,) last such word, plus one
 
 
-def find_needs(circuit: Circuit, node_top: IntArray, node_follows: BoolArray) -> Needs:
-    """What every node needs, given where it lies in the vtree and whether products follow it."""
-    vtree, n_vars = circuit.vtree, circuit.n_vars
-    first, last = vtree.node_span
-    one = np.zeros((circuit.n_nodes, -(-n_vars // 64)), dtype=np.uint64)
+def find_needs(
+    circuit: Circuit,
+    tops: Tops | None = None,
+    *,
+    variables: AnyArray | None = None,
+    is_live: BoolArray | None = None,
+) -> Needs:
+    """What every node needs of some variables, all by default.
+
+    Products that do not follow the vtree are in `tops`; in normal form there are none. Edges that
+    are not live are left out.
+    """
+    first, last = circuit.vtree.node_span
+    node_top = circuit.node_vtree if tops is None else tops.node_top
+    node_follows = np.ones(circuit.n_nodes, dtype=np.bool_) if tops is None else tops.node_follows
+    if variables is None:
+        variables = np.arange(circuit.n_vars)
+    if is_live is None:
+        is_live = np.ones(circuit.n_edges, dtype=np.bool_)
+    one = np.zeros((circuit.n_nodes, -(-circuit.n_vars // 64)), dtype=np.uint64)
     zero = np.zeros_like(one)
-    place = first[vtree.var_leaf].astype(np.int64)
+    place = first[circuit.vtree.var_leaf[variables]].astype(np.int64)
     bit = np.uint64(1) << (place % 64).astype(np.uint64)
-    one[2 * np.arange(n_vars) + 1, place // 64] = bit
-    zero[2 * np.arange(n_vars), place // 64] = bit
+    one[2 * variables + 1, place // 64] = bit
+    zero[2 * variables, place // 64] = bit
     # In vtree order the variables of a node are neighbours, so most nodes touch one word of many.
     needs = Needs(one, zero, first[node_top] // 64, (last[node_top] + 63) // 64)
-    _fill_needs(circuit.node_edges, circuit.edge_left, circuit.edge_right, node_follows, *needs)
+    _fill_needs(circuit.edges, is_live, node_follows, needs)
     return needs
 
 
 @kernel
-def _fill_needs(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    node_follows: BoolArray,
-    node_one: WordArray,
-    node_zero: WordArray,
-    node_from: IntArray,
-    node_to: IntArray,
-) -> None:
+def _fill_needs(edges: Edges, is_live: BoolArray, node_follows: BoolArray, needs: Needs) -> None:
     """Fill `node_one` and `node_zero` of the sums.
 
     A product needs what either child needs, a sum what all its edges need. Edges that contradict
     themselves are left out; a sum of nothing else needs everything.
     """
+    node_edges = edges.node_edges
+    node_one, node_zero, node_from, node_to = needs
     for n in range(len(node_one)):
         start, stop = node_edges[n], node_edges[n + 1]
-        if start == stop:
+        n_live = 0
+        for e in range(start, stop):
+            n_live += is_live[e]
+        if n_live == 0:
             continue
         for w in range(node_from[n], node_to[n]):
             node_one[n, w] = ALL
             node_zero[n, w] = ALL
         for e in range(start, stop):
-            left = edge_left[e]
-            right = edge_right[e] if edge_right[e] != NONE else left
-            is_possible = True
+            is_possible = is_live[e]
             if not node_follows[n]:
                 for w in range(node_from[n], node_to[n]):
-                    one = node_one[left, w] | node_one[right, w]
-                    if one & (node_zero[left, w] | node_zero[right, w]):
+                    one, zero = edge_needs(e, w, edges, node_one, node_zero)
+                    if one & zero:
                         is_possible = False
             if is_possible:
                 for w in range(node_from[n], node_to[n]):
-                    node_one[n, w] &= node_one[left, w] | node_one[right, w]
-                    node_zero[n, w] &= node_zero[left, w] | node_zero[right, w]
+                    one, zero = edge_needs(e, w, edges, node_one, node_zero)
+                    node_one[n, w] &= one
+                    node_zero[n, w] &= zero
 
 
-def _find_doubtful(circuit: Circuit, tops: Tops, needs: Needs) -> IntArray:
+@kernel
+def edge_needs(
+    e: int, w: int, edges: Any, node_one: WordArray, node_zero: WordArray
+) -> tuple[Any, Any]:
+    """One word of the variables that must be 1, and be 0, for a product of `Edges` to hold."""
+    left = edges.edge_left[e]
+    right = edges.edge_right[e] if edges.edge_right[e] != NONE else left
+    return node_one[left, w] | node_one[right, w], node_zero[left, w] | node_zero[right, w]
+
+
+def _find_doubtful(circuit: Circuit, needs: Needs) -> IntArray:
     """For every sum two edges whose needs do not exclude each other, `(n_nodes, 2)`, or NONE."""
     doubtful = np.full((circuit.n_nodes, 2), NONE, dtype=np.int32)
     width = int(np.diff(circuit.node_edges).max())
-    _fill_doubtful(
-        reached_nodes(circuit),
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
-        *needs,
-        np.empty((width, needs.node_one.shape[1]), dtype=np.uint64),
-        np.empty((width, needs.node_one.shape[1]), dtype=np.uint64),
-        doubtful,
-    )
+    one, zero = np.empty((2, width, needs.node_one.shape[1]), dtype=np.uint64)
+    _fill_doubtful(circuit.edges, reached_nodes(circuit), needs, one, zero, doubtful)
     return doubtful
 
 
 @kernel
 def _fill_doubtful(
+    edges: Edges,
     is_reached: BoolArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    node_one: WordArray,
-    node_zero: WordArray,
-    node_from: IntArray,
-    node_to: IntArray,
+    needs: Needs,
     one: WordArray,
     zero: WordArray,
     doubtful: IntArray,
 ) -> None:
     """Fill `doubtful`; `one` and `zero` are room for the needs of the edges of one sum."""
+    node_edges = edges.node_edges
+    node_one, node_zero, node_from, node_to = needs
     for n in range(len(is_reached)):
         start = node_edges[n]
         width = node_edges[n + 1] - start
         if not is_reached[n] or width < 2:
             continue
         for i in range(width):
-            left = edge_left[start + i]
-            right = edge_right[start + i] if edge_right[start + i] != NONE else left
             for w in range(node_from[n], node_to[n]):
-                one[i, w] = node_one[left, w] | node_one[right, w]
-                zero[i, w] = node_zero[left, w] | node_zero[right, w]
+                one[i, w], zero[i, w] = edge_needs(start + i, w, edges, node_one, node_zero)
         for i in range(width):
             for j in range(i + 1, width):
                 if doubtful[n, 0] != NONE:
@@ -199,13 +206,7 @@ def _enumerate(circuit: Circuit, doubtful: IntArray, is_open: BoolArray) -> Over
         is_below = np.zeros(root + 1, dtype=np.bool_)
         is_below[root] = True
         node, e, f, number = _first_double(
-            np.array(variables),
-            circuit.node_edges,
-            circuit.edge_left,
-            circuit.edge_right,
-            is_open,
-            is_below,
-            value,
+            np.array(variables), circuit.edges, is_open, is_below, value
         )
         if node != NONE:
             row = {var: number >> i & 1 for i, var in enumerate(variables)}
@@ -220,9 +221,7 @@ def _enumerate(circuit: Circuit, doubtful: IntArray, is_open: BoolArray) -> Over
 @kernel
 def _first_double(
     variables: NDArray[np.int64],
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     is_open: BoolArray,
     is_below: BoolArray,
     value: WordArray,
@@ -232,13 +231,9 @@ def _first_double(
     Row r gives variable i of `variables` bit i of r; bit b of `value[n]` tells whether row
     `64 * block + b` satisfies node n. The root is the last node of `is_below`, which is filled.
     """
+    node_edges, edge_left, edge_right = edges
     n_vars = len(variables)
-    for n in range(len(value) - 1, -1, -1):
-        if is_below[n]:
-            for e in range(node_edges[n], node_edges[n + 1]):
-                is_below[edge_left[e]] = True
-                if edge_right[e] != NONE:
-                    is_below[edge_right[e]] = True
+    mark_below(edges, is_below)
     valid = ALL if n_vars >= 6 else (np.uint64(1) << np.uint64(1 << n_vars)) - np.uint64(1)
     for block in range(1 << max(0, n_vars - 6)):
         for i in range(n_vars):

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from strudel._numba import kernel, parallel_kernel, prange
-from strudel._types import NONE, FloatArray, IntArray
-from strudel.circuits.circuit import Circuit
+from strudel._types import NONE, FloatArray
+from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.properties import check_properties
 from strudel.data.validation import check_evidence
 
@@ -47,52 +47,50 @@ def evaluate_log(circuit: Circuit, evidence: Any) -> FloatArray:
     check_properties(circuit, "evaluate_log", "smooth", "decomposable")
     names = None if circuit.feature_names is None else tuple(circuit.feature_names)
     rows = check_evidence(evidence, n_vars=circuit.n_vars, feature_names=names, name="evidence")
+    return evaluate_edges(circuit.edges, circuit.edge_log_theta, rows)
+
+
+def evaluate_edges(edges: Edges, edge_log_theta: FloatArray, rows: FloatArray) -> FloatArray:
+    """`evaluate_log` for any parameters of a structure, and rows that are checked."""
     log_probability = np.empty(len(rows))
-    _evaluate_log(
-        rows,
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
-        circuit.edge_log_theta,
-        max(MIN_BLOCK_ROWS, BLOCK_VALUES // circuit.n_nodes),
-        log_probability,
-    )
+    log_theta = np.ascontiguousarray(edge_log_theta)
+    block_rows = max(MIN_BLOCK_ROWS, BLOCK_VALUES // len(edges.node_edges))
+    _evaluate_log(rows, edges, log_theta, block_rows, log_probability)
     return log_probability
 
 
 @parallel_kernel
 def _evaluate_log(
     rows: FloatArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     edge_log_theta: FloatArray,
     block_rows: int,
     log_probability: FloatArray,
 ) -> None:
     """Fill `log_probability` block by block."""
     n_rows = len(rows)
-    n_nodes = len(node_edges) - 1
+    n_nodes = len(edges.node_edges) - 1
     for block in prange((n_rows + block_rows - 1) // block_rows):
         start: Any = np.int64(block) * block_rows  # the loop's own index is unsigned
         stop = min(start + block_rows, n_rows)
         value = np.empty((n_nodes, stop - start))
-        _upward_log_values(
-            rows[start:stop], node_edges, edge_left, edge_right, edge_log_theta, value
-        )
+        _upward_log_values(rows[start:stop], edges, edge_log_theta, value)
         log_probability[start:stop] = value[n_nodes - 1]
+
+
+def node_log_values(edges: Edges, edge_log_theta: FloatArray, row: FloatArray) -> FloatArray:
+    """The log-value of every node for one row."""
+    value = np.empty((len(edges.node_edges) - 1, 1))
+    _upward_log_values(row[np.newaxis], edges, np.ascontiguousarray(edge_log_theta), value)
+    return value[:, 0]
 
 
 @kernel
 def _upward_log_values(
-    rows: FloatArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    edge_log_theta: FloatArray,
-    value: FloatArray,
+    rows: FloatArray, edges: Edges, edge_log_theta: FloatArray, value: FloatArray
 ) -> None:
     """Fill `value` (n_nodes, n_rows) from the literals up."""
+    node_edges, edge_left, edge_right = edges
     n_rows, n_vars = rows.shape
     for v in range(n_vars):
         for s in range(n_rows):

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from strudel._numba import kernel, lowest_bit, parallel_kernel, prange
 from strudel._types import NONE, CountArray, FloatArray, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
@@ -129,9 +129,7 @@ def _sweep(
         bits.words,
         bits.n_rows,
         circuit.node_vtree,
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
+        circuit.edges,
         circuit.edge_log_theta,
         active,
         total,
@@ -146,9 +144,7 @@ def _flow_blocks(
     words: WordArray,
     n_rows: int,
     node_vtree: IntArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     edge_log_theta: FloatArray,
     active: IntArray,
     total: FloatArray,
@@ -162,9 +158,7 @@ def _flow_blocks(
             n_rows,
             int(np.int64(block)) * BLOCK_WORDS,
             node_vtree,
-            node_edges,
-            edge_left,
-            edge_right,
+            edges,
             edge_log_theta,
             active,
             total,
@@ -181,9 +175,7 @@ def flow_block(
     n_rows: int,
     first_word: int,
     node_vtree: IntArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     edge_log_theta: FloatArray,
     active: IntArray,
     total: FloatArray,
@@ -199,6 +191,7 @@ def flow_block(
     (n_edges, BLOCK_WORDS) with which, unless they are empty, and `possible_rows` (BLOCK_WORDS,).
     Returns whether some row took two edges of a sum, and how many edges are taken.
     """
+    node_edges, edge_left, edge_right = edges
     n_vars, n_all_words = words.shape
     n_nodes = len(node_vtree)
     n_words = min(BLOCK_WORDS, n_all_words - first_word)

@@ -59,24 +59,29 @@ class Mixture(Shown):
         return len(self.log_weight)
 
     @property
+    def _any_circuit(self) -> Circuit:
+        """A circuit with the vtree, the names and the table code of all components."""
+        return self.structure
+
+    @property
     def vtree(self) -> Vtree:
         """The vtree all components share."""
-        return self.structure.vtree
+        return self._any_circuit.vtree
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """One name per variable, if they have names."""
-        return self.structure.feature_names
+        return self._any_circuit.feature_names
 
     @property
     def table_code(self) -> TableCode | None:
         """How the columns of a table became the variables, if they did."""
-        return self.structure.table_code
+        return self._any_circuit.table_code
 
     @property
     def n_vars(self) -> int:
         """Number of variables."""
-        return self.structure.n_vars
+        return self._any_circuit.n_vars
 
     @property
     def n_nodes(self) -> int:
@@ -91,13 +96,14 @@ class Mixture(Shown):
     @property
     def n_parameters(self) -> int:
         """Number of parameters of all components, and their weights if there are several."""
-        k = self.n_components
-        return k * self.structure.n_parameters + (k if k > 1 else 0)
+        n_weights = self.n_components if self.n_components > 1 else 0
+        parts = self.parts()
+        return n_weights + sum(part.n_components * part.structure.n_parameters for part in parts)
 
     @property
     def has_deterministic_components(self) -> bool:
         """Whether every component is deterministic."""
-        return self.structure.is_deterministic
+        return all(part.structure.is_deterministic for part in self.parts())
 
     @property
     def weights(self) -> FloatArray:
@@ -178,12 +184,12 @@ class Mixture(Shown):
         return replace(self, structure=self.structure.with_table_code(code))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by making the mixture anew, so that its arrays are checked and stay read-only."""
+        """Pickle by making the mixture again, so that its arrays are checked and stay read-only."""
         return Mixture, tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
         return (
-            f"Mixture(n_components={self.n_components}, n_vars={self.n_vars}, "
+            f"{type(self).__name__}(n_components={self.n_components}, n_vars={self.n_vars}, "
             f"n_nodes={self.n_nodes}, n_edges={self.n_edges})"
         )
 

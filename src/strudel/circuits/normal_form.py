@@ -62,27 +62,93 @@ def normal_form(graph: SumProductGraph, vtree: Vtree, *, fill: bool = False) -> 
     return _Normaliser(graph, vtree, fill).run()
 
 
-class _Normaliser:
-    """The growing circuit, and what every node of the graph has become."""
+class VtreeSums:
+    """The sums of a circuit in normal form, while it is being built.
 
-    def __init__(self, graph: SumProductGraph, vtree: Vtree, fill: bool) -> None:
-        self.graph, self.vtree, self.fill = graph, vtree, fill
-        self.places = MeetingPlaces(vtree)
+    A node can be lifted to any vtree node above its own: there it leaves the rest open.
+    """
+
+    def __init__(self, vtree: Vtree) -> None:
+        self.vtree = vtree
         self.node_vtree: list[int] = np.repeat(vtree.var_leaf, 2).tolist()
-        self.n_literals = len(self.node_vtree)
         self.parent: list[int] = []
         self.edges: list[Edge] = []
         self.vtree_left: list[int] = vtree.node_left.tolist()
         self.vtree_right: list[int] = vtree.node_right.tolist()
         self.vtree_parent: list[int] = vtree.node_parent.tolist()
+        self._lifted: dict[tuple[int, int], int] = {}
+        self._trues: dict[int, int] = {}
+
+    def add(self, v: int, edges: Sequence[Edge]) -> int:
+        """Add a sum at a vtree node; returns its number."""
+        node = len(self.node_vtree)
+        self.node_vtree.append(v)
+        self.parent += [node] * len(edges)
+        self.edges += edges
+        return node
+
+    def true(self, v: int) -> int:
+        """A node at `v` that every row satisfies."""
+        pending = [v]
+        while pending:
+            u = pending[-1]
+            left, right = self.vtree_left[u], self.vtree_right[u]
+            missing = [w for w in (left, right) if w != NONE and w not in self._trues]
+            if u not in self._trues and missing:
+                pending += missing
+                continue
+            pending.pop()
+            if u in self._trues:
+                continue
+            if left == NONE:
+                var = int(self.vtree.node_var[u])
+                edges: list[Edge] = [(2 * var + 1, NONE, 0.0), (2 * var, NONE, 0.0)]
+            else:
+                edges = [(self._trues[left], self._trues[right], 0.0)]
+            self._trues[u] = self.add(u, edges)
+        return self._trues[v]
+
+    def lift(self, node: int, to: int) -> int:
+        """The same node for a vtree node above, with true nodes beside it."""
+        v = self.node_vtree[node]
+        while v != to:
+            up = self.vtree_parent[v]
+            if (node, up) not in self._lifted:
+                left, right = self.vtree_left[up], self.vtree_right[up]
+                pair = (node, self.true(right)) if v == left else (self.true(left), node)
+                self._lifted[node, up] = self.add(up, [(*pair, 0.0)])
+            node, v = self._lifted[node, up], up
+        return node
+
+    def build(self, root: int) -> Circuit:
+        """The circuit of a node at the root of the vtree."""
+        if root < 2 * self.vtree.n_vars:  # one variable, fixed
+            root = self.add(self.vtree.root, [(root, NONE, 0.0)])
+        left, right, log_theta = zip(*self.edges, strict=True)
+        return assemble(
+            self.vtree,
+            np.array(self.node_vtree, dtype=np.int32),
+            edge_parent=np.array(self.parent, dtype=np.int32),
+            edge_left=np.array(left, dtype=np.int32),
+            edge_right=np.array(right, dtype=np.int32),
+            edge_log_theta=np.array(log_theta, dtype=np.float64),
+            root=root,
+        )
+
+
+class _Normaliser(VtreeSums):
+    """The growing circuit, and what every node of the graph has become."""
+
+    def __init__(self, graph: SumProductGraph, vtree: Vtree, fill: bool) -> None:
+        super().__init__(vtree)
+        self.graph, self.fill = graph, fill
+        self.places = MeetingPlaces(vtree)
         self.first_place: list[int] = vtree.node_span[0].tolist()
         # For a node of the graph: None if it is false or true (see is_true), else where it lies.
         self.place: list[_Place | None] = [None] * graph.n_nodes
         self.is_true = bytearray(graph.n_nodes)
         self.node_edges: list[list[Edge]] = [[]] * graph.n_nodes  # at its vtree node
         self.made: dict[int, int] = {}  # node of the graph -> node of the circuit
-        self.lifted: dict[tuple[int, int], int] = {}
-        self.trues: dict[int, int] = {}
         self.pairs: dict[tuple[int, int], int] = {}
         self.n_taken_in = 0  # edges of sums that were copied into other sums
         self.now = NONE  # the node of the graph that errors are about
@@ -112,23 +178,12 @@ class _Normaliser:
                 self._make(node)  # now, so that nodes keep the order of the graph
         root = self.graph.root
         if self.is_true[root]:
-            top = self._true(self.vtree.root)
+            top = self.true(self.vtree.root)
         elif self.place[root] is None:
             return None
         else:
-            top = self._lift(self._make(root), self.vtree.root)
-        if top < self.n_literals:  # one variable, fixed
-            top = self._add(self.vtree.root, [(top, NONE, 0.0)])
-        left, right, log_theta = zip(*self.edges, strict=True)
-        return assemble(
-            self.vtree,
-            np.array(self.node_vtree, dtype=np.int32),
-            edge_parent=np.array(self.parent, dtype=np.int32),
-            edge_left=np.array(left, dtype=np.int32),
-            edge_right=np.array(right, dtype=np.int32),
-            edge_log_theta=np.array(log_theta, dtype=np.float64),
-            root=top,
-        )
+            top = self.lift(self._make(root), self.vtree.root)
+        return self.build(top)
 
     def _take_product(self, node: int) -> None:
         children = [c for c in self.graph.node_children[node] if not self.is_true[c]]
@@ -200,10 +255,10 @@ class _Normaliser:
         left, right = self.vtree_left[here], self.vtree_right[here]
         place = self.place[child]
         if place is None:
-            return self._true(left), self._true(right)
+            return self.true(left), self.true(right)
         if place.first < self.first_place[right]:
-            return self._lift(self._make(child), left), self._true(right)
-        return self._true(left), self._lift(self._make(child), right)
+            return self.lift(self._make(child), left), self.true(right)
+        return self.true(left), self.lift(self._make(child), right)
 
     def _multiply(self, children: Sequence[int]) -> tuple[_Place, Edge]:
         """Where the product of two or more nodes lies, and its one edge."""
@@ -239,8 +294,8 @@ class _Normaliser:
             )
             left = self._factor(done.pop()) if middle - start > 1 else self._make(factors[start][1])
             edge = (
-                self._lift(left, self.vtree_left[here]),
-                self._lift(right, self.vtree_right[here]),
+                self.lift(left, self.vtree_left[here]),
+                self.lift(right, self.vtree_right[here]),
                 0.0,
             )
             done.append((_Place(first, last, here), edge))
@@ -266,32 +321,20 @@ class _Normaliser:
         place, edge = group
         key = (edge[0], edge[1])
         if key not in self.pairs:
-            self.pairs[key] = self._add(place.vtree_node, [edge])
+            self.pairs[key] = self.add(place.vtree_node, [edge])
         return self.pairs[key]
 
     def _make(self, node: int) -> int:
         """The circuit node of a node of the graph, at its own vtree node."""
         if node not in self.made:
-            self.made[node] = self._add(self._placed(node).vtree_node, self.node_edges[node])
+            self.made[node] = self.add(self._placed(node).vtree_node, self.node_edges[node])
         return self.made[node]
 
-    def _lift(self, node: int, to: int) -> int:
-        """The same node for a vtree node above, with true nodes beside it."""
-        v = self.node_vtree[node]
-        if v == to:
-            return node
-        while v != to:
-            up = self.vtree_parent[v]
-            key = (node, up)
-            if key not in self.lifted:
-                left, right = self.vtree_left[up], self.vtree_right[up]
-                pair = (node, self._true(right)) if v == left else (self._true(left), node)
-                self.lifted[key] = self._add(up, [(*pair, 0.0)])
-            node, v = self.lifted[key], up
-        return node
+    def add(self, v: int, edges: Sequence[Edge]) -> int:
+        self._check_size(len(edges))
+        return super().add(v, edges)
 
-    def _true(self, v: int) -> int:
-        """A node at `v` that every row satisfies."""
+    def true(self, v: int) -> int:
         if not self.fill:
             var = int(self.vtree.order[self.first_place[v]])
             raise GraphError(
@@ -299,32 +342,7 @@ class _Normaliser:
                 "unlike its neighbours",
                 self.now,
             )
-        pending = [v]
-        while pending:
-            u = pending[-1]
-            left, right = self.vtree_left[u], self.vtree_right[u]
-            missing = [w for w in (left, right) if w != NONE and w not in self.trues]
-            if u not in self.trues and missing:
-                pending += missing
-                continue
-            pending.pop()
-            if u in self.trues:
-                continue
-            if left == NONE:
-                var = int(self.vtree.node_var[u])
-                edges: list[Edge] = [(2 * var + 1, NONE, 0.0), (2 * var, NONE, 0.0)]
-            else:
-                edges = [(self.trues[left], self.trues[right], 0.0)]
-            self.trues[u] = self._add(u, edges)
-        return self.trues[v]
-
-    def _add(self, v: int, edges: Sequence[Edge]) -> int:
-        self._check_size(len(edges))
-        node = len(self.node_vtree)
-        self.node_vtree.append(v)
-        self.parent += [node] * len(edges)
-        self.edges += edges
-        return node
+        return super().true(v)
 
     def _check_size(self, n_more: int) -> None:
         if len(self.edges) + n_more > MAX_EDGES:

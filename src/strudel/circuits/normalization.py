@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._numba import kernel
-from strudel._types import NONE, FloatArray, IntArray
-from strudel.circuits.circuit import Circuit
+from strudel._types import NONE, FloatArray
+from strudel.circuits.circuit import Circuit, Edges
 
 
 def normalize(circuit: Circuit) -> tuple[Circuit, float]:
@@ -36,29 +36,33 @@ def normalize(circuit: Circuit) -> tuple[Circuit, float]:
     >>> bool(np.allclose(twice.theta, circuit.theta))
     True
     """
-    log_total = np.zeros(circuit.n_nodes)
-    log_theta = circuit.edge_log_theta.copy()
-    _normalize(
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
-        2 * circuit.n_vars,
-        log_theta,
-        log_total,
+    log_theta, log_total = normalized_parameters(
+        circuit.edges, circuit.edge_log_theta, circuit.n_vars
     )
-    return circuit.with_parameters(log_theta), float(log_total[circuit.root])
+    return circuit.with_parameters(log_theta), log_total
+
+
+def normalized_parameters(
+    edges: Edges, edge_log_weight: FloatArray, n_vars: int, row: FloatArray | None = None
+) -> tuple[FloatArray, float]:
+    """The same for the weights of a structure: its log-parameters, and the log of the total.
+
+    With a `row` of 0, 1 and NaN, the total is over the rows that agree with it, and what no such
+    row reaches gets -inf.
+    """
+    log_total = np.zeros(len(edges.node_edges) - 1)
+    if row is not None:
+        known = np.flatnonzero(~np.isnan(row))
+        log_total[2 * known + (row[known] == 0.0)] = -np.inf
+    log_theta = edge_log_weight.copy()
+    _normalize(edges, 2 * n_vars, log_theta, log_total)
+    return log_theta, float(log_total[-1])
 
 
 @kernel
-def _normalize(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    n_literals: int,
-    log_theta: FloatArray,
-    log_total: FloatArray,
-) -> None:
-    """Turn `log_theta` into normalised parameters, children first, and fill `log_total`."""
+def _normalize(edges: Edges, n_literals: int, log_theta: FloatArray, log_total: FloatArray) -> None:
+    """Turn `log_theta` into parameters, children first, and fill `log_total` of the sums."""
+    node_edges, edge_left, edge_right = edges
     for n in range(n_literals, len(log_total)):
         largest = -np.inf
         for e in range(node_edges[n], node_edges[n + 1]):
@@ -74,5 +78,6 @@ def _normalize(
         for e in range(node_edges[n], node_edges[n + 1]):
             total += np.exp(log_theta[e] - largest)
         log_total[n] = largest + np.log(total)
+        # Not less log_total, which has few digits after the point where it is far from zero.
         for e in range(node_edges[n], node_edges[n + 1]):
-            log_theta[e] -= log_total[n]
+            log_theta[e] = log_theta[e] - largest - np.log(total)

@@ -37,7 +37,7 @@ class PairSearch:
 
     def first_overlap(self, nodes: LongArray) -> tuple[int, int] | None:
         """The first two edges of one of these sums that some row satisfies."""
-        e, f = _first_overlap(self._circuit.node_edges, nodes, *self._items)
+        e, f = _first_overlap(self._circuit.node_edges, nodes, self._items)
         return None if e == NONE else (e, f)
 
     def example(self, e: int, f: int) -> dict[int, int]:
@@ -54,10 +54,10 @@ class PairSearch:
                 todo += [(child,) for child in _children(items, p)]
                 continue
             a, b = question
-            _, way = _hold_together(a, b, *items)
+            _, way = _hold_together(a, b, items)
             way_a, way_b = divmod(way, int(items.item_last[b] - items.item_first[b]))
             p, q = int(items.item_first[a]) + way_a, int(items.item_first[b]) + way_b
-            n_sides, *sides = (int(item) for item in _sides(p, q, *items[2:7]))
+            n_sides, *sides = (int(item) for item in _sides(p, q, items))
             todo += [(sides[0], sides[1]), (sides[2], sides[3])][:n_sides]
             # A child that has no counterpart on the other side is on its own.
             for item in {p, q}.difference(sides):
@@ -123,67 +123,26 @@ def _make_items(circuit: Circuit, tops: Tops, node_one: WordArray, node_zero: Wo
 
 
 @kernel
-def _first_overlap(
-    node_edges: IntArray,
-    nodes: LongArray,
-    item_first: LongArray,
-    item_last: LongArray,
-    item_left: LongArray,
-    item_right: LongArray,
-    item_from: LongArray,
-    item_middle: LongArray,
-    item_to: LongArray,
-    node_one: WordArray,
-    node_zero: WordArray,
-    memory: LongArray,
-    stack: LongArray,
-) -> tuple[int, int]:
+def _first_overlap(node_edges: IntArray, nodes: LongArray, items: _Items) -> tuple[int, int]:
     """The first two edges of one of the `nodes` that hold together, or NONE twice."""
-    n_nodes = len(node_one)
+    n_nodes = len(items.node_one)
     for n in nodes:
         for e in range(node_edges[n], node_edges[n + 1]):
             for f in range(e + 1, node_edges[n + 1]):
-                holds, _ = _hold_together(
-                    n_nodes + e,
-                    n_nodes + f,
-                    item_first,
-                    item_last,
-                    item_left,
-                    item_right,
-                    item_from,
-                    item_middle,
-                    item_to,
-                    node_one,
-                    node_zero,
-                    memory,
-                    stack,
-                )
+                holds, _ = _hold_together(n_nodes + e, n_nodes + f, items)
                 if holds:
                     return e, f
     return NONE, NONE
 
 
 @kernel
-def _hold_together(
-    a: int,
-    b: int,
-    item_first: LongArray,
-    item_last: LongArray,
-    item_left: LongArray,
-    item_right: LongArray,
-    item_from: LongArray,
-    item_middle: LongArray,
-    item_to: LongArray,
-    node_one: WordArray,
-    node_zero: WordArray,
-    memory: LongArray,
-    stack: LongArray,
-) -> tuple[bool, int]:
+def _hold_together(a: int, b: int, items: _Items) -> tuple[bool, int]:
     """Whether some row satisfies both items, and in which pair of their ways.
 
     Depth first with a stack of our own. If `b` has k ways, pair `i` is way `i // k` of `a` with way
     `i % k` of `b`.
     """
+    item_first, item_last, _, _, _, _, _, _, _, memory, stack = items
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = a, b, 0, 0
     depth = 0
     answer = NONE  # to the question just closed
@@ -200,19 +159,12 @@ def _hold_together(
         n_ways = (item_last[x] - item_first[x]) * y_ways
         is_open = False
         while way < n_ways and answer == NONE and not is_open:
-            n_sides, p_0, q_0, p_1, q_1 = _sides(
-                item_first[x] + way // y_ways,
-                item_first[y] + way % y_ways,
-                item_left,
-                item_right,
-                item_from,
-                item_middle,
-                item_to,
-            )
+            p, q = item_first[x] + way // y_ways, item_first[y] + way % y_ways
+            n_sides, p_0, q_0, p_1, q_1 = _sides(p, q, items)
             known = 1
             while side < n_sides and known == 1:
                 p, q = (p_0, q_0) if side == 0 else (p_1, q_1)
-                known = _look_up(p, q, item_from, item_to, node_one, node_zero, memory)
+                known = _look_up(p, q, items)
                 if known == 1:
                     side += 1
                 elif known == NONE:
@@ -234,19 +186,12 @@ def _hold_together(
 
 
 @kernel
-def _sides(
-    p: int,
-    q: int,
-    item_left: LongArray,
-    item_right: LongArray,
-    item_from: LongArray,
-    item_middle: LongArray,
-    item_to: LongArray,
-) -> tuple[int, int, int, int, int]:
+def _sides(p: int, q: int, items: _Items) -> tuple[int, int, int, int, int]:
     """The pairs of items that must hold together for `p` and `q` to, products or literals.
 
     Gives their number, 0 to 2, then the pairs.
     """
+    _, _, item_left, item_right, item_from, item_middle, item_to, _, _, _, _ = items
     if item_left[p] != NONE and item_right[p] == NONE:
         return 1, item_left[p], q, NONE, NONE
     if item_left[q] != NONE and item_right[q] == NONE:
@@ -263,16 +208,9 @@ def _sides(
 
 
 @kernel
-def _look_up(
-    a: int,
-    b: int,
-    item_from: LongArray,
-    item_to: LongArray,
-    node_one: WordArray,
-    node_zero: WordArray,
-    memory: LongArray,
-) -> int:
+def _look_up(a: int, b: int, items: _Items) -> int:
     """1 or 0 if it is easy to see, or remembered, whether the items hold together; else NONE."""
+    _, _, _, _, item_from, _, item_to, node_one, node_zero, memory, _ = items
     first, last = max(item_from[a], item_from[b]), min(item_to[a], item_to[b])
     if a == b or first >= last:  # nothing but themselves can stand in their way
         return 1

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from strudel._names import names_of
 from strudel._numba import kernel
 from strudel._types import NONE, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.determinism import find_overlap
 from strudel.circuits.scopes import (
     BoolArray,
@@ -44,9 +44,7 @@ def why_not_smooth(circuit: Circuit) -> str | None:
     True
     """
     scope = node_scopes(circuit)
-    edge = _first_rough_edge(
-        circuit.node_edges, circuit.edge_left, circuit.edge_right, reached_nodes(circuit), scope
-    )
+    edge = _first_rough_edge(circuit.edges, reached_nodes(circuit), scope)
     if edge != NONE:
         node = circuit.edge_parent[edge]
         missing = scope[node] & ~edge_scope(circuit, scope, edge)
@@ -62,14 +60,9 @@ def why_not_smooth(circuit: Circuit) -> str | None:
 
 
 @kernel
-def _first_rough_edge(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    is_reached: BoolArray,
-    scope: WordArray,
-) -> int:
+def _first_rough_edge(edges: Edges, is_reached: BoolArray, scope: WordArray) -> int:
     """The first edge that misses a variable of its node, or NONE."""
+    node_edges, edge_left, edge_right = edges
     for n in range(len(is_reached)):
         if not is_reached[n]:
             continue

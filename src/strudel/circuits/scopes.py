@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from strudel._numba import kernel
 from strudel._types import NONE, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges
 from strudel.trees.vtree import Vtree
 
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -26,15 +26,14 @@ def reached_nodes(circuit: Circuit) -> BoolArray:
     """Whether every node is below the root, or the root itself."""
     is_reached = np.zeros(circuit.n_nodes, dtype=np.bool_)
     is_reached[circuit.root] = True
-    _reached_nodes(circuit.node_edges, circuit.edge_left, circuit.edge_right, is_reached)
+    mark_below(circuit.edges, is_reached)
     return is_reached
 
 
 @kernel
-def _reached_nodes(
-    node_edges: IntArray, edge_left: IntArray, edge_right: IntArray, is_reached: BoolArray
-) -> None:
-    """Pass the marks in `is_reached` down to all descendants."""
+def mark_below(edges: Edges, is_reached: BoolArray) -> None:
+    """Pass the marks in `is_reached`, of the first nodes or all, down to all below them."""
+    node_edges, edge_left, edge_right = edges
     for n in range(len(is_reached) - 1, -1, -1):
         if is_reached[n]:
             for e in range(node_edges[n], node_edges[n + 1]):
@@ -48,15 +47,14 @@ def node_scopes(circuit: Circuit) -> WordArray:
     scope = np.zeros((circuit.n_nodes, -(-circuit.n_vars // 64)), dtype=np.uint64)
     var = np.repeat(np.arange(circuit.n_vars), 2)
     scope[np.arange(2 * circuit.n_vars), var // 64] = np.uint64(1) << (var % 64).astype(np.uint64)
-    _node_scopes(circuit.node_edges, circuit.edge_left, circuit.edge_right, scope)
+    _node_scopes(circuit.edges, scope)
     return scope
 
 
 @kernel
-def _node_scopes(
-    node_edges: IntArray, edge_left: IntArray, edge_right: IntArray, scope: WordArray
-) -> None:
+def _node_scopes(edges: Edges, scope: WordArray) -> None:
     """Fill the lines of the sums, given those of the literals."""
+    node_edges, edge_left, edge_right = edges
     for n in range(len(scope)):
         for e in range(node_edges[n], node_edges[n + 1]):
             for w in range(scope.shape[1]):
@@ -96,30 +94,15 @@ def find_tops(circuit: Circuit, vtree: Vtree) -> Tops:
         node_follows=np.ones(circuit.n_nodes, dtype=np.bool_),
     )
     tops.node_top[: 2 * circuit.n_vars] = np.repeat(vtree.var_leaf, 2)
-    _find_tops(
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
-        vtree.node_parent,
-        vtree.node_depth,
-        *tops,
-    )
+    _find_tops(circuit.edges, vtree.node_parent, vtree.node_depth, tops)
     return tops
 
 
 @kernel
-def _find_tops(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    vtree_parent: IntArray,
-    vtree_depth: IntArray,
-    node_top: IntArray,
-    edge_top: IntArray,
-    edge_follows: BoolArray,
-    node_follows: BoolArray,
-) -> None:
-    """Fill the outputs for the sums and edges, given `node_top` of the literals."""
+def _find_tops(edges: Edges, vtree_parent: IntArray, vtree_depth: IntArray, tops: Tops) -> None:
+    """Fill `tops` for the sums and edges, given those of the literals."""
+    node_edges, edge_left, edge_right = edges
+    node_top, edge_top, edge_follows, node_follows = tops
     for n in range(len(node_top)):
         for e in range(node_edges[n], node_edges[n + 1]):
             left, right = edge_left[e], edge_right[e]

@@ -116,7 +116,6 @@ def show_marginals(question: Question, answer: Answer, n_lines: float) -> None:
 
 def find_column_marginals(question: Question, rows: FloatArray) -> list[Answer]:
     """How probable each value of every column is, and was before the evidence."""
-    from strudel.queries.column_answers import column_marginals
     from strudel.queries.variable_probabilities import marginal_probabilities
 
     assert question.code is not None
@@ -125,8 +124,7 @@ def find_column_marginals(question: Question, rows: FloatArray) -> list[Answer]:
     nothing = np.full((1, model.n_vars), np.nan)
 
     def chances(some: FloatArray) -> list[Answer]:
-        ones = marginal_probabilities(model, some)
-        found = column_marginals(model, code, some, ones, is_single=False)
+        found = marginal_probabilities(model, some)
         labels = {name: code.column(name).labels for name in wanted}
         return [
             {

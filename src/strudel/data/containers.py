@@ -197,7 +197,7 @@ def to_uint8(values: AnyArray) -> ByteArray | None:
         return np.ascontiguousarray(values, dtype=np.uint8)
     table = np.empty(values.shape, dtype=np.uint8)
     with np.errstate(invalid="ignore"):  # NaN has no uint8 value; the comparison finds it
-        for block in blocks(values.shape):
+        for block in row_slices(values.shape):
             part = table[block]
             part[...] = values[block]
             if part.max(initial=0) > 1 or not np.array_equal(part, values[block]):
@@ -205,10 +205,14 @@ def to_uint8(values: AnyArray) -> ByteArray | None:
     return table
 
 
-def blocks(shape: tuple[int, ...]) -> Iterable[slice]:
+def row_slices(shape: tuple[int, ...]) -> Iterable[slice]:
     """Slices over the rows of a matrix, with about `_BLOCK` cells each."""
-    n_rows = max(1, _BLOCK // max(1, shape[1]))
-    return (slice(start, start + n_rows) for start in range(0, shape[0], n_rows))
+    return slices(shape[0], max(1, _BLOCK // max(1, shape[1])))
+
+
+def slices(n: int, size: int) -> Iterable[slice]:
+    """Slices of a size, one after another, that cover the numbers below `n`."""
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 def is_single_row(given: Any) -> bool:

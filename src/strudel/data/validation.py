@@ -12,7 +12,7 @@ from __future__ import annotations
 import reprlib
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -20,25 +20,14 @@ from strudel._names import check_same_names, names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.containers import (
-    blocks,
     check_shape,
     read_named_rows,
     read_values,
+    row_slices,
     to_uint8,
     values_of_named_rows,
 )
 from strudel.errors import NotBinaryError
-
-
-@runtime_checkable
-class Encodes(Protocol):
-    """Names of variables that know the columns of a table, and how its values become 0 and 1."""
-
-    def encode_table(self, X: Any, name: str) -> FloatArray | None:
-        """Fully observed rows; None if they are rows of the variables already."""
-
-    def encode_evidence(self, X: Any, name: str) -> FloatArray | None:
-        """Partly observed rows; None if they are rows of the variables already."""
 
 
 def as_bits(X: Any, sample_weight: Any = None) -> BitMatrix:
@@ -108,8 +97,8 @@ def check_binary(
     Traceback (most recent call last):
     strudel.errors.NotBinaryError: X must hold only 0 and 1, but column 1 holds 2 at row 0. ...
     """
-    encoder = _encoder_of(feature_names)
-    rows = None if encoder is None else encoder.encode_table(X, name)
+    encode = getattr(feature_names, "encode_table", None)  # names that know the code of a table
+    rows = None if encode is None else encode(X, name)
     if rows is not None:
         return rows.astype(np.uint8), tuple(feature_names or ())
     values, names = _check_columns(*read_values(X, name), n_vars, feature_names, name)
@@ -156,8 +145,8 @@ def check_evidence(
     >>> check_evidence([0, None, 1], n_vars=3)
     array([[ 0., nan,  1.]])
     """
-    encoder = _encoder_of(feature_names)
-    coded = None if encoder is None else encoder.encode_evidence(X, name)
+    encode = getattr(feature_names, "encode_evidence", None)  # names that know the code of a table
+    coded = None if encode is None else encode(X, name)
     if coded is not None:
         return coded
     rows = read_named_rows(X)
@@ -245,10 +234,6 @@ def check_sample_weight(
     return weight
 
 
-def _encoder_of(names: Any) -> Encodes | None:
-    return names if isinstance(names, Encodes) else None
-
-
 def _check_columns(
     values: AnyArray,
     columns: tuple[str, ...] | None,
@@ -327,7 +312,7 @@ def _to_float64(values: AnyArray) -> FloatArray | None:
         table = to_uint8(values)
         return None if table is None else table.astype(np.float64)
     evidence = np.ascontiguousarray(values, dtype=np.float64)
-    for block in blocks(evidence.shape):
+    for block in row_slices(evidence.shape):
         part = evidence[block]
         if not np.all((part == 0.0) | (part == 1.0) | np.isnan(part)):
             return None

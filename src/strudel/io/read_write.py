@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.leaf_sums import without_leaf_sums
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.predictor import PredictorCircuit
+from strudel.circuits.predictor import PredictorCircuit, without_leaf_sums
 from strudel.errors import FileFormatError
 from strudel.io.formats.clt import clt_lines, read_clt
 from strudel.io.formats.cnf import formula_lines, read_cnf, read_dnf

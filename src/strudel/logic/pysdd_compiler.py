@@ -23,7 +23,7 @@ from strudel._types import NONE
 from strudel.errors import MissingDependencyError
 from strudel.logic.events import Event, children_first
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
-from strudel.trees.vtree import Vtree
+from strudel.trees.vtree import Vtree, restrict_vtree
 
 MAX_ELEMENTS = 2**23  # of all SDDs of a compilation: about 1 GB
 DEAD_ELEMENTS = 2**18  # that may lie around before they are removed
@@ -78,7 +78,8 @@ class _Compiler:
         self.whole = vtree
         self.vars = sorted(used)  # PySDD's variable i + 1 is vars[i]
         self.number = {var: i + 1 for i, var in enumerate(self.vars)}
-        self.vtree, self.origin = _restrict(vtree, self.number)
+        self.vtree, _, origin = restrict_vtree(vtree, self.vars)
+        self.origin: list[int] = origin.tolist()
         position = _positions(self.vtree)
         self.at = {place: v for v, place in enumerate(position)}
         with tempfile.TemporaryDirectory() as folder:
@@ -220,33 +221,6 @@ class _Compiler:
             literal = node.literal
             return FIRST_LITERAL + 2 * self.vars[abs(literal) - 1] + (literal > 0)
         return TRUE if node.is_true() else FALSE
-
-
-def _restrict(vtree: Vtree, number: Mapping[int, int]) -> tuple[Vtree, list[int]]:
-    """The vtree without the leaves of other variables, and the node that every node of it was."""
-    left: list[int] = []
-    right: list[int] = []
-    var: list[int] = []
-    origin: list[int] = []
-    made: dict[int, int] = {}  # what is left of a node
-    sides = zip(
-        vtree.node_left.tolist(), vtree.node_right.tolist(), vtree.node_var.tolist(), strict=True
-    )
-    for v, (l, r, leaf) in enumerate(sides):
-        below = [made[child] for child in (l, r) if child in made]
-        if leaf == NONE and len(below) < 2:
-            if below:
-                made[v] = below[0]
-            continue
-        if leaf != NONE and leaf not in number:
-            continue
-        made[v] = len(var)
-        left.append(below[0] if below else NONE)
-        right.append(below[1] if below else NONE)
-        var.append(number[leaf] - 1 if leaf != NONE else NONE)
-        origin.append(v)
-    arrays = (np.array(values, dtype=np.int32) for values in (left, right, var))
-    return Vtree(*arrays), origin
 
 
 def _positions(vtree: Vtree) -> list[int]:

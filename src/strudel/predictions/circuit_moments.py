@@ -25,6 +25,8 @@ from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.algebra.operands import columns_of, need_deterministic
 from strudel.algebra.pairs import MAX_PAIRS, find_pairs
+from strudel.circuits.circuit import starts
+from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.properties import check_properties
@@ -39,10 +41,10 @@ from strudel.predictions.shared_passes import (
     rows_per_block,
     values_of,
 )
-from strudel.queries.components import _log_probabilities_in_logs, log_mean, posterior
 from strudel.queries.conditional_parameters import parameters_in_logs
 from strudel.queries.model import Model, structure_of
-from strudel.queries.passes import UNKNOWN, Plan, are_moderate, log_of
+from strudel.queries.passes import UNKNOWN, Plan, are_moderate, decode, log_of
+from strudel.queries.probabilities import log_mean, posterior
 
 BLOCK_CELLS = 2**22  # moments per row and component, made at a time
 NOTHING = 1e-12  # rounding: a predictor that holds with all but this probability always holds
@@ -121,18 +123,9 @@ def _lay_out(model: Model, predictor: PredictorCircuit, query: str, max_pairs: i
     used = predictor.structure.with_parameters(np.zeros(predictor.structure.n_edges))
     pairs = find_pairs(columns_of(model).structure, used, query, max_pairs)
     place = structure.node_vtree[pairs.pair_p]
-    first = np.zeros(structure.vtree.n_nodes + 1, dtype=np.int32)
-    np.cumsum(np.bincount(place, minlength=structure.vtree.n_nodes), out=first[1:])
+    first = starts(place, structure.vtree.n_nodes)
     nodes = 2 * structure.n_vars + np.argsort(place, kind="stable").astype(np.int32)
-    return _Layout(
-        first,
-        nodes,
-        pairs.node_edges,
-        pairs.edge_left,
-        pairs.edge_right,
-        pairs.edge_p,
-        pairs.edge_q,
-    )
+    return _Layout(first, nodes, *pairs.edges, pairs.edge_p, pairs.edge_q)
 
 
 def _block_moments(
@@ -177,7 +170,8 @@ def _block_moments(
         one = [np.zeros((1, 1, *array.shape[2:]), array.dtype) for array in outputs]
         _one_block(patterns, p, own[np.newaxis], layout, weights, node_at, n_cells, room, *one)
         cover[row, c], mean[row, c], central[row, c] = (array[0, 0] for array in one[1:4])
-        log_p[row, c] = _log_probabilities_in_logs(mixture, int(c), codes[row : row + 1])[0]
+        own_log_theta, one_row = mixture.edge_log_theta[:, c], decode(codes[row : row + 1])
+        log_p[row, c] = evaluate_edges(circuit.edges, own_log_theta, one_row)[0]
     cover = np.where(cover > 1.0 - NOTHING, 1.0, cover)
     weight = posterior(mixture, log_p)
     # Where the predictor does not hold, its weights add up to zero: one more part per component.

@@ -16,7 +16,9 @@ import numpy as np
 
 from strudel._numba import kernel, run_blocks
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.circuits.properties import check_properties
 from strudel.predictions.shared_passes import (
     Patterns,
     Values,
@@ -27,14 +29,9 @@ from strudel.predictions.shared_passes import (
     rows_per_block,
     values_of,
 )
-from strudel.queries.components import (
-    _is_fit,
-    _log_probabilities_in_logs,
-    log_mean,
-    posterior,
-)
 from strudel.queries.model import Model
-from strudel.queries.passes import Plan, are_moderate, log_of
+from strudel.queries.passes import Plan, are_moderate, decode, log_of
+from strudel.queries.probabilities import log_mean, posterior
 
 BLOCK_CELLS = 2**22  # per row or question and component, made at a time
 MOST_ROWS = 32  # in a block, so that all threads have work
@@ -86,7 +83,8 @@ def _answer_in_memory(
     log_asked = np.empty((len(asked), k))
     is_lost = np.ones((len(codes), k), dtype=np.bool_)
     is_asked_lost = np.ones((len(asked), k), dtype=np.bool_)
-    if _is_fit(circuit, query):
+    check_properties(circuit, query, "smooth", "decomposable")
+    if circuit.is_in_normal_form:
         p, theta = own_plan(circuit), component_theta(mixture)
 
         def run(part: slice) -> None:
@@ -109,7 +107,9 @@ def _answer_in_memory(
     for found, lost, rows in ((log_p, is_lost, codes), (log_asked, is_asked_lost, asked)):
         for c in np.flatnonzero(lost.any(axis=0)):
             here = np.flatnonzero(lost[:, c])
-            found[here, c] = _log_probabilities_in_logs(mixture, int(c), rows[here])
+            found[here, c] = evaluate_edges(
+                circuit.edges, mixture.edge_log_theta[:, c], decode(rows[here])
+            )
     asked_row = np.repeat(np.arange(len(codes)), np.diff(asked_start))
     # Each component answers for itself: their logs may be far apart, but not those of one.
     with np.errstate(invalid="ignore"):

@@ -17,14 +17,14 @@ cases, by the states of a few such variables, and the intervals of the cases are
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from strudel._numba import kernel, lowest_bit, parallel_kernel, prange
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
-from strudel.queries.maximum.relaxation import find_needs
+from strudel.circuits.circuit import Circuit, Edges
+from strudel.circuits.determinism import edge_needs, find_needs
 from strudel.queries.passes import UNKNOWN, Plan, plan
 
 SMALLEST = 1e-120  # upper ends of values are raised to it, which keeps them upper ends
@@ -68,7 +68,8 @@ class PosteriorBounds:
         self._is_open = np.zeros(circuit.n_vars, dtype=np.bool_)
         self._is_open[open_vars] = True
         is_live = circuit.edge_log_theta > -np.inf
-        self._one, self._zero = find_needs(circuit, is_live, np.asarray(open_vars))
+        needs = find_needs(circuit, variables=np.asarray(open_vars), is_live=is_live)
+        self._one, self._zero = needs.node_one, needs.node_zero
         self._place = circuit.vtree.node_span[0][circuit.vtree.var_leaf].astype(np.int64)
         self._node_splits = _find_splits(circuit, self._one, self._zero)
 
@@ -105,28 +106,19 @@ class PosteriorBounds:
 def _find_splits(circuit: Circuit, one: WordArray, zero: WordArray) -> IntArray:
     """Per node, the places of open variables that its edges need differently, the best first."""
     splits = np.full((circuit.n_nodes, N_KEPT), NONE, dtype=np.int32)
-    n_needs = np.empty(64 * one.shape[1], dtype=np.int64)
-    edges = circuit.node_edges, circuit.edge_left, circuit.edge_right
-    _fill_splits(*edges, one, zero, n_needs, splits)
+    _fill_splits(circuit.edges, one, zero, splits)
     return splits
 
 
 @kernel
-def _fill_splits(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    one: WordArray,
-    zero: WordArray,
-    n_needs: AnyArray,
-    splits: IntArray,
-) -> None:
+def _fill_splits(edges: Edges, one: WordArray, zero: WordArray, splits: IntArray) -> None:
     """Fill `splits` (n_nodes, N_KEPT): the variables that most edges, but not all alike, need."""
+    n_needs = np.empty(64 * one.shape[1], dtype=np.int64)
     for n in range(len(splits)):
         n_needs[:] = 0
-        for e in range(node_edges[n], node_edges[n + 1]):
+        for e in range(edges.node_edges[n], edges.node_edges[n + 1]):
             for w in range(one.shape[1]):
-                edge_one, edge_zero = _needs(e, w, edge_left, edge_right, one, zero)
+                edge_one, edge_zero = edge_needs(e, w, edges, one, zero)
                 some = (edge_one & ~one[n, w]) | (edge_zero & ~zero[n, w])
                 while some != np.uint64(0):
                     n_needs[64 * w + lowest_bit(some)] += 1
@@ -137,16 +129,6 @@ def _fill_splits(
                 break
             splits[n, i] = best
             n_needs[best] = 0
-
-
-@kernel
-def _needs(
-    e: int, w: int, edge_left: IntArray, edge_right: IntArray, one: WordArray, zero: WordArray
-) -> tuple[Any, Any]:
-    """One word of what an edge needs to be 1, and to be 0."""
-    left = edge_left[e]
-    right = edge_right[e] if edge_right[e] != NONE else left
-    return one[left, w] | one[right, w], zero[left, w] | zero[right, w]
 
 
 @parallel_kernel
@@ -272,7 +254,7 @@ def _edges_of_case(
     for e in range(p.node_edges[n], p.node_edges[n + 1]):
         is_possible = is_sure = True
         for w in range(one.shape[1]):
-            edge_one, edge_zero = _needs(e, w, p.edge_left, p.edge_right, one, zero)
+            edge_one, edge_zero = edge_needs(e, w, p, one, zero)
             if (edge_one & words[2, w]) | (edge_zero & words[1, w]):
                 is_possible = False
             more = (edge_one & ~one[n, w] & ~words[1, w]) | (edge_zero & ~zero[n, w] & ~words[2, w])

@@ -10,9 +10,10 @@ import numpy as np
 
 from strudel._types import ByteArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
-from strudel.queries.components import log_mean, rows_at_a_time
+from strudel.data.containers import slices
 from strudel.queries.mixture_likelihood import component_logs
 from strudel.queries.passes import encode
+from strudel.queries.probabilities import log_mean, rows_at_a_time
 
 
 def class_logs(mixture: Mixture, component_class: IntArray, rows: FloatArray) -> FloatArray:
@@ -39,9 +40,7 @@ def class_logs(mixture: Mixture, component_class: IntArray, rows: FloatArray) ->
     """
     first = np.flatnonzero(np.diff(component_class, prepend=-1))
     logs = np.empty((len(rows), len(first)))
-    block = rows_at_a_time(mixture)
-    for start in range(0, len(rows), block):
-        part = slice(start, start + block)
+    for part in slices(len(rows), rows_at_a_time(mixture)):
         by_component = component_logs(mixture, encode(rows[part])) + mixture.log_weight
         logs[part] = np.logaddexp.reduceat(by_component, first, axis=1)
     return logs
@@ -68,11 +67,10 @@ def class_logs_of_joint(mixture: Mixture, codewords: ByteArray, rows: FloatArray
     array([[0.6, 0.4]])
     """
     logs = np.empty((len(rows), len(codewords)))
-    block = rows_at_a_time(mixture)
-    for start in range(0, len(rows), block):
-        part = rows[start : start + block]
+    for part in slices(len(rows), rows_at_a_time(mixture)):
+        n_rows = part.stop - part.start
         for c, word in enumerate(codewords):
-            bits = np.broadcast_to(word.astype(np.float64), (len(part), len(word)))
-            joint = component_logs(mixture, encode(np.hstack([part, bits])))
-            logs[start : start + block, c] = log_mean(mixture, joint)
+            bits = np.broadcast_to(word.astype(np.float64), (n_rows, len(word)))
+            joint = component_logs(mixture, encode(np.hstack([rows[part], bits])))
+            logs[part, c] = log_mean(mixture, joint)
     return logs

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.data.containers import slices
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model
 from strudel.queries.probabilities import log_probabilities
@@ -141,16 +142,22 @@ class ColumnMarginals(Mapping[str, dict[Any, Any]]):
 
 
 def column_marginals(
-    model: Model, code: TableCode, evidence: FloatArray, variables: FloatArray, is_single: bool
+    model: Model,
+    evidence: FloatArray,
+    log_given: FloatArray,
+    variables: FloatArray,
+    is_single: bool,
 ) -> ColumnMarginals:
     """The probability of every value, given each row of evidence of positive probability.
 
-    `variables` are the probabilities of the 0/1 variables. A column of one variable has them; else
-    a value has the probability of its codeword. Where a model leaves impossible codes some
-    probability, it is shared among the possible ones in proportion.
+    `log_given` are the log-probabilities of the rows, and `variables` the probabilities of the 0/1
+    variables. A column of one variable has them; else a value has the probability of its codeword.
+    Where a model leaves impossible codes some probability, it is shared among the possible ones in
+    proportion.
     """
+    code = model.table_code
+    assert code is not None
     found: dict[str, FloatArray] = {}
-    log_given = log_probabilities(model, evidence, "marginal_probabilities")
     for column in code.columns:
         if column.n_values <= 2 and column.stop - column.start == 1:
             one = variables[:, column.start]
@@ -163,19 +170,11 @@ def column_marginals(
     return ColumnMarginals(code, found, variables)
 
 
-def value_probabilities(model: Model, column: Column, evidence: FloatArray) -> FloatArray:
-    """The probability of every value of one column, given each row of 0/1 variables.
-
-    Where a model leaves impossible codes some probability, the possible ones share it.
-    """
-    log_given = log_probabilities(model, evidence, "marginal_probabilities")
-    raise_if_impossible(log_given)
-    return _of_codewords(model, column, evidence, log_given)
-
-
 def mean_values(model: Model, column: Column, rows: FloatArray) -> list[Any]:
     """The mean of a number or a date given each row, and the most probable value of all else."""
-    shares = value_probabilities(model, column, rows)
+    log_given = log_probabilities(model, rows, "marginal_probabilities")
+    raise_if_impossible(log_given)
+    shares = _of_codewords(model, column, rows, log_given)
     if has_mean(column):
         return list((shares @ np.array(column.values, dtype=np.float64)).tolist())
     return [column.values[place] for place in shares.argmax(axis=1)]
@@ -187,9 +186,7 @@ def _of_codewords(
     """The probability of every codeword of a column, given each row."""
     n_rows, n_values = len(evidence), column.n_values
     chances = np.empty((n_rows, n_values))
-    block = max(1, BLOCK_CELLS // (n_values * evidence.shape[1]))
-    for start in range(0, n_rows, block):
-        part = slice(start, start + block)
+    for part in slices(n_rows, max(1, BLOCK_CELLS // (n_values * evidence.shape[1]))):
         known = evidence[part, column.start : column.stop]
         rows = np.repeat(evidence[part], n_values, axis=0)
         rows[:, column.start : column.stop] = np.tile(column.codewords, (len(known), 1))

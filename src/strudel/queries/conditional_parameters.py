@@ -15,15 +15,14 @@ import numpy as np
 from strudel._numba import kernel, lane
 from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.evaluate import _upward_log_values
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.normalization import normalized_parameters
 from strudel.circuits.properties import check_properties
 from strudel.queries.passes import (
     LANES,
     Plan,
     are_moderate,
     decode,
-    is_fit_for_passes,
     pass_up,
     plan,
     working_memory,
@@ -35,15 +34,9 @@ def conditional_parameters(circuit: Circuit, codes: AnyArray, query: str) -> Flo
 
     The edges of a sum that a row makes impossible get zero. Unnormalised parameters are normalised.
     """
-    check_properties(circuit, query, "smooth", "in_normal_form")
-    theta = np.zeros((circuit.n_edges, len(codes)))
-    lost = (1 << LANES) - 1
-    if is_fit_for_passes(circuit):
-        lost = _conditional_parameters(codes, plan(circuit), circuit.theta, theta)
-    for row in range(len(codes)):
-        if lost >> row & 1:
-            theta[:, row] = parameters_in_logs(circuit, circuit.edge_log_theta, codes[row])
-    return theta
+    columns = np.broadcast_to(circuit.edge_log_theta[:, np.newaxis], (circuit.n_edges, len(codes)))
+    is_moderate = np.broadcast_to(are_moderate(circuit.edge_log_theta), len(codes))
+    return _lane_parameters(circuit, circuit.theta, columns, is_moderate, codes, query)
 
 
 def component_parameters(mixture: Mixture, block: int, codes: AnyArray, query: str) -> FloatArray:
@@ -51,15 +44,27 @@ def component_parameters(mixture: Mixture, block: int, codes: AnyArray, query: s
 
     Block number b holds the components from ``b * LANES`` on.
     """
-    circuit = mixture.structure
-    check_properties(circuit, query, "smooth", "in_normal_form")
     columns = mixture.edge_log_theta[:, block * LANES : (block + 1) * LANES]
-    theta = np.zeros(columns.shape)
     lanes = np.repeat(codes[np.newaxis], columns.shape[1], axis=0)
-    lost = _conditional_parameters(lanes, plan(circuit), mixture.theta_lanes[block], theta)
-    for c, is_moderate in enumerate(are_moderate(columns)):
-        if lost >> c & 1 or not is_moderate:
-            theta[:, c] = parameters_in_logs(circuit, columns[:, c], codes)
+    theta = mixture.theta_lanes[block]
+    return _lane_parameters(mixture.structure, theta, columns, are_moderate(columns), lanes, query)
+
+
+def _lane_parameters(
+    circuit: Circuit,
+    edge_theta: FloatArray,
+    columns: FloatArray,
+    is_moderate: AnyArray,
+    codes: AnyArray,
+    query: str,
+) -> FloatArray:
+    """Parameters given a row of codes and the log-parameters in a column for each lane."""
+    check_properties(circuit, query, "smooth", "in_normal_form")
+    theta = np.zeros(columns.shape)
+    lost = _conditional_parameters(codes, plan(circuit), edge_theta, theta)
+    for b in range(len(codes)):
+        if lost >> b & 1 or not is_moderate[b]:
+            theta[:, b] = parameters_in_logs(circuit, columns[:, b], codes[b])
     return theta
 
 
@@ -70,7 +75,7 @@ def _conditional_parameters(
     """Fill `theta` (n_edges, n_lanes); returns a bit per lane that lost digits."""
     n_lanes = len(codes)
     value, scale, exponent = working_memory(p)
-    lost = pass_up(codes, 0, n_lanes, p, edge_theta, value, scale, exponent)
+    lost = pass_up(codes, np.arange(n_lanes), n_lanes, p, edge_theta, value, scale, exponent)
     for v in range(len(p.vtree_var)):
         for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
             n = p.sums[k]
@@ -87,24 +92,7 @@ def _conditional_parameters(
 
 def parameters_in_logs(circuit: Circuit, edge_log_theta: FloatArray, codes: AnyArray) -> FloatArray:
     """The same for one row and the parameters given, where a pass would lose digits."""
-    log_value = np.empty((circuit.n_nodes, 1))
-    _upward_log_values(
-        decode(codes[np.newaxis]),
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
-        np.ascontiguousarray(edge_log_theta),
-        log_value,
+    log_theta, _ = normalized_parameters(
+        circuit.edges, edge_log_theta, circuit.n_vars, decode(codes)
     )
-    value = log_value[:, 0]
-    part = edge_log_theta + value[circuit.edge_left]
-    part += np.where(circuit.edge_right == NONE, 0.0, value[circuit.edge_right])
-    total = value[circuit.edge_parent]
-    is_possible = total > -np.inf
-    theta = np.zeros(circuit.n_edges)
-    theta[is_possible] = np.exp(part[is_possible] - total[is_possible])
-    # Logs of very small values have few digits after the point; their sum takes out what is common.
-    place = circuit.edge_parent - 2 * circuit.n_vars
-    sums = np.zeros(circuit.n_nodes - 2 * circuit.n_vars)
-    np.add.at(sums, place, theta)
-    return theta / np.where(sums > 0.0, sums, 1.0)[place]
+    return np.exp(log_theta)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.data.containers import slices
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block
-from strudel.queries.given_distributions import distributions_given
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
-from strudel.queries.node_distributions import NodeDistributions
+from strudel.queries.node_distributions import NodeDistributions, distributions_given
 from strudel.queries.passes import distinct_rows, encode
-from strudel.queries.probabilities import log_probabilities
+from strudel.queries.probabilities import component_log_probabilities, log_mean, posterior
 
 BLOCK_ROWS = 2**12  # rows of evidence at a time
 
@@ -66,11 +66,15 @@ def count_distribution(model: Model, variables: Any = None, given: Any = None) -
 
 def count_ones(model: Model, is_counted: AnyArray, rows: FloatArray) -> FloatArray:
     """`count_distribution` for rows of the 0/1 variables."""
-    raise_if_impossible(log_probabilities(model, rows, "count_distribution"))
+    query = "count_distribution"
     codes, place = distinct_rows(encode(rows))
-    polynomials = NodeDistributions(structure_of(model), is_counted, of="counts")
+    log_p = np.empty(len(codes))
     counts = np.empty((len(codes), int(is_counted.sum()) + 1))
-    for start in range(0, len(codes), BLOCK_ROWS):
-        part = slice(start, start + BLOCK_ROWS)
-        counts[part] = distributions_given(model, codes[part], polynomials, "count_distribution")
+    polynomials = NodeDistributions(structure_of(model), is_counted, of="counts")
+    for part in slices(len(codes), BLOCK_ROWS):
+        by_component = component_log_probabilities(model, codes[part], query)
+        log_p[part] = log_mean(model, by_component)
+        weight = posterior(model, by_component)
+        counts[part] = distributions_given(model, codes[part], polynomials, query, weight)
+    raise_if_impossible(log_p[place])
     return counts[place]

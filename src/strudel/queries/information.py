@@ -17,18 +17,21 @@ from strudel._names import names_of, quote
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties, why_not_deterministic
+from strudel.data.containers import slices
 from strudel.data.x_log_x import x_log_x_of
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block
-from strudel.queries.components import component_log_probabilities
 from strudel.queries.conditional_parameters import conditional_parameters
-from strudel.queries.given_distributions import BLOCK_BYTES, distributions_given
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
-from strudel.queries.node_distributions import NodeDistributions
+from strudel.queries.node_distributions import BLOCK_BYTES, NodeDistributions, distributions_given
 from strudel.queries.passes import UNKNOWN, decode, distinct_rows, encode
-from strudel.queries.probabilities import log_probabilities
+from strudel.queries.probabilities import (
+    component_log_probabilities,
+    log_mean,
+    log_probabilities,
+)
 from strudel.queries.subset_entropy import SubsetEntropy
 
 MAX_STATES = 2**20
@@ -132,24 +135,25 @@ def _for_each_row(
     check_properties(structure, query, "smooth", "decomposable")
     rows, is_single = given_rows(model, given)
     codes, place = distinct_rows(encode(rows))
-    log_p = log_probabilities(model, decode(codes), query)
-    raise_if_impossible(log_p[place])
+    by_component = component_log_probabilities(model, codes, query)
+    raise_if_impossible(log_mean(model, by_component)[place])
     answers = np.empty(len(codes))
     for index in range(len(codes)):
-        answers[index] = answer(_Given(model, codes[index], float(log_p[index]), query))
+        answers[index] = answer(_Given(model, codes[index], by_component[index], query))
     return float(answers[0]) if is_single else answers[place]
 
 
 class _Given:
     """A model and one row of evidence."""
 
-    def __init__(self, model: Model, codes: AnyArray, log_p: float, query: str) -> None:
-        self.model, self.codes, self.log_p, self.query = model, codes, log_p, query
+    def __init__(self, model: Model, codes: AnyArray, by_component: FloatArray, query: str) -> None:
+        self.model, self.codes, self.query = model, codes, query
+        self.log_p = float(log_mean(model, by_component[np.newaxis])[0])
         if isinstance(model, Mixture):
-            parts = component_log_probabilities(model, codes[np.newaxis], query)[0]
-            possible = np.flatnonzero(parts + model.log_weight > -np.inf)
+            possible = np.flatnonzero(by_component + model.log_weight > -np.inf)
             if len(possible) == 1:  # nothing is hidden: one circuit is left
-                self.model, self.log_p = model.component(possible[0]), float(parts[possible[0]])
+                self.model = model.component(int(possible[0]))
+                self.log_p = float(by_component[possible[0]])
         self.circuit = structure_of(self.model)
         self._theta: FloatArray | None = None
 
@@ -187,9 +191,8 @@ class _Given:
 
     def _parameters(self) -> FloatArray:
         if self._theta is None:
-            self._theta = conditional_parameters(self.circuit, self.codes[np.newaxis], self.query)[
-                :, 0
-            ].copy()
+            theta = conditional_parameters(self.circuit, self.codes[np.newaxis], self.query)
+            self._theta = theta[:, 0].copy()
         return self._theta
 
     def _table(self, variables: AnyArray) -> FloatArray:
@@ -211,8 +214,8 @@ class _Given:
         out = np.empty((len(p_set), 2 ** (len(variables) - n_set)))
         possible = np.flatnonzero(p_set > 0.0)
         out[p_set == 0.0] = 0.0
-        for start in range(0, len(possible), BLOCK_STATES):
-            state = possible[start : start + BLOCK_STATES]
+        for part in slices(len(possible), BLOCK_STATES):
+            state = possible[part]
             codes = self._with_states(variables[:n_set], state)
             states = distributions_given(self.model, codes, tables, self.query)
             out[state] = p_set[state, np.newaxis] * states
@@ -225,10 +228,9 @@ class _Given:
     def _probabilities(self, variables: AnyArray) -> FloatArray:
         """The probability of every state of some variables, by evaluating each."""
         p = np.empty(2 ** len(variables))
-        for start in range(0, len(p), BLOCK_STATES):
-            state = np.arange(start, min(start + BLOCK_STATES, len(p)))
-            rows = decode(self._with_states(variables, state))
-            p[state] = np.exp(log_probabilities(self.model, rows, self.query) - self.log_p)
+        for part in slices(len(p), BLOCK_STATES):
+            rows = decode(self._with_states(variables, np.arange(part.start, part.stop)))
+            p[part] = np.exp(log_probabilities(self.model, rows, self.query) - self.log_p)
         return p
 
     def _with_states(self, variables: AnyArray, state: AnyArray) -> AnyArray:

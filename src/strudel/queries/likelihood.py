@@ -10,10 +10,11 @@ from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import pack_columns
+from strudel.data.containers import slices
 from strudel.data.validation import check_binary
 from strudel.errors import CircuitPropertyError
 from strudel.queries.by_block import by_block
-from strudel.queries.mixture_likelihood import MixtureFlows
+from strudel.queries.mixture_likelihood import mixture_flow_log_likelihood
 from strudel.queries.model import Model, model_of, structures_of
 from strudel.queries.probabilities import log_probabilities
 
@@ -76,18 +77,11 @@ def rows_log_likelihood(model: Model, rows: AnyArray) -> FloatArray:
 
 def _log_likelihood_of_complete(model: Model, table: ByteArray) -> FloatArray:
     try:
-        return _log_likelihood_by_flows(model, table)
+        if isinstance(model, Mixture):
+            return mixture_flow_log_likelihood(model, table)
+        log_p = np.empty(len(table))
+        for rows in slices(len(table), max(512, BLOCK_CELLS // model.n_vars)):
+            log_p[rows] = flow_log_likelihood(model, pack_columns(table[rows]))
+        return log_p
     except CircuitPropertyError:  # some row takes two edges of one sum: a real sum
         return log_probabilities(model, table.astype(np.float64), "log_likelihood")
-
-
-def _log_likelihood_by_flows(model: Model, table: ByteArray) -> FloatArray:
-    """The sum of the log-parameters on the way of each row; refuses where there are two ways."""
-    if isinstance(model, Mixture):
-        return MixtureFlows(model).log_likelihood(table)
-    log_p = np.empty(len(table))
-    block = max(512, BLOCK_CELLS // model.n_vars)
-    for start in range(0, len(table), block):
-        rows = slice(start, start + block)
-        log_p[rows] = flow_log_likelihood(model, pack_columns(table[rows]))
-    return log_p

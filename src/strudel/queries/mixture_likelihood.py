@@ -17,22 +17,24 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit, parallel_kernel, popcount, prange
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
+from strudel.circuits.circuit import Edges
 from strudel.circuits.flows import BLOCK_WORDS, flow_block, raise_if_ambiguous
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import pack_columns
+from strudel.data.containers import slices
 from strudel.data.validation import check_evidence
 from strudel.errors import CircuitPropertyError
 from strudel.queries.by_block import by_block
-from strudel.queries.components import (
+from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.model import Model, model_of
+from strudel.queries.passes import UNKNOWN, encode
+from strudel.queries.probabilities import (
     component_log_probabilities,
     log_mean,
     posterior,
     rows_at_a_time,
 )
-from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import Model, model_of
-from strudel.queries.passes import UNKNOWN, encode
 
 BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
 BLOCK_ROWS = 64 * BLOCK_WORDS  # rows whose flows are found together
@@ -81,9 +83,7 @@ def rows_responsibilities(model: Model, rows: FloatArray) -> FloatArray:
     """The same of rows that are checked: 0, 1 and NaN, one column per variable."""
     model = as_mixture(model)
     weight = np.empty((len(rows), model.n_components))
-    block = rows_at_a_time(model)
-    for start in range(0, len(rows), block):
-        part = slice(start, start + block)
+    for part in slices(len(rows), rows_at_a_time(model)):
         weight[part] = posterior(model, component_logs(model, encode(rows[part])))
     raise_if_impossible(np.where(np.isnan(weight[:, 0]), -np.inf, 0.0))
     return weight
@@ -95,7 +95,7 @@ def component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
     log_p = np.empty((len(codes), mixture.n_components))
     if not is_open.all():
         try:
-            log_p[~is_open] = MixtureFlows(mixture).component_logs(codes[~is_open])
+            log_p[~is_open] = component_flow_logs(mixture, codes[~is_open])
         except CircuitPropertyError:  # not deterministic, or not in normal form
             is_open[:] = True
     if is_open.any():
@@ -103,74 +103,47 @@ def component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
     return log_p
 
 
-class MixtureFlows:
-    """The likelihoods of a mixture by flows: one per structure and row."""
+def component_flow_logs(mixture: Mixture, rows: ByteArray) -> FloatArray:
+    """Log-likelihoods `(n_rows, n_components)` by flows, without the weights of the components."""
+    found = []
+    for part in mixture.parts():
+        found.append(np.empty((len(rows), part.n_components)))
+        _gather(part, rows, found[-1], np.empty(0))
+    return found[0] if len(found) == 1 else np.hstack(found)
 
-    def __init__(self, mixture: Mixture) -> None:
-        self.mixture = mixture
-        self._parts = [SharedFlows(part) for part in mixture.parts()]
 
-    def component_logs(self, rows: ByteArray) -> FloatArray:
-        """Log-likelihoods `(n_rows, n_components)`, without the weights of the components."""
-        parts = [part.component_logs(rows) for part in self._parts]
-        return parts[0] if len(parts) == 1 else np.hstack(parts)
-
-    def log_likelihood(self, rows: ByteArray) -> FloatArray:
-        """Log-likelihoods `(n_rows,)` under the mixture."""
-        if len(self._parts) == 1:
-            return self._parts[0].log_likelihood(rows)
-        total = np.empty(len(rows))
-        block = rows_at_a_time(self.mixture)
-        for start in range(0, len(rows), block):
-            part = slice(start, start + block)
-            total[part] = log_mean(self.mixture, self.component_logs(rows[part]))
+def mixture_flow_log_likelihood(mixture: Mixture, rows: ByteArray) -> FloatArray:
+    """Log-likelihoods `(n_rows,)` under the mixture by flows."""
+    total = np.empty(len(rows))
+    if len(mixture.parts()) == 1:
+        _gather(mixture.parts()[0], rows, np.empty((0, 0)), total)
         return total
+    for part in slices(len(rows), rows_at_a_time(mixture)):
+        total[part] = log_mean(mixture, component_flow_logs(mixture, rows[part]))
+    return total
 
 
-class SharedFlows:
-    """The likelihoods of a mixture on one structure."""
-
-    def __init__(self, mixture: Mixture) -> None:
-        self.mixture = mixture
-        self._log_theta = np.ascontiguousarray(mixture.edge_log_theta)
-        self._edge_vtree = mixture.structure.node_vtree[mixture.structure.edge_parent]
-
-    def component_logs(self, rows: ByteArray) -> FloatArray:
-        """Log-likelihoods `(n_rows, n_components)`, without the weights of the components."""
-        log_p = np.empty((len(rows), self.mixture.n_components))
-        self._gather(rows, log_p, np.empty(0))
-        return log_p
-
-    def log_likelihood(self, rows: ByteArray) -> FloatArray:
-        """Log-likelihoods `(n_rows,)` under the mixture."""
-        total = np.empty(len(rows))
-        self._gather(rows, np.empty((0, 0)), total)
-        return total
-
-    def _gather(self, rows: ByteArray, log_p: FloatArray, total: FloatArray) -> None:
-        """Fill the output that is not empty, for as many rows at a time as memory allows."""
-        circuit = self.mixture.structure
-        check_properties(circuit, "shared flows", "in_normal_form")
-        block = max(BLOCK_ROWS, BLOCK_CELLS // circuit.n_vars // BLOCK_ROWS * BLOCK_ROWS)
-        for start in range(0, len(rows), block):
-            part = slice(start, start + block)
-            bits = pack_columns(rows[part])
-            is_twice = np.zeros(-(-bits.n_rows // BLOCK_ROWS), dtype=np.bool_)
-            _gather_log_theta(
-                bits.words,
-                bits.n_rows,
-                circuit.node_vtree,
-                circuit.node_edges,
-                circuit.edge_left,
-                circuit.edge_right,
-                self._edge_vtree,
-                self._log_theta,
-                self.mixture.log_weight,
-                log_p[part],
-                total[part],
-                is_twice,
-            )
-            raise_if_ambiguous(bool(is_twice.any()))
+def _gather(mixture: Mixture, rows: ByteArray, log_p: FloatArray, total: FloatArray) -> None:
+    """Fill the output that is not empty, for components on one structure."""
+    circuit = mixture.structure
+    check_properties(circuit, "shared flows", "in_normal_form")
+    block = max(BLOCK_ROWS, BLOCK_CELLS // circuit.n_vars // BLOCK_ROWS * BLOCK_ROWS)
+    for part in slices(len(rows), block):
+        bits = pack_columns(rows[part])
+        is_twice = np.zeros(-(-bits.n_rows // BLOCK_ROWS), dtype=np.bool_)
+        _gather_log_theta(
+            bits.words,
+            bits.n_rows,
+            circuit.node_vtree,
+            circuit.edges,
+            circuit.node_vtree[circuit.edge_parent],
+            mixture.edge_log_theta,
+            mixture.log_weight,
+            log_p[part],
+            total[part],
+            is_twice,
+        )
+        raise_if_ambiguous(bool(is_twice.any()))
 
 
 @parallel_kernel
@@ -178,9 +151,7 @@ def _gather_log_theta(
     words: WordArray,
     n_rows: int,
     node_vtree: IntArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     edge_vtree: IntArray,
     log_theta: FloatArray,
     log_weight: FloatArray,
@@ -202,9 +173,7 @@ def _gather_log_theta(
             n_rows,
             block * BLOCK_WORDS,
             node_vtree,
-            node_edges,
-            edge_left,
-            edge_right,
+            edges,
             np.empty(0),
             np.empty((0, 0), dtype=np.int32),
             np.empty(0),

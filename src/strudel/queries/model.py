@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
+from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 
@@ -30,25 +33,6 @@ def model_of(model: Any) -> Model:
     )
 
 
-def circuit_of(model: Any) -> Circuit:
-    """The circuit of a model that is one circuit.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> circuit_of(figure_1_circuit())
-    Circuit(n_vars=4, n_nodes=17, n_edges=16)
-    """
-    found = model_of(model)
-    if isinstance(found, Mixture):
-        raise TypeError(
-            "This needs a single circuit, but the model is a mixture of "
-            f"{found.n_components} components. Take one with component(c), or all as one circuit "
-            "with to_circuit()."
-        )
-    return found
-
-
 def structure_of(model: Model) -> Circuit:
     """The circuit itself, or the structure that all components share."""
     return model.structure if isinstance(model, Mixture) else model
@@ -57,3 +41,29 @@ def structure_of(model: Model) -> Circuit:
 def structures_of(model: Model) -> list[Circuit]:
     """The circuit itself, or all structures that components have."""
     return [part.structure for part in model.parts()] if isinstance(model, Mixture) else [model]
+
+
+class Part(NamedTuple):
+    """Some components of a model, all on one structure."""
+
+    structure: Circuit
+    edge_log_theta: FloatArray  # (n_edges, n_components)
+    theta: FloatArray  # for passes: (1, n_edges) of a circuit, else `Mixture.theta_lanes`
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return self.edge_log_theta.shape[1]
+
+
+def parts_of(model: Model) -> list[Part]:
+    """The components of a model, in their order; a circuit is a single one."""
+    if isinstance(model, Mixture):
+        return [Part(p.structure, p.edge_log_theta, p.theta_lanes) for p in model.parts()]
+    with np.errstate(over="ignore"):  # such circuits are evaluated in logs
+        return [Part(model, model.edge_log_theta[:, np.newaxis], model.theta[np.newaxis])]
+
+
+def log_weights_of(model: Model) -> FloatArray:
+    """The logs of the components' weights; a circuit has weight 1."""
+    return model.log_weight if isinstance(model, Mixture) else np.zeros(1)

@@ -17,8 +17,15 @@ import numpy as np
 
 from strudel._numba import kernel, parallel_kernel, prange
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges
+from strudel.circuits.mixture import Mixture
+from strudel.data.containers import slices
+from strudel.queries.conditional_parameters import component_parameters, conditional_parameters
+from strudel.queries.model import Model
+from strudel.queries.passes import LANES
+from strudel.queries.probabilities import component_log_probabilities, posterior
 
+BLOCK_BYTES = 2**28  # of vectors, as long as that leaves one row of evidence
 PARALLEL_WORK = 2**20  # multiplications at one vtree node that are worth waking threads for
 
 
@@ -30,9 +37,7 @@ class NodeDistributions:
     ) -> None:
         self.circuit, self.of = circuit, of
         vtree = circuit.vtree
-        first, last = vtree.node_span
-        n_before = np.concatenate([[0], np.cumsum(is_asked[vtree.order])])
-        n_asked = (n_before[last] - n_before[first]).tolist()
+        n_asked = vtree.count_below(is_asked).tolist()
         self.size = [n + 1 if of == "counts" else 2**n for n in n_asked]  # per vtree node
         self.first, self.sums = circuit.sums_by_vtree
         is_leaf = vtree.node_var != NONE
@@ -72,7 +77,7 @@ class NodeDistributions:
             nodes = self.sums[self.first[v] : self.first[v + 1]]
             if vtree.node_var[v] != NONE:
                 made[v][0, :, 0] = made[v][1, :, -1] = 1.0
-                _leaf_distributions(nodes, circuit.node_edges, circuit.edge_left, theta, made[v])
+                _leaf_distributions(nodes, circuit.edges, theta, made[v])
                 continue
             left, right = made.pop(int(vtree.node_left[v])), made.pop(int(vtree.node_right[v]))
             work = len(circuit.vtree_edges(v)) * left.shape[2] * right[0].size
@@ -83,9 +88,7 @@ class NodeDistributions:
                 1 if self.of == "counts" else right.shape[2],
                 nodes,
                 self.node_place,
-                circuit.node_edges,
-                circuit.edge_left,
-                circuit.edge_right,
+                circuit.edges,
                 theta,
                 made[v],
             )
@@ -94,14 +97,9 @@ class NodeDistributions:
 
 
 @kernel
-def _leaf_distributions(
-    nodes: IntArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    theta: FloatArray,
-    out: FloatArray,
-) -> None:
+def _leaf_distributions(nodes: IntArray, edges: Edges, theta: FloatArray, out: FloatArray) -> None:
     """Fill the lines of `out` after the literals' two: the sums of one leaf."""
+    node_edges, edge_left, _ = edges
     last = out.shape[2] - 1  # 1 if the variable is asked about
     for k in range(len(nodes)):
         for e in range(node_edges[nodes[k]], node_edges[nodes[k] + 1]):
@@ -116,13 +114,12 @@ def _distributions(
     stride: int,
     nodes: IntArray,
     node_place: IntArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     theta: FloatArray,
     out: FloatArray,
 ) -> None:
     """Fill `out` (n_nodes, n_rows, size), the sums of one inner vtree node."""
+    node_edges, edge_left, edge_right = edges
     for k in range(len(nodes)):
         for e in range(node_edges[nodes[k]], node_edges[nodes[k] + 1]):
             l, r = node_place[edge_left[e]], node_place[edge_right[e]]
@@ -137,13 +134,12 @@ def _distributions_in_parallel(
     stride: int,
     nodes: IntArray,
     node_place: IntArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     theta: FloatArray,
     out: FloatArray,
 ) -> None:
     """The same, with the sums shared among the threads."""
+    node_edges, edge_left, edge_right = edges
     n_rows = theta.shape[1]
     for task in prange(len(nodes) * n_rows):
         k, b = np.int64(task) // n_rows, np.int64(task) % n_rows
@@ -166,3 +162,49 @@ def _add_product(
         if factor != 0.0:
             for j in range(len(right)):
                 out[i * stride + j] += factor * right[j]
+
+
+def distributions_given(
+    model: Model,
+    codes: AnyArray,
+    distributions: NodeDistributions,
+    query: str,
+    weight: FloatArray | None = None,
+) -> FloatArray:
+    """The vectors `(n_rows, size)` of the root given each row of evidence.
+
+    A mixture averages those of its components by their posterior `weight` (n_rows, n_components),
+    which is found if it is not given.
+    """
+    n_together = max(1, min(LANES, BLOCK_BYTES // distributions.peak))
+    found = np.empty((len(codes), distributions.size[-1]))
+    if isinstance(model, Mixture):
+        if weight is None:
+            weight = posterior(model, component_log_probabilities(model, codes, query))
+        for row in range(len(codes)):
+            found[row] = _average(model, codes[row], weight[row], distributions, n_together, query)
+        return found
+    for part in slices(len(codes), n_together):
+        theta = conditional_parameters(model, codes[part], query)
+        found[part] = distributions.of_root(theta)
+    return found
+
+
+def _average(
+    mixture: Mixture,
+    codes: AnyArray,
+    weight: FloatArray,
+    distributions: NodeDistributions,
+    n_together: int,
+    query: str,
+) -> FloatArray:
+    """The vectors of all components given one row, in proportion to their posterior."""
+    mean = np.zeros(distributions.size[-1])
+    for c in range(0, mixture.n_components, LANES):
+        if not weight[c : c + LANES].any():
+            continue
+        theta = component_parameters(mixture, c // LANES, codes, query)
+        for part in slices(theta.shape[1], n_together):
+            vectors = distributions.of_root(np.ascontiguousarray(theta[:, part]))
+            mean += weight[c : c + LANES][part] @ vectors
+    return mean

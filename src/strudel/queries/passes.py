@@ -113,7 +113,7 @@ def working_memory(p: Plan) -> tuple[FloatArray, FloatArray, AnyArray]:
 @kernel
 def pass_up(
     codes: AnyArray,
-    start: int,
+    lane_row: AnyArray,
     width: int,
     p: Plan,
     edge_theta: FloatArray,
@@ -121,7 +121,7 @@ def pass_up(
     scale: FloatArray,
     exponent: AnyArray,
 ) -> int:
-    """Fill `value` (scaled), `scale` and `exponent` for the lanes `start` to `start + width`.
+    """Fill `value` (scaled), `scale` and `exponent` for `width` lanes, each with a row of codes.
 
     A sum's value before scaling is ``value / scale``. Returns a bit per lane that lost digits.
     """
@@ -134,7 +134,7 @@ def pass_up(
         if is_leaf:
             var = p.vtree_var[v]
             for b in range(LANES):
-                code = codes[start + b, var] if b < width else np.uint8(UNKNOWN)
+                code = codes[lane_row[b], var] if b < width else np.uint8(UNKNOWN)
                 value[2 * var, b] = 1.0 if code != 1 else 0.0
                 value[2 * var + 1, b] = 1.0 if code != 0 else 0.0
                 exponent[v, b] = 0

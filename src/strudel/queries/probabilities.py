@@ -1,34 +1,32 @@
 """Log-probabilities of partly observed rows, and of every literal given them.
 
 In:  a `Circuit` or a `Mixture`, smooth and decomposable, and evidence.
-Out: one log-probability per row; for literals also the probability of every variable to be 1.
+Out: log-probabilities of rows, or of rows under each component; the posterior of the components;
+     the probability of every variable to be 1, given each row.
+
+A pass takes eight lanes side by side: rows of a circuit, or components of a mixture with one row or
+with several if the components are few.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import logsumexp, softmax
 
-from strudel._numba import parallel_kernel, prange
+from strudel._numba import kernel, parallel_kernel, prange
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.circuit import Circuit
-from strudel.circuits.evaluate import evaluate_log
-from strudel.circuits.mixture import Mixture
+from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.properties import check_properties
-from strudel.queries.components import (
-    component_log_probabilities,
-    log_mean,
-    mixture_literal_probabilities,
-    rows_at_a_time,
-)
-from strudel.queries.model import Model
+from strudel.data.containers import slices
+from strudel.queries.model import Model, Part, log_weights_of, parts_of
 from strudel.queries.passes import (
     LANES,
     UNKNOWN,
     Plan,
+    are_moderate,
     decode,
     distinct_rows,
     encode,
-    is_fit_for_passes,
     log_of,
     pass_down,
     pass_up,
@@ -36,59 +34,109 @@ from strudel.queries.passes import (
     working_memory,
 )
 
+BLOCK_CELLS = 2**22  # per row and component, made at a time
+
 
 def log_probabilities(model: Model, evidence: FloatArray, query: str) -> FloatArray:
     """Log-probability of every row of evidence, unknown values summed out; equal rows only once."""
-    if isinstance(model, Mixture):
-        return _mixture_log_probabilities(model, evidence, query)
-    return _circuit_log_probabilities(model, evidence, query)
-
-
-def _mixture_log_probabilities(mixture: Mixture, evidence: FloatArray, query: str) -> FloatArray:
     codes, place = distinct_rows(encode(evidence))
     log_p = np.empty(len(codes))
-    block = rows_at_a_time(mixture)
-    for start in range(0, len(codes), block):
-        part = slice(start, start + block)
-        log_p[part] = log_mean(mixture, component_log_probabilities(mixture, codes[part], query))
+    for part in slices(len(codes), rows_at_a_time(model)):
+        log_p[part] = log_mean(model, component_log_probabilities(model, codes[part], query))
     return log_p[place]
 
 
-def _circuit_log_probabilities(circuit: Circuit, evidence: FloatArray, query: str) -> FloatArray:
-    if not is_fit_for_passes(circuit):
-        check_properties(circuit, query, "smooth", "decomposable")
-        return evaluate_log(circuit, evidence)
-    codes, place = distinct_rows(encode(evidence))
-    log_p = np.empty(len(codes))
-    is_lost = np.zeros(len(codes), dtype=np.bool_)
-    _log_probabilities(codes, plan(circuit), circuit.root, circuit.theta, log_p, is_lost)
-    if is_lost.any():
-        log_p[is_lost] = evaluate_log(circuit, decode(codes[is_lost]))
-    return log_p[place]
+def rows_at_a_time(model: Model, cells: int = 1) -> int:
+    """How many rows to take together when each needs so many cells per component."""
+    return max(1, BLOCK_CELLS // (cells * len(log_weights_of(model))))
+
+
+def log_mean(model: Model, log_p: FloatArray) -> FloatArray:
+    """Log-probability of every row under the model, from those under its components."""
+    joint = log_p + log_weights_of(model)
+    return joint[:, 0] if joint.shape[1] == 1 else np.asarray(logsumexp(joint, axis=1))
+
+
+def posterior(model: Model, log_p: FloatArray) -> FloatArray:
+    """How probable every component is given a row; NaN where the row is impossible."""
+    joint = log_p + log_weights_of(model)
+    weight = np.full(joint.shape, np.nan)
+    is_possible = np.any(joint > -np.inf, axis=1)
+    weight[is_possible] = softmax(joint[is_possible], axis=1)
+    return weight
+
+
+def component_log_probabilities(model: Model, codes: AnyArray, query: str) -> FloatArray:
+    """Log-probability of every row under every component, `(n_rows, n_components)`.
+
+    The weights of the components are left out. Unknown values are summed out.
+    """
+    found = [_part_log_probabilities(part, codes, query) for part in parts_of(model)]
+    return found[0] if len(found) == 1 else np.hstack(found)
+
+
+def _part_log_probabilities(part: Part, codes: AnyArray, query: str) -> FloatArray:
+    circuit = part.structure
+    check_properties(circuit, query, "smooth", "decomposable")
+    log_p = np.empty((len(codes), part.n_components))
+    is_lost = np.ones(log_p.shape, dtype=np.bool_)
+    if circuit.is_in_normal_form:
+        _component_log_probabilities(codes, plan(circuit), circuit.root, part.theta, log_p, is_lost)
+        is_lost |= ~are_moderate(part.edge_log_theta)
+    for c in np.flatnonzero(is_lost.any(axis=0)):
+        rows = np.flatnonzero(is_lost[:, c])
+        log_p[rows, c] = _in_logs(part, int(c), codes[rows])
+    return log_p
+
+
+def _in_logs(part: Part, c: int, codes: AnyArray) -> FloatArray:
+    """Log-probabilities of rows under one component, where a pass would lose digits."""
+    return evaluate_edges(part.structure.edges, part.edge_log_theta[:, c], decode(codes))
 
 
 @parallel_kernel
-def _log_probabilities(
+def _component_log_probabilities(
     codes: AnyArray,
     p: Plan,
     root: int,
-    edge_theta: FloatArray,
+    theta: FloatArray,
     log_p: FloatArray,
     is_lost: AnyArray,
 ) -> None:
-    """One pass up per block; a few chunks of blocks, so that each keeps its working memory."""
-    n_rows = len(codes)
-    n_blocks = (n_rows + LANES - 1) // LANES
-    n_chunks = min(n_blocks, 16)
-    for chunk in prange(n_chunks):
+    """One pass up per block of components and row, or few rows if the components are few."""
+    n_rows, k = log_p.shape
+    n_passes, n_chunks = _tasks(n_rows, k)
+    for task in prange(len(theta) * n_chunks):
+        block, chunk = np.int64(task) // n_chunks, np.int64(task) % n_chunks
         value, scale, exponent = working_memory(p)
-        for block in range(np.int64(chunk), n_blocks, n_chunks):
-            start = block * LANES
-            width = min(LANES, n_rows - start)
-            lost = pass_up(codes, start, width, p, edge_theta, value, scale, exponent)
+        lane_row = np.empty(LANES, dtype=np.int64)
+        for i in range(chunk, n_passes, n_chunks):
+            width = _fill_lanes(i, n_rows, k, lane_row)
+            lost = pass_up(codes, lane_row, width, p, theta[block], value, scale, exponent)
             for b in range(width):
-                log_p[start + b] = log_of(value[root, b], exponent[len(p.vtree_var) - 1, b])
-                is_lost[start + b] = lost >> b & 1
+                c = block * LANES + b % min(k, LANES)
+                if c < k:
+                    log_p[lane_row[b], c] = log_of(value[root, b], exponent[-1, b])
+                    is_lost[lane_row[b], c] = lost >> b & 1
+
+
+@kernel
+def _tasks(n_rows: int, k: int) -> tuple[int, int]:
+    """Passes per block of components, and chunks to share them in."""
+    n_side = max(1, LANES // k)  # rows that share a pass
+    n_passes = (n_rows + n_side - 1) // n_side
+    n_blocks = (k + LANES - 1) // LANES
+    return n_passes, min(n_passes, (16 + n_blocks - 1) // n_blocks)
+
+
+@kernel
+def _fill_lanes(i: int, n_rows: int, k: int, lane_row: AnyArray) -> int:
+    """Fill the row of every lane of pass i, the same for all components; returns how many."""
+    n_side, n_each = max(1, LANES // k), min(k, LANES)
+    width = min(n_side, n_rows - i * n_side) * n_each
+    for b in range(width):
+        lane_row[b] = i * n_side + b // n_each
+    return width
 
 
 def literal_probabilities(
@@ -98,68 +146,85 @@ def literal_probabilities(
 
     Rows of probability zero get -inf and NaN; what a row knows comes back as exactly 0 or 1.
     """
-    if isinstance(model, Mixture):
-        return mixture_literal_probabilities(model, codes, query)
-    return _circuit_literal_probabilities(model, codes, query)
-
-
-def _circuit_literal_probabilities(
-    circuit: Circuit, codes: AnyArray, query: str
-) -> tuple[FloatArray, FloatArray]:
     log_p = np.empty(len(codes))
-    ones = np.empty((len(codes), circuit.n_vars))
-    is_lost = np.ones(len(codes), dtype=np.bool_)
-    if is_fit_for_passes(circuit):
-        _literal_probabilities(
-            codes, plan(circuit), circuit.root, circuit.theta, log_p, ones, is_lost
-        )
-    else:
-        check_properties(circuit, query, "smooth", "decomposable")
-    for row in np.flatnonzero(is_lost):
-        log_p[row], ones[row] = _literal_probabilities_in_logs(circuit, codes[row])
+    ones = np.empty(codes.shape)
+    for part in slices(len(codes), rows_at_a_time(model, model.n_vars)):
+        log_p[part], ones[part] = _average_literals(model, codes[part], query)
     return log_p, ones
 
 
-def _literal_probabilities_in_logs(circuit: Circuit, codes: AnyArray) -> tuple[float, FloatArray]:
-    """The same for one row: evaluated once more for both values of each unknown variable."""
-    log_p = float(evaluate_log(circuit, decode(codes[np.newaxis]))[0])
-    if log_p == -np.inf:
-        return log_p, np.full(len(codes), np.nan)
-    ones = codes.astype(np.float64)
+def _average_literals(model: Model, codes: AnyArray, query: str) -> tuple[FloatArray, FloatArray]:
+    """The same for as many rows as fit in memory with one probability per component."""
+    found = [_part_literals(part, codes, query) for part in parts_of(model)]
+    log_p, ones = found[0]
+    if len(found) > 1:
+        log_p = np.hstack([log_p for log_p, _ in found])
+        ones = np.concatenate([ones for _, ones in found], axis=1)
+    if log_p.shape[1] == 1:  # nothing to average
+        return log_mean(model, log_p), np.where(log_p > -np.inf, ones[:, 0], np.nan)
+    weight = posterior(model, log_p)
+    mean = np.minimum((weight[:, np.newaxis] @ ones)[:, 0], 1.0)
+    is_known = ~np.isnan(weight[:, :1]) & (codes != UNKNOWN)
+    return log_mean(model, log_p), np.where(is_known, codes, mean)
+
+
+def _part_literals(part: Part, codes: AnyArray, query: str) -> tuple[FloatArray, FloatArray]:
+    """Log-probabilities, and P(X_i = 1 | row), of every component on one structure."""
+    circuit = part.structure
+    check_properties(circuit, query, "smooth", "decomposable")
+    log_p = np.empty((len(codes), part.n_components))
+    ones = np.empty((*log_p.shape, codes.shape[1]))
+    is_lost = np.ones(log_p.shape, dtype=np.bool_)
+    if circuit.is_in_normal_form:
+        _component_literals(codes, plan(circuit), circuit.root, part.theta, log_p, ones, is_lost)
+        is_lost |= ~are_moderate(part.edge_log_theta)
+    for row, c in np.argwhere(is_lost):
+        log_p[row, c], ones[row, c] = _literals_in_logs(part, int(c), codes[row])
+    return log_p, ones
+
+
+def _literals_in_logs(part: Part, c: int, codes: AnyArray) -> tuple[float, FloatArray]:
+    """One row, one component: evaluated once more for both values of each unknown variable."""
     unknown = np.flatnonzero(codes == UNKNOWN)
-    if len(unknown):
-        rows = np.repeat(codes[np.newaxis], 2 * len(unknown), axis=0)
-        rows[np.arange(len(rows)), np.repeat(unknown, 2)] = np.arange(len(rows)) % 2
-        zero, one = evaluate_log(circuit, decode(rows)).reshape(-1, 2).T
+    rows = np.repeat(codes[np.newaxis], 1 + 2 * len(unknown), axis=0)
+    rows[np.arange(1, len(rows)), np.repeat(unknown, 2)] = np.arange(len(rows) - 1) % 2
+    log_p = _in_logs(part, c, rows)
+    ones = np.where(codes == UNKNOWN, 0.0, codes)
+    if log_p[0] > -np.inf:
+        zero, one = log_p[1:].reshape(-1, 2).T
         ones[unknown] = np.exp(one - np.logaddexp(zero, one))
-    return log_p, ones
+    return float(log_p[0]), ones
 
 
 @parallel_kernel
-def _literal_probabilities(
+def _component_literals(
     codes: AnyArray,
     p: Plan,
     root: int,
-    edge_theta: FloatArray,
+    theta: FloatArray,
     log_p: FloatArray,
     ones: FloatArray,
     is_lost: AnyArray,
 ) -> None:
-    n_rows, n_vars = codes.shape
-    n_blocks = (n_rows + LANES - 1) // LANES
-    n_chunks = min(n_blocks, 16)
-    for chunk in prange(n_chunks):
+    """One pass up and one down; a component that makes the row impossible gets zeros."""
+    n_rows, k, n_vars = ones.shape
+    n_passes, n_chunks = _tasks(n_rows, k)
+    for task in prange(len(theta) * n_chunks):
+        block, chunk = np.int64(task) // n_chunks, np.int64(task) % n_chunks
         value, scale, exponent = working_memory(p)
         flow = np.zeros_like(value)
-        for block in range(np.int64(chunk), n_blocks, n_chunks):
-            start = block * LANES
-            width = min(LANES, n_rows - start)
-            lost = pass_up(codes, start, width, p, edge_theta, value, scale, exponent)
-            pass_down(p, root, edge_theta, value, scale, flow)
+        lane_row = np.empty(LANES, dtype=np.int64)
+        for i in range(chunk, n_passes, n_chunks):
+            width = _fill_lanes(i, n_rows, k, lane_row)
+            lost = pass_up(codes, lane_row, width, p, theta[block], value, scale, exponent)
+            pass_down(p, root, theta[block], value, scale, flow)
             for b in range(width):
-                log_p[start + b] = log_of(value[root, b], exponent[len(p.vtree_var) - 1, b])
-                is_lost[start + b] = lost >> b & 1
+                row, c = lane_row[b], block * LANES + b % min(k, LANES)
+                if c >= k:
+                    continue
+                log_p[row, c] = log_of(value[root, b], exponent[-1, b])
+                is_lost[row, c] = lost >> b & 1
                 for var in range(n_vars):
                     one = flow[2 * var + 1, b]
                     both = one + flow[2 * var, b]
-                    ones[start + b, var] = one / both if both > 0.0 else np.nan
+                    ones[row, c, var] = one / both if both > 0.0 else 0.0

@@ -15,25 +15,29 @@ from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
+from strudel.data.containers import slices
 from strudel.data.random_state import RandomState, generator_from
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.column_answers import as_table
-from strudel.queries.components import component_log_probabilities, log_mean, posterior
-from strudel.queries.conditional_parameters import conditional_parameters, parameters_in_logs
+from strudel.queries.conditional_parameters import parameters_in_logs
 from strudel.queries.marginal import raise_if_impossible
-from strudel.queries.model import Model, model_of, structures_of
+from strudel.queries.model import Model, Part, model_of, parts_of, structures_of
 from strudel.queries.passes import (
     LANES,
     Plan,
     are_moderate,
     encode,
-    is_fit_for_passes,
     pass_up,
     plan,
     working_memory,
 )
-from strudel.queries.probabilities import log_probabilities
+from strudel.queries.probabilities import (
+    component_log_probabilities,
+    log_mean,
+    log_probabilities,
+    posterior,
+)
 
 BLOCK_NUMBERS = 2**22  # random numbers drawn at a time
 PIECE = 512  # samples that one pass up serves at most, so that all threads have work
@@ -93,67 +97,108 @@ def draw_rows(
     for structure in structures_of(model):
         check_properties(structure, query, "smooth", "in_normal_form")
     codes, rng = encode(evidence), generator_from(random_state)
-    if isinstance(model, Mixture) and n > 0:
-        rows = _draw_of_mixture(model, codes, int(n), rng, query)
-    else:
+    out = np.empty((len(codes) * n, model.n_vars), dtype=np.uint8)
+    walkers = [_Walkers.of(part) for part in parts_of(model)]
+    first = np.cumsum([0, *(len(part.is_moderate) for part in walkers)])  # component of each part
+    n_vtree, is_mixture = model.vtree.n_nodes, isinstance(model, Mixture)
+    # One number per sample and vtree node, drawn in order: threads cannot change the result. One
+    # more chooses the component of a mixture.
+    for part in slices(len(out), max(PIECE, BLOCK_NUMBERS // (n_vtree + int(first[-1])))):
+        numbers = rng.random((part.stop - part.start, n_vtree + is_mixture))
+        row = np.arange(part.start, part.stop) // n
+        log_p = component_log_probabilities(model, codes[row[0] : row[-1] + 1], query)
+        raise_if_impossible(log_mean(model, log_p), first_row=int(row[0]))
+        component = _choose(posterior(model, log_p), row - row[0], numbers[:, -1])
+        order = np.lexsort((row, component))
+        stops = np.searchsorted(component[order], first)
+        for i, walker in enumerate(walkers):
+            own = order[stops[i] : stops[i + 1]]
+            if len(own):
+                walker.walk(codes, row, component - first[i], own, numbers, out[part])
+    if len(out) == 0:
         raise_if_impossible(log_probabilities(model, evidence, query))
-        rows = _draw_of_circuit(structures_of(model)[0], codes, int(n), rng, query)
-    return rows.reshape(len(evidence), n, model.n_vars)
+    return out.reshape(len(evidence), n, model.n_vars)
 
 
-def _draw_of_circuit(
-    circuit: Circuit, codes: AnyArray, n: int, rng: np.random.Generator, query: str
-) -> ByteArray:
-    """Rows of shape (n_evidence * n, n_vars)."""
-    layout, theta = plan(circuit), circuit.theta
-    n_vtree = circuit.vtree.n_nodes
-    is_fit = is_fit_for_passes(circuit)
-    out = np.empty((len(codes) * n, circuit.n_vars), dtype=np.uint8)
-    block = max(PIECE, BLOCK_NUMBERS // n_vtree)
-    for start in range(0, len(out), block):
-        stop = min(start + block, len(out))
-        # One number per sample and vtree node, drawn in order: threads cannot change the result.
-        numbers = rng.random((stop - start, n_vtree))
-        piece_start, piece_stop = _pieces(start, stop, n)
-        piece_codes = codes[piece_start // n]
-        is_lost = np.ones(len(piece_codes), dtype=np.bool_)
-        if is_fit:
-            _walk_pieces(
-                piece_codes,
-                piece_start - start,
-                piece_stop - start,
-                numbers,
-                layout,
-                circuit.root,
-                theta,
-                out[start:stop],
-                is_lost,
-            )
+def _choose(weight: FloatArray, row: AnyArray, number: FloatArray) -> AnyArray:
+    """The component of each sample: its number lies within the component's share of its row."""
+    if weight.shape[1] == 1:
+        return np.zeros(len(row), dtype=np.int64)
+    last = np.cumsum(weight, axis=1)
+    last /= last[:, -1:]
+    return (last[row] <= number[:, np.newaxis]).sum(axis=1)
+
+
+class _Walkers(NamedTuple):
+    """The components on one structure, ready for walks of samples."""
+
+    structure: Circuit
+    edge_log_theta: FloatArray  # (n_edges, n_components)
+    theta: FloatArray  # (n_components, n_edges), or (n_edges,) of a single one
+    is_moderate: AnyArray  # (n_components,)
+
+    @classmethod
+    def of(cls, part: Part) -> _Walkers:
+        with np.errstate(over="ignore"):  # such components are walked in logs
+            theta = np.ascontiguousarray(np.exp(part.edge_log_theta.T))
+        theta = theta[0] if len(theta) == 1 else theta
+        return cls(part.structure, part.edge_log_theta, theta, are_moderate(part.edge_log_theta))
+
+    def walk(
+        self,
+        codes: AnyArray,
+        row: AnyArray,
+        component: AnyArray,
+        order: AnyArray,
+        numbers: FloatArray,
+        out: ByteArray,
+    ) -> None:
+        """Fill the samples `order` of `out`, sorted by component and row of codes."""
+        layout, root = plan(self.structure), self.structure.root
+        piece_start, piece_stop = _pieces(component[order] * len(codes) + row[order])
+        first = order[piece_start]  # a sample of each piece
+        is_lost = ~self.is_moderate[component[first]]  # these are not walked at all
+        _walk_pieces(
+            codes[row[first]],
+            component[first],
+            piece_start,
+            piece_stop,
+            order,
+            numbers,
+            layout,
+            root,
+            self.theta,
+            out,
+            is_lost,
+        )
         for piece in np.flatnonzero(is_lost):
-            given_theta = conditional_parameters(circuit, piece_codes[piece : piece + 1], query)
-            rows = slice(piece_start[piece], piece_stop[piece])
-            own = slice(rows.start - start, rows.stop - start)
-            _walk_given_parameters(numbers[own], layout, circuit.root, given_theta[:, 0], out[rows])
-    return out
+            log_theta = self.edge_log_theta[:, component[first[piece]]]
+            theta = parameters_in_logs(self.structure, log_theta, codes[row[first[piece]]])
+            own = order[piece_start[piece] : piece_stop[piece]]
+            _walk_given_parameters(own, numbers, layout, root, theta, out)
 
 
-def _pieces(start: int, stop: int, n: int) -> tuple[AnyArray, AnyArray]:
-    """Cut samples start:stop where the evidence changes (every n), and at most PIECE apart."""
-    cuts = np.unique(
-        np.concatenate([np.arange(start, stop, PIECE), np.arange(-(-start // n) * n, stop, n)])
-    )
-    return cuts, np.append(cuts[1:], stop)
+def _pieces(key: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Where runs of equal keys start and stop, cut so that none is longer than PIECE."""
+    edges = np.flatnonzero(np.diff(key, prepend=key[0] - 1))
+    length = np.diff(edges, append=len(key))
+    n_pieces = -(-length // PIECE)
+    number = np.arange(n_pieces.sum()) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+    start = np.repeat(edges, n_pieces) + number * PIECE
+    return start, np.append(start[1:], len(key))
 
 
 @parallel_kernel
 def _walk_pieces(
     codes: AnyArray,
+    component: AnyArray,
     piece_start: AnyArray,
     piece_stop: AnyArray,
+    order: AnyArray,
     numbers: FloatArray,
     p: Plan,
     root: int,
-    edge_theta: FloatArray,
+    theta: FloatArray,
     out: ByteArray,
     is_lost: AnyArray,
 ) -> None:
@@ -163,16 +208,43 @@ def _walk_pieces(
     for chunk in prange(n_chunks):
         value, scale, exponent = working_memory(p)
         stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
+        edge_theta = _room_for_lanes(theta)
+        held = np.full(LANES, NONE)  # the component that each lane holds
         for block in range(np.int64(chunk), n_blocks, n_chunks):
             start = block * LANES
             width = min(LANES, len(codes) - start)
-            lost = pass_up(codes, start, width, p, edge_theta, value, scale, exponent)
+            _load_lanes(component[start : start + width], theta, held, edge_theta)
+            lane_row = start + np.arange(LANES)
+            lost = pass_up(codes, lane_row, width, p, edge_theta, value, scale, exponent)
             for b in range(width):
-                is_lost[start + b] = lost >> b & 1
-                if is_lost[start + b]:
+                is_lost[start + b] |= lost >> b & 1 != 0
+                if is_lost[start + b] or not value[root, b] > 0.0:
                     continue
-                for s in range(piece_start[start + b], piece_stop[start + b]):
+                for i in range(piece_start[start + b], piece_stop[start + b]):
+                    s = order[i]
                     _walk(p, root, edge_theta, value, scale, b, numbers[s], stack, out[s])
+
+
+@kernel
+def _room_for_lanes(theta: FloatArray) -> FloatArray:
+    """Room for the parameters of each lane; those of a single component serve all lanes."""
+    if theta.ndim == 1:
+        return theta
+    return np.zeros((theta.shape[1], LANES))
+
+
+@kernel
+def _load_lanes(
+    component: AnyArray, theta: FloatArray, held: AnyArray, edge_theta: FloatArray
+) -> None:
+    """Copy the parameters of a component to each lane that does not hold them yet."""
+    if theta.ndim == 2:
+        for b in range(len(component)):
+            if held[b] != component[b]:
+                held[b] = component[b]
+                own = theta[component[b]]
+                for e in range(len(own)):
+                    edge_theta[e, b] = own[e]
 
 
 @kernel
@@ -218,165 +290,11 @@ def _walk(
 
 @kernel
 def _walk_given_parameters(
-    numbers: FloatArray, p: Plan, root: int, theta: FloatArray, out: ByteArray
+    samples: AnyArray, numbers: FloatArray, p: Plan, root: int, theta: FloatArray, out: ByteArray
 ) -> None:
     """The same walks with the parameters given the evidence, for rows that lost digits."""
-    n_literals = 2 * out.shape[1]
+    value, scale, _ = working_memory(p)
+    value[:] = 1.0  # every sum that such parameters leave possible adds up to 1
     stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
-    for s in range(len(out)):
-        stack[0] = root
-        size = 1
-        while size > 0:
-            size -= 1
-            n = stack[size]
-            if n < n_literals:
-                out[s, n // 2] = n % 2
-                continue
-            rest = numbers[s, p.sum_vtree[n - n_literals]]
-            chosen = NONE
-            for e in range(p.node_edges[n], p.node_edges[n + 1]):
-                if theta[e] > 0.0:
-                    chosen = e
-                    rest -= theta[e]
-                    if rest < 0.0:
-                        break
-            stack[size] = p.edge_left[chosen]
-            size += 1
-            if p.edge_right[chosen] != NONE:
-                stack[size] = p.edge_right[chosen]
-                size += 1
-
-
-def _draw_of_mixture(
-    mixture: Mixture, codes: AnyArray, n: int, rng: np.random.Generator, query: str
-) -> ByteArray:
-    """Rows of shape (n_evidence * n, n_vars)."""
-    k, n_vtree = mixture.n_components, mixture.vtree.n_nodes
-    parts = [_Walkers.of(part) for part in mixture.parts()]
-    first = np.cumsum([0, *(part.mixture.n_components for part in parts)])
-    out = np.empty((len(codes) * n, mixture.n_vars), dtype=np.uint8)
-    block = max(PIECE, BLOCK_NUMBERS // (n_vtree + k))
-    for start in range(0, len(out), block):
-        stop = min(start + block, len(out))
-        # One number more than for a circuit: it chooses the component.
-        numbers = rng.random((stop - start, n_vtree + 1))
-        row = np.arange(start, stop) // n
-        log_p = component_log_probabilities(mixture, codes[row[0] : row[-1] + 1], query)
-        raise_if_impossible(log_mean(mixture, log_p), first_row=int(row[0]))
-        weight = posterior(mixture, log_p)
-        component = _choose(weight, row - row[0], numbers[:, -1])
-        order = np.lexsort((row, component))
-        stops = np.searchsorted(component[order], first)
-        for i, part in enumerate(parts):
-            own = order[stops[i] : stops[i + 1]]
-            if len(own):
-                part.walk(codes, row, component - first[i], own, numbers, out[start:stop])
-    return out
-
-
-class _Walkers(NamedTuple):
-    """The components on one structure, ready for walks of samples."""
-
-    mixture: Mixture
-    layout: Plan
-    component_theta: FloatArray  # (n_components, n_edges)
-    is_moderate: AnyArray
-
-    @classmethod
-    def of(cls, mixture: Mixture) -> _Walkers:
-        with np.errstate(over="ignore"):  # such components are walked in logs
-            theta = np.ascontiguousarray(np.exp(mixture.edge_log_theta.T))
-        return cls(mixture, plan(mixture.structure), theta, are_moderate(mixture.edge_log_theta))
-
-    def walk(
-        self,
-        codes: AnyArray,
-        row: AnyArray,
-        component: AnyArray,
-        order: AnyArray,
-        numbers: FloatArray,
-        out: ByteArray,
-    ) -> None:
-        """Fill the samples `order` of `out`, sorted by component and row of evidence."""
-        circuit = self.mixture.structure
-        piece_start, piece_stop = _groups(component[order] * len(codes) + row[order])
-        first = order[piece_start]  # a sample of each piece
-        is_lost = ~self.is_moderate[component[first]]  # these are not walked at all
-        _walk_component_pieces(
-            codes[row[first]],
-            component[first],
-            piece_start,
-            piece_stop,
-            order,
-            numbers,
-            self.layout,
-            circuit.root,
-            self.component_theta,
-            out,
-            is_lost,
-        )
-        for piece in np.flatnonzero(is_lost):
-            own = order[piece_start[piece] : piece_stop[piece]]
-            log_theta = self.mixture.edge_log_theta[:, component[first[piece]]]
-            theta = parameters_in_logs(circuit, log_theta, codes[row[first[piece]]])
-            rows = np.empty((len(own), circuit.n_vars), dtype=np.uint8)
-            _walk_given_parameters(numbers[own], self.layout, circuit.root, theta, rows)
-            out[own] = rows
-
-
-def _choose(weight: FloatArray, row: AnyArray, number: FloatArray) -> AnyArray:
-    """The component of each sample: its number lies within the component's share of its row."""
-    last = np.cumsum(weight, axis=1)
-    last /= last[:, -1:]
-    return (last[row] <= number[:, np.newaxis]).sum(axis=1)
-
-
-def _groups(key: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Where runs of equal keys start and stop, cut so that none is longer than PIECE."""
-    edges = np.flatnonzero(np.diff(key, prepend=key[0] - 1))
-    length = np.diff(edges, append=len(key))
-    n_pieces = -(-length // PIECE)
-    number = np.arange(n_pieces.sum()) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
-    start = np.repeat(edges, n_pieces) + number * PIECE
-    return start, np.append(start[1:], len(key))
-
-
-@parallel_kernel
-def _walk_component_pieces(
-    codes: AnyArray,
-    component: AnyArray,
-    piece_start: AnyArray,
-    piece_stop: AnyArray,
-    order: AnyArray,
-    numbers: FloatArray,
-    p: Plan,
-    root: int,
-    component_theta: FloatArray,
-    out: ByteArray,
-    is_lost: AnyArray,
-) -> None:
-    """`_walk_pieces` with a component for each piece: its parameters are copied to its lane."""
-    n_blocks = (len(codes) + LANES - 1) // LANES
-    n_chunks = min(n_blocks, 16)
-    n_edges = component_theta.shape[1]
-    for chunk in prange(n_chunks):
-        value, scale, exponent = working_memory(p)
-        stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
-        edge_theta = np.zeros((n_edges, LANES))
-        held = np.full(LANES, NONE)  # the component that each lane holds
-        for block in range(np.int64(chunk), n_blocks, n_chunks):
-            start = block * LANES
-            width = min(LANES, len(codes) - start)
-            for b in range(width):
-                if held[b] != component[start + b]:
-                    held[b] = component[start + b]
-                    for e in range(n_edges):
-                        edge_theta[e, b] = component_theta[held[b], e]
-            lost = pass_up(codes, start, width, p, edge_theta, value, scale, exponent)
-            for b in range(width):
-                is_lost[start + b] |= lost >> b & 1 != 0
-                if is_lost[start + b] or not value[root, b] > 0.0:
-                    continue
-                for i in range(piece_start[start + b], piece_stop[start + b]):
-                    s = order[i]
-                    _walk(p, root, edge_theta, value, scale, b, numbers[s], stack, out[s])
+    for s in samples:
+        _walk(p, root, theta, value, scale, 0, numbers[s], stack, out[s])

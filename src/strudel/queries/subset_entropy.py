@@ -26,7 +26,8 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges
+from strudel.circuits.determinism import edge_needs
 from strudel.data.x_log_x import x_log_x, x_log_x_of
 
 PAIRS_PER_STATE = 2**14  # pairs of products compared in the time that a state takes
@@ -90,9 +91,7 @@ class SubsetEntropy:
         self.entropy = np.zeros(n_nodes)
         _visible_entropies(
             circuit.node_vtree,
-            circuit.node_edges,
-            circuit.edge_left,
-            circuit.edge_right,
+            circuit.edges,
             self.n_kept,
             start // 64,
             (stop + 63) // 64,
@@ -264,9 +263,7 @@ def _surprise(p: FloatArray) -> float:
 @kernel
 def _visible_entropies(
     node_vtree: IntArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     vtree_kept: AnyArray,
     vtree_from: AnyArray,
     vtree_to: AnyArray,
@@ -284,6 +281,7 @@ def _visible_entropies(
     `one` and `zero` are the kept variables, as bits, without which a node cannot hold; given those
     of the literals.
     """
+    node_edges, edge_left, edge_right = edges
     for n in range(len(node_vtree)):
         start, stop, v = node_edges[n], node_edges[n + 1], node_vtree[n]
         if start == stop:  # a literal
@@ -301,8 +299,9 @@ def _visible_entropies(
             l = edge_left[e]
             r = edge_right[e] if edge_right[e] != NONE else l
             for w in words:
-                one[n, w] &= one[l, w] | one[r, w]
-                zero[n, w] &= zero[l, w] | zero[r, w]
+                e_one, e_zero = edge_needs(e, w, edges, one, zero)
+                one[n, w] &= e_one
+                zero[n, w] &= e_zero
             if edge_right[e] == NONE:
                 p_one[n] += theta[e] * p_one[l]
                 p_zero[n] += theta[e] * p_zero[l]
@@ -315,17 +314,16 @@ def _visible_entropies(
         elif edge_right[start] == NONE:
             entropy[n] -= x_log_x(p_one[n]) + x_log_x(p_zero[n])
         elif is_visible[n] and not is_certified[v]:
-            is_visible[n] = _is_told_apart(
-                start, stop, edge_left, edge_right, vtree_from[v], vtree_to[v], theta, one, zero
+            is_visible[n] = _are_told_apart(
+                start, stop, edges, vtree_from[v], vtree_to[v], theta, one, zero
             )
 
 
 @kernel
-def _is_told_apart(
+def _are_told_apart(
     start: int,
     stop: int,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     first_word: int,
     last_word: int,
     theta: FloatArray,
@@ -341,10 +339,8 @@ def _is_told_apart(
                 continue
             is_excluded = False
             for w in range(first_word, last_word):
-                e_one = one[edge_left[e], w] | one[edge_right[e], w]
-                e_zero = zero[edge_left[e], w] | zero[edge_right[e], w]
-                f_one = one[edge_left[f], w] | one[edge_right[f], w]
-                f_zero = zero[edge_left[f], w] | zero[edge_right[f], w]
+                e_one, e_zero = edge_needs(e, w, edges, one, zero)
+                f_one, f_zero = edge_needs(f, w, edges, one, zero)
                 if (e_one & f_zero) | (e_zero & f_one):
                     is_excluded = True
                     break

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
+from strudel.data.containers import slices
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.column_answers import column_marginals
@@ -56,7 +57,7 @@ def marginal_probabilities(model: Model, given: Any = None) -> Any:
     log_p, ones = literal_probabilities(model, codes, "marginal_probabilities")
     raise_if_impossible(log_p[place])
     if model.table_code is not None:
-        return column_marginals(model, model.table_code, rows, ones[place], is_single)
+        return column_marginals(model, rows, log_p[place], ones[place], is_single)
     return ones[0] if is_single else ones[place]
 
 
@@ -90,9 +91,7 @@ def pair_probabilities(model: Model, given: Any = None) -> FloatArray:
     log_p, ones = literal_probabilities(model, codes, "pair_probabilities")
     raise_if_impossible(log_p[place])
     pairs = np.empty((len(codes), model.n_vars, model.n_vars))
-    block = max(1, BLOCK_CELLS // model.n_vars**2)
-    for start in range(0, len(codes), block):
-        part = slice(start, start + block)
+    for part in slices(len(codes), max(1, BLOCK_CELLS // model.n_vars**2)):
         pairs[part] = _pairs(model, codes[part], ones[part])
     return pairs[0] if is_single else pairs[place]
 

@@ -63,6 +63,12 @@ class AvailableCases:
         return theta
 
 
+def complete_cases(counts: CountArray, total: float) -> AvailableCases:
+    """The cases of rows that know everything, from their pair counts and their weight."""
+    one = np.broadcast_to(np.diagonal(counts)[:, np.newaxis], counts.shape)
+    return AvailableCases(np.broadcast_to(total, counts.shape), one, counts)
+
+
 def available_cases(X: FloatArray, sample_weight: FloatArray | None = None) -> AvailableCases:
     """Count every pair of columns on the rows that know both.
 

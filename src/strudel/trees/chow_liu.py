@@ -20,7 +20,7 @@ from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix
 from strudel.data.counts import pair_counts
 from strudel.data.validation import as_bits, check_evidence, check_sample_weight
-from strudel.trees.available_cases import available_cases
+from strudel.trees.available_cases import available_cases, complete_cases
 from strudel.trees.mutual_information import pairwise_mutual_information
 
 
@@ -227,20 +227,8 @@ def _breadth_first(adjacent: list[list[int]], start: int) -> tuple[list[int], li
 def conditional_tables(
     parent: IntArray, counts: CountArray, total: float, alpha: float
 ) -> FloatArray:
-    """P(X = 1 | parent), smoothed like the mutual information; 1/2 where nothing is known."""
-    n_vars = len(parent)
-    var = np.arange(n_vars)
-    one = np.diagonal(counts)
-    is_root = parent == NONE
-    up = np.where(is_root, var, parent)
-    both = counts[var, up]
-    joint = np.stack([one - both, both], axis=1) + alpha
-    margin = np.stack([total - one[up], one[up]], axis=1) + 2 * alpha
-    joint[is_root] = (one + 2 * alpha)[is_root, None]
-    margin[is_root] = total + 4 * alpha
-    theta = np.full((n_vars, 2), 0.5)
-    np.divide(joint, margin, out=theta, where=margin > 0)
-    return theta
+    """P(X = 1 | parent), smoothed like the mutual information, from the counts of complete rows."""
+    return complete_cases(counts, total).conditional_tables(parent, alpha)
 
 
 def tree_from_pairs(pairs: FloatArray) -> ChowLiuTree:

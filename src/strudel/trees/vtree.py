@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from strudel._display import Shown
-from strudel._types import NONE, IntArray
+from strudel._types import NONE, AnyArray, IntArray
 from strudel.trees.chow_liu import ChowLiuTree
 
 
@@ -110,6 +110,12 @@ class Vtree(Shown):
         """The variables below `node`, from left to right."""
         first, last = self.node_span
         return [int(var) for var in self.order[first[node] : last[node]]]
+
+    def count_below(self, is_counted: AnyArray) -> AnyArray:
+        """How many of some variables lie below every node."""
+        n_before = np.concatenate([[0], np.cumsum(is_counted[self.order])])
+        first, last = self.node_span
+        return n_before[last] - n_before[first]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vtree):
@@ -274,6 +280,43 @@ def random_vtree(n_vars: int, rng: np.random.Generator | int | None = None) -> V
         right = trees.pop(int(rng.integers(len(trees))))
         trees.append(nodes.inner(left, right))
     return nodes.build()
+
+
+class Restriction(NamedTuple):
+    """The vtree of some of the variables, and how its nodes belong to those of the larger one."""
+
+    vtree: Vtree
+    number: IntArray  # (n_nodes of the larger,) the node that takes its place; NONE without one
+    origin: IntArray  # (n_nodes of the smaller,) the node that each was
+
+
+def restrict_vtree(vtree: Vtree, variables: Sequence[int]) -> Restriction:
+    """Cut off the leaves of all other variables; these get the numbers 0, 1, ... in this order.
+
+    Examples
+    --------
+    >>> restrict_vtree(Vtree.from_nested(((0, 1), (2, 3))), [3, 0]).vtree.to_nested()
+    (1, 0)
+    """
+    var_number = {var: number for number, var in enumerate(variables)}
+    nodes = VtreeNodes()
+    number: list[int] = []
+    origin: list[int] = []
+    sides = zip(
+        vtree.node_left.tolist(), vtree.node_right.tolist(), vtree.node_var.tolist(), strict=True
+    )
+    for v, (left, right, var) in enumerate(sides):
+        if var != NONE:
+            stays = var in var_number
+            number.append(nodes.leaf(var_number[var]) if stays else NONE)
+        else:
+            below = number[left], number[right]
+            stays = NONE not in below
+            number.append(nodes.inner(*below) if stays else max(below))
+        if stays:
+            origin.append(v)
+    arrays = (np.array(values, dtype=np.int32) for values in (number, origin))
+    return Restriction(nodes.build(), *arrays)
 
 
 def _from_leaves(variables: Sequence[int], shape: str) -> Vtree:

@@ -208,7 +208,9 @@ def test_a_circuit_that_is_not_deterministic_is_refused(circuit):
 
 
 def test_a_circuit_in_no_normal_form_is_refused():
-    with pytest.raises(CircuitPropertyError, match="most_probable_state needs a normalised"):
+    with pytest.raises(
+        CircuitPropertyError, match="most_probable_state needs a circuit in normal form"
+    ):
         most_probable_state(swapped_circuit())
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._types import FloatArray
-from strudel.circuits.builder import assemble
+from strudel.circuits.builder import keep_edges
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.normalization import normalize
@@ -235,16 +235,7 @@ def _without_impossible_edges(circuit: Circuit) -> Circuit:
     if log_total == -np.inf:
         raise ValueError("compress needs a distribution, but every row has probability zero.")
     kept = np.flatnonzero(circuit.edge_log_theta > -np.inf)
-    return assemble(
-        circuit.vtree,
-        circuit.node_vtree,
-        circuit.edge_parent[kept],
-        circuit.edge_left[kept],
-        circuit.edge_right[kept],
-        circuit.edge_log_theta[kept],
-        root=circuit.root,
-        feature_names=circuit.feature_names,
-    )
+    return keep_edges(circuit, kept, circuit.edge_log_theta[kept])
 
 
 def _possible_fit(circuit: Circuit, train: BitMatrix, pseudocount: float) -> Circuit:

@@ -17,10 +17,10 @@ import numpy as np
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges, starts
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.scopes import BoolArray
-from strudel.queries.maximum.relaxation import fill_live, starts
+from strudel.queries.maximum.relaxation import find_live
 from strudel.queries.passes import LANES, UNKNOWN
 
 SMALLEST = 1e-100  # of values and parameters that are not zero: three multiply to 1e-300
@@ -37,9 +37,7 @@ class Completions(NamedTuple):
 
     n_open: int
     root: int
-    node_edges: IntArray  # (n_nodes + 1,)
-    edge_left: IntArray
-    edge_right: IntArray
+    edges: Edges
     theta: FloatArray  # (n_blocks, n_edges, LANES) at most 1, reached by some edge of every sum
     weight: FloatArray  # (n_blocks, LANES) what the best completion of each component adds
     rest: float  # what the components left out can add at most
@@ -53,25 +51,14 @@ def best_values(mixture: Mixture, codes: AnyArray) -> FloatArray:
     literal = np.arange(2 * circuit.n_vars)
     known = codes[literal // 2]
     value[literal[(known == UNKNOWN) | (known == literal % 2)]] = 0.0
-    _best_values(
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
-        np.ascontiguousarray(mixture.edge_log_theta),
-        value,
-    )
+    _best_values(circuit.edges, mixture.edge_log_theta, value)
     return value
 
 
 @kernel
-def _best_values(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    edge_log_theta: FloatArray,
-    value: FloatArray,
-) -> None:
+def _best_values(edges: Edges, edge_log_theta: FloatArray, value: FloatArray) -> None:
     """Fill the values of the sums, given those of the literals."""
+    node_edges, edge_left, edge_right = edges
     k = value.shape[1]
     for n in range(len(value)):
         for e in range(node_edges[n], node_edges[n + 1]):
@@ -90,36 +77,25 @@ def best_of_components(mixture: Mixture, codes: AnyArray, value: FloatArray) -> 
     circuit = mixture.structure
     components = np.flatnonzero(value[circuit.root] > -np.inf)
     states = np.repeat(codes[np.newaxis], len(components), axis=0)
-    _best_of_components(
-        components,
-        circuit.root,
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
-        np.ascontiguousarray(mixture.edge_log_theta),
-        value,
-        states,
-    )
+    _best_of_components(components, circuit.edges, mixture.edge_log_theta, value, states)
     return states
 
 
 @kernel
 def _best_of_components(
     components: AnyArray,
-    root: int,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     edge_log_theta: FloatArray,
     value: FloatArray,
     states: ByteArray,
 ) -> None:
     """Follow the best edges of each component down from the root."""
+    node_edges, edge_left, edge_right = edges
     n_literals = 2 * states.shape[1]
     stack = np.empty(n_literals + 1, dtype=np.int32)
     for i in range(len(components)):
         c = components[i]
-        stack[0] = root
+        stack[0] = len(value) - 1
         size = 1
         while size > 0:
             size -= 1
@@ -159,9 +135,7 @@ def completions(
     kept, left_out = order[:n_kept], order[n_kept:]
     log_theta = mixture.edge_log_theta[:, kept]
 
-    is_live = np.any(log_theta > -np.inf, axis=1)
-    is_reached = np.zeros(circuit.n_nodes, dtype=np.bool_)
-    fill_live(codes, circuit.node_edges, circuit.edge_left, circuit.edge_right, is_live, is_reached)
+    is_live, is_reached = find_live(circuit, codes, np.any(log_theta > -np.inf, axis=1))
     open_vars = np.flatnonzero(codes == UNKNOWN)
     node_number = np.full(circuit.n_nodes, NONE, dtype=np.int32)
     known = np.flatnonzero(codes != UNKNOWN)
@@ -172,9 +146,7 @@ def completions(
     n_nodes = _number_nodes(
         1 + 2 * len(open_vars),
         2 * circuit.n_vars,
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
+        circuit.edges,
         is_live,
         is_reached,
         node_number,
@@ -185,9 +157,11 @@ def completions(
     return Completions(
         len(open_vars),
         int(node_number[circuit.root]),
-        starts(node_number[circuit.edge_parent[edges]], n_nodes),
-        node_number[left],
-        np.where(right == NONE, ONE, node_number[right]).astype(np.int32),
+        Edges(
+            starts(node_number[circuit.edge_parent[edges]], n_nodes),
+            node_number[left],
+            np.where(right == NONE, ONE, node_number[right]).astype(np.int32),
+        ),
         _relative_theta(circuit, edges, log_theta[edges], value[:, kept]),
         _in_lanes(np.exp(best[kept] - log_unit)),
         float(np.exp(best[left_out] - log_unit).sum()),
@@ -199,9 +173,7 @@ def completions(
 def _number_nodes(
     n_nodes: int,
     n_literals: int,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     is_live: BoolArray,
     is_reached: BoolArray,
     node_number: IntArray,
@@ -212,6 +184,7 @@ def _number_nodes(
     A sum with one edge is 1 times its children without any assignment, and so always: it is one of
     the children if the other is ONE.
     """
+    node_edges, edge_left, edge_right = edges
     for n in range(n_literals, len(is_reached)):
         if not is_reached[n]:
             continue

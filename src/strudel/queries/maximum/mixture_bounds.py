@@ -18,7 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._numba import kernel, parallel_kernel, prange
-from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
+from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.circuits.circuit import Edges
 from strudel.circuits.mixture import Mixture
 from strudel.queries.maximum.evidence_of_mixture import ONE, SMALLEST, completions
 from strudel.queries.maximum.relaxation import relax
@@ -48,9 +49,7 @@ class MixtureBounds:
         _log_bounds(
             values,
             left.root,
-            left.node_edges,
-            left.edge_left,
-            left.edge_right,
+            left.edges,
             left.theta,
             left.weight,
             total,
@@ -68,9 +67,7 @@ class MixtureBounds:
 def _log_bounds(
     values: ByteArray,
     root: int,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     theta: FloatArray,
     weight: FloatArray,
     total: FloatArray,
@@ -80,15 +77,13 @@ def _log_bounds(
     n_chunks = total.shape[1]
     for task in prange(total.size):
         row, chunk = np.int64(task) // n_chunks, np.int64(task) % n_chunks
-        value = np.empty((len(node_edges) - 1, LANES))
+        value = np.empty((len(edges.node_edges) - 1, LANES))
         flow = np.empty_like(value)
         for block in range(chunk, len(weight), n_chunks):
             total[row, chunk] += _pass_both_ways(
                 values[row],
                 root,
-                node_edges,
-                edge_left,
-                edge_right,
+                edges,
                 theta[block],
                 weight[block],
                 value,
@@ -101,9 +96,7 @@ def _log_bounds(
 def _pass_both_ways(
     codes: ByteArray,
     root: int,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     theta: FloatArray,
     weight: FloatArray,
     value: FloatArray,
@@ -111,6 +104,7 @@ def _pass_both_ways(
     literals: FloatArray,
 ) -> float:
     """Add to the bounds of literals; returns that of the root."""
+    node_edges, edge_left, edge_right = edges
     n_nodes = len(value)
     value[:] = 0.0
     flow[:] = 0.0

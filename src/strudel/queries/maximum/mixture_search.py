@@ -23,7 +23,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.queries.maximum.best_states import k_best_states
 from strudel.queries.maximum.evidence_of_mixture import best_of_components, best_values
 from strudel.queries.maximum.mixture_bounds import MixtureBounds, RelaxedBounds
-from strudel.queries.mixture_likelihood import MixtureFlows
+from strudel.queries.mixture_likelihood import mixture_flow_log_likelihood
 from strudel.queries.passes import UNKNOWN
 from strudel.queries.probabilities import log_probabilities
 
@@ -48,8 +48,7 @@ class MixtureSearch:
         self._started = time.perf_counter()
         self._mixture, self._codes, self._n_wanted = mixture, codes, n_wanted
         self._open_vars = np.flatnonzero(codes == UNKNOWN)
-        is_deterministic = mixture.has_deterministic_components
-        self._flows = MixtureFlows(mixture) if is_deterministic else None
+        self._is_deterministic = mixture.has_deterministic_components
         self._seen: set[bytes] = set()  # states that were scored
         self._best: list[tuple[float, bytes]] = []  # a heap: the last of the wanted comes first
         self._heap: list[Assignment] = []
@@ -61,16 +60,16 @@ class MixtureSearch:
         if log_best.max() == -np.inf:
             return
         self.score(best_of_components(mixture, codes, value))
-        if n_wanted > 1 and is_deterministic:
+        if n_wanted > 1 and self._is_deterministic:
             favourite = mixture.component(int(np.argmax(log_best)))
             states, log_p = k_best_states(favourite, codes[np.newaxis], n_wanted)
             self.score(states[log_p > -np.inf])
         self._improve()
-        self._bounds: MixtureBounds | RelaxedBounds
-        if is_deterministic:
-            self._bounds = MixtureBounds(mixture, codes, value, self.enough)
-        else:
-            self._bounds = RelaxedBounds(mixture, codes)
+        self._bounds: MixtureBounds | RelaxedBounds = (
+            MixtureBounds(mixture, codes, value, self.enough)
+            if self._is_deterministic
+            else RelaxedBounds(mixture, codes)
+        )
         values = np.full((1, len(self._open_vars)), UNKNOWN, dtype=np.uint8)
         self._push(values[0], float(self._bounds.log_bounds(values)[0][0]))
 
@@ -106,8 +105,8 @@ class MixtureSearch:
             return
         self._seen.update(new)
         rows = states[list(new.values())]
-        if self._flows is not None:
-            log_p = self._flows.log_likelihood(rows)
+        if self._is_deterministic:
+            log_p = mixture_flow_log_likelihood(self._mixture, rows)
         else:
             log_p = log_probabilities(self._mixture, rows.astype(np.float64), "most_probable_state")
         for item in zip(log_p.tolist(), new, strict=True):

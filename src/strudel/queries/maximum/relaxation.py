@@ -19,13 +19,14 @@ of dna's 180 variables, the search then looks at 12 to 83 assignments; with plai
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Circuit, Edges, starts
+from strudel.circuits.determinism import edge_needs, find_needs
 from strudel.circuits.overlap_search import PairSearch
 from strudel.circuits.scopes import BoolArray, find_tops
 from strudel.queries.passes import SMALLEST_LOG_THETA, UNKNOWN
@@ -44,9 +45,7 @@ class Relaxation(NamedTuple):
     vtree_right: IntArray
     vtree_var: IntArray
     vtree_is_open: BoolArray  # (n_vtree,) whether an open variable lies below
-    vtree_first: (
-        IntArray  # (n_vtree + 1,) sums and maxima of vtree node v are first[v]:first[v + 1]
-    )
+    vtree_first: IntArray  # (n_vtree + 1,) nodes of v, but literals, are first[v]:first[v + 1]
     node_is_max: BoolArray  # (n_nodes,)
     node_edges: IntArray  # (n_nodes + 1,)
     edge_left: IntArray
@@ -61,16 +60,16 @@ def relax(circuit: Circuit, codes: AnyArray, open_vars: AnyArray) -> Relaxation:
     """
     is_open_var = np.zeros(circuit.n_vars, dtype=np.bool_)
     is_open_var[open_vars] = True
-    vtree_is_open = _has_variable(circuit, is_open_var)
+    vtree_is_open = circuit.vtree.count_below(is_open_var) > 0
     node_is_open = vtree_is_open[circuit.node_vtree]
-    is_live, is_reached = _find_live(circuit, codes)
+    is_live, is_reached = find_live(circuit, codes, circuit.edge_log_theta > -np.inf)
     n_ways = np.bincount(circuit.edge_parent[is_live], minlength=circuit.n_nodes)
     is_decided = find_decided(
         circuit,
         is_hidden=(codes == UNKNOWN) & ~is_open_var,
         sums=np.flatnonzero(node_is_open & is_reached & (n_ways > 1)),
     )
-    one, zero = find_needs(circuit, is_live, open_vars)
+    one, zero, _, _ = find_needs(circuit, variables=open_vars, is_live=is_live)
 
     n_live = int(is_live.sum())
     # Two edges or more are parted into two groups, with at most two more to hold them together.
@@ -79,9 +78,7 @@ def relax(circuit: Circuit, codes: AnyArray, open_vars: AnyArray) -> Relaxation:
     group_kind = np.zeros(room, dtype=np.uint8)
     entry_group, entry_edge, entry_child = np.full((3, room + n_live), NONE, dtype=np.int32)
     n_groups, n_entries = _group_edges(
-        circuit.node_edges,
-        circuit.edge_left,
-        circuit.edge_right,
+        circuit.edges,
         is_live,
         is_reached,
         np.where(node_is_open, np.where(is_decided, MAX, UNSET), SUM),
@@ -104,13 +101,6 @@ def relax(circuit: Circuit, codes: AnyArray, open_vars: AnyArray) -> Relaxation:
     )
 
 
-def _has_variable(circuit: Circuit, is_wanted: BoolArray) -> BoolArray:
-    """Whether one of the wanted variables lies below each vtree node."""
-    count = np.concatenate([[0], np.cumsum(is_wanted[circuit.vtree.order])])
-    first, last = circuit.vtree.node_span
-    return np.asarray(count[last] > count[first])
-
-
 def find_decided(circuit: Circuit, is_hidden: BoolArray, sums: AnyArray) -> BoolArray:
     """Whether the edges of a sum exclude each other whatever values the hidden variables have.
 
@@ -125,8 +115,7 @@ def find_decided(circuit: Circuit, is_hidden: BoolArray, sums: AnyArray) -> Bool
     shadow = replace(
         circuit, edge_left=merged[circuit.edge_left], edge_right=merged[circuit.edge_right]
     )
-    all_edges = np.ones(circuit.n_edges, dtype=np.bool_)
-    one, zero = find_needs(circuit, all_edges, np.flatnonzero(~is_hidden))
+    one, zero, _, _ = find_needs(circuit, variables=np.flatnonzero(~is_hidden))
     search = PairSearch(shadow, find_tops(shadow, circuit.vtree), one, zero)
     is_decided = np.zeros(circuit.n_nodes, dtype=np.bool_)
     for n in sums:
@@ -134,24 +123,19 @@ def find_decided(circuit: Circuit, is_hidden: BoolArray, sums: AnyArray) -> Bool
     return is_decided
 
 
-def _find_live(circuit: Circuit, codes: AnyArray) -> tuple[BoolArray, BoolArray]:
-    """The edges and nodes on the way of some possible row that agrees with the codes."""
-    is_live = circuit.edge_log_theta > -np.inf
-    is_reached = np.zeros(circuit.n_nodes, dtype=np.bool_)
-    fill_live(codes, circuit.node_edges, circuit.edge_left, circuit.edge_right, is_live, is_reached)
+def find_live(
+    circuit: Circuit, codes: AnyArray, is_possible: BoolArray
+) -> tuple[BoolArray, BoolArray]:
+    """Of the possible edges, those on the way of some row that agrees with the codes; and nodes."""
+    is_live, is_reached = is_possible.copy(), np.zeros(circuit.n_nodes, dtype=np.bool_)
+    _find_live(codes, circuit.edges, is_live, is_reached)
     return is_live, is_reached
 
 
 @kernel
-def fill_live(
-    codes: AnyArray,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    is_live: BoolArray,
-    is_reached: BoolArray,
-) -> None:
+def _find_live(codes: AnyArray, edges: Edges, is_live: BoolArray, is_reached: BoolArray) -> None:
     """Clear `is_live` of impossible edges from the literals up, then mark from the root down."""
+    node_edges, edge_left, edge_right = edges
     n_nodes = len(is_reached)
     holds = np.zeros(n_nodes, dtype=np.bool_)
     for n in range(2 * len(codes)):
@@ -170,60 +154,9 @@ def fill_live(
                     is_reached[edge_right[e]] = True
 
 
-def find_needs(
-    circuit: Circuit, is_live: BoolArray, variables: AnyArray
-) -> tuple[WordArray, WordArray]:
-    """Which of the variables must be 1, and which 0, for a node to hold: bit sets in vtree order.
-
-    A product needs what either child needs, a sum what all its live edges need.
-    """
-    place = circuit.vtree.node_span[0][circuit.vtree.var_leaf[variables]].astype(np.int64)
-    one = np.zeros((circuit.n_nodes, -(-circuit.n_vars // 64)), dtype=np.uint64)
-    zero = np.zeros_like(one)
-    bit = np.uint64(1) << (place % 64).astype(np.uint64)
-    one[2 * variables + 1, place // 64] = bit
-    zero[2 * variables, place // 64] = bit
-    _fill_needs(circuit.node_edges, circuit.edge_left, circuit.edge_right, is_live, one, zero)
-    return one, zero
-
-
-@kernel
-def _fill_needs(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    is_live: BoolArray,
-    one: WordArray,
-    zero: WordArray,
-) -> None:
-    """Fill the needs of the sums, given those of the literals."""
-    for n in range(len(one)):
-        is_first = True
-        for e in range(node_edges[n], node_edges[n + 1]):
-            if not is_live[e]:
-                continue
-            for w in range(one.shape[1]):
-                edge_one, edge_zero = _edge_needs(e, w, edge_left, edge_right, one, zero)
-                one[n, w] = edge_one if is_first else one[n, w] & edge_one
-                zero[n, w] = edge_zero if is_first else zero[n, w] & edge_zero
-            is_first = False
-
-
-@kernel
-def _edge_needs(
-    e: int, w: int, edge_left: IntArray, edge_right: IntArray, one: WordArray, zero: WordArray
-) -> tuple[Any, Any]:
-    """One word of what a product needs to be 1, and to be 0."""
-    left = edge_left[e]
-    right = edge_right[e] if edge_right[e] != NONE else left
-    return one[left, w] | one[right, w], zero[left, w] | zero[right, w]
-
-
 @kernel
 def _group_edges(
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     is_live: BoolArray,
     is_reached: BoolArray,
     node_kind: AnyArray,
@@ -240,12 +173,13 @@ def _group_edges(
     The first group of a sum stands for the sum itself, and a parent comes before its children. A
     sum whose kind is set is one group.
     """
+    node_edges = edges.node_edges
     n_groups = n_entries = 0
     widest = 1
     for n in range(len(is_reached)):
         widest = max(widest, node_edges[n + 1] - node_edges[n])
-    edges = np.empty(widest, dtype=np.int32)  # of one sum; those of a group lie side by side
-    stack = np.empty((2 * widest + 2, 3), dtype=np.int32)  # group, first and last place in `edges`
+    own = np.empty(widest, dtype=np.int32)  # edges of one sum; those of a group lie side by side
+    stack = np.empty((2 * widest + 2, 3), dtype=np.int32)  # group, first and last place in `own`
     n_ones = np.empty(64 * one.shape[1], dtype=np.int32)
     n_zeros = np.empty_like(n_ones)
     for n in range(len(is_reached)):
@@ -254,7 +188,7 @@ def _group_edges(
         width = 0
         for e in range(node_edges[n], node_edges[n + 1]):
             if is_live[e]:
-                edges[width] = e
+                own[width] = e
                 width += 1
         group_sum[n_groups], group_kind[n_groups] = n, node_kind[n]
         stack[0, 0], stack[0, 1], stack[0, 2] = n_groups, 0, width
@@ -265,12 +199,10 @@ def _group_edges(
             g, first, last = stack[size, 0], stack[size, 1], stack[size, 2]
             place = NONE
             if last - first > 1 and node_kind[n] == UNSET:
-                place = _most_telling(
-                    edges[first:last], edge_left, edge_right, one, zero, n_ones, n_zeros
-                )
+                place = _most_telling(own[first:last], edges, one, zero, n_ones, n_zeros)
             middle, rest = first, first
             if place != NONE:
-                middle, rest = _part(edges, first, last, place, edge_left, edge_right, one, zero)
+                middle, rest = _part(own, first, last, place, edges, one, zero)
             kind = MAX if rest == last else SUM  # of one edge or of edges that nothing parts: SUM
             if group_kind[g] == UNSET:
                 group_kind[g] = kind
@@ -282,7 +214,7 @@ def _group_edges(
                 n_entries += 1
             if place == NONE:
                 for i in range(first, last):
-                    entry_group[n_entries], entry_edge[n_entries] = g, edges[i]
+                    entry_group[n_entries], entry_edge[n_entries] = g, own[i]
                     n_entries += 1
                 continue
             if rest < last:
@@ -301,9 +233,8 @@ def _group_edges(
 
 @kernel
 def _most_telling(
-    edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    own: IntArray,
+    edges: Edges,
     one: WordArray,
     zero: WordArray,
     n_ones: IntArray,
@@ -312,9 +243,9 @@ def _most_telling(
     """Place of the variable that most edges need, some as 1 and some as 0; NONE without one."""
     n_ones[:] = 0
     n_zeros[:] = 0
-    for e in edges:
+    for e in own:
         for w in range(one.shape[1]):
-            edge_one, edge_zero = _edge_needs(e, w, edge_left, edge_right, one, zero)
+            edge_one, edge_zero = edge_needs(e, w, edges, one, zero)
             while edge_one != np.uint64(0):
                 n_ones[64 * w + lowest_bit(edge_one)] += 1
                 edge_one &= edge_one - np.uint64(1)
@@ -332,35 +263,34 @@ def _most_telling(
 
 @kernel
 def _part(
-    edges: IntArray,
+    own: IntArray,
     first: int,
     last: int,
     place: int,
-    edge_left: IntArray,
-    edge_right: IntArray,
+    edges: Edges,
     one: WordArray,
     zero: WordArray,
 ) -> tuple[int, int]:
-    """Sort `edges[first:last]` by need, 1, 0, none; returns where the last two start."""
+    """Sort `own[first:last]` by need, 1, 0, none; returns where the last two start."""
     w, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
-    old = edges[first:last].copy()
+    old = own[first:last].copy()
     n_ones = n_zeros = 0
     for e in old:
-        edge_one, edge_zero = _edge_needs(e, w, edge_left, edge_right, one, zero)
+        edge_one, edge_zero = edge_needs(e, w, edges, one, zero)
         n_ones += (edge_one & bit) != np.uint64(0)
         n_zeros += (edge_zero & bit) != np.uint64(0)
     at_one, at_zero, at_none = first, first + n_ones, first + n_ones + n_zeros
     middle, rest = at_zero, at_none
     for e in old:
-        edge_one, edge_zero = _edge_needs(e, w, edge_left, edge_right, one, zero)
+        edge_one, edge_zero = edge_needs(e, w, edges, one, zero)
         if edge_one & bit:
-            edges[at_one] = e
+            own[at_one] = e
             at_one += 1
         elif edge_zero & bit:
-            edges[at_zero] = e
+            own[at_zero] = e
             at_zero += 1
         else:
-            edges[at_none] = e
+            own[at_none] = e
             at_none += 1
     return middle, rest
 
@@ -402,10 +332,3 @@ def _lay_out(
         edge_right=np.where(is_group, NONE, node_number[circuit.edge_right[edge]]),
         edge_theta=np.where(is_group, 1.0, theta[edge]),
     )
-
-
-def starts(owner: IntArray, n_owners: int) -> IntArray:
-    """Where each owner's items start when items are sorted by owner, and where the last end."""
-    first = np.zeros(n_owners + 1, dtype=np.int32)
-    np.cumsum(np.bincount(owner, minlength=n_owners), out=first[1:])
-    return first

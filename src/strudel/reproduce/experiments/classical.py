@@ -23,8 +23,8 @@ from strudel._numba import kernel, parallel_kernel, prange
 from strudel._types import ByteArray, FloatArray
 from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, evaluate_log
 from strudel.circuits.mixture import Mixture
-from strudel.queries.components import component_log_probabilities, log_mean
 from strudel.queries.passes import LANES
+from strudel.queries.probabilities import component_log_probabilities, log_mean
 
 FORMS = ("logs", "scaled", "bare")
 WIDTH = 64  # rows side by side without scaling
