@@ -74,6 +74,15 @@ def test_every_exception_is_in_errors():
                 assert not is_exception or line.startswith("class _"), f"{path}: {line}"
 
 
+@pytest.mark.parametrize("package", ["queries", "algebra", "predictions"])
+def test_evidence_is_called_given_and_a_seed_random_state(package):
+    page = import_module(f"strudel.{package}")
+    for name in page.__all__:
+        if inspect.isfunction(getattr(page, name)):
+            arguments = set(inspect.signature(getattr(page, name)).parameters)
+            assert not arguments & {"evidence", "known", "n", "rng", "seed"}, name
+
+
 def test_no_folder_has_more_than_20_modules():
     for folder in [SOURCE, *(path.parent for path in SOURCE.rglob("__init__.py"))]:
         modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
