@@ -131,6 +131,7 @@ def test_ten_variables():
     assert cross_entropy(other, q) == close(tables.cross_entropy())
 
 
+@pytest.mark.compiled
 def test_two_prefixes_of_one_search():
     for seed in range(2):
         p, q = learned_circuit(seed, n_splits=15), learned_circuit(seed, n_splits=5)

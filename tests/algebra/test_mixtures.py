@@ -102,6 +102,7 @@ def test_many_pairs_of_components_go_in_blocks(monkeypatch):
     assert inner_product(p, q) == pytest.approx(expected, rel=REL)
 
 
+@pytest.mark.compiled
 def test_a_thousand_variables_do_not_underflow():
     from strudel.trees import balanced_vtree
 

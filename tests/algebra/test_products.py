@@ -100,6 +100,7 @@ def test_powers_and_products_agree(circuit):
     assert_table(multiply(circuit, power(circuit, -1)), [float(x > 0) for x in p])
 
 
+@pytest.mark.compiled
 def test_special_circuits_times_themselves():
     for circuit in special_circuits().values():
         p = np.array(oracle.probabilities(circuit))

@@ -308,6 +308,7 @@ def test_starts_and_smoothing(start, smoothing):
     assert model.score(clusters(1)) > Strudel(max_splits=2).fit(clusters(0)).score(clusters(1))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("params", "search"),
     [

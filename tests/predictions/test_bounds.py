@@ -127,6 +127,7 @@ def test_posteriors_of_learned_circuits(name):
         check_posteriors(circuit, joint, seed)
 
 
+@pytest.mark.compiled
 def test_posteriors_of_a_mixture_as_a_circuit():
     from joint import special_joint, special_mixtures
 

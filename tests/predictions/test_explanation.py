@@ -93,6 +93,7 @@ def test_with_more_classes(n_classes):
     assert found.expected_with_all == approx(predictor.predict_proba([row]).max())
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("criterion", ["probability", "expectation"])
 def test_past_the_limit_a_beam_finds_a_set_from_which_nothing_can_be_taken(criterion):
     circuit = special_circuits()["learned 1"]

@@ -101,6 +101,7 @@ def test_of_a_predictor_under_mixtures(name, kind):
     assert found == approx(wanted, rel=REL)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("n_classes", [3, 4])
 @pytest.mark.parametrize("kind", ["tree", "forest", "logistic"])
 def test_of_a_classifier_with_more_classes(kind, n_classes):

@@ -77,6 +77,7 @@ def test_against_the_definition(case, seed, kind):
         assert found.values[i].sum() == approx(gap, abs=1e-12 * scale)
 
 
+@pytest.mark.compiled
 def test_classes_of_a_classifier_add_up_to_nothing():
     circuit = special_circuits()["learned 0"]
     predictor = forest(8, np.random.default_rng(0), 3)

@@ -203,6 +203,7 @@ def all_answers(model, rows):
     return np.concatenate([np.ravel(answer) for answer in answers])
 
 
+@pytest.mark.compiled
 def test_permuting_components_changes_nothing(rng):
     mixture = special_mixtures()["learned"]
     rows = some_rows(special_joint("learned"), rng)
@@ -226,6 +227,7 @@ def test_one_component_is_its_circuit(circuit, seed):
     assert np.all(responsibilities(circuit, rows) == 1.0)
 
 
+@pytest.mark.compiled
 def test_components_without_weight_do_not_count(rng):
     mixture = special_mixtures()["no weight"]
     kept = np.flatnonzero(mixture.weights > 0.0)
@@ -262,6 +264,7 @@ def test_it_answers_as_the_one_circuit_does(case):
 # Lanes and logs
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("n_steep", "theta"), [(60, 1e-3), (150, 1e-3), (9, 1e-200)])
 def test_nodes_far_apart_lose_nothing(n_steep, theta):
     mixture, row = steep_mixture(n_steep, theta), steep_row(n_steep)
@@ -356,6 +359,7 @@ def test_samples_have_the_right_distribution(name, rng):
     assert chi_square(sample(mixture, 4000, row, random_state=2), joint.given(row)) > 1e-3
 
 
+@pytest.mark.compiled
 def test_the_chi_square_test_finds_a_wrong_distribution():
     mixture = special_mixtures()["learned"]
     wrong = Joint(with_weights(mixture, mixture.weights[::-1])).p

@@ -137,6 +137,7 @@ def test_threads_and_blocks_do_not_change_the_result(monkeypatch, rng):
     np.testing.assert_array_equal(sample(circuit, 77, rows, random_state=1), given_rows)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("n_steep", "theta"), [(60, 1e-3), (150, 1e-3), (9, 1e-200)])
 def test_nodes_far_apart_lose_nothing(n_steep, theta):
     circuit, row = steep_circuit(n_steep, theta), steep_row(n_steep)

@@ -139,6 +139,7 @@ def test_structures_too_large_for_memory_are_left_out(monkeypatch):
     assert {setting(trial) for trial in search.trials} == {(0, 2)}
 
 
+@pytest.mark.compiled
 def test_the_seed_alone_decides(result):
     search, choice, _ = result
     again, chosen, _ = searched()

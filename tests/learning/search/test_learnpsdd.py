@@ -389,6 +389,7 @@ def test_it_starts_with_independent_variables_and_continues_from_any_circuit():
     assert history.n_edges[0] == start.n_edges
 
 
+@pytest.mark.compiled
 def test_the_estimator_finds_clusters():
     X = clusters(3, 600, 10)
     X, test = X[:400], X[400:]

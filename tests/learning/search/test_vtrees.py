@@ -88,6 +88,7 @@ def test_one_or_two_columns(n_vars, init):
         assert sum(oracle.probabilities(model.circuit_)) == pytest.approx(1.0)
 
 
+@pytest.mark.compiled
 def test_constant_columns():
     rows = TRAIN.copy()
     rows[:, [1, 4]] = 0, 1

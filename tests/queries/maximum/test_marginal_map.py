@@ -242,6 +242,7 @@ def test_eight_variables_of_a_learned_circuit_agree_with_all_their_states(data_f
         assert found.log_probability == pytest.approx(log_marginal(circuit, rows).max(), rel=1e-12)
 
 
+@pytest.mark.compiled
 def test_the_first_variables_of_a_long_chain_need_one_pass():
     found = marginal_map(chain(1000, stay=0.6), range(900))
     # All equal; far below the smallest double, about e^-745, if it were not for the scales.
@@ -251,6 +252,7 @@ def test_the_first_variables_of_a_long_chain_need_one_pass():
     assert unlikely.log_probability == pytest.approx(1800 * math.log(0.5), rel=1e-12)
 
 
+@pytest.mark.compiled
 def test_bounds_hold_on_a_long_chain_with_every_second_variable_hidden():
     found = marginal_map(chain(200, stay=0.9), range(0, 200, 2), max_nodes=20)
     best = math.log(0.5) + 99 * math.log(0.82)  # all equal: two steps stay or change twice
