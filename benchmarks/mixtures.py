@@ -16,7 +16,7 @@ from typing import Any
 import machine
 
 from strudel import StrudelMixture, load_dataset
-from strudel.learning.methods import METHODS
+from strudel.learning.mixture_methods import METHODS
 from strudel.reproduce.facts import paper, paper_datasets
 
 COLUMNS = ("learnpsdd_em_test", "strudel_em_test", "learnpsdd_bem_test", "strudel_bem_test")

@@ -7,7 +7,7 @@ import itertools
 import math
 
 from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
-from strudel.learning.searches import SEARCHES, SearchOptions
+from strudel.learning.search_options import SEARCHES, SearchOptions
 from strudel.logic.nnf import AND, OR, Nnf
 from strudel.logic.nnf import LITERAL as NNF_LITERAL
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd

@@ -14,8 +14,8 @@ import typer
 from strudel import Strudel, StrudelClassifier, StrudelMixture, TableEncoder
 from strudel.cli.fit_options import FLAGS, NOT_HERE
 from strudel.cli.main import app
-from strudel.learning.methods import METHODS
-from strudel.learning.searches import SEARCHES
+from strudel.learning.mixture_methods import METHODS
+from strudel.learning.search_options import SEARCHES
 
 PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
 MARK = "<!-- The rest is written by: python tests/test_command_line_page.py -->\n"

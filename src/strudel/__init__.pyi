@@ -21,15 +21,15 @@ from .models.imputer import StrudelImputer as StrudelImputer
 from .tables.encoder import TableEncoder as TableEncoder
 
 # searches, and how mixtures are trained
-from .learning.searches import Greedy as Greedy
-from .learning.searches import BestFirst as BestFirst
-from .learning.searches import LearnPSDD as LearnPSDD
-from .learning.searches import Beam as Beam
-from .learning.searches import Race as Race
-from .learning.methods import EM as EM
-from .learning.methods import BaggedEM as BaggedEM
-from .learning.methods import Boosting as Boosting
-from .learning.methods import PerComponent as PerComponent
+from .learning.search_options import Greedy as Greedy
+from .learning.search_options import BestFirst as BestFirst
+from .learning.search_options import LearnPSDD as LearnPSDD
+from .learning.search_options import Beam as Beam
+from .learning.search_options import Race as Race
+from .learning.mixture_methods import EM as EM
+from .learning.mixture_methods import BaggedEM as BaggedEM
+from .learning.mixture_methods import Boosting as Boosting
+from .learning.mixture_methods import PerComponent as PerComponent
 
 # data and files
 from .data.datasets import load_dataset as load_dataset

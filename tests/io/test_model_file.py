@@ -34,7 +34,7 @@ from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
-from strudel.learning.methods import EM
+from strudel.learning.mixture_methods import EM
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.models.mixture import StrudelMixture
 from strudel.models.strudel import Strudel

@@ -30,9 +30,9 @@ from strudel import (
 from strudel.data.bits import pack_columns
 from strudel.io.model_file import read_provenance
 from strudel.learning.constraint import constraint_circuit, restrict
-from strudel.learning.methods import BaggedEM
+from strudel.learning.mixture_methods import BaggedEM
 from strudel.learning.search.learn_structure import first_circuit
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 from strudel.logic import Cnf, exactly
 
 

@@ -4,9 +4,9 @@ import pytest
 from sklearn.base import clone
 
 from strudel import EM, Beam, BestFirst, Greedy, LearnPSDD, Race, Strudel, StrudelMixture
-from strudel.learning.methods import METHODS
+from strudel.learning.mixture_methods import METHODS
 from strudel.learning.options import named_options
-from strudel.learning.searches import SEARCHES
+from strudel.learning.search_options import SEARCHES
 
 KINDS = [*SEARCHES.values(), *METHODS.values()]
 

@@ -27,7 +27,7 @@ from strudel import (
     save,
 )
 from strudel.circuits import figure_1_circuit
-from strudel.learning.methods import EM
+from strudel.learning.mixture_methods import EM
 from strudel.tables.columns import read_columns
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows

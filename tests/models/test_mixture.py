@@ -13,14 +13,15 @@ from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, PerComponent, Str
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.errors import InterruptedWarning
-from strudel.learning import learn_mixture, prepared
+from strudel.learning import learn_mixture
+from strudel.learning import prepared_rows as prepared
 from strudel.learning.mixtures import choose as mixture_search
 from strudel.learning.mixtures import em
 from strudel.learning.mixtures import per_component_steps as own_steps
 from strudel.learning.mixtures.per_component import learn_own_structures
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search import race as run
-from strudel.learning.searches import SEARCHES
+from strudel.learning.search_options import SEARCHES
 
 QUICK = {"n_components": 3, "n_splits": 2, "random_state": 0}
 FEW = {"max_iter": 5, "patience": 2}  # steps of EM

@@ -12,7 +12,7 @@ import oracle
 from strudel import Greedy, Strudel, StrudelMixture, TableEncoder, load, log_likelihood, save
 from strudel.learning import learn_circuit
 from strudel.learning.learn_mixture import MixtureTask
-from strudel.learning.methods import BaggedEM
+from strudel.learning.mixture_methods import BaggedEM
 
 pd = pytest.importorskip("pandas")
 

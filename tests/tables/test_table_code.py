@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from strudel import TableEncoder
 from strudel.tables import Column, TableCode
-from strudel.tables.edges import (
+from strudel.tables.bin_edges import (
     date_text,
     quantile_edges,
     shortest_date,

@@ -21,7 +21,7 @@ from strudel.cli.table_columns import model_columns
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
-    from strudel.io.tables import Table
+    from strudel.io.read_tables import Table
     from strudel.queries.model import Model
 
 GivenOption = Annotated[

@@ -94,7 +94,7 @@ class Method(StrEnum):
 def circuit_estimator(given: Mapping[str, Any], settings: list[str]) -> Strudel:
     """One circuit."""
     from strudel.learning.presets import PRESETS
-    from strudel.learning.searches import SEARCHES
+    from strudel.learning.search_options import SEARCHES
     from strudel.models.strudel import Strudel
 
     if "method" in given:
@@ -105,8 +105,8 @@ def circuit_estimator(given: Mapping[str, Any], settings: list[str]) -> Strudel:
 
 def mixture_estimator(given: Mapping[str, Any], settings: list[str]) -> StrudelMixture:
     """A mixture of circuits."""
-    from strudel.learning.methods import METHODS
-    from strudel.learning.searches import SEARCHES, BestFirst, Greedy
+    from strudel.learning.mixture_methods import METHODS
+    from strudel.learning.search_options import SEARCHES, BestFirst, Greedy
     from strudel.models.mixture import StrudelMixture
 
     options = dict(given)
@@ -285,8 +285,8 @@ def _options_of(model: Any) -> Iterator[tuple[str, Any]]:
 
 def _name_of(held: Any) -> str:
     """The name that stands for a search or a method; that of the class of anything else."""
-    from strudel.learning.methods import METHODS
-    from strudel.learning.searches import SEARCHES
+    from strudel.learning.mixture_methods import METHODS
+    from strudel.learning.search_options import SEARCHES
 
     kinds = {kind: name for name, kind in (SEARCHES | METHODS).items()}
     return kinds.get(type(held), type(held).__name__)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from strudel.cli.fit_options import all_options, is_open
 
 if TYPE_CHECKING:
-    from strudel.learning.methods import Method
+    from strudel.learning.mixture_methods import Method
     from strudel.models.mixture import StrudelMixture
 
 STOPPED = {
@@ -76,7 +76,7 @@ def facts_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
             "splits": f"{report['n_splits']:,}, the best after {report['best_split']:,}",
             "stopped": stopped.format(patience=report["options"]["patience"], steps="splits"),
         }
-    from strudel.learning.methods import Boosting, PerComponent
+    from strudel.learning.mixture_methods import Boosting, PerComponent
 
     method = method_of(model)
     steps = "components" if isinstance(method, Boosting) else "EM steps"
@@ -97,7 +97,7 @@ def facts_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
 
 def method_of(model: StrudelMixture) -> Method:
     """How a mixture was trained."""
-    from strudel.learning.methods import METHODS
+    from strudel.learning.mixture_methods import METHODS
     from strudel.learning.options import named_options
 
     return named_options("method", model.method, METHODS)
@@ -105,7 +105,7 @@ def method_of(model: StrudelMixture) -> Method:
 
 def explain(model: StrudelMixture) -> str:
     """Why the mixture is as large as it is, in a sentence."""
-    from strudel.learning.methods import EM, Boosting, PerComponent
+    from strudel.learning.mixture_methods import EM, Boosting, PerComponent
 
     chosen, method = model.chosen_, method_of(model)
     n_splits, size, n_runs = chosen["n_splits"], chosen["n_components"], chosen["n_runs"]

@@ -17,7 +17,7 @@ from strudel.data.lazy import is_lazy
 from strudel.errors import NotBinaryFileError
 
 if TYPE_CHECKING:
-    from strudel.io.tables import Table
+    from strudel.io.read_tables import Table
 
 
 def read_tables(

@@ -17,7 +17,7 @@ from strudel.cli.console import InputError, left_out, note
 from strudel.cli.table_columns import drop_columns
 
 if TYPE_CHECKING:
-    from strudel.io.tables import Table
+    from strudel.io.read_tables import Table
     from strudel.tables.columns import RawTable
 
 PARTS = ("train", "valid", "test")
@@ -26,7 +26,7 @@ PARTS = ("train", "valid", "test")
 def read_parts(source: str) -> dict[str, Table]:
     """Train, valid and test rows of a dataset; only train rows of any other table."""
     from strudel.data.datasets import load_dataset
-    from strudel.io.tables import Table, read_table
+    from strudel.io.read_tables import Table, read_table
 
     if is_dataset(source):
         dataset = load_dataset(source)
@@ -42,7 +42,7 @@ def read_parts(source: str) -> dict[str, Table]:
 def read_rows(source: str, part: str = "test") -> Table:
     """The rows of a table, or one part of a dataset: ``nltcs`` (its `part`), ``nltcs:train``."""
     from strudel.data.datasets import load_dataset
-    from strudel.io.tables import Table, read_table
+    from strudel.io.read_tables import Table, read_table
 
     name, _, named_part = source.rpartition(":")
     if named_part in PARTS and not Path(source).exists():
@@ -56,7 +56,7 @@ def read_rows(source: str, part: str = "test") -> Table:
 
 def read_frame_table(source: str, part: str, dropped: list[str]) -> Table:
     """A table of any types without some columns, its `X` a `RawTable`."""
-    from strudel.io.tables import Table
+    from strudel.io.read_tables import Table
 
     if is_dataset(source):
         raise InputError(f"{source} is 0/1 already: leave out --encode.")

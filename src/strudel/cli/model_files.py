@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from strudel.cli.completion import complete_model
 from strudel.cli.console import InputError
+from strudel.cli.shell_completion import complete_model
 
 if TYPE_CHECKING:
     from strudel.queries.model import Model

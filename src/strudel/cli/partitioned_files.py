@@ -20,7 +20,7 @@ from strudel.cli.table_columns import check_drop
 from strudel.errors import FileFormatError
 
 if TYPE_CHECKING:
-    from strudel.io.tables import Table
+    from strudel.io.read_tables import Table
 
 ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")  # one of which a zarr folder holds
 ROWS_OF_A_PARTITION = 2**18  # at most, of a table that is not partitioned itself
@@ -38,7 +38,7 @@ def is_partitioned(source: str) -> bool:
 
 def read_lazily(source: str, dropped: list[str]) -> Table:
     """Parquet files by a pattern, a folder of them, one of them, or a zarr folder."""
-    from strudel.io.tables import Table
+    from strudel.io.read_tables import Table
 
     path = Path(source).expanduser()
     if is_zarr(path):
@@ -59,7 +59,7 @@ def read_lazily(source: str, dropped: list[str]) -> Table:
 
 def partition_table(table: Table, n_workers: int) -> Table:
     """A table in memory as a lazy one, of which every worker gets a share."""
-    from strudel.io.tables import Table
+    from strudel.io.read_tables import Table
 
     if not hasattr(table.X, "shape"):
         raise InputError(
@@ -142,7 +142,7 @@ def _columns(file: str) -> set[str]:
     """The names in one file, in its last bytes, and those of folders such as year=2024."""
     from pyarrow import ArrowException, parquet
 
-    from strudel.io.tables import index_columns
+    from strudel.io.read_tables import index_columns
 
     try:
         schema = parquet.read_schema(file)

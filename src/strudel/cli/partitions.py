@@ -34,7 +34,7 @@ from strudel.errors import FileFormatError, StrudelError
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from strudel.io.tables import Table
+    from strudel.io.read_tables import Table
     from strudel.tables.columns import RawTable
 
 CELLS_OF_A_PARTITION = 2**24  # at most, of a zarr folder with smaller blocks
@@ -198,7 +198,7 @@ def list_partitions(data: str, n_workers: int = 0) -> list[Partition]:
 
 def read_bits(data: str | Partition) -> Table:
     """The rows of one partition, or of a whole table, as 0, 1 and NaN."""
-    from strudel.io.tables import table_of_cells
+    from strudel.io.read_tables import table_of_cells
 
     if isinstance(data, str):
         return read_rows(data)

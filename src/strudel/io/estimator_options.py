@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from strudel.errors import FileFormatError
 from strudel.io.archive import as_json, expect
 from strudel.io.options_of_0_1 import encoder_options_of_0_1, options_of_0_1
-from strudel.learning.methods import METHODS
+from strudel.learning.mixture_methods import METHODS
 from strudel.learning.options import Options
-from strudel.learning.searches import SEARCHES
+from strudel.learning.search_options import SEARCHES
 from strudel.logic.events import Event, children_first
 from strudel.tables.table_code import TableCode
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from strudel.errors import FileFormatError
-from strudel.io.tables import (
+from strudel.io.read_tables import (
     SAVE_AGAIN,
     UNKNOWN,
     checked_text,
@@ -37,8 +37,8 @@ from strudel.io.tables import (
     separator_of,
     unzip,
 )
+from strudel.tables.bin_edges import as_stamp
 from strudel.tables.columns import RawColumn, RawTable, read_columns
-from strudel.tables.edges import as_stamp
 
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)

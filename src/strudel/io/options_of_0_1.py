@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from strudel.learning.methods import EM, METHODS, PerComponent
+from strudel.learning.mixture_methods import EM, METHODS, PerComponent
 from strudel.learning.options import Options
-from strudel.learning.searches import SEARCHES, BestFirst, Greedy, LearnPSDD, Race, Search
+from strudel.learning.search_options import SEARCHES, BestFirst, Greedy, LearnPSDD, Race, Search
 
 RENAMED = {
     "beam_width": "width",

@@ -1,6 +1,6 @@
 """Rows -> a learned `Circuit` or `Mixture`.
 
-Reading order: `fit` (the way of every fit), `searches` and `methods` (options), `parameters`,
+Reading order: `fit` (the way of every fit), `search_options` and `mixture_methods`, `parameters`,
 `search` with `growing`, `history`, `mixtures`; then `compression`, `incomplete` (rows with unknown
 values), `supervised` and `partitioned`. `journal` is what lets a fit that was killed go on.
 """

@@ -1,19 +1,19 @@
 # options
-from .searches import Greedy as Greedy
-from .searches import BestFirst as BestFirst
-from .searches import LearnPSDD as LearnPSDD
-from .searches import Beam as Beam
-from .searches import Race as Race
-from .searches import SearchOptions as SearchOptions
-from .methods import EM as EM
-from .methods import BaggedEM as BaggedEM
-from .methods import Boosting as Boosting
-from .methods import PerComponent as PerComponent
-from .methods import MixtureOptions as MixtureOptions
+from .search_options import Greedy as Greedy
+from .search_options import BestFirst as BestFirst
+from .search_options import LearnPSDD as LearnPSDD
+from .search_options import Beam as Beam
+from .search_options import Race as Race
+from .search_options import SearchOptions as SearchOptions
+from .mixture_methods import EM as EM
+from .mixture_methods import BaggedEM as BaggedEM
+from .mixture_methods import Boosting as Boosting
+from .mixture_methods import PerComponent as PerComponent
+from .mixture_methods import MixtureOptions as MixtureOptions
 
 # a fit
 from .progress import Progress as Progress
-from .prepared import LogLikelihoods as LogLikelihoods
+from .prepared_rows import LogLikelihoods as LogLikelihoods
 
 # one circuit
 from .search.learn_structure import learn_structure as learn_structure

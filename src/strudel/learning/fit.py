@@ -23,7 +23,7 @@ from strudel.learning.learn_mixture import MixtureLearner, MixtureTask, learn_mi
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.mixtures.learned_mixture import Clock
 from strudel.learning.mixtures.mixture_history import MixtureHistory
-from strudel.learning.prepared import (
+from strudel.learning.prepared_rows import (
     FitInput,
     LogLikelihoods,
     Prepared,
@@ -31,7 +31,7 @@ from strudel.learning.prepared import (
     prepare_rows,
 )
 from strudel.learning.progress import Reporter
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ def prepare(given: FitInput, search: SearchOptions) -> Prepared:
     if not is_lazy(given.X):
         return prepare_rows(given, search)
     # Late: what a partitioned table needs is not loaded for any other.
-    from strudel.learning.partitioned.prepared import prepare_partitions
+    from strudel.learning.partitioned.prepared_partitions import prepare_partitions
 
     return prepare_partitions(given, search)
 

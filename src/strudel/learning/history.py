@@ -12,7 +12,7 @@ from strudel._display import Shown, plotting
 from strudel._types import AnyArray
 from strudel.errors import MissingDependencyError
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 
 
 class Record(Shown):

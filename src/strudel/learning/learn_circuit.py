@@ -20,11 +20,11 @@ from strudel.learning.history import History
 from strudel.learning.incomplete.refit import refit_circuit
 from strudel.learning.incomplete.structural_em import Learned, learn_incomplete
 from strudel.learning.learn_mixture import CUT, STRUCTURE_SHARE, MixtureLearner, MixtureTask
-from strudel.learning.methods import EM
+from strudel.learning.mixture_methods import EM
 from strudel.learning.mixtures.learned_mixture import Clock
-from strudel.learning.prepared import Prepared, PreparedRows
+from strudel.learning.prepared_rows import Prepared, PreparedRows
 from strudel.learning.progress import Reporter
-from strudel.learning.searches import Greedy, SearchOptions
+from strudel.learning.search_options import Greedy, SearchOptions
 from strudel.queries.model import Model
 from strudel.queries.sampling import sample
 

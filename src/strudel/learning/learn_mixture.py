@@ -16,7 +16,14 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.incomplete.refit import refit_mixture
 from strudel.learning.incomplete.structural_em import Learned, learn_incomplete
-from strudel.learning.methods import EM, BaggedEM, Boosting, Method, MixtureOptions, PerComponent
+from strudel.learning.mixture_methods import (
+    EM,
+    BaggedEM,
+    Boosting,
+    Method,
+    MixtureOptions,
+    PerComponent,
+)
 from strudel.learning.mixtures.choose import (
     COMPONENTS,
     FIRST_ROUNDS,
@@ -30,9 +37,9 @@ from strudel.learning.mixtures.choose import (
 from strudel.learning.mixtures.learned_mixture import Clock, LearnedMixture, learned_from_choice
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.per_component import learn_own_structures
-from strudel.learning.prepared import Prepared, rows_of_codes
+from strudel.learning.prepared_rows import Prepared, rows_of_codes
 from strudel.learning.progress import Reporter
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 from strudel.queries.model import Model
 
 OWN_COMPONENTS = (2, 5, 10, 20)  # tried in this order, while validation improves

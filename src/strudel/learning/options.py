@@ -61,7 +61,7 @@ def named_options(name: str, value: Any, kinds: Mapping[str, type[Kind]]) -> Kin
 
     Examples
     --------
-    >>> from strudel.learning.searches import SEARCHES
+    >>> from strudel.learning.search_options import SEARCHES
     >>> named_options("search", "best_first", SEARCHES)
     BestFirst(sampled_rows=None, structure_rows=None, clones=True)
     """

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from strudel.data.argument_checks import check_choice
 from strudel.learning.options import named_options
-from strudel.learning.searches import SEARCHES, Beam, SearchOptions
+from strudel.learning.search_options import SEARCHES, Beam, SearchOptions
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"search": "greedy", "smoothing": "uniform", "patience": 100},

@@ -17,11 +17,11 @@ from strudel.data.validation import (
     check_evidence,
     check_partial,
 )
-from strudel.learning.methods import METHODS
+from strudel.learning.mixture_methods import METHODS
 from strudel.learning.options import named_options
 from strudel.learning.partitioned.engines import lazy_mean
-from strudel.learning.prepared import FitInput, LogLikelihoods, Prepared
-from strudel.learning.searches import SEARCHES
+from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
+from strudel.learning.search_options import SEARCHES
 from strudel.models.notebook import NotebookSummary
 from strudel.predictions.agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance

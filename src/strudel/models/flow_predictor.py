@@ -28,9 +28,9 @@ from strudel.data.validation import check_binary, check_sample_weight
 from strudel.errors import CircuitPropertyError
 from strudel.learning.mixtures.choose import prefixes_of
 from strudel.learning.parameters import fit_parameters
-from strudel.learning.prepared import check_fraction
+from strudel.learning.prepared_rows import check_fraction
 from strudel.learning.search.learn_structure import grow, impossible_rows
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 from strudel.learning.supervised.losses import Loss
 from strudel.learning.supervised.predictor_search import (
     PredictorSearch,

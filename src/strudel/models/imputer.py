@@ -20,7 +20,7 @@ from strudel.data.containers import as_frame
 from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning
-from strudel.learning.methods import EM
+from strudel.learning.mixture_methods import EM
 from strudel.models.base import keep_encoder
 from strudel.models.classifier import StrudelClassifier
 from strudel.models.mixture import StrudelMixture

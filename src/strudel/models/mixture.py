@@ -16,12 +16,12 @@ from strudel.errors import InterruptedWarning
 from strudel.learning.constraint import check_vtree
 from strudel.learning.fit import fit_mixture
 from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
-from strudel.learning.methods import METHODS, Boosting, Method, PerComponent
+from strudel.learning.mixture_methods import METHODS, Boosting, Method, PerComponent
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.options import named_options
 from strudel.learning.progress import Callback, Reporter
-from strudel.learning.searches import SEARCHES, BestFirst, Greedy, SearchOptions
+from strudel.learning.search_options import SEARCHES, BestFirst, Greedy, SearchOptions
 from strudel.models.base import DensityEstimator
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities

@@ -15,7 +15,7 @@ from strudel.learning.history import History
 from strudel.learning.learn_circuit import SampledRows
 from strudel.learning.presets import PRESET_OPTIONS, with_preset
 from strudel.learning.progress import Callback, Reporter
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 from strudel.models.base import DensityEstimator
 
 

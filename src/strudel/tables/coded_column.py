@@ -17,8 +17,8 @@ import numpy as np
 from strudel._names import did_you_mean, quote
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.errors import UnseenValueError
+from strudel.tables.bin_edges import as_stamp
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
-from strudel.tables.edges import as_stamp
 
 KINDS = ("boolean", "category", "ordinal", "number", "date")
 BIT = "bit"  # the kind of a column that is a 0/1 variable itself, whose mean is a probability

@@ -19,9 +19,9 @@ import numpy as np
 from strudel._names import did_you_mean, quote
 from strudel._types import AnyArray
 from strudel.errors import MovedBoundWarning, UnorderedColumnError
+from strudel.tables.bin_edges import as_stamp, date_text, number_text
 from strudel.tables.coded_column import BIT, Column
 from strudel.tables.columns import is_missing
-from strudel.tables.edges import as_stamp, date_text, number_text
 
 
 def compare(column: Column, operator: str, value: Any) -> AnyArray:

@@ -19,7 +19,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import as_frame, check_shape, read_values
-from strudel.tables.edges import without_zone
+from strudel.tables.bin_edges import without_zone
 
 NUMERIC = ("boolean", "integer", "float", "date", "datetime")  # types whose cells are floats
 

@@ -18,9 +18,7 @@ import numpy as np
 from strudel._names import quote
 from strudel._types import ByteArray, FloatArray
 from strudel.errors import TooManyCategoriesError
-from strudel.tables.coded_column import KINDS, Column, has_one_value_per_cell
-from strudel.tables.columns import NUMERIC, RawColumn, is_missing
-from strudel.tables.edges import (
+from strudel.tables.bin_edges import (
     as_stamp,
     date_text,
     number_text,
@@ -30,6 +28,8 @@ from strudel.tables.edges import (
     supervised_edges,
     uniform_edges,
 )
+from strudel.tables.coded_column import KINDS, Column, has_one_value_per_cell
+from strudel.tables.columns import NUMERIC, RawColumn, is_missing
 
 _PLAIN = re.compile(r"[+-]?\d+")
 _FORMS = (  # how people write numbers and dates, and what to do; thousands before decimals

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from strudel.io.model_file import load
-from strudel.io.tables import read_table
+from strudel.io.read_tables import read_table
 from strudel.queries.sampling import sample
 
 NAMES = ("coffee", "tea", "milk", "sugar", "cake")

@@ -228,7 +228,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("strudel.learning.prepared.first_mixture", interrupt)
+    monkeypatch.setattr("strudel.learning.prepared_rows.first_mixture", interrupt)
     with pytest.raises(KeyboardInterrupt):  # nothing is learned yet
         Strudel(**SMALL).fit(hide(chains(0), 0.3))
     monkeypatch.undo()

@@ -6,7 +6,7 @@ import pytest
 
 from strudel import Strudel, log_likelihood
 from strudel.data.bits import pack_columns
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures import choose as module
 from strudel.learning.mixtures.choose import (
     COMPONENTS,
@@ -17,7 +17,7 @@ from strudel.learning.mixtures.choose import (
     prefixes_of,
 )
 from strudel.learning.search.learn_structure import grow
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 
 OPTIONS = MixtureOptions(smoothing="single", pseudocount="auto", tol=1e-4)
 SHORT = (Round(10**9, 1, 3, 2), Round(3, 2, 5, 2), Round(1, 5, 8, 2))

@@ -15,7 +15,7 @@ from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.growing_circuit import PartitionedCircuit
 from strudel.learning.search.best_first_splits import LONG, MOST_PLACES
 from strudel.learning.search.learn_structure import grow
-from strudel.learning.searches import BestFirst
+from strudel.learning.search_options import BestFirst
 
 da = pytest.importorskip("dask.array")
 

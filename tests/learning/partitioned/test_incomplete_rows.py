@@ -13,7 +13,7 @@ from strudel.circuits.mixture import as_mixture
 from strudel.errors import NothingKnownWarning
 from strudel.io import Checkpoint
 from strudel.learning.incomplete.expected_flows import Passes, expected_flows
-from strudel.learning.methods import EM
+from strudel.learning.mixture_methods import EM
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.incomplete_rows import IncompletePartitions
 from strudel.learning.partitioned.packed_codes import (
@@ -23,7 +23,7 @@ from strudel.learning.partitioned.packed_codes import (
     pack_codes,
 )
 from strudel.learning.partitioned.partitioned_table import partition_table
-from strudel.learning.searches import BestFirst, Greedy
+from strudel.learning.search_options import BestFirst, Greedy
 from strudel.queries.passes import UNKNOWN
 from strudel.trees.vtree import Vtree
 

@@ -22,7 +22,7 @@ from strudel.learning.partitioned.em import _units
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.partitioned_table import partition_table
 from strudel.learning.partitioned.row_numbers import uniform_numbers
-from strudel.learning.searches import BestFirst, Greedy
+from strudel.learning.search_options import BestFirst, Greedy
 
 da = pytest.importorskip("dask.array")
 

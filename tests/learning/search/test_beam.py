@@ -20,7 +20,7 @@ from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.beam import _Beam
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.learn_structure import first_circuit, grow, learn_structure
-from strudel.learning.searches import Beam, SearchOptions
+from strudel.learning.search_options import Beam, SearchOptions
 
 RNG = np.random.default_rng(0)  # for what never draws from it
 

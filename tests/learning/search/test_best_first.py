@@ -13,7 +13,8 @@ from strategies import binary_tables, examples
 from strudel import Strudel, log_likelihood
 from strudel.circuits import compile_factorized, compute_flows
 from strudel.data.bits import pack_columns
-from strudel.learning import SearchOptions, learn_structure, searches
+from strudel.learning import SearchOptions, learn_structure
+from strudel.learning import search_options as searches
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES
 from strudel.learning.growing.operations import Operation, apply, replay

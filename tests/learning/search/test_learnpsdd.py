@@ -24,7 +24,7 @@ from strudel.learning.search.learn_structure import learn_structure
 from strudel.learning.search.learnpsdd import LearnPsddPolicy
 from strudel.learning.search.learnpsdd_splits import split_gains
 from strudel.learning.search.scored_search import ScoredSearch
-from strudel.learning.searches import Greedy, SearchOptions
+from strudel.learning.search_options import Greedy, SearchOptions
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
 

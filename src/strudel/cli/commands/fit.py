@@ -16,7 +16,6 @@ import typer
 from strudel.cli.checkpoints import ResumeOption, SecondsOption, open_checkpoint
 from strudel.cli.cluster import SchedulerOption, WorkersOption, use_workers
 from strudel.cli.commands.score import mean_log_likelihood
-from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     InputError,
     JsonOption,
@@ -49,10 +48,11 @@ from strudel.cli.input_tables import count_rows
 from strudel.cli.outputs import check_is_model_file, check_output
 from strudel.cli.partitioned_files import is_glob, is_partitioned
 from strudel.cli.progress import CircuitProgress, MixtureProgress
+from strudel.cli.shell_completion import complete_data
 from strudel.cli.table_columns import read_drop
 
 if TYPE_CHECKING:
-    from strudel.io.tables import Table
+    from strudel.io.read_tables import Table
 
 DATA, MODEL, LIMITS, OUTPUT = "Data", "Model", "Limits", "Output"  # panels of the help
 

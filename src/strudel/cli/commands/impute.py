@@ -10,7 +10,6 @@ import numpy as np
 import typer
 
 from strudel.cli.cluster import SchedulerOption, WorkersOption
-from strudel.cli.completion import complete_data
 from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.evidence import variable_names
 from strudel.cli.input_tables import match_columns
@@ -24,6 +23,7 @@ from strudel.cli.partitions import (
     read_bits,
     read_cells,
 )
+from strudel.cli.shell_completion import complete_data
 from strudel.cli.table_columns import cells_of, model_columns, of_one_type
 
 if TYPE_CHECKING:

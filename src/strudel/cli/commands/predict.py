@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from strudel.cli.cluster import SchedulerOption, WorkersOption
-from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     InputError,
     JsonOption,
@@ -23,6 +22,7 @@ from strudel.cli.input_tables import check_has_columns
 from strudel.cli.model_files import ModelArgument, read_file
 from strudel.cli.outputs import RowsOutput, check_rows_output, write_columns
 from strudel.cli.partitions import Columns, Partition, answer_rows, answers_by_partition, read_cells
+from strudel.cli.shell_completion import complete_data
 from strudel.cli.table_columns import split_target
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import numpy as np
 import typer
 
 from strudel.cli.cluster import SchedulerOption, WorkersOption
-from strudel.cli.completion import complete_data
 from strudel.cli.console import (
     JsonOption,
     bits_per_dimension,
@@ -27,12 +26,13 @@ from strudel.cli.partitions import (
     read_bits,
     read_cells,
 )
+from strudel.cli.shell_completion import complete_data
 from strudel.cli.table_columns import model_columns
 from strudel.data.lazy import by_block, is_lazy
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
-    from strudel.io.tables import Table
+    from strudel.io.read_tables import Table
     from strudel.queries.model import Model
     from strudel.tables.table_code import TableCode
 
@@ -125,7 +125,7 @@ def _score_rows(
 
 def _read(data: str | Partition, model: Model, code: TableCode | None) -> Table:
     """The rows as 0, 1 and NaN, in the columns of the model."""
-    from strudel.io.tables import Table
+    from strudel.io.read_tables import Table
 
     if code is not None:
         raw, source = read_cells(data)

@@ -23,7 +23,7 @@ from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.learning.incomplete.em import EmLimits, climb
 from strudel.learning.incomplete.expected_flows import Passes
 from strudel.learning.incomplete.incomplete_rows import IncompleteRows
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import TRAINING_STRENGTH, fit_mixture
 from strudel.learning.mixtures.em_steps import Prior, uniform_prior
 from strudel.learning.mixtures.mixture_history import MixtureHistory

@@ -18,7 +18,7 @@ from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.learning.incomplete.em import Countable, EmLimits, climb, maximise
 from strudel.learning.incomplete.expected_flows import ExpectedFlows, Passes
 from strudel.learning.incomplete.partial_rows import PartialRows
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import STRENGTHS, TRAINING_STRENGTH
 from strudel.learning.mixtures.em_steps import Prior, uniform_prior
 from strudel.queries.model import Model

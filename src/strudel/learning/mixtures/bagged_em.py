@@ -21,7 +21,7 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
 from strudel.learning.journal import Journal
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, best_prior, train_runs
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.shared_flows import Choices

@@ -25,7 +25,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData
 from strudel.learning.mixtures.em_steps import Ensemble
 from strudel.learning.mixtures.mixture_history import MixtureHistory

@@ -24,7 +24,7 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.journal import Journal
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, priors, train_runs
 from strudel.learning.mixtures.em_steps import Prior
 from strudel.learning.mixtures.mixture_history import MixtureHistory

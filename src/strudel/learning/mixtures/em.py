@@ -23,7 +23,7 @@ from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits
 from strudel.errors import ImpossibleRowError
 from strudel.learning.journal import Arrays, Journal, Section, take
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em_steps import (
     Ensemble,
     Prior,

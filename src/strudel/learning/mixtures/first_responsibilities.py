@@ -20,7 +20,7 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix
-from strudel.learning.methods import InitParams
+from strudel.learning.mixture_methods import InitParams
 
 Responsibilities = Callable[[slice], FloatArray]  # rows -> (n_rows, n_components)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from strudel.learning.history import Record
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 
 
 class MixtureHistory(Record):

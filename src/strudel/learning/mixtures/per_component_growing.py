@@ -15,7 +15,7 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES
 from strudel.learning.mixtures.per_component_parts import Part, Structure
 from strudel.learning.search.greedy import VariablePicker, pick_edge
-from strudel.learning.searches import Greedy, SearchOptions
+from strudel.learning.search_options import Greedy, SearchOptions
 
 
 class GrowingComponents:

@@ -20,7 +20,7 @@ from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES, N_NODES
-from strudel.learning.methods import MixtureSmoothing
+from strudel.learning.mixture_methods import MixtureSmoothing
 
 BLOCK_ROWS = 512  # rows whose log-likelihoods stay in cache
 

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from strudel._types import FloatArray
 from strudel.data.bits import exact_weights
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import TRAINING_STRENGTH
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.per_component_parts import Structure, log_parameters

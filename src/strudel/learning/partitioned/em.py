@@ -25,7 +25,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.journal import Journal
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.bagged_em import n_batches, train_batches
 from strudel.learning.mixtures.em import (
     STRENGTHS,

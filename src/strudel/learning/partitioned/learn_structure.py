@@ -27,7 +27,7 @@ from strudel.learning.partitioned.partitioned_table import PartitionedRows
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.race import Run
-from strudel.learning.searches import BestFirst, Greedy, SearchOptions
+from strudel.learning.search_options import BestFirst, Greedy, SearchOptions
 from strudel.tables.column_codes import complete_columns
 from strudel.trees.chow_liu import chow_liu_tree_from_counts
 from strudel.trees.column_information import value_counts

@@ -33,7 +33,7 @@ from strudel.learning.parameters import log_parameters
 from strudel.learning.search.circuits_on_one_table import ROUNDING, Member, SplitTree
 from strudel.learning.search.greedy import VariablePicker
 from strudel.learning.search.heaviest_edges import first_entries, first_front, next_front
-from strudel.learning.searches import Beam, SearchOptions
+from strudel.learning.search_options import Beam, SearchOptions
 
 
 def grow_beam(

@@ -15,7 +15,7 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_HEAP, ROOT, STAMP, Growth, pop, rows_through
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.information_scores import score_real, score_whole
-from strudel.learning.searches import EdgeScore, TieRule, VariableScore
+from strudel.learning.search_options import EdgeScore, TieRule, VariableScore
 
 
 def pick_edge(

@@ -20,7 +20,7 @@ from strudel._types import NONE, AnyArray, IntArray
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_HEAP, STAMP, Growth
 from strudel.learning.search.greedy import in_depth_first_order
-from strudel.learning.searches import TieRule
+from strudel.learning.search_options import TieRule
 
 ROOM = 256  # entries of a new front; fewer have to be renewed more often
 ENTRY = np.dtype(

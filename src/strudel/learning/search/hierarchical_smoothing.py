@@ -20,7 +20,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.operations import Operation, replay
 from strudel.learning.history import History
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # virtual rows per copied sum
 MIDDLE = 30.0  # while the structure is sought

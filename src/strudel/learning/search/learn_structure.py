@@ -31,7 +31,7 @@ from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.beam import grow_beam
 from strudel.learning.search.hierarchical_smoothing import first_strength, shrink
 from strudel.learning.search.race import Run, race
-from strudel.learning.searches import Beam, Greedy, Init, LearnPSDD, Race, SearchOptions
+from strudel.learning.search_options import Beam, Greedy, Init, LearnPSDD, Race, SearchOptions
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.column_tree import learn_column_tree

@@ -22,7 +22,7 @@ from strudel.learning.growing.operations import Operation
 from strudel.learning.search.learnpsdd_clones import MAX_PARENTS, score_clones
 from strudel.learning.search.learnpsdd_splits import split_gains
 from strudel.learning.search.scored_search import Policy
-from strudel.learning.searches import LearnPSDD
+from strudel.learning.search_options import LearnPSDD
 
 RENEW = 0.5  # when the best score has fallen to this share, find all scores again
 LEAST = 1e-9  # gain of an operation, as a share of the rows' weight; smaller ones are rounding

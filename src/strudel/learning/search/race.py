@@ -28,7 +28,7 @@ from strudel.learning.search.recorded_operations import (
     operations_to_arrays,
 )
 from strudel.learning.search.scored_search import Policy, ScoredSearch
-from strudel.learning.searches import BestFirst, LearnPSDD, SearchOptions
+from strudel.learning.search_options import BestFirst, LearnPSDD, SearchOptions
 
 ROUNDS = (150, 500, 1500)  # operations after which the worse half of the runs ends
 SHARE = 0.25  # of the time: the most that all runs together may take in a round

@@ -23,7 +23,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.incomplete.expected_flows import expected_flows
 from strudel.learning.search.learn_structure import grow
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 from strudel.learning.supervised.class_code import class_codewords, with_class_variables
 from strudel.learning.supervised.class_mixtures import ClassCounts, count_classes
 from strudel.learning.supervised.class_rows import ClassRows, complete_rows

@@ -22,7 +22,7 @@ from strudel._types import FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, train_runs
 
 MOST_STEPS = 30  # of EM: smoothing, chosen afterwards, matters more than the last of the likelihood

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strudel.learning.searches import Race
+from strudel.learning.search_options import Race
 from strudel.models.strudel import Strudel
 from strudel.reproduce.benchmark_tables import WARM, load_table
 from strudel.reproduce.experiments.measures import stopwatch

@@ -16,11 +16,11 @@ from functools import partial
 from typing import Any
 
 from strudel.data.bits import pack_columns
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.search.learn_structure import learn_structure
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.benchmark_tables import load_table
 from strudel.reproduce.experiments.measures import Allowance, mean_scores, stopwatch

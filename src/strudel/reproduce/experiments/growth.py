@@ -22,7 +22,7 @@ from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
 from strudel.learning.history import History
 from strudel.learning.search.learn_structure import grow
-from strudel.learning.searches import Greedy, SearchOptions
+from strudel.learning.search_options import Greedy, SearchOptions
 from strudel.reproduce.benchmark_tables import load_table
 from strudel.reproduce.experiments.measures import (
     bits_per_dimension,

@@ -18,11 +18,11 @@ from strudel.algebra.products import multiply
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import pack_columns
-from strudel.learning.methods import MixtureOptions
+from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import first_circuit, grow
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 from strudel.logic.event_circuit import event_circuit
 from strudel.logic.event_compiler import compile_event
 from strudel.queries.likelihood import log_likelihood

@@ -18,7 +18,7 @@ from strudel._types import FloatArray
 from strudel.data.bits import pack_columns
 from strudel.data.datasets import Dataset
 from strudel.learning.search.learn_structure import Grown, grow
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.benchmark_tables import load_table
 from strudel.reproduce.experiments.measures import (

@@ -6,7 +6,7 @@ from sklearn.model_selection import GridSearchCV
 
 from strudel import EM, BaggedEM, Boosting, PerComponent, StrudelMixture
 from strudel.learning import MixtureOptions
-from strudel.learning.methods import METHODS
+from strudel.learning.mixture_methods import METHODS
 
 
 def clusters(seed, n_rows=120, n_vars=5):

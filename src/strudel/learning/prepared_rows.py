@@ -2,7 +2,7 @@
 
 In:  `FitInput`: what `fit` was given, and the options that say what to make of it.
 Out: `Prepared`: rows to learn from and rows to stop by, and all that learning asks of them. Here in
-     memory; `partitioned.prepared` does the same for partitioned tables.
+     memory; `partitioned.prepared_partitions` does the same for partitioned tables.
 
 Everything is checked, encoded, held out and, where values are unknown, completed here. So nothing
 is refused once learning has begun, and no caller prepares rows twice.
@@ -33,7 +33,7 @@ from strudel.learning.incomplete.refit import mean_of_known
 from strudel.learning.incomplete.structural_em import Completable
 from strudel.learning.incomplete.unknown_columns import with_coins
 from strudel.learning.journal import Journal
-from strudel.learning.methods import BaggedEM, Boosting, Method, MixtureOptions
+from strudel.learning.mixture_methods import BaggedEM, Boosting, Method, MixtureOptions
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
 from strudel.learning.mixtures.em import fit_mixture
@@ -41,7 +41,7 @@ from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.resume import digest_of_rows, open_journal
 from strudel.learning.search.learn_structure import Grown, first_circuit, grow
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from strategies import binary_tables
 from strudel.data.datasets import load_dataset, write_packed_splits
 from strudel.errors import FileFormatError, MissingDependencyError
-from strudel.io.tables import read_table
+from strudel.io.read_tables import read_table
 
 NAN = float("nan")
 

@@ -27,7 +27,7 @@ from strudel.errors import NoRowsError, NothingKnownWarning
 from strudel.learning.incomplete.first_model import first_mixture, first_tree
 from strudel.learning.incomplete.incomplete_rows import IncompleteRows
 from strudel.learning.journal import Journal
-from strudel.learning.methods import BaggedEM, Method, MixtureOptions
+from strudel.learning.mixture_methods import BaggedEM, Method, MixtureOptions
 from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.partitioned.em import CLUSTERED_ROWS, fit_partitioned_mixture
 from strudel.learning.partitioned.engines import find_engine
@@ -45,9 +45,9 @@ from strudel.learning.partitioned.partitioned_table import (
     sample_of,
 )
 from strudel.learning.partitioned.row_numbers import uniform_numbers
-from strudel.learning.prepared import FitInput, Prepared, PreparedRows
+from strudel.learning.prepared_rows import FitInput, Prepared, PreparedRows
 from strudel.learning.resume import digest_of, open_journal
-from strudel.learning.searches import SearchOptions
+from strudel.learning.search_options import SearchOptions
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
 from strudel.tables.coded_rows import CodedNames
