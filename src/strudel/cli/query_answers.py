@@ -119,7 +119,8 @@ def find_column_marginals(question: Question, rows: FloatArray) -> list[Answer]:
     from strudel.queries.variable_probabilities import marginal_probabilities
 
     assert question.code is not None
-    model, code = question.model, question.code
+    code = question.code
+    model = question.model.with_table_code(code)  # which answers in its columns
     wanted = question.asked_columns or code.names
     nothing = np.full((1, model.n_vars), np.nan)
 

@@ -446,7 +446,7 @@ def test_chow_liu_trees(read_text):
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("", None, "a second line"),
+        ("", None, "on two lines"),
         ("3 1\n", 1, "number of variables"),
         ("999999999999\n1\n1 0.5\n", None, "but there are 1 lines"),
         (CLT.replace("1 2 0.9", "2 2 0.9"), 4, "variable 2 has two lines"),
