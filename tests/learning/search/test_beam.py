@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strudel.learning.search.beam as beam_module
-import strudel.learning.search.heaviest_edges as front_module
+import strudel.learning.search.heaviest_edges as heaviest_module
 from makers import search_options
 from strategies import binary_tables, examples
 from strudel import Strudel, load_dataset, log_likelihood
 from strudel.data.bits import pack_columns
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.undo import Journal
+from strudel.learning.growing.undo import UndoableSplits
 from strudel.learning.history import History
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.beam import _Beam
@@ -184,16 +184,16 @@ def test_a_beam_of_one_is_the_greedy_search_until_nothing_is_left(tie_rule):
 
 @pytest.mark.parametrize("tie_rule", ["root_first", "depth_first"])
 @pytest.mark.parametrize("width", [1, 3])
-def test_a_small_front_is_renewed_in_time(width, tie_rule, monkeypatch):
+def test_a_short_list_of_heaviest_edges_is_renewed_in_time(width, tie_rule, monkeypatch):
     X, V = clusters(0, 100, 7), clusters(1, 50, 7)
     search = search_options(search="beam", width=width, tie_rule=tie_rule, max_splits=25)
     _, expected = learn_structure(X, V, search=search)
-    fronts = []
-    for name in ("first_front", "next_front"):
-        monkeypatch.setattr(beam_module, name, recorded(getattr(front_module, name), fronts))
-    monkeypatch.setattr(front_module, "ROOM", 0)
+    found = []
+    for name in ("heaviest_edges", "heaviest_after_split"):
+        monkeypatch.setattr(beam_module, name, recorded(getattr(heaviest_module, name), found))
+    monkeypatch.setattr(heaviest_module, "ROOM", 0)
     _, history = learn_structure(X, V, search=search)
-    floors = [front.floor for front in fronts]
+    floors = [one.floor for one in found]
     assert len(set(floors)) > 3  # lowered, and raised when there are too many edges
     assert min(floors) < max(floors)
     for name in ("train", "valid", "n_edges", "rows_moved"):
@@ -330,7 +330,7 @@ def test_only_branches_in_the_beam_are_kept():
         dead |= {m for m in beam.best.path() if m not in alive}
         assert all(m.edit is None and m.front is None and not m.tried for m in dead)
         common = len(set.intersection(*(set(m.path()) for m in beam.members)))
-        assert len(beam.tree.journal) <= beam.tree.here.n_splits - common + 1 + search.search.width
+        assert len(beam.tree.splits) <= beam.tree.here.n_splits - common + 1 + search.search.width
 
 
 # Circuits that hardly differ.
@@ -395,7 +395,7 @@ def test_an_interrupt_between_steps_keeps_the_best_circuit():
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("method", ["split", "undo", "redo"])
 def test_an_interrupt_within_a_step_keeps_the_best_circuit(method, when, monkeypatch):
-    plain, n_calls = getattr(Journal, method), 0
+    plain, n_calls = getattr(UndoableSplits, method), 0
 
     def interrupted(self, *args, **kwargs):
         nonlocal n_calls
@@ -407,7 +407,7 @@ def test_an_interrupt_within_a_step_keeps_the_best_circuit(method, when, monkeyp
             raise KeyboardInterrupt
         return result
 
-    monkeypatch.setattr(Journal, method, interrupted)
+    monkeypatch.setattr(UndoableSplits, method, interrupted)
     X, V = clusters(0), clusters(1)
     search = search_options(search="beam", width=3)
     circuit, history = learn_structure(X, V, search=search)

@@ -28,6 +28,24 @@ def count_of(g: Growth, n: int) -> float:
 
 
 @kernel
+def undecided_places(g: Growth, edge: int) -> IntArray:
+    """The places of the variables with both literals below an edge."""
+    # By way of `undecided` and `places_in` it would take 0.6 s longer to compile.
+    places = np.empty(len(g.place_var), dtype=np.int32)
+    n = 0
+    for side in range(2):
+        child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
+        v = g.node["vtree"][child]
+        for w in range(g.vtree["first"][v] // 64, (g.vtree["last"][v] - 1) // 64 + 1):
+            word = g.node_one[child, w] & g.node_zero[child, w]
+            while word:
+                places[n] = w * 64 + lowest_bit(word)
+                n += 1
+                word &= word - np.uint64(1)
+    return places[:n]
+
+
+@kernel
 def undecided(g: Growth, edge: int, both_sides: bool) -> WordArray:
     """The places with both literals below an edge, or below its left child only."""
     mask = np.zeros(g.train_words.shape[1], dtype=np.uint64)

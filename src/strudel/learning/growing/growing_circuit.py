@@ -157,7 +157,7 @@ class GrowingCircuit:
         return np.flatnonzero(alive).astype(np.int32)
 
     def queue_all(self) -> None:
-        """Fill the heap anew with every edge that can be split, also those without rows."""
+        """Fill the heap again with every edge that can be split, also those without rows."""
         self.growth.size[N_HEAP] = 0
         candidates = self.candidates()
         self._ensure_room(0, 0, len(candidates))

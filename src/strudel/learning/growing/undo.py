@@ -1,12 +1,12 @@
 """Take splits back, and make them again: copies of everything that a split changes.
 
 In:  a `GrowingCircuit`.
-Out: `Journal`: `split` as ever, `undo` of the latest split and `redo` of one that was undone, in
-     time and memory proportional to what it changed.
+Out: `UndoableSplits`: `split` as ever, `undo` of the latest split and `redo` of one that was
+     undone, in time and memory proportional to what it changed.
 
-Before a split the journal copies the records of the nodes and edges that it may change and the
-active edges of its rows; new nodes and edges stand at the end of their tables. To undo is to copy
-back and cut off. What is cut off may be kept, and then redoing is copying, too. Splitting the same
+Before a split, the records of the nodes and edges that it may change are copied, and the active
+edges of its rows; new nodes and edges stand at the end of their tables. To undo is to copy back and
+cut off. What is cut off may be kept, and then redoing is copying also. Splitting the same
 edge on the same variable again gives the same numbers, so a circuit is known by its path of splits.
 
 The heap of edge counts is not kept: right after a split it holds what that split pushed, and
@@ -61,7 +61,7 @@ class Edit(NamedTuple):
     new_edge: AnyArray  # EDGE
 
 
-class Journal:
+class UndoableSplits:
     """Splits of a `GrowingCircuit` that can be taken back, the latest first.
 
     Examples
@@ -71,11 +71,11 @@ class Journal:
     >>> from strudel.trees.vtree import Vtree
     >>> rows = pack_columns(np.array([[0, 0], [1, 1], [1, 1]], dtype=np.uint8))
     >>> growing = GrowingCircuit(compile_factorized(Vtree.from_nested((0, 1))), rows, rows)
-    >>> journal = Journal(growing)
-    >>> journal.split(int(growing.candidates()[0]), 0)
+    >>> splits = UndoableSplits(growing)
+    >>> splits.split(int(growing.candidates()[0]), 0)
     >>> growing.n_splits, growing.n_edges
     (1, 4)
-    >>> journal.undo()
+    >>> splits.undo()
     >>> growing.n_splits, growing.n_edges
     (0, 5)
     """

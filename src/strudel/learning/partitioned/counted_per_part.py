@@ -19,11 +19,10 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
 from strudel.data.bits import BitMatrix
 from strudel.data.counts import pair_counts
-from strudel.learning.growing.counts import places_in
+from strudel.learning.growing.counts import places_in, undecided_places
 from strudel.learning.growing.growth import STAMP, Growth, rows_through
 from strudel.learning.search.best_first_clones import count_pairs, pair_room
 from strudel.learning.search.best_first_splits import LONG, histogram, row_numbers
-from strudel.learning.search.greedy import undecided_places
 from strudel.learning.search.information_scores import gather_columns
 
 ALL_ROWS = np.uint64(2**64 - 1)  # no row has a higher number
@@ -45,8 +44,7 @@ class PairCounts:
 
     def of(self, g: Growth) -> CountArray:
         """A matrix, variables in the order of places."""
-        places = np.empty(len(g.place_var), dtype=np.int32)
-        places = places[: undecided_places(g, self.edge, places)]
+        places = undecided_places(g, self.edge)
         v = g.node["vtree"][g.edge["parent"][self.edge]]
         rows = g.train_rows[: rows_through(g.train_active[v], self.edge, g.train_rows)]
         columns = np.zeros((len(places), -(-len(rows) // 64)), dtype=np.uint64)

@@ -40,7 +40,7 @@ from strudel.learning.search.best_first_splits import (
 )
 from strudel.learning.search.gains import LEAST_GAIN, Gains
 
-AHEAD = 2  # more scores than are asked for: so many old ones come to the front, on average
+AHEAD = 2  # more scores than are asked for: so many old ones come first, on average
 SIDE_BY_SIDE = 512  # edges that are scored together: their counts are some megabytes
 LEVELS = 3  # of the vtree, for which counts are asked together
 
@@ -151,11 +151,11 @@ class PartitionedGains(Gains):
     def _add_gains(self, splits: list[Split], *, is_part: bool) -> None:
         """Gains and costs of all places of some edges, all going down the vtree together."""
         g, local_node = self.growing.growth, self._split_room.local_node[0]
-        front = [(split, split.v, split.mask) for split in splits]
-        while front:
-            self._ask([one for one in front if one[1] not in one[0].known])
+        pending = [(split, split.v, split.mask) for split in splits]
+        while pending:
+            self._ask([one for one in pending if one[1] not in one[0].known])
             below: list[Asked] = []
-            for split, u, mask in front:
+            for split, u, mask in pending:
                 if u == split.v:
                     one, total = split.ones(mask)
                     mask = start_gains(one, total, split.first, mask, self.table, split.gains)
@@ -171,7 +171,7 @@ class PartitionedGains(Gains):
                 if mask.any() and g.vtree["left"][u] != NONE:
                     below.append((split, int(g.vtree["left"][u]), mask))
                     below.append((split, int(g.vtree["right"][u]), mask))
-            front = below
+            pending = below
 
     def _ask(self, wanted: list[Asked]) -> None:
         """Ask for histograms at vtree nodes, and at those right below, which may be next."""

@@ -21,6 +21,7 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, CountArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
+from strudel.learning.growing.counts import undecided_places
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import (
     ALIVE,
@@ -36,7 +37,7 @@ from strudel.learning.growing.split import close_split, open_split
 from strudel.learning.partitioned.counted_per_part import PairCounts, Question
 from strudel.learning.partitioned.engines import Engine
 from strudel.learning.partitioned.partition import Answer, Partition, Request, answer
-from strudel.learning.search.greedy import best_place, undecided_places
+from strudel.learning.search.greedy import best_place
 from strudel.trees.mutual_information import pairwise_mutual_information
 
 AHEAD = 16  # edges whose pair counts are asked for together
@@ -105,7 +106,7 @@ class PartitionedCircuit(GrowingCircuit):
         """What the training rows of all parts answer."""
         return self._ask(np.zeros(0, dtype=np.int32), questions).found
 
-    def information(self, edge: int, places: IntArray, alpha: float) -> AnyArray:
+    def information(self, edge: int, alpha: float) -> AnyArray:
         """How much each undecided variable below an edge tells about the others, added up."""
         if edge not in self._known:
             self._update(np.zeros(0, dtype=np.int32), (edge, *self._next_edges(edge)))
@@ -146,7 +147,7 @@ class PartitionedCircuit(GrowingCircuit):
 
     def _ask(self, edges: IntArray, questions: tuple[Question, ...]) -> Answer:
         """The sum of the answers of all parts, each brought up to date."""
-        # The last operation is new to all. A part that was made anew says so, and gets all of them.
+        # The last operation is new to all. A part that was made again says so, and gets all.
         first = max(len(self.operations) - 1, 0)
         for _ in range(SENT_AGAIN):
             request = Request(first, self.operations[first:], edges, questions)
@@ -208,7 +209,5 @@ def _touched(g: Growth, edge: int, n_found: int, first_edge: int) -> IntArray:
 def pick_place(growing: PartitionedCircuit, edge: int, alpha: float) -> int:
     """The place of the variable that tells most about the others (vMI), as in memory."""
     g = growing.growth
-    places = np.empty(len(g.place_var), dtype=np.int32)
-    places = places[: undecided_places(g, edge, places)]
-    scores = growing.information(edge, places, alpha)
-    return int(best_place(g.place_var, places, scores, growing.train_total))
+    scores = growing.information(edge, alpha)
+    return int(best_place(g.place_var, undecided_places(g, edge), scores, growing.train_total))

@@ -7,7 +7,7 @@ All members share one table (`circuits_on_one_table.py`): a member costs what it
 others. They are visited in the order of a walk around the tree of splits, to and fro, so that a
 step walks along every branch at most once.
 
-Most splits to be tried were tried on the parent, too. Where the split between the two changed none
+Most splits to be tried were tried on the parent also. Where the split between the two changed none
 of the nodes they depend on, they change the likelihoods as they did there, and are not tried again.
 
 Dang, Vergari, Van den Broeck: Strudel: A fast and accurate learner of structured-decomposable
@@ -32,7 +32,11 @@ from strudel.learning.history import History
 from strudel.learning.parameters import log_parameters
 from strudel.learning.search.circuits_on_one_table import ROUNDING, Member, SplitTree
 from strudel.learning.search.greedy import VariablePicker
-from strudel.learning.search.heaviest_edges import first_entries, first_front, next_front
+from strudel.learning.search.heaviest_edges import (
+    first_entries,
+    heaviest_after_split,
+    heaviest_edges,
+)
 from strudel.learning.search_options import Beam, SearchOptions
 
 
@@ -174,7 +178,7 @@ class _Beam:
         if (
             twin.place != place
             or not is_finite
-            or self.tree.journal.changed_any(twin.decisive_nodes)
+            or self.tree.splits.changed_any(twin.decisive_nodes)
         ):
             return None
         return member.child_like(twin, self.history.elapsed)
@@ -190,13 +194,13 @@ class _Beam:
                 splits.append((edge, self.variables.pick(edge, self.rng)))
                 candidates = candidates[candidates != edge]
             return splits
-        above = None if member.parent is None else member.parent.front
-        if above is not None and self.tree.journal.is_fresh:
-            member.front = next_front(above, growing, width)
+        above = None if member.parent is None else member.parent.heaviest
+        if above is not None and self.tree.splits.is_fresh:
+            member.heaviest = heaviest_after_split(above, growing, width)
         else:
-            member.front = first_front(growing, width)
-        entries = member.front.entries
-        for k in first_entries(growing, member.front, width, self.beam.tie_rule):
+            member.heaviest = heaviest_edges(growing, width)
+        entries = member.heaviest.entries
+        for k in first_entries(growing, member.heaviest, width, self.beam.tie_rule):
             edge, place = int(entries["edge"][k]), int(entries["place"][k])
             if place == NONE or self.beam.variable_score == "random":
                 place = self.variables.pick(edge, self.rng)

@@ -26,7 +26,7 @@ from strudel.learning.growing.growth import Growth, rows_through
 MOST_PLACES = 64  # variables that are compared at all, the most balanced ones
 LONG = 2048  # rows of an edge beyond which its variables are first compared on a part of them
 SHORT_LIST = 12  # variables that are then compared on all rows
-N_PRICED = 3  # the best of them, for which the copied edges are counted, too
+N_PRICED = 3  # the best of them, for which the copied edges are counted also
 EDGE_PRICE = 0.05  # of an edge without rows, in parameters; else circuits grow and learn nothing
 
 

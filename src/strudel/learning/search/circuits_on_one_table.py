@@ -15,9 +15,9 @@ from math import isclose
 
 from strudel._types import NONE, IntArray
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.undo import Edit, Journal
+from strudel.learning.growing.undo import Edit, UndoableSplits
 from strudel.learning.history import History
-from strudel.learning.search.heaviest_edges import Front
+from strudel.learning.search.heaviest_edges import HeaviestEdges
 
 # The same circuit, reached by splits in another order, has the same likelihood up to rounding.
 ROUNDING = 1e-11
@@ -35,7 +35,7 @@ class Member:
     size: tuple[int, int, int] = (0, 0, 0)  # sums and parameters more than at first, and edges
     decisive_nodes: IntArray | None = None  # on which it depended what the split changed
     # From when it is split until its children are:
-    front: Front | None = None
+    heaviest: HeaviestEdges | None = None
     tried: dict[int, Member] = field(default_factory=dict)  # its children by edge
     n_uses: int = 0  # places in the beam, and children with uses
     edit: Edit | None = None  # its split, to make it again; only with uses, while it is undone
@@ -102,7 +102,7 @@ class Member:
 
     def close(self) -> None:
         """Forget what only its children need."""
-        self.front = None
+        self.heaviest = None
         self.tried = {}
 
     def is_like(self, other: Member) -> bool:
@@ -116,7 +116,7 @@ class SplitTree:
     def __init__(self, growing: GrowingCircuit, history: History) -> None:
         self.growing = growing
         self.history = history
-        self.journal = Journal(growing)
+        self.splits = UndoableSplits(growing)
         first = Member(row=history.row_of(growing), size=(0, 0, growing.n_edges))
         self.path = [first]
 
@@ -144,31 +144,31 @@ class SplitTree:
     def _leave(self) -> None:
         """Undo the latest split; keep it if it is going to be made again."""
         member = self.path.pop()
-        member.edit = self.journal.undo(keep=member.n_uses > 0)
+        member.edit = self.splits.undo(keep=member.n_uses > 0)
 
     def _enter(self, member: Member) -> None:
         """Make the split of a child of the member at hand; see what it gives, the first time."""
         parent = self.here
         if member.edit is not None:
-            self.journal.redo(member.edit)
+            self.splits.redo(member.edit)
             member.edit = None
         else:
-            self.journal.split(member.edge, member.place)
+            self.splits.split(member.edge, member.place)
         self.path.append(member)
         if not member.row:
             member.row = self.history.row_of(self.growing)
-            n_nodes, n_parameters = self.journal.size_change()
+            n_nodes, n_parameters = self.splits.size_change()
             member.size = (
                 parent.size[0] + n_nodes,
                 parent.size[1] + n_parameters,
                 self.growing.n_edges,
             )
-            member.decisive_nodes = self.journal.decisive_nodes()
+            member.decisive_nodes = self.splits.decisive_nodes()
 
     def forget_before(self, members: list[Member]) -> None:
         """Forget how to undo what they all have in common; they are in the order of a walk."""
         apart = max(_n_apart(self.here, members[0]), _n_apart(self.here, members[-1]))
-        self.journal.forget(max(apart, 1))  # the latest says what it changed
+        self.splits.forget(max(apart, 1))  # the latest says what it changed
 
 
 def _n_apart(one: Member, other: Member) -> int:

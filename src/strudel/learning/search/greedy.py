@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._numba import kernel, lowest_bit
+from strudel._numba import kernel
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.data.x_log_x import LARGEST_TABLE, x_log_x_of
+from strudel.learning.growing.counts import undecided_places
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_HEAP, ROOT, STAMP, Growth, pop, rows_through
 from strudel.learning.search.gains import Gains
@@ -170,12 +171,11 @@ class VariablePicker:
         g = self.growing.growth
         if self.score == "gain":
             return self.gains.best_place(edge)
-        places = np.empty(len(g.place_var), dtype=np.int32)
         if self.score == "random":
-            return int(rng.choice(places[: undecided_places(g, edge, places)]))
-        n_places, n_rows = _list_places_and_rows(g, edge, places)
-        places, rows = places[:n_places], g.train_rows[:n_rows]
-        scores = np.zeros(n_places)
+            return int(rng.choice(undecided_places(g, edge)))
+        places, n_rows = _list_places_and_rows(g, edge)
+        rows = g.train_rows[:n_rows]
+        scores = np.zeros(len(places))
         if len(self.table):
             score_whole(
                 g.train_words,
@@ -218,24 +218,7 @@ def _whole_scale(weight: FloatArray) -> float:
 
 
 @kernel
-def _list_places_and_rows(g: Growth, edge: int, places: IntArray) -> tuple[int, int]:
-    """List the undecided places below `edge`, and its rows in `train_rows`; returns how many."""
+def _list_places_and_rows(g: Growth, edge: int) -> tuple[IntArray, int]:
+    """The undecided places below `edge`; and how many rows it has, listed in `train_rows`."""
     v = g.node["vtree"][g.edge["parent"][edge]]
-    n_rows = rows_through(g.train_active[v], edge, g.train_rows)
-    return undecided_places(g, edge, places), n_rows
-
-
-@kernel
-def undecided_places(g: Growth, edge: int, places: IntArray) -> int:
-    """List the places of the variables with both literals below `edge`; returns how many."""
-    n = 0
-    for side in range(2):
-        child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
-        v = g.node["vtree"][child]
-        for w in range(g.vtree["first"][v] // 64, (g.vtree["last"][v] - 1) // 64 + 1):
-            word = g.node_one[child, w] & g.node_zero[child, w]
-            while word:
-                places[n] = w * 64 + lowest_bit(word)
-                n += 1
-                word &= word - np.uint64(1)
-    return n
+    return undecided_places(g, edge), rows_through(g.train_active[v], edge, g.train_rows)

@@ -1,10 +1,10 @@
 """The edges with most rows of one circuit among several that share a table.
 
 In:  a `GrowingCircuit`; after a split, what the split pushed onto the heap.
-Out: `Front`: the first edges in the order in which the greedy search would take them.
+Out: `HeaviestEdges`, in the order in which the greedy search would take them.
 
-A front is small: each circuit of a beam has its own, made from that of the circuit it was split
-from. It holds every edge with at least `floor` rows; when too many of them are gone, all edges are
+The list is short: each circuit of a beam has one, made from that of the circuit it was split from.
+It holds every edge with at least `floor` rows; when too many of them are gone, all edges are
 looked through again and a lower floor is found. Edges that a split leaves alone keep the variable
 that was chosen for them.
 """
@@ -22,7 +22,7 @@ from strudel.learning.growing.growth import ALIVE, N_HEAP, STAMP, Growth
 from strudel.learning.search.greedy import in_depth_first_order
 from strudel.learning.search_options import TieRule
 
-ROOM = 256  # entries of a new front; fewer have to be renewed more often
+ROOM = 256  # entries of a new list; fewer have to be renewed more often
 ENTRY = np.dtype(
     [
         ("key", np.float64),  # weight of the training rows through the edge
@@ -34,15 +34,15 @@ ENTRY = np.dtype(
 FEWEST_ROWS = np.nextafter(0.0, 1.0)  # a floor that leaves out only edges without rows
 
 
-class Front(NamedTuple):
+class HeaviestEdges(NamedTuple):
     """The edges that come first."""
 
     entries: AnyArray  # (n,) ENTRY: most rows first, then nearest the root, then oldest
     floor: float  # every edge that can be split and has so many rows is there; 0 is: all of them
 
 
-def first_front(growing: GrowingCircuit, n_wanted: int) -> Front:
-    """The front of a circuit, from all of its edges; at least `n_wanted`, if there are so many."""
+def heaviest_edges(growing: GrowingCircuit, n_wanted: int) -> HeaviestEdges:
+    """Those of a circuit, from all of its edges; at least `n_wanted`, if there are so many."""
     g = growing.growth
     edges = growing.candidates()
     count = g.edge["train"][edges]
@@ -60,22 +60,24 @@ def first_front(growing: GrowingCircuit, n_wanted: int) -> Front:
     entries["depth"] = g.vtree["depth"][g.node["vtree"][g.edge["parent"][edges]]]
     entries["edge"] = edges
     entries["place"] = NONE
-    return Front(_sorted(entries), floor)
+    return HeaviestEdges(_sorted(entries), floor)
 
 
-def next_front(front: Front, growing: GrowingCircuit, n_wanted: int) -> Front:
-    """The front right after a split of the circuit with this one, by `Journal.split`."""
+def heaviest_after_split(
+    before: HeaviestEdges, growing: GrowingCircuit, n_wanted: int
+) -> HeaviestEdges:
+    """Those right after a split, by `UndoableSplits.split`, from those before it."""
     g = growing.growth
-    if front.floor == 0.0:  # edges without rows never enter the heap
-        return first_front(growing, n_wanted)
-    entries = np.empty(len(front.entries) + int(g.size[N_HEAP]), dtype=ENTRY)
-    entries = entries[: _merge(g, front.entries, front.floor, entries)]
+    if before.floor == 0.0:  # edges without rows never enter the heap
+        return heaviest_edges(growing, n_wanted)
+    entries = np.empty(len(before.entries) + int(g.size[N_HEAP]), dtype=ENTRY)
+    entries = entries[: _merge(g, before.entries, before.floor, entries)]
     if len(entries) < n_wanted:
-        return first_front(growing, n_wanted)
+        return heaviest_edges(growing, n_wanted)
     if len(entries) > 4 * (ROOM + 2 * n_wanted):
         floor = float(entries["key"][ROOM + 2 * n_wanted])
-        return Front(entries[entries["key"] >= floor], floor)
-    return Front(entries, front.floor)
+        return HeaviestEdges(entries[entries["key"] >= floor], floor)
+    return HeaviestEdges(entries, before.floor)
 
 
 @kernel
@@ -117,15 +119,15 @@ def _sorted(entries: AnyArray) -> AnyArray:
 
 
 def first_entries(
-    growing: GrowingCircuit, front: Front, n_wanted: int, tie_rule: TieRule
+    growing: GrowingCircuit, heaviest: HeaviestEdges, n_wanted: int, tie_rule: TieRule
 ) -> IntArray:
-    """Where in a front its first edges are; fewer if not so many can be split."""
-    key = front.entries["key"]
+    """Where in the list its first edges are; fewer if not so many can be split."""
+    key = heaviest.entries["key"]
     n = min(n_wanted, len(key))
     if tie_rule == "depth_first" and n:
         n_tied = int(np.count_nonzero(key >= key[n - 1]))
         if np.any(key[1:n_tied] == key[: n_tied - 1]):
-            edges = front.entries["edge"][:n_tied].copy()
+            edges = heaviest.entries["edge"][:n_tied].copy()
             walked = np.empty_like(edges)
             _walk(growing.growth, edges, walked)
             rank = np.empty(n_tied, dtype=np.int64)

@@ -65,7 +65,7 @@ class LearnPsddPolicy(Policy):
         return self._local
 
     def score_clones(self, nodes: AnyArray, node_score: FloatArray, node_edges: IntArray) -> None:
-        """By gain, per new edge unless told otherwise, for the best few edges above."""
+        """By gain, or gain per new edge, for the best few edges above."""
         g = self.growing.growth
         nodes = nodes[(g.node["uses"][nodes] > 1) & (g.node["first"][nodes] != NONE)]
         g.size[STAMP] += 1
@@ -77,7 +77,7 @@ class LearnPsddPolicy(Policy):
             )  # fmt: skip
 
     def score_splits(self, edges: AnyArray, edge_score: FloatArray, edge_place: IntArray) -> None:
-        """By gain, per new edge unless told otherwise."""
+        """By gain, or gain per new edge."""
         _score_splits(
             self.growing.growth, edges, self.both_sides, self.n_levels, self.per_edge, self.table,
             self.local, self.rows, edge_score, edge_place,

@@ -16,6 +16,7 @@ import numpy as np
 from strudel._numba import kernel
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.data.x_log_x import x_log_x_in
+from strudel.learning.growing.counts import count_of
 from strudel.learning.growing.growth import Growth
 
 MAX_PARENTS = 3  # of one clone
@@ -145,10 +146,7 @@ def clone_table(
         else:
             sign[i] = -1.0 if g.node["width"][x] > 1 else 0.0
             width[i] = g.node["width"][x]
-            e = g.node["first"][x]
-            while e != NONE:
-                total[i] += g.edge["train"][e]
-                e = g.edge["next"][e]
+            total[i] = count_of(g, x)
     for e in parents:
         local[behind + e] = NONE
     return parents, counts, sign, width, total

@@ -18,7 +18,7 @@ import numpy as np
 from strudel._numba import kernel, lowest_bit, popcount
 from strudel._types import NONE, FloatArray, IntArray, WordArray
 from strudel.data.x_log_x import x_log_x_in
-from strudel.learning.growing.counts import count_ones, places_in, undecided, words_in
+from strudel.learning.growing.counts import count_of, count_ones, places_in, undecided, words_in
 from strudel.learning.growing.growth import Growth, rows_through
 
 
@@ -221,13 +221,9 @@ def _add_copies(
         m = nodes[j]
         local[m] = NONE
         width = g.node["width"][m]
-        count = 0.0
         rest = 0.0
         if here[j] > 0.0:
-            e = g.node["first"][m]
-            while e != NONE:
-                count += g.edge["train"][e]
-                e = g.edge["next"][e]
+            count = count_of(g, m)
             rest = x_log_x_in(table, count) - x_log_x_in(table, count - here[j])
         for i in range(n_columns):
             place = places[low + i]

@@ -12,11 +12,11 @@ import numpy as np
 
 from strudel._types import NONE, AnyArray
 from strudel.errors import JournalError
+from strudel.learning.growing.counts import undecided_places
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES, N_NODES, Growth
 from strudel.learning.growing.operations import Operation
 from strudel.learning.journal import take
-from strudel.learning.search.greedy import undecided_places
 
 FIELDS = ("edge", "place", "target", "n_levels")
 
@@ -61,7 +61,8 @@ def check_operation(growing: GrowingCircuit, operation: Operation) -> None:
         and (target == NONE or 0 <= target < g.size[N_NODES])
     )
     if is_fine and target == NONE:
-        is_fine = not operation.others and operation.place in _places(g, edge)
+        is_fine = not operation.others and bool(g.edge["is_candidate"][edge])
+        is_fine = is_fine and operation.place in undecided_places(g, edge).tolist()
     elif is_fine and n_levels == NONE:
         is_fine = not operation.others and _leads_to(g, edge, target)
     elif is_fine:
@@ -69,13 +70,6 @@ def check_operation(growing: GrowingCircuit, operation: Operation) -> None:
         is_fine = g.node["first"][target] != NONE and [target] * len(edges) in sides
     if not is_fine:
         raise JournalError(f"operation {growing.n_splits + 1} of a search is impossible")
-
-
-def _places(g: Growth, edge: int) -> list[int]:
-    if not g.edge["is_candidate"][edge]:
-        return []
-    places = np.empty(len(g.place_var), dtype=np.int32)
-    return list(places[: undecided_places(g, edge, places)].tolist())
 
 
 def _leads_to(g: Growth, edge: int, target: int) -> bool:

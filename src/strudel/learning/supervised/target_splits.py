@@ -16,9 +16,9 @@ import numpy as np
 
 from strudel._numba import kernel, lowest_bit
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
+from strudel.learning.growing.counts import undecided_places
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import ALIVE, N_EDGES
-from strudel.learning.search.greedy import undecided_places
 
 FEWEST_ROWS = 10.0  # weight of the rows through an edge that is split
 
@@ -51,10 +51,7 @@ def split_for_target(
 def _is_open(growing: GrowingCircuit, edge: int, place: int) -> bool:
     """Whether an edge still exists and both values of a variable occur below it."""
     g = growing.growth
-    if g.edge["death"][edge] != ALIVE:
-        return False
-    places = np.empty(len(g.place_var), dtype=np.int32)
-    return bool(np.isin(place, places[: undecided_places(g, edge, places)]))
+    return g.edge["death"][edge] == ALIVE and place in undecided_places(g, edge).tolist()
 
 
 def _candidates(

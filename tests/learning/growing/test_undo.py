@@ -5,10 +5,11 @@ import pytest
 
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.data.bits import pack_columns
+from strudel.learning.growing.counts import undecided_places
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES, N_HEAP, N_NODES, STAMP
-from strudel.learning.growing.undo import Journal
-from strudel.learning.search.greedy import VariablePicker, pick_edge, undecided_places
+from strudel.learning.growing.undo import UndoableSplits
+from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
 
@@ -38,8 +39,7 @@ def random_split(growing, rng):
     if not len(candidates):
         return None
     edge = int(rng.choice(candidates))
-    places = np.empty(len(growing.growth.place_var), dtype=np.int32)
-    return edge, int(rng.choice(places[: undecided_places(growing.growth, edge, places)]))
+    return edge, int(rng.choice(undecided_places(growing.growth, edge)))
 
 
 def state(growing):
@@ -82,22 +82,22 @@ def unused_is_empty(growing):
 def test_every_split_of_a_path_can_be_taken_back_and_made_again(seed, init, copy_depth):
     rng = np.random.default_rng(seed)
     growing = start(seed, init, copy_depth)
-    journal = Journal(growing)
+    splits = UndoableSplits(growing)
     states, path = [state(growing)], []
     for _ in range(12):
         chosen = random_split(growing, rng)
         if chosen is None:
             break
         path.append(chosen)
-        journal.split(*chosen)
+        splits.split(*chosen)
         states.append(state(growing))
     for before in reversed(states[:-1]):
-        journal.undo()
+        splits.undo()
         assert state(growing) == before
         assert unused_is_empty(growing)
-    assert len(journal) == 0
+    assert len(splits) == 0
     for chosen, after in zip(path, states[1:], strict=True):
-        journal.split(*chosen)
+        splits.split(*chosen)
         assert state(growing) == after
 
 
@@ -106,23 +106,23 @@ def test_every_split_of_a_path_can_be_taken_back_and_made_again(seed, init, copy
 def test_a_kept_split_is_made_again_by_copying(seed, copy_depth):
     rng = np.random.default_rng(seed)
     growing = start(seed, "chow_liu", copy_depth)
-    journal = Journal(growing)
+    splits = UndoableSplits(growing)
     states = [state(growing)]
     for _ in range(8):
-        journal.split(*random_split(growing, rng))
+        splits.split(*random_split(growing, rng))
         states.append(state(growing))
     for _ in range(2):  # what was redone can be undone, and redone, again
         edits = []
         for before in reversed(states[:-1]):
-            edits.append(journal.undo(keep=True))
+            edits.append(splits.undo(keep=True))
             assert state(growing) == before
             assert unused_is_empty(growing)
-        journal.split(*random_split(growing, rng))  # something else in between
-        journal.undo()
+        splits.split(*random_split(growing, rng))  # something else in between
+        splits.undo()
         for after in states[1:]:
-            journal.redo(edits.pop())
+            splits.redo(edits.pop())
             assert state(growing) == after
-    journal.split(*random_split(growing, rng))
+    splits.split(*random_split(growing, rng))
     assert growing.n_splits == 9
 
 
@@ -130,16 +130,16 @@ def test_a_kept_split_is_made_again_by_copying(seed, copy_depth):
 def test_trials_leave_no_trace(seed):
     rng = np.random.default_rng(seed)
     growing, alone = start(seed, "chow_liu", 1), start(seed, "chow_liu", 1)
-    journal = Journal(growing)
+    splits = UndoableSplits(growing)
     for _ in range(10):
         for _ in range(3):
-            journal.split(*random_split(growing, rng))
+            splits.split(*random_split(growing, rng))
             if rng.random() < 0.5:
-                journal.split(*random_split(growing, rng))
-                journal.undo()
-            journal.undo()
+                splits.split(*random_split(growing, rng))
+                splits.undo()
+            splits.undo()
         chosen = random_split(growing, rng)
-        journal.split(*chosen)
+        splits.split(*chosen)
         alone.split(*chosen)
         growing_state, alone_state = state(growing), state(alone)
         # Keys say what entered the heap, which only the plain search fills from the start.
@@ -151,42 +151,42 @@ def test_trials_leave_no_trace(seed):
 def test_the_change_of_size_is_that_of_the_circuits(copy_depth):
     rng = np.random.default_rng(2)
     growing = start(0, "chow_liu", copy_depth)
-    journal = Journal(growing)
+    splits = UndoableSplits(growing)
     for _ in range(15):
         before = growing.snapshot()
-        journal.split(*random_split(growing, rng))
+        splits.split(*random_split(growing, rng))
         after = growing.snapshot()
         change = (after.n_nodes - before.n_nodes, after.n_parameters - before.n_parameters)
-        assert journal.size_change() == change
+        assert splits.size_change() == change
 
 
 def test_what_is_forgotten_cannot_be_undone():
     rng = np.random.default_rng(0)
     growing = start(0, "chow_liu", 1)
-    journal = Journal(growing)
+    splits = UndoableSplits(growing)
     for _ in range(5):
-        journal.split(*random_split(growing, rng))
-    journal.forget(2)
-    assert len(journal) == 2
-    journal.undo()
-    journal.undo()
+        splits.split(*random_split(growing, rng))
+    splits.forget(2)
+    assert len(splits) == 2
+    splits.undo()
+    splits.undo()
     assert growing.n_splits == 3
     with pytest.raises(IndexError):
-        journal.undo()
+        splits.undo()
 
 
 def test_the_heap_can_be_filled_again():
     rng = np.random.default_rng(0)
     growing, alone = start(0, "chow_liu", 1), start(0, "chow_liu", 1)
-    journal = Journal(growing)
+    splits = UndoableSplits(growing)
     for _ in range(8):
         for _ in range(3):
-            journal.split(*random_split(growing, rng))
+            splits.split(*random_split(growing, rng))
         for _ in range(3):
-            journal.undo()
+            splits.undo()
         growing.queue_all()
         edge = pick_edge(growing, "flow", rng)
         assert edge == pick_edge(alone, "flow", rng)
         place = VariablePicker(growing, "mutual_information").pick(edge, rng)
-        journal.split(edge, place)
+        splits.split(edge, place)
         alone.split(edge, place)
