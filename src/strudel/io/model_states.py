@@ -10,6 +10,7 @@ after another.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,54 +30,50 @@ State: TypeAlias = tuple[dict[str, Any], dict[str, AnyArray]]  # for meta.json, 
 
 # Circuits
 
-_CIRCUIT_ARRAYS = {
-    "vtree_left": "<i4",
-    "vtree_right": "<i4",
-    "vtree_var": "<i4",
-    "node_vtree": "<i4",
-    "node_edges": "<i4",
-    "edge_left": "<i4",
-    "edge_right": "<i4",
-    "edge_log_theta": "<f8",
+_CIRCUIT_ARRAYS = {  # the type of an array, and where a circuit has it
+    "vtree_left": ("<i4", "vtree.node_left"),
+    "vtree_right": ("<i4", "vtree.node_right"),
+    "vtree_var": ("<i4", "vtree.node_var"),
+    "node_vtree": ("<i4", "node_vtree"),
+    "node_edges": ("<i4", "node_edges"),
+    "edge_left": ("<i4", "edge_left"),
+    "edge_right": ("<i4", "edge_right"),
+    "edge_log_theta": ("<f8", "edge_log_theta"),
 }
 
 
 def circuit_state(circuit: Circuit, part: str = "circuit") -> State:
     """Vtree, nodes, edges and parameters, under the name of a part of the file."""
-    arrays: dict[str, AnyArray] = {
-        "vtree_left": circuit.vtree.node_left,
-        "vtree_right": circuit.vtree.node_right,
-        "vtree_var": circuit.vtree.node_var,
-        "node_vtree": circuit.node_vtree,
-        "node_edges": circuit.node_edges,
-        "edge_left": circuit.edge_left,
-        "edge_right": circuit.edge_right,
-        "edge_log_theta": circuit.edge_log_theta,
-    }
-    named = {
-        f"{part}.{name}": arrays[name].astype(dtype) for name, dtype in _CIRCUIT_ARRAYS.items()
+    arrays = {
+        f"{part}.{name}": attrgetter(place)(circuit).astype(dtype)
+        for name, (dtype, place) in _CIRCUIT_ARRAYS.items()
     }
     meta: dict[str, Any] = {"version": 1, "feature_names": circuit.feature_names}
     if circuit.table_code is not None:
         meta["table_code"] = circuit.table_code.to_dict()
-    return meta, named
+    return meta, arrays
 
 
 def circuit_from_state(archive: Archive, part: str = "circuit") -> Circuit:
     """The circuit of a part of the file."""
+    vtree, arrays = _read_arrays(archive, part, part)
+    return Circuit(vtree, **arrays, feature_names=_names(archive))
+
+
+def _read_arrays(archive: Archive, part: str, circuits: str) -> tuple[Vtree, dict[str, AnyArray]]:
+    """The vtree of a part, and the arrays of one circuit or of several."""
     arrays = {
-        name: archive.read_array(f"{part}.{name}", (dtype,))
-        for name, dtype in _CIRCUIT_ARRAYS.items()
+        name: archive.read_array(
+            f"{part if name.startswith('vtree') else circuits}.{name}", (dtype,)
+        )
+        for name, (dtype, _) in _CIRCUIT_ARRAYS.items()
     }
-    return Circuit(
-        Vtree(arrays["vtree_left"], arrays["vtree_right"], arrays["vtree_var"]),
-        arrays["node_vtree"],
-        arrays["node_edges"],
-        arrays["edge_left"],
-        arrays["edge_right"],
-        arrays["edge_log_theta"],
-        names_from(archive.meta.get("feature_names"), archive.meta.get("table_code")),
-    )
+    vtree = Vtree(*(arrays.pop(f"vtree_{side}") for side in ("left", "right", "var")))
+    return vtree, arrays
+
+
+def _names(archive: Archive) -> tuple[str, ...] | None:
+    return names_from(archive.meta.get("feature_names"), archive.meta.get("table_code"))
 
 
 def names_from(names: Any, code: Any = None) -> tuple[str, ...] | None:
@@ -91,10 +88,6 @@ def names_from(names: Any, code: Any = None) -> tuple[str, ...] | None:
 
 
 # Mixtures
-
-_VTREE = ("left", "right", "var")
-
-_OWN = {name: dtype for name, dtype in _CIRCUIT_ARRAYS.items() if not name.startswith("vtree")}
 
 
 def mixture_state(mixture: Mixture, part: str = "circuit") -> State:
@@ -112,7 +105,7 @@ def _own_structures_state(mixture: CircuitMixture) -> State:
     parts = mixture.circuits
     meta, arrays = circuit_state(parts[0])
     states = [circuit_state(part)[1] for part in parts]
-    for name in _OWN:
+    for name in list(_CIRCUIT_ARRAYS)[3:]:  # the vtree is the same
         arrays[f"components.{name}"] = np.concatenate([one[f"circuit.{name}"] for one in states])
         del arrays[f"circuit.{name}"]
     for name, sizes in (
@@ -125,11 +118,8 @@ def _own_structures_state(mixture: CircuitMixture) -> State:
 
 
 def _own_structures_from_state(archive: Archive) -> CircuitMixture:
-    vtree = Vtree(*(archive.read_array(f"circuit.vtree_{name}", ("<i4",)) for name in _VTREE))
+    vtree, columns = _read_arrays(archive, "circuit", "components")
     log_weight = archive.read_array("mixture.log_weight", ("<f8",))
-    columns = {
-        name: archive.read_array(f"components.{name}", (dtype,)) for name, dtype in _OWN.items()
-    }
     first = {
         what: archive.read_array(f"components.{what}_first", ("<i8",)) for what in ("node", "edge")
     }
@@ -142,24 +132,13 @@ def _own_structures_from_state(archive: Archive) -> CircuitMixture:
             or np.any(starts[1:] < starts[:-1])
         ):
             raise FileFormatError(f"components.{what}_first does not say where components begin")
-    names = names_from(archive.meta.get("feature_names"), archive.meta.get("table_code"))
     circuits = []
     for c in range(len(log_weight)):
-        nodes = slice(first["node"][c], first["node"][c + 1])
-        edges = slice(first["edge"][c], first["edge"][c + 1])
+        nodes, edges = (slice(starts[c], starts[c + 1]) for starts in first.values())
         # One entry more than nodes for every component.
-        node_edges = columns["node_edges"][nodes.start + c : nodes.stop + c + 1].copy()
-        circuits.append(
-            Circuit(
-                vtree,
-                columns["node_vtree"][nodes].copy(),
-                node_edges,
-                columns["edge_left"][edges].copy(),
-                columns["edge_right"][edges].copy(),
-                columns["edge_log_theta"][edges].copy(),
-                names,
-            )
-        )
+        parts = {"node_vtree": nodes, "node_edges": slice(nodes.start + c, nodes.stop + c + 1)}
+        arrays = {name: column[parts.get(name, edges)].copy() for name, column in columns.items()}
+        circuits.append(Circuit(vtree, **arrays, feature_names=_names(archive)))
     return CircuitMixture(circuits, log_weight)
 
 

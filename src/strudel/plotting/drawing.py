@@ -25,7 +25,7 @@ from strudel.plotting.canvas import (
     text_width,
 )
 from strudel.plotting.circuit_map import draw_map
-from strudel.plotting.trees import box_style
+from strudel.plotting.trees import write_box
 from strudel.queries.model import model_of
 
 if TYPE_CHECKING:
@@ -192,18 +192,9 @@ def _draw_marks(
         size = (diameter * scale * 0.55) ** 2
         ax.scatter(x, y, s=size, marker=inside, color=[colours.ink], linewidths=1.0, zorder=4)
     for mark in np.flatnonzero(kinds == "literal"):
-        text = ax.text(
-            layout.mark_x[mark],
-            layout.mark_y[mark],
-            short_label(layout.mark_label[mark]),
-            fontsize=literal_size,
-            color=colours.ink,
-            ha="right",
-            va="center",
-            bbox=box_style(colours),
-            zorder=3,
-        )
-        text.set_gid("literal")
+        x, y = layout.mark_x[mark], layout.mark_y[mark]
+        label = short_label(layout.mark_label[mark])
+        write_box(ax, x, y, label, literal_size, colours, "right").set_gid("literal")
 
 
 def format_theta(theta: float) -> str:

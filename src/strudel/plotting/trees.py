@@ -39,6 +39,7 @@ from strudel.trees.vtree import Vtree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Text
 
 MAX_STEMS = 200  # variables of a vtree up to which every leaf has its line down to its name
 MAX_BOXES = 40  # variables of a Chow-Liu tree up to which all have a box with their name
@@ -280,18 +281,7 @@ def _write_boxes(
     longest = max(map(len, labels), default=1)
     size = float(np.clip(column / (LETTER * longest + 1.0), 5, 11))
     for node_x, node_y, label in zip(x, y, labels, strict=True):
-        text = ax.text(
-            node_x,
-            node_y,
-            label,
-            fontsize=size,
-            color=colours.ink,
-            ha="center",
-            va="center",
-            bbox=box_style(colours),
-            zorder=3,
-        )
-        text.set_gid("variable")
+        write_box(ax, node_x, node_y, label, size, colours, "center").set_gid("variable")
 
 
 def _write_hubs(
@@ -327,11 +317,19 @@ def _write_hubs(
         text.set_gid("variable")
 
 
-def box_style(colours: Palette) -> dict[str, Any]:
-    """Rounded boxes around names."""
-    return {
-        "facecolor": colours.fill,
-        "edgecolor": colours.muted,
-        "linewidth": 0.8,
-        "boxstyle": "round,pad=0.35",
-    }
+def write_box(
+    ax: Axes, x: float, y: float, label: str, size: float, colours: Palette, side: str
+) -> Text:
+    """A name in a rounded box, whose middle or right end is at x."""
+    style = {"facecolor": colours.fill, "edgecolor": colours.muted, "linewidth": 0.8}
+    return ax.text(
+        x,
+        y,
+        label,
+        fontsize=size,
+        color=colours.ink,
+        ha=side,
+        va="center",
+        bbox={**style, "boxstyle": "round,pad=0.35"},
+        zorder=3,
+    )

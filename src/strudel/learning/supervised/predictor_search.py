@@ -61,13 +61,6 @@ class StructureTrial(NamedTuple):
     valid: float  # mean loss of the validation rows
 
 
-class Candidate(NamedTuple):
-    """A structure that was tried, with what every validation row lost."""
-
-    trial: StructureTrial
-    loss: FloatArray
-
-
 class PredictorSearch:
     """A search over structures for one target.
 
@@ -94,25 +87,24 @@ class PredictorSearch:
         if len(starts) == 1:
             return 0
         assert self.valid is not None
-        candidates = []
+        losses = []
         for n_splits, circuit in starts:
             growing = self._growing(circuit)
             train, valid = self._features(growing)
-            fit = self._rough_fit(train)
-            candidates.append(self._candidate(growing, fit, valid, n_splits, 0))
-        return first_good([candidate.loss for candidate in candidates], self.valid.weight)
+            losses.append(self._try(growing, self._rough_fit(train), valid, n_splits, 0))
+        return first_good(losses, self.valid.weight)
 
     def split(self, start: Circuit, n_splits: int, most: int | None) -> tuple[Circuit, int]:
         """The start with `most` more splits, or as many as help if that is None."""
         growing = self._growing(start)
-        candidates: list[Candidate] = []
+        losses: dict[int, FloatArray] = {}  # by the number of splits
         limit = TARGET_SPLITS if most is None else most
         made = 0
         while made < limit or most is None:
             train, valid = self._features(growing)
             fit = self._rough_fit(train)
             if most is None:
-                candidates.append(self._candidate(growing, fit, valid, n_splits, made))
+                losses[made] = self._try(growing, fit, valid, n_splits, made)
             gradient, hessian = self.loss.derivatives(fit.output(train), self.train.target)
             weight = self.train.weight[:, np.newaxis]
             new = split_for_target(
@@ -127,8 +119,7 @@ class PredictorSearch:
             made += new
         if most is None:
             assert self.valid is not None
-            chosen = first_good([candidate.loss for candidate in candidates], self.valid.weight)
-            made = candidates[chosen].trial.n_target_splits
+            made = list(losses)[first_good(list(losses.values()), self.valid.weight)]
         return growing.snapshot(made), made
 
     def choose_alpha(self, structure: Circuit) -> float:
@@ -185,19 +176,15 @@ class PredictorSearch:
             features, self.train.target, self.train.weight, self.search_alpha, ROUGH
         )
 
-    def _candidate(
+    def _try(
         self, growing: GrowingCircuit, fit: LinearFit, valid: Any, n_splits: int, n_target: int
-    ) -> Candidate:
-        """What the validation rows lose by a fit to the training rows."""
+    ) -> FloatArray:
+        """What every validation row loses by a fit to the training rows."""
         assert self.valid is not None
         loss = self.loss.of_rows(fit.output(valid), self.valid.target)
-        trial = StructureTrial(n_splits, n_target, growing.n_edges, self._mean_valid(loss))
-        self.trials.append(trial)
-        return Candidate(trial, loss)
-
-    def _mean_valid(self, loss: FloatArray) -> float:
-        assert self.valid is not None
-        return float(self.valid.weight @ loss / self.valid.weight.sum())
+        mean = float(self.valid.weight @ loss / self.valid.weight.sum())
+        self.trials.append(StructureTrial(n_splits, n_target, growing.n_edges, mean))
+        return loss
 
 
 def first_good(losses: Sequence[FloatArray], weight: FloatArray) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,15 @@ def search_curves(results: Results) -> Section:
             draw_row(
                 "search-curves",
                 "Means over all datasets",
-                [
-                    lambda ax: _draw_mean(ax, found, "bits", "mean test bits per dimension"),
-                    lambda ax: _draw_mean(ax, found, "pace", "mean seconds per iteration"),
-                ],
+                [partial(_draw_mean, found=found, is_pace=is_pace) for is_pace in (False, True)],
             ),
-            draw_grid("search-curves-bits", "Test bits per dimension", found, _draw_bits),
-            draw_grid("search-curves-seconds", "Seconds per iteration", found, _draw_pace),
+            draw_grid("search-curves-bits", "Test bits per dimension", found, _draw),
+            draw_grid(
+                "search-curves-seconds",
+                "Seconds per iteration",
+                found,
+                partial(_draw, is_pace=True),
+            ),
         ],
         numbers=[
             {
@@ -55,16 +58,18 @@ def search_curves(results: Results) -> Section:
     )
 
 
-def pace(curve: dict[str, Any]) -> tuple[FloatArray, FloatArray]:
-    """Iterations, and seconds per iteration around each."""
+def _points(curve: dict[str, Any], is_pace: bool) -> tuple[FloatArray, FloatArray]:
+    """Iterations, and test bits after each or seconds per iteration around each."""
     iterations, seconds = np.array(curve["iterations"], float), np.array(curve["seconds"])
+    if not is_pace:
+        return iterations, np.array(curve["bits"])
     if len(iterations) < 2:
         return iterations[:0], seconds[:0]
     middle = (iterations[1:] + iterations[:-1]) / 2
     return middle, np.diff(seconds) / np.diff(iterations)
 
 
-def _draw_mean(ax: Any, found: dict[str, Any], column: str, label: str) -> None:
+def _draw_mean(ax: Any, found: dict[str, Any], is_pace: bool) -> None:
     longest = max(
         int(result[s]["curve"]["iterations"][-1]) for result in found.values() for s in SEARCHES
     )
@@ -72,29 +77,24 @@ def _draw_mean(ax: Any, found: dict[str, Any], column: str, label: str) -> None:
     for search, (name, colour) in SEARCHES.items():
         curves = []
         for result in found.values():
-            curve = result[search]["curve"]
-            x, y = (curve["iterations"], curve["bits"]) if column == "bits" else pace(curve)
+            x, y = _points(result[search]["curve"], is_pace)
             if len(x):
                 # The pace of a search that has stopped is unknown; its likelihood stays.
-                curves.append(np.interp(grid, x, y, right=None if column == "bits" else np.nan))
+                curves.append(np.interp(grid, x, y, right=np.nan if is_pace else None))
         if curves:
             table = np.array(curves)
             known = np.isfinite(table).mean(axis=0) >= 0.5
             ax.plot(grid[known], np.nanmean(table[:, known], axis=0), color=colour, label=name)
-    if column == "pace":
+    if is_pace:
         ax.set_yscale("log")
+    label = "mean seconds per iteration" if is_pace else "mean test bits per dimension"
     ax.set(xlabel="iterations", ylabel=label)
     ax.legend(frameon=False, fontsize=9)
 
 
-def _draw_bits(ax: Any, result: Any) -> None:
+def _draw(ax: Any, result: Any, is_pace: bool = False) -> None:
     for search, (name, colour) in SEARCHES.items():
-        curve = result[search]["curve"]
-        ax.plot(curve["iterations"], curve["bits"], color=colour, label=name, linewidth=1.1)
-
-
-def _draw_pace(ax: Any, result: Any) -> None:
-    for search, (name, colour) in SEARCHES.items():
-        x, y = pace(result[search]["curve"])
+        x, y = _points(result[search]["curve"], is_pace)
         ax.plot(x, y, color=colour, label=name, linewidth=1.1)
-    ax.set_yscale("log")
+    if is_pace:
+        ax.set_yscale("log")
