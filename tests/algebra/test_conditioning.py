@@ -124,7 +124,7 @@ def test_the_support_of_a_circuit_is_an_event():
 def test_events_are_checked():
     event = exactly_one_of_two()
     p = compile_factorized(event.vtree, [0.3, 0.6])
-    with pytest.raises(ValueError, match="parameters 0 and 1 only"):
+    with pytest.raises(ValueError, match="only the parameters 0 and 1"):
         condition(event, p)
     builder = CircuitBuilder(event.vtree)
     one = builder.literal(0, 1)

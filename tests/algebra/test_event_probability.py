@@ -183,7 +183,7 @@ def test_impossible_and_certain_events():
 
 def test_what_cannot_be_answered_is_refused():
     circuit = figure_1_circuit()
-    with pytest.raises(ValueError, match="parameters 0 and 1 only"):
+    with pytest.raises(ValueError, match="only the parameters 0 and 1"):
         probability(circuit, circuit)
     with pytest.raises(ValueError, match="not a variable"):
         probability(circuit, "X9")

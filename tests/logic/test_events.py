@@ -218,7 +218,7 @@ def test_names_are_checked_with_close_matches():
         compile_event(event, balanced_vtree(2))
     with pytest.raises(ValueError, match="several are called 'a'"):
         variables(["a", "a"])
-    with pytest.raises(ValueError, match="over 5 variables, but the model has 2"):
+    with pytest.raises(ValueError, match="over 5 variables, but the model has only 2"):
         compile_event(Cnf.from_literals([[5]]), balanced_vtree(2))
 
 

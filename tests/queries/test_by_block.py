@@ -175,7 +175,7 @@ def test_two_lazy_tables_need_the_same_blocks():
     assert_lazy(log_conditional(CIRCUIT, lazy, da.from_array(known, chunks=(7, 2))), wanted)
     with pytest.raises(ValueError, match="need the same blocks"):
         log_conditional(CIRCUIT, lazy, da.from_array(known, chunks=(8, 4)))
-    with pytest.raises(ValueError, match="given must be lazy, too"):
+    with pytest.raises(ValueError, match="given must also be lazy"):
         log_conditional(CIRCUIT, lazy, known)
     one = np.full((1, 4), np.nan)
     assert_lazy(log_conditional(CIRCUIT, lazy, one), log_conditional(CIRCUIT, PARTLY, one))

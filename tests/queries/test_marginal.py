@@ -29,7 +29,7 @@ from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circ
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.evaluate import evaluate_log
 from strudel.data.datasets import load_dataset
-from strudel.queries.passes import is_fit_for_passes
+from strudel.queries.passes import are_moderate
 from strudel.queries.probabilities import log_probabilities
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree, random_vtree
@@ -74,7 +74,7 @@ def test_circuits_of_any_form_are_right_or_refused(circuit, data):
 
 def test_a_circuit_in_no_normal_form_is_evaluated():
     circuit = swapped_circuit()
-    assert not is_fit_for_passes(circuit)
+    assert not are_moderate(circuit.edge_log_theta)
     row = [1, NAN, 0, NAN]
     expected = oracle.log_marginal(figure_1_circuit(), row)
     assert log_marginal(circuit, row)[0] == pytest.approx(expected)
@@ -118,7 +118,7 @@ def test_thousands_of_independent_variables(rng):
 @pytest.mark.parametrize("n_steep", [45, 60, 150])  # with 150 the lesser node underflows
 def test_nodes_far_apart_lose_nothing(n_steep):
     circuit, row = steep_circuit(n_steep), steep_row(n_steep)
-    assert is_fit_for_passes(circuit)
+    assert are_moderate(circuit.edge_log_theta)
     expected = math.log(0.25) + n_steep * math.log(1e-3)
     assert log_marginal(circuit, row)[0] == pytest.approx(expected, rel=1e-13)
 
@@ -126,7 +126,7 @@ def test_nodes_far_apart_lose_nothing(n_steep):
 @pytest.mark.parametrize("theta", [1e-70, 1e-300])
 def test_very_small_parameters_lose_nothing(theta):
     circuit = steep_circuit(9, theta)
-    assert not is_fit_for_passes(circuit)
+    assert not are_moderate(circuit.edge_log_theta)
     expected = math.log(0.25) + 9 * math.log(theta)
     assert log_marginal(circuit, steep_row(9))[0] == pytest.approx(expected, rel=1e-13)
 

@@ -451,7 +451,7 @@ def test_a_thousand_variables(rng):
 
 def test_entropy_of_many_variables_is_refused(rng):
     mixture = special_mixtures()["learned"]
-    message = "does not split into parts. Ask about fewer variables"
+    message = "cannot be split. Ask about fewer variables"
     with pytest.raises(CircuitPropertyError, match=message):
         entropy(mixture, max_states=100)
     with pytest.raises(CircuitPropertyError, match=message):

@@ -24,12 +24,12 @@ from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model
 
 IF_ZERO = (
-    "What is given has probability zero under the model, so nothing can be said given it. Set some "
-    "of its values to NaN."
+    "The evidence has probability zero under the model, so there is no distribution given it. Set "
+    "some of its values to NaN."
 )
 IF_EVENT_ZERO = (
-    "The event has probability zero under the model, so nothing can be said given it: no row is "
-    "possible under both."
+    "The event has probability zero under the model, so there is no distribution given it: no row "
+    "is possible under both."
 )
 
 

@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 
 from strudel._numba import kernel
-from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel._types import NONE, FloatArray
 from strudel.algebra.normalize_weights import local_parameters
 from strudel.algebra.operands import columns_of, need_single, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.algebra.products import edge_weights
 from strudel.algebra.support import is_covered, is_model_covered
 from strudel.circuits.circuit import Circuit, Edges
-from strudel.circuits.evaluate import evaluate_edges
+from strudel.circuits.evaluate import column_log_totals
+from strudel.data.containers import slices
 from strudel.queries.model import Model
 
 BLOCK_VALUES = 2**18  # values of pairs of components that go up together: 2 MB
@@ -201,11 +202,7 @@ def kl_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     >>> round(float(4 * np.log(2)) - entropy(p), 4)
     0.4345
     """
-    first, second = two_models(p, q, "kl_divergence")
-    first = need_single(first, "kl_divergence takes the log of p", "log")
-    second = need_single(second, "kl_divergence takes the log of q", "log")
-    pairs = find_pairs(first, second, "kl_divergence", max_pairs)
-    p_log_theta, q_log_theta = _parameters(first, second)
+    first, pairs, p_log_theta, q_log_theta = _two_circuits(p, q, "kl_divergence", "log", max_pairs)
     if not is_covered(first, pairs):
         return np.inf
     weight = edge_weights(pairs, p_log_theta, -q_log_theta)
@@ -243,17 +240,14 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
         raise ValueError(f"alpha must be a finite number of zero or more, but is {alpha}.")
     if alpha == 1.0:
         return kl_divergence(p, q, max_pairs=max_pairs)
-    first, second = two_models(p, q, "renyi_divergence")
-    first = need_single(first, "renyi_divergence takes a power of p", "power")
-    second = need_single(second, "renyi_divergence takes a power of q", "power")
-    pairs = find_pairs(first, second, "renyi_divergence", max_pairs)
-    p_log_theta, q_log_theta = _parameters(first, second)
+    first, pairs, p_log_theta, q_log_theta = _two_circuits(
+        p, q, "renyi_divergence", "power", max_pairs
+    )
     if len(pairs.pair_p) == 0 or (alpha > 1.0 and not is_covered(first, pairs)):
         return np.inf
     weight = edge_weights(pairs, _times(p_log_theta, alpha), _times(q_log_theta, 1.0 - alpha))
-    nothing = np.full((1, first.n_vars), np.nan)
-    log_total = float(evaluate_edges(pairs.edges, weight, nothing)[0])
-    return max(0.0, log_total / (alpha - 1.0))
+    log_total = column_log_totals(pairs.edges, weight[:, np.newaxis], first.n_vars)[0]
+    return max(0.0, float(log_total) / (alpha - 1.0))
 
 
 def _log_inner_product(p: Model, q: Model, query: str, max_pairs: int) -> float:
@@ -266,69 +260,11 @@ def _log_inner_product(p: Model, q: Model, query: str, max_pairs: int) -> float:
     log_term = np.add.outer(first.log_weight, second.log_weight).ravel()
     p_log_theta = np.append(first.edge_log_theta, np.zeros((1, k)), axis=0)  # 1 at a bare literal
     q_log_theta = np.append(second.edge_log_theta, np.zeros((1, m)), axis=0)
-    n_nodes = len(pairs.edges.node_edges) - 1
-    block = max(1, BLOCK_VALUES // n_nodes)
-    for start in range(0, k * m, block):
-        mine, theirs = np.divmod(np.arange(start, min(start + block, k * m)), m)
-        log_value = np.zeros((n_nodes, len(mine)))
-        _component_log_totals(
-            pairs.edges,
-            pairs.edge_p,
-            pairs.edge_q,
-            p_log_theta,
-            q_log_theta,
-            mine,
-            theirs,
-            log_value,
-        )
-        log_term[start : start + block] += log_value[-1]
+    for part in slices(k * m, max(1, BLOCK_VALUES // len(pairs.edges.node_edges))):
+        mine, theirs = np.divmod(np.arange(part.start, part.stop), m)
+        log_theta = p_log_theta[pairs.edge_p][:, mine] + q_log_theta[pairs.edge_q][:, theirs]
+        log_term[part] += column_log_totals(pairs.edges, log_theta, p.n_vars)
     return float(np.logaddexp.reduce(log_term))
-
-
-@kernel
-def _component_log_totals(
-    edges: Edges,
-    edge_p: IntArray,
-    edge_q: IntArray,
-    p_log_theta: FloatArray,
-    q_log_theta: FloatArray,
-    mine: AnyArray,
-    theirs: AnyArray,
-    log_value: FloatArray,
-) -> None:
-    """Fill `log_value` (n_nodes, n_columns) from the literals, which are 0, up.
-
-    Column c multiplies component `mine[c]` of p and `theirs[c]` of q.
-    """
-    node_edges, edge_left, edge_right = edges
-    n_columns = len(mine)
-    product, total = np.empty(n_columns), np.empty(n_columns)
-    for n in range(len(log_value)):
-        start, stop = node_edges[n], node_edges[n + 1]
-        if start == stop:
-            continue
-        for step in range(2):  # the largest product first, then the others as shares of it
-            total[:] = 0.0
-            for e in range(start, stop):
-                left, right, a, b = edge_left[e], edge_right[e], edge_p[e], edge_q[e]
-                for c in range(n_columns):
-                    product[c] = (
-                        p_log_theta[a, mine[c]] + q_log_theta[b, theirs[c]] + log_value[left, c]
-                    )
-                    if right != NONE:
-                        product[c] += log_value[right, c]
-                for c in range(n_columns):
-                    if step == 0:
-                        if e == start or product[c] > log_value[n, c]:
-                            log_value[n, c] = product[c]
-                    elif product[c] != -np.inf:
-                        total[c] += np.exp(product[c] - log_value[n, c])
-            if stop - start == 1:
-                break
-        if stop - start > 1:
-            for c in range(n_columns):
-                if log_value[n, c] != -np.inf:
-                    log_value[n, c] += np.log(total[c])
 
 
 def _expectation(pairs: Pairs, p_log_theta: FloatArray, edge_weight: FloatArray) -> float:
@@ -360,18 +296,27 @@ def _mean_weight(edges: Edges, edge_theta: FloatArray, edge_weight: FloatArray) 
     return mean[len(mean) - 1]
 
 
-def _parameters(p: Circuit, q: Circuit) -> tuple[FloatArray, FloatArray]:
-    """Log-parameters with which both are distributions."""
-    p_log_theta, p_total = local_parameters(p)
-    q_log_theta, q_total = local_parameters(q)
+def _two_circuits(
+    p: Any, q: Any, query: str, function: str, max_pairs: int
+) -> tuple[Circuit, Pairs, FloatArray, FloatArray]:
+    """Circuit p, the pairs, and log-parameters with which both are distributions."""
+    article = "the" if function == "log" else "a"
+    circuits = [
+        need_single(model, f"{query} takes {article} {function} of {name}", function)
+        for name, model in zip("pq", two_models(p, q, query), strict=True)
+    ]
+    (p_log_theta, p_total), (q_log_theta, q_total) = map(local_parameters, circuits)
+    pairs = find_pairs(*circuits, query, max_pairs)
     _check_positive(p_total, q_total)
-    return p_log_theta, q_log_theta
+    return circuits[0], pairs, p_log_theta, q_log_theta
 
 
 def _check_positive(p_log_total: float, q_log_total: float) -> None:
     for name, log_total in (("p", p_log_total), ("q", q_log_total)):
         if log_total == -np.inf:
-            raise ValueError(f"{name} is zero everywhere, so it is no distribution to compare.")
+            raise ValueError(
+                f"{name} is zero on every row, so it is not a distribution. Give another model."
+            )
 
 
 def _times(log_theta: FloatArray, factor: float) -> FloatArray:

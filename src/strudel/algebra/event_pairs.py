@@ -46,7 +46,7 @@ class EventPairs(NamedTuple):
         if n_edges * k > MAX_PARAMETERS:
             raise ValueError(
                 f"{k} components with {n_edges} edges each are more than {MAX_PARAMETERS} "
-                "parameters in all. Condition single components, or fewer."
+                "parameters in all. Condition fewer components."
             )
         return np.column_stack([self.weights_of(c) for c in range(k)])
 
@@ -83,8 +83,8 @@ def _checked(event: Circuit, query: str) -> Circuit:
     log_theta = event.edge_log_theta
     if np.any((log_theta != 0.0) & (log_theta != -np.inf)):
         raise ValueError(
-            "An event must have parameters 0 and 1 only, so that it holds or not; use multiply "
-            "for any other circuit."
+            "A circuit given as an event must have only the parameters 0 and 1. Use multiply for "
+            "any other circuit."
         )
     need_deterministic(event, f"{query} counts every row of an event once")
     return event

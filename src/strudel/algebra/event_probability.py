@@ -64,7 +64,7 @@ def probability(
     Raises
     ------
     ValueError
-        Where what is given has probability zero, or the event cannot be read.
+        If what is given has probability zero, or the event cannot be read.
     MissingDependencyError
         Without PySDD, if the event needs it. Rows, conjunctions, single clauses, counts of
         variables and SDDs on the model's vtree do not.
@@ -86,28 +86,31 @@ def probability(
     if isinstance(event, str):  # read once, so that it is warned of once
         event = as_event(event, model.n_vars, model.feature_names)
     if is_formula(given):
-        given = as_event(given, model.n_vars, model.feature_names)
-        nothing = np.full((1, model.n_vars), np.nan)
-        log_given = _log_probabilities(model, given, nothing, max_pairs)
-        if log_given[0] == -np.inf:
-            raise ValueError(
-                "The event that is given has probability zero under the model, so nothing can be "
-                "said given it."
-            )
-        if isinstance(event, Circuit):
-            raise TypeError("Given an event, ask for an event that is not itself a circuit.")
-        both = as_event(event, model.n_vars, model.feature_names)
-        both = both & given
-        log_joint, is_single = _log_probabilities(model, both, nothing, max_pairs), True
+        found, is_single = _given_event(model, event, given, max_pairs), True
     else:
         rows, is_single = given_rows(model, given)
         found = event_log_probabilities(model, event, rows, max_pairs)
-        found = found if log else np.exp(found)
-        return float(found[0]) if is_single else found
-    found = np.minimum(log_joint - log_given, 0.0)  # rounding may leave 1e-16
-    if not log:
-        found = np.exp(found)
+    found = found if log else np.exp(found)
     return float(found[0]) if is_single else found
+
+
+def _given_event(model: Model, event: Any, given: Any, max_pairs: int) -> FloatArray:
+    """The log-probability of an event given another one."""
+    given = as_event(given, model.n_vars, model.feature_names)
+    nothing = np.full((1, model.n_vars), np.nan)
+    log_given = _log_probabilities(model, given, nothing, max_pairs)
+    if log_given[0] == -np.inf:
+        raise ValueError(
+            "The event that is given has probability zero under the model, so there is no "
+            "probability given it. Give another event."
+        )
+    if isinstance(event, Circuit):
+        raise TypeError(
+            "The event must not be a Circuit where `given` is an event. Use multiply and condition."
+        )
+    both = as_event(event, model.n_vars, model.feature_names) & given
+    log_joint = _log_probabilities(model, both, nothing, max_pairs)
+    return np.minimum(log_joint - log_given, 0.0)  # rounding may leave 1e-16
 
 
 def event_log_probabilities(

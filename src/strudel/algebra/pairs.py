@@ -33,8 +33,8 @@ DEAD = -2  # of a pair of nodes: no row satisfies both
 class Pairs(NamedTuple):
     """The product of two circuits without its parameters, laid out like a circuit.
 
-    Literals are the nodes below `2 * n_vars`, as ever; the pairs follow, children first. The last
-    is the pair of the roots. There are no pairs at all if no row is possible under both circuits.
+    The literals come first, as in a circuit; the pairs follow, children first. The last is the pair
+    of the roots. There are no pairs at all if no row is possible under both circuits.
     """
 
     pair_p: IntArray  # (n_pairs,) node of p

@@ -184,7 +184,7 @@ def _combine(p: Columns, q: Columns, pairs: Pairs, normalize: bool, if_zero: str
         raise ValueError(
             f"A product of {len(p.log_weight)} and {len(q.log_weight)} components has {n_columns} "
             f"of them with {len(pairs.edge_p)} edges each, more than {MAX_PARAMETERS} parameters "
-            "in all. Multiply single components, or fewer."
+            "in all. Multiply fewer components."
         )
     else:
         columns = [

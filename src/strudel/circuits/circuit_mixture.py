@@ -35,7 +35,7 @@ class CircuitMixture(Mixture):
     circuits : sequence of Circuit
         The components, in normal form on one vtree. Sums that nothing leads to are dropped.
     log_weight : array-like of shape (n_components,), optional
-        Natural logs of the weights, which add up to one; all alike by default.
+        Natural logs of the weights, which add up to one; all equal by default.
 
     Attributes
     ----------

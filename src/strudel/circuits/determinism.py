@@ -3,7 +3,7 @@
 In:  any well-formed `Circuit`.
 Out: an `Overlap`, with an example row, or None.
 
-Three ways, from cheap to dear:
+Three ways, from cheap to expensive:
 
 1. Two products exclude each other if one needs a variable to be 1 and the other needs it to be 0.
    This settles every pair of edges that a split or a Chow-Liu tree makes.

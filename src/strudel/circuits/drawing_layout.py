@@ -73,7 +73,8 @@ class _Drawing:
         self.lines: list[tuple[int, int, int, float]] = []
         # uses[node]: the marks of its parents, with the edge and the parameter to write on it.
         self.uses: list[list[tuple[int, int, float]]] = [[] for _ in range(circuit.n_nodes)]
-        self.vtree_sums = _nodes_by_vtree(circuit)
+        first, sums = circuit.sums_by_vtree
+        self.vtree_sums: list[list[int]] = [own.tolist() for own in np.split(sums, first[1:-1])]
         self.band_size = _band_sizes(circuit, self.vtree_sums)
 
     def finish(self) -> CircuitLayout:
@@ -133,7 +134,10 @@ class _Drawing:
             # Its lines run to the middle of the parent's band and must clear its twin.
             is_behind = len(direct) == 2 and node == direct[self._is_left_child(v)]
             self._join_parents(
-                node, self._mark("literal", self._name(node), column - 0.4 * is_behind, y)
+                node,
+                self._mark(
+                    "literal", literal_name(self.circuit, node), column - 0.4 * is_behind, y
+                ),
             )
         top, height = top + height * share, height * (1 - share)
         for node, y in zip(sums, _spread(len(sums), top, height), strict=True):
@@ -144,7 +148,9 @@ class _Drawing:
                 self.uses[literal].append((mark, edge, float(self.theta[edge])))
         below = [node for node in literals if self.uses[node]]
         for node, y in zip(below, _spread(len(below), top, height), strict=True):
-            self._join_parents(node, self._mark("literal", self._name(node), column - 1.0, y))
+            self._join_parents(
+                node, self._mark("literal", literal_name(self.circuit, node), column - 1.0, y)
+            )
 
     def _is_left_child(self, v: int) -> bool:
         vtree = self.circuit.vtree
@@ -175,22 +181,11 @@ class _Drawing:
     def _mean_parent_y(self, node: int) -> float:
         return float(np.mean([self.y[parent] for parent, _, _ in self.uses[node]] or [0.0]))
 
-    def _name(self, literal: int) -> str:
-        return literal_name(self.circuit, literal)
-
 
 def literal_name(circuit: Circuit, literal: int) -> str:
     """The variable's name, with a sign in front where its value is 0."""
     var, value = divmod(literal, 2)
     return f"{'' if value else '¬'}{names_of(circuit.n_vars, circuit.feature_names)[var]}"
-
-
-def _nodes_by_vtree(circuit: Circuit) -> list[list[int]]:
-    """For every vtree node its sum nodes."""
-    nodes: list[list[int]] = [[] for _ in range(circuit.vtree.n_nodes)]
-    for node in range(2 * circuit.n_vars, circuit.n_nodes):
-        nodes[circuit.node_vtree[node]].append(node)
-    return nodes
 
 
 def _band_sizes(circuit: Circuit, vtree_sums: list[list[int]]) -> FloatArray:

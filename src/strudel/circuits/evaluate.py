@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import kernel, lane, parallel_kernel, prange
 from strudel._types import NONE, FloatArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.properties import check_properties
@@ -23,20 +23,9 @@ MIN_BLOCK_ROWS = 16
 
 
 def evaluate_log(circuit: Circuit, evidence: Any) -> FloatArray:
-    """Log-probability of partly observed rows.
+    """Log-probability of rows of 0, 1 and NaN under a smooth and decomposable circuit.
 
-    Parameters
-    ----------
-    circuit : Circuit
-        Smooth and decomposable.
-    evidence : array-like of shape (n_rows, n_vars)
-        0, 1, or NaN where the value is unknown: the variables, also where a circuit knows the
-        columns of a table.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Natural logs; ``-inf`` where the evidence is impossible.
+    Rows are of the variables, also where a circuit knows the columns of a table.
 
     Examples
     --------
@@ -78,18 +67,22 @@ def _evaluate_log(
         log_probability[start:stop] = value[n_nodes - 1]
 
 
-def node_log_values(edges: Edges, edge_log_theta: FloatArray, row: FloatArray) -> FloatArray:
-    """The log-value of every node for one row."""
-    value = np.empty((len(edges.node_edges) - 1, 1))
-    _upward_log_values(row[np.newaxis], edges, np.ascontiguousarray(edge_log_theta), value)
-    return value[:, 0]
+def column_log_totals(edges: Edges, edge_log_theta: FloatArray, n_vars: int) -> FloatArray:
+    """The log of what every column of parameters `(n_edges, n_columns)` adds up to."""
+    nothing = np.full((edge_log_theta.shape[1], n_vars), np.nan)
+    value = np.empty((len(edges.node_edges) - 1, len(nothing)))
+    _upward_log_values(nothing, edges, edge_log_theta, value)
+    return value[-1]
 
 
 @kernel
 def _upward_log_values(
     rows: FloatArray, edges: Edges, edge_log_theta: FloatArray, value: FloatArray
 ) -> None:
-    """Fill `value` (n_nodes, n_rows) from the literals up."""
+    """Fill `value` (n_nodes, n_rows) from the literals up.
+
+    The parameters are `(n_edges,)`, or `(n_edges, n_rows)` with a column for every row.
+    """
     node_edges, edge_left, edge_right = edges
     n_rows, n_vars = rows.shape
     for v in range(n_vars):
@@ -103,7 +96,7 @@ def _upward_log_values(
         for e in range(start, stop):
             left, right, log_theta = edge_left[e], edge_right[e], edge_log_theta[e]
             for s in range(n_rows):
-                product = log_theta + value[left, s]
+                product = lane(log_theta, s) + value[left, s]
                 if right != NONE:
                     product += value[right, s]
                 if e == start or product > value[n, s]:
@@ -114,7 +107,7 @@ def _upward_log_values(
         for e in range(start, stop):
             left, right, log_theta = edge_left[e], edge_right[e], edge_log_theta[e]
             for s in range(n_rows):
-                product = log_theta + value[left, s]
+                product = lane(log_theta, s) + value[left, s]
                 if right != NONE:
                     product += value[right, s]
                 if product != -np.inf:

@@ -69,7 +69,11 @@ def compute_flows(
     raise_if_ambiguous(is_twice)
     count = np.zeros(circuit.n_edges)
     _count(active, bits.weights, count)
-    return Flows(active, count, _is_possible(circuit, active, bits))
+    if circuit.root >= 2 * circuit.n_vars:
+        is_possible = active[circuit.vtree.root] != NONE
+    else:  # the root is a literal: a single variable, fixed
+        is_possible = bits.unpack()[:, 0] == circuit.root
+    return Flows(active, count, is_possible)
 
 
 def flow_log_likelihood(circuit: Circuit, X: BitMatrix | ArrayLike) -> FloatArray:
@@ -110,12 +114,6 @@ def raise_if_ambiguous(is_twice: bool) -> None:
             "Flows need a deterministic circuit, but some row satisfies two edges of one sum node. "
             "why_not_deterministic(circuit) says which."
         )
-
-
-def _is_possible(circuit: Circuit, active: IntArray, bits: BitMatrix) -> np.ndarray:
-    if circuit.root >= 2 * circuit.n_vars:
-        return active[circuit.vtree.root] != NONE
-    return bits.unpack()[:, 0] == circuit.root  # the root is a literal: a single variable, fixed
 
 
 def _sweep(
@@ -201,7 +199,7 @@ def flow_block(
     is_twice = False
     n_passed = 0
 
-    everyone = np.zeros(BLOCK_WORDS, dtype=np.uint64)  # bits past the last row belong to nobody
+    everyone = np.zeros(BLOCK_WORDS, dtype=np.uint64)  # bits past the last row belong to no row
     for w in range(n_words):
         left = n_rows - (first_word + w) * 64
         everyone[w] = (

@@ -43,7 +43,7 @@ class Mixture(Shown):
     log_weight: FloatArray  # (n_components,) natural log of the weights
 
     def __post_init__(self) -> None:
-        # Arrays of its own, which nobody else can change.
+        # Copies, which no other code can change.
         for name in ("edge_log_theta", "log_weight"):
             own = np.array(getattr(self, name), dtype=np.float64, order="C")
             object.__setattr__(self, name, own)
@@ -218,8 +218,8 @@ def _why_not_a_mixture(mixture: Mixture) -> str | None:
         return problem
     if log_theta.shape != (mixture.structure.n_edges, len(log_weight)):
         return (
-            f"{mixture.structure.n_edges} edges and {len(log_weight)} components need parameters "
-            f"of that shape, but they have {log_theta.shape}"
+            f"the parameters of {mixture.structure.n_edges} edges and {len(log_weight)} components "
+            f"must have that shape, but have {log_theta.shape}"
         )
     return _why_not_logs("parameters", log_theta)
 

@@ -193,12 +193,12 @@ class _Normaliser(VtreeSums):
         elif None in places:
             return  # false
         elif len(children) == 1:
-            self._take_alike(node, children[0])
+            self._take_only_child(node, children[0])
         else:
             self.place[node], edge = self._multiply(children)
             self.node_edges[node] = [edge]
 
-    def _take_alike(self, node: int, child: int) -> None:
+    def _take_only_child(self, node: int, child: int) -> None:
         """A product or sum that is no more than its one child."""
         self.place[node] = self.place[child]
         self.node_edges[node] = self.node_edges[child]
@@ -219,7 +219,7 @@ class _Normaliser(VtreeSums):
             if self.is_true[terms[0][0]]:
                 self.is_true[node] = 1
             else:
-                self._take_alike(node, terms[0][0])
+                self._take_only_child(node, terms[0][0])
             return
         places = [place for child, _ in terms if (place := self.place[child]) is not None]
         if not places:

@@ -14,19 +14,9 @@ from strudel.circuits.circuit import Circuit, Edges
 
 
 def normalize(circuit: Circuit) -> tuple[Circuit, float]:
-    """Divide what a circuit gives to every row by its total, sum by sum.
+    """Divide what a circuit gives to every row by its total, sum by sum; also the log of the total.
 
-    Parameters
-    ----------
-    circuit : Circuit
-        Smooth and decomposable.
-
-    Returns
-    -------
-    circuit : Circuit
-        The parameters of every sum add up to one. Sums of total zero keep theirs.
-    log_total : float
-        The log of the total over all rows, ``-inf`` if every row is impossible.
+    The parameters of every sum of the result add up to one, but for sums of total zero.
 
     Examples
     --------

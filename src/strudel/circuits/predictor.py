@@ -154,7 +154,7 @@ def _evaluate(
 def without_leaf_sums(predictor: PredictorCircuit) -> PredictorCircuit:
     """The same predictor, in which only literals stand at the leaves of the vtree.
 
-    The text formats want it so. An edge to a sum over both values of X becomes two edges, one per
+    The text formats need this. An edge to a sum over both values of X becomes two edges, one per
     literal; each carries the weight of the old edge plus that of the sum's edge to the literal.
 
     Examples

@@ -22,7 +22,6 @@ from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.determinism import find_overlap
 from strudel.circuits.scopes import (
     BoolArray,
-    edge_scope,
     find_tops,
     node_scopes,
     reached_nodes,
@@ -47,7 +46,8 @@ def why_not_smooth(circuit: Circuit) -> str | None:
     edge = _first_rough_edge(circuit.edges, reached_nodes(circuit), scope)
     if edge != NONE:
         node = circuit.edge_parent[edge]
-        missing = scope[node] & ~edge_scope(circuit, scope, edge)
+        left, right = circuit.edge_left[edge], circuit.edge_right[edge]
+        missing = scope[node] & ~scope[left] & ~scope[left if right == NONE else right]
         return (
             f"edge {edge} of node {node} does not mention {_names(circuit, missing)}, "
             "unlike another edge of that node"

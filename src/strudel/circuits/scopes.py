@@ -63,13 +63,6 @@ def _node_scopes(edges: Edges, scope: WordArray) -> None:
                     scope[n, w] |= scope[edge_right[e], w]
 
 
-def edge_scope(circuit: Circuit, scope: WordArray, edge: int) -> WordArray:
-    """The variables below one product, given the scopes of the nodes."""
-    left, right = circuit.edge_left[edge], circuit.edge_right[edge]
-    below: WordArray = scope[left] if right == NONE else scope[left] | scope[right]
-    return below
-
-
 def scope_variables(scope: WordArray) -> list[int]:
     """The variables of one bit set, in increasing order."""
     bits = np.unpackbits(scope.astype("<u8").view(np.uint8), bitorder="little")

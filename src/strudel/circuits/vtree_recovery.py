@@ -45,7 +45,7 @@ def recover_vtree(graph: SumProductGraph, n_vars: int | None = None) -> Vtree:
     if n_vars is None and len(mentioned) < total:
         missing = next(place for place, var in enumerate(mentioned) if place != var)
         raise GraphError(
-            f"the root speaks of variable {total} but not of variable {missing + 1}", graph.root
+            f"the root mentions variable {total} but not variable {missing + 1}", graph.root
         )
     if mentioned and mentioned[-1] >= total:
         raise GraphError(
@@ -134,21 +134,12 @@ def _nest(shape: _Shape, everything: int, products: list[tuple[int, ...]]) -> in
     place_of = {scope: place for place, scope in enumerate(scopes)}
     leaf_of = {var: place for place, var in enumerate(variables)}
     above = [NONE] * len(scopes)
-    largest = list(
-        range(len(scopes))
-    )  # a scope above every scope: the largest so far, or on the way
-
-    def find(place: int) -> int:
-        while largest[place] != place:
-            largest[place] = largest[largest[place]]
-            place = largest[place]
-        return place
-
+    largest = list(range(len(scopes)))  # a scope above every scope: the largest so far, or below it
     inside: list[list[int]] = [[] for _ in scopes]
     for place in range(len(variables), len(scopes)):
         rest = scopes[place]
         while rest:
-            part = find(leaf_of[(rest & -rest).bit_length() - 1])
+            part = _find(largest, leaf_of[(rest & -rest).bit_length() - 1])
             if scopes[part] & ~rest:  # partly inside
                 return NONE
             rest &= ~scopes[part]
@@ -174,7 +165,7 @@ def _constraints(
             while above[a] != above[b]:  # the lower of the two goes up
                 a, b = (above[a], b) if above[a] < above[b] else (a, above[b])
                 steps += 1
-            if steps > MAX_STEPS:  # the order is only a wish
+            if steps > MAX_STEPS:  # the order does not have to be kept
                 return before
             before.setdefault(above[a], []).append((a, b))
     return before
@@ -230,7 +221,7 @@ def _group(shape: _Shape, everything: int, products: list[tuple[int, ...]], root
             continue
         steps += scope.bit_count() + sum(f.bit_count() for factors in inside for f in factors)
         if steps > MAX_STEPS:
-            raise GraphError("finding a vtree takes too long: give one", root)
+            raise GraphError("finding a vtree takes too long; give one", root)
         groups = _components(scope, inside)
         if len(groups) == 1:
             raise GraphError("its products follow no common vtree", root)
@@ -255,20 +246,21 @@ def _group(shape: _Shape, everything: int, products: list[tuple[int, ...]], root
 def _components(scope: int, products: list[tuple[int, ...]]) -> list[int]:
     """The finest groups of variables that tear no factor apart, by their lowest variable."""
     leader = {var: var for var in _bits(scope)}
-
-    def find(var: int) -> int:
-        while leader[var] != var:
-            leader[var] = leader[leader[var]]
-            var = leader[var]
-        return var
-
     for factor in {factor for factors in products for factor in factors}:
         first, *rest = _bits(factor)
         for var in rest:
-            a, b = find(first), find(var)
+            a, b = _find(leader, first), _find(leader, var)
             leader[max(a, b)] = min(a, b)
     groups: dict[int, int] = {}
     for var in leader:
-        top = find(var)
+        top = _find(leader, var)
         groups[top] = groups.get(top, 0) | (1 << var)
     return [groups[top] for top in sorted(groups)]
+
+
+def _find(leader: dict[int, int] | list[int], item: int) -> int:
+    """The leader of an item's group; the way to it gets shorter."""
+    while leader[item] != item:
+        leader[item] = leader[leader[item]]
+        item = leader[item]
+    return item

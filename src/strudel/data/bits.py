@@ -5,7 +5,7 @@ Out: `BitMatrix`.
 
 Weights are rounded to multiples of one power of two, small enough to keep every sum of weights
 exact in `float64`. Counts are therefore the same whatever the order of summation and the number of
-threads, and a count can be updated by differences for ever without drifting.
+threads, and a count can be updated by differences without drifting.
 """
 
 from __future__ import annotations

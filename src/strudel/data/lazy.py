@@ -79,7 +79,7 @@ def by_block(*rows: str, example: Callable[[Any, Any], Any] = unknown_row) -> Ca
                 value = others.get(name)
                 if value is not None and np.ndim(value) == 2 and len(value) > 1:
                     raise ValueError(
-                        f"{name} must be lazy, too, with the blocks of {next(iter(tables))}, or a "
+                        f"{name} must also be lazy, with the blocks of {next(iter(tables))}, or a "
                         f"single row, but has {len(value)} rows in memory."
                     )
             if "random_state" in signature.parameters:

@@ -31,14 +31,7 @@ from strudel.errors import NotBinaryError
 
 
 def as_bits(X: Any, sample_weight: Any = None) -> BitMatrix:
-    """Check and pack a 0/1 table; a `BitMatrix` is returned as it is.
-
-    Parameters
-    ----------
-    X : BitMatrix or table of shape (n_rows, n_vars)
-        Fully observed, as `check_binary` takes it.
-    sample_weight : array-like of shape (n_rows,), optional
-        How often each row counts. A `BitMatrix` carries its own weights.
+    """Check and pack a 0/1 table; a `BitMatrix`, which has its own weights, is returned as it is.
 
     Examples
     --------
@@ -67,26 +60,13 @@ def check_binary(
     feature_names: Sequence[str] | None = None,
     name: str = "X",
 ) -> tuple[ByteArray, tuple[str, ...] | None]:
-    """Check a fully observed 0/1 table.
+    """Check a fully observed 0/1 table; returns its cells and its column names.
 
-    Parameters
-    ----------
-    X : table of shape (n_rows, n_vars)
-        Array or list of rows of any type that holds 0 and 1 (booleans, integers, floats, objects),
-        scipy sparse matrix, or pandas, polars or pyarrow frame.
-    n_vars : int, optional
-        The number of columns there must be.
-    feature_names : sequence of str, optional
-        The names that the columns of a frame must have; another order is put right.
-    name : str
-        What errors call the table.
-
-    Returns
-    -------
-    table : uint8 ndarray of shape (n_rows, n_vars)
-        C-contiguous; the caller's own memory when that is already so.
-    names : tuple of str or None
-        `feature_names` if given, else the column names of a frame if all of them are strings.
+    The table is an array or a list of rows of any type that holds 0 and 1 (booleans, integers,
+    floats, objects), a scipy sparse matrix, or a pandas, polars or pyarrow frame. It must have
+    `n_vars` columns, and a frame those in `feature_names`, in any order; `name` is what errors call
+    it. The cells are C-contiguous, the caller's own memory when that is already so. The names are
+    `feature_names` if given, else those of a frame if all of them are strings, else None.
 
     Examples
     --------
@@ -119,24 +99,11 @@ def check_evidence(
 ) -> FloatArray:
     """Check partly observed rows: 0, 1, or NaN where the value is unknown.
 
-    Parameters
-    ----------
-    X : table of shape (n_rows, n_vars), one row, dict, or list of dicts
-        What `check_binary` takes, with NaN, None or `pandas.NA` where a value is unknown. A dict
-        maps feature names or column numbers to values, and what it does not name is unknown;
-        without feature names, the columns are called ``x0``, ``x1``, ...
-    n_vars : int, optional
-        The number of columns there must be.
-    feature_names : sequence of str, optional
-        The names of the columns; those of a frame are put in this order. If they know a table's
-        code, the rows may be in the columns of that table, see `coded_rows`.
-    name : str
-        What errors call the rows.
-
-    Returns
-    -------
-    float64 ndarray of shape (n_rows, n_vars)
-        C-contiguous; the caller's own memory when that is already so.
+    Takes what `check_binary` takes, with NaN, None or `pandas.NA` where a value is unknown; also a
+    single row, a dict or a list of dicts. A dict maps feature names or column numbers to values,
+    and what it does not name is unknown; without feature names, the columns are called ``x0``,
+    ``x1``, ... If the names know a table's code, the rows may be in the columns of that table, see
+    `coded_rows`. The result is C-contiguous, the caller's own memory when that is already so.
 
     Examples
     --------
@@ -230,7 +197,9 @@ def check_sample_weight(
     if total == 0.0 and not is_part:
         raise ValueError(f"{name} must have a positive sum, but every weight is zero.")
     if total == np.inf:
-        raise ValueError(f"{name} must have a finite sum, but overflows. Divide the weights first.")
+        raise ValueError(
+            f"{name} must have a finite sum, but overflows. Divide all weights by a constant."
+        )
     return weight
 
 

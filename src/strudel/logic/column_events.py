@@ -97,7 +97,7 @@ class ColumnTerm:
 
     def __and__(self, other: Any) -> Event:
         raise TypeError(
-            f"Column {self.column.name!r} is no event until it is compared, as in "
+            f"Column {self.column.name!r} is not an event until it is compared, as in "
             f"(x[{self.column.name!r}] == {self.column.values[-1]!r}) & ...: write the "
             "parentheses, since & binds more tightly than a comparison."
         )

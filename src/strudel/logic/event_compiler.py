@@ -85,6 +85,6 @@ def _checked(sdd: Sdd) -> Sdd:
     circuit = event_circuit(sdd)
     if circuit is not None and not circuit.is_deterministic:
         raise CircuitPropertyError(
-            "This SDD is none: two primes of one of its decisions hold together for some row."
+            "The primes of a decision of an SDD must exclude each other, but some row satisfies two."
         )
     return sdd

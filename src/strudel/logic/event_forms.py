@@ -49,14 +49,16 @@ def as_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None)
         return parse_event(item, places_of(names), code_of(names))
     if isinstance(item, FORMULAS) and item.n_vars > n_vars:
         raise ValueError(
-            f"The event is over {item.n_vars} variables, but the model has {n_vars} only."
+            f"The event is over {item.n_vars} variables, but the model has only {n_vars}."
         )
     found = None if isinstance(item, Mapping) else event_of(item)
     if found is not None:
         return found
     rows = check_evidence(item, n_vars=n_vars, feature_names=feature_names, name="event")
     if len(rows) != 1:
-        raise ValueError(f"An event is one row, but got {len(rows)}. Join them with Dnf or |.")
+        raise ValueError(
+            f"An event must be one row, but has {len(rows)}. Join several with | or Dnf."
+        )
     known = np.flatnonzero(~np.isnan(rows[0]))
     return _literals("and", 2 * known + rows[0, known].astype(np.int64))
 

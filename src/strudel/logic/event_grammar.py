@@ -93,6 +93,11 @@ class _Token(NamedTuple):
     text: str
     at: int  # the place of its first character
 
+    @property
+    def symbol(self) -> str:
+        """The text of a symbol; empty for anything else."""
+        return self.text if self.kind == "symbol" else ""
+
 
 @dataclass
 class _Group:
@@ -184,11 +189,11 @@ class _Reader:
         """Take an atom, with the brackets and negations before it."""
         while True:
             token, group = self.token, self.groups[-1]
-            if token.kind == "symbol" and token.text == "~":
+            if token.symbol == "~":
                 group.operators.append(self._advance())
-            elif token.kind == "symbol" and token.text == "(":
+            elif token.symbol == "(":
                 self.groups.append(_Group("(", at=self._advance().at))
-            elif token.kind == "symbol" and token.text == "[":
+            elif token.symbol == "[":
                 if not group.call or group.operators or group.operands:
                     self._fail(f"a list stands only inside {', '.join(CALLS)}", token.at)
                 self.groups.append(_Group("[", at=self._advance().at))
@@ -211,7 +216,7 @@ class _Reader:
     def _number(self) -> None:
         """A number as an argument of a call."""
         token, group = self._advance(), self.groups[-1]
-        is_argument = self.token.kind == "symbol" and self.token.text in (",", ")")
+        is_argument = self.token.symbol in (",", ")")
         if not group.call or group.operators or group.operands or not is_argument:
             self._fail(
                 "a number stands only as in a=1 or at_least(2, a, b, c); a name that starts with a "
@@ -230,7 +235,7 @@ class _Reader:
         name = token.text
         if token.kind == "quoted":
             name = _unquoted(name)
-        elif self.token.kind == "symbol" and self.token.text == "(":
+        elif self.token.symbol == "(":
             if name not in CALLS:
                 self._fail(f"there is no {name}(...), only {', '.join(CALLS)}", token.at)
             self._advance()
@@ -242,7 +247,7 @@ class _Reader:
         if self.names is not None and name not in self.names:
             self._fail_unknown(name, token.at)
         event = Event("variable", var=name)
-        if self.token.kind == "symbol" and self.token.text == "=":
+        if self.token.symbol == "=":
             self._advance()
             value = self._advance()
             if value.kind != "number" or value.text not in ("0", "1"):
@@ -269,7 +274,7 @@ class _Reader:
             return False
         if token.kind == "name":
             return token.text == "in"
-        if token.kind != "symbol" or token.text not in COMPARISONS:
+        if token.symbol not in COMPARISONS:
             return False
         # `flag == other` says that two variables agree; `flag = 1` is a value.
         is_variable = self.names is not None and name in self.names
@@ -290,7 +295,7 @@ class _Reader:
             event = self._compare(column, sign._replace(text="between"), (value, self._value()))
         else:
             event = self._compare(column, sign._replace(text=TURNED[sign.text]), value)
-            if self.token.kind == "symbol" and self.token.text in TURNED:
+            if self.token.symbol in TURNED:
                 event = event & self._comparison(column)
         self.groups[-1].operands.append((event, ""))
         return True
@@ -321,21 +326,21 @@ class _Reader:
     def _list(self) -> list[Any]:
         """Values in brackets."""
         opening = self._advance()
-        if opening.kind != "symbol" or opening.text not in CLOSE:
+        if opening.symbol not in CLOSE:
             self._fail("a list of values such as [a, b] should be here", opening.at)
         values = [self._value()]
-        while self.token.kind == "symbol" and self.token.text == ",":
+        while self.token.symbol == ",":
             self._advance()
             values.append(self._value())
         closing = self._advance()
-        if closing.kind != "symbol" or closing.text != CLOSE[opening.text]:
+        if closing.symbol != CLOSE[opening.text]:
             self._fail(f"a comma or '{CLOSE[opening.text]}' should be here. {QUOTES}", closing.at)
         return values
 
     def _value(self) -> Any:
         """The value that a column is compared with."""
         token = self._advance()
-        if token.kind == "symbol" and token.text == "-" and self.token.kind == "number":
+        if token.symbol == "-" and self.token.kind == "number":
             return _number(f"-{self._advance().text}")
         if token.kind == "quoted":
             return _unquoted(token.text)
@@ -350,7 +355,7 @@ class _Reader:
     def _operator(self) -> bool:
         """Take what may follow an operand; whether another operand must come next."""
         token, group = self.token, self.groups[-1]
-        text = token.text if token.kind == "symbol" else ""
+        text = token.symbol
         if text in KIND:
             if not group.operands:  # after a number or a list
                 self._fail("a comma or a closing bracket should be here", token.at)

@@ -48,7 +48,7 @@ class _Clauses:
         lists = [list(group) for group in groups]
         signed = np.array([literal for group in lists for literal in group], dtype=np.int64)
         if np.any(signed == 0):
-            raise ValueError("A literal is a variable from 1 up or its negative, not 0.")
+            raise ValueError("A literal must be a variable from 1 up, or its negative, but is 0.")
         most = int(np.abs(signed).max(initial=0))
         start = np.concatenate([[0], np.cumsum([len(group) for group in lists])])
         literal = 2 * (np.abs(signed) - 1) + (signed > 0)

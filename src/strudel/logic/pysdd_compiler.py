@@ -118,7 +118,7 @@ class _Compiler:
         return self._unload(node[id(event)])
 
     def _join(self, join: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-        """One step, after which what nobody holds any more may be removed."""
+        """One step, after which nodes that are no longer used may be removed."""
         result = join(a, b)
         if self.manager.dead_size() > DEAD_ELEMENTS:
             self.manager.garbage_collect()

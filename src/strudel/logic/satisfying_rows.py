@@ -72,9 +72,7 @@ def _support(formula: Sdd | Nnf, vtree: Vtree | None) -> Circuit | None:
     else:
         nnf = formula
     if vtree is None and nnf.n_vars > MAX_VARS:
-        raise ValueError(
-            f"This NNF claims {nnf.n_vars:,} variables. Give its vtree if that is right."
-        )
+        raise ValueError(f"This NNF has {nnf.n_vars:,} variables. Give its vtree if that is right.")
     graph = SumProductGraph()
     for node in range(nnf.n_nodes):
         children = nnf.children(node)
@@ -94,6 +92,6 @@ def _support(formula: Sdd | Nnf, vtree: Vtree | None) -> Circuit | None:
         reason = why_not_deterministic(circuit)
         if reason is not None:
             raise CircuitPropertyError(
-                f"Rows are counted in a deterministic circuit only, but {reason}."
+                f"Counting rows needs a deterministic circuit, but {reason}."
             )
     return circuit

@@ -188,7 +188,9 @@ def nnf_from_sdd(sdd: Sdd) -> Nnf:
             nodes.append((OR, terms))
         number[node] = len(nodes) - 1
     if number[sdd.root] != len(nodes) - 1:  # a decision that is not the last
-        raise AssertionError("the root of an SDD comes after all nodes below it")
+        raise AssertionError(
+            "internal error: the root of an SDD must come after all nodes below it"
+        )
     return Nnf.from_nodes(nodes, sdd.n_vars)
 
 

@@ -4,7 +4,7 @@ In:  an `Event`.
 Out: `SimpleEvent`, or None if the event is not of this form; its `Sdd` on any vtree.
 
 Rows, dicts, conjunctions, single clauses and counts are of this form, and so is their negation. A
-statement that is settled by the literals beside it is dropped.
+statement that the literals beside it decide is dropped.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def simple_event(event: Event, place: Mapping[str, int]) -> SimpleEvent | None:
     SimpleEvent(literals=(1,), counted=(3, 4), low=1, high=2)
     """
     counts = _find_counts(event, place)
-    return None if counts is None else _settle(counts)
+    return None if counts is None else _simplify(counts)
 
 
 def _find_counts(event: Event, place: Mapping[str, int]) -> list[_Count] | None:
@@ -120,7 +120,7 @@ def _count(
     return _Count(tuple(literals), low, high)
 
 
-def _settle(counts: list[_Count]) -> SimpleEvent | None:
+def _simplify(counts: list[_Count]) -> SimpleEvent | None:
     """Put what is known into the counts until nothing changes; None if more than one is left."""
     known: dict[int, int] = {}
     while True:

@@ -2,7 +2,7 @@
 
 Reading order: `likelihood`, `marginal`, `variable_probabilities`, `sampling`, `counting`,
 `information`; `maximum` has the most probable states. What they share: `arguments`, `passes`,
-`probabilities`. The probability of an event is in `strudel.algebra`.
+`probabilities`, `conditional_parameters`. The probability of an event is in `strudel.algebra`.
 """
 
 from strudel._lazy import attach

@@ -17,16 +17,9 @@ from strudel.queries.probabilities import log_mean, rows_at_a_time
 
 
 def class_logs(mixture: Mixture, component_class: IntArray, rows: FloatArray) -> FloatArray:
-    """Where every component belongs to a class, and those of a class stand together.
+    """Where every component has a class in `component_class`: 0, 1, ..., in this order.
 
-    Parameters
-    ----------
-    mixture : Mixture
-        Its weights hold the shares of the classes.
-    component_class : ndarray of shape (n_components,)
-        The class of every component: 0, ..., n_classes - 1, in this order.
-    rows : ndarray of shape (n_rows, n_vars)
-        0, 1, or NaN where the value is unknown.
+    The weights of the mixture hold the shares of the classes. Rows are 0, 1 and NaN.
 
     Examples
     --------
@@ -47,15 +40,9 @@ def class_logs(mixture: Mixture, component_class: IntArray, rows: FloatArray) ->
 
 
 def class_logs_of_joint(mixture: Mixture, codewords: ByteArray, rows: FloatArray) -> FloatArray:
-    """Where the last variables are the class.
+    """Where the last variables are the class: `codewords` (n_classes, n_class_vars) are its values.
 
-    Parameters
-    ----------
-    mixture : Mixture
-    codewords : ndarray of shape (n_classes, n_class_vars)
-        The values of the last variables for every class.
-    rows : ndarray of shape (n_rows, n_vars - n_class_vars)
-        0, 1, or NaN where the value is unknown.
+    Rows hold the other variables: 0, 1 and NaN.
 
     Examples
     --------

@@ -46,7 +46,7 @@ def count_distribution(model: Model, variables: Any = None, given: Any = None) -
     Raises
     ------
     ValueError
-        Where `given` has probability zero, so that nothing can be said.
+        If a row of `given` has probability zero.
 
     Examples
     --------

@@ -9,6 +9,7 @@ is answered from tables alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -155,7 +156,6 @@ class _Given:
                 self.model = model.component(int(possible[0]))
                 self.log_p = float(by_component[possible[0]])
         self.circuit = structure_of(self.model)
-        self._theta: FloatArray | None = None
 
     def mutual_information(self, a: AnyArray, b: AnyArray, max_states: int) -> float:
         a, b = self._unknown(a), self._unknown(b)
@@ -175,7 +175,7 @@ class _Given:
         if self.circuit.is_in_normal_form and not isinstance(self.model, Mixture):
             is_kept = np.zeros(self.circuit.n_vars, dtype=np.bool_)
             is_kept[variables] = True
-            search = SubsetEntropy(self.circuit, self._parameters(), is_kept, self.codes != UNKNOWN)
+            search = SubsetEntropy(self.circuit, self._theta, is_kept, self.codes != UNKNOWN)
             if search.is_one_pass or len(variables) > SMALL_TABLE or not may_tabulate:
                 limit = min(max_states, 2 ** len(variables) if may_tabulate else max_states)
                 found = search.of_root(max(1, limit // STATES_PER_STEP))
@@ -189,11 +189,10 @@ class _Given:
         """What is known has no entropy."""
         return variables[self.codes[variables] == UNKNOWN]
 
-    def _parameters(self) -> FloatArray:
-        if self._theta is None:
-            theta = conditional_parameters(self.circuit, self.codes[np.newaxis], self.query)
-            self._theta = theta[:, 0].copy()
-        return self._theta
+    @cached_property
+    def _theta(self) -> FloatArray:
+        codes = self.codes[np.newaxis]
+        return conditional_parameters(self.circuit, codes, self.query)[:, 0].copy()
 
     def _table(self, variables: AnyArray) -> FloatArray:
         """The probability of every state of some variables, the last one changing fastest.
@@ -247,9 +246,9 @@ class _Given:
             raise CircuitPropertyError(
                 f"{self.query} of a mixture needs all states of {len(variables)} variables "
                 f"({quote([names[var] for var in variables])}), more than max_states = "
-                f"{max_states}: the log of a sum over components does not split into parts. Ask "
-                "about fewer variables, given more, or about one component; allow more states with "
-                "max_states; or average -log_likelihood over samples for an estimate."
+                f"{max_states}: the log of a sum over components cannot be split. Ask about fewer "
+                "variables or one component, give more evidence, allow more states with "
+                "max_states, or average -log_likelihood over samples for an estimate."
             )
         n_summed = int((self.codes == UNKNOWN).sum()) - len(variables)
         reason = None if n_summed else why_not_deterministic(circuit)
@@ -257,14 +256,14 @@ class _Given:
             raise CircuitPropertyError(
                 f"{self.query} needs a deterministic circuit, but {reason}, and there are more "
                 f"than max_states = {max_states} states to look at one by one. "
-                "Allow more with max_states, or ask given more."
+                "Allow more with max_states, or give more evidence."
             )
         raise CircuitPropertyError(
             f"{self.query} needs the entropy of {len(variables)} variables "
             f"({quote([names[var] for var in variables])}), but summing out the other {n_summed} "
             "hides choices of the circuit, too many to follow one by one within "
             f"max_states = {max_states} states. Ask about fewer variables, allow more with "
-            "max_states, or ask given more."
+            "max_states, or give more evidence."
         )
 
 

@@ -60,7 +60,7 @@ def log_conditional(model: Model, X: Any, given: Any) -> FloatArray:
     Raises
     ------
     ValueError
-        Where `given` has probability zero, so that nothing can be said.
+        If a row of `given` has probability zero.
 
     Examples
     --------
@@ -90,5 +90,5 @@ def raise_if_impossible(log_given: FloatArray, first_row: int = 0) -> None:
     if len(impossible):
         raise ValueError(
             f"Row {first_row + impossible[0]} of the evidence has probability zero under the "
-            "model, so nothing can be said given it. Set some of its values to NaN."
+            "model, so there is no answer given it. Set some of its values to NaN."
         )

@@ -38,7 +38,7 @@ from strudel.queries.probabilities import (
 
 BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
 BLOCK_ROWS = 64 * BLOCK_WORDS  # rows whose flows are found together
-FAR = -50.0  # nats; what is so much less probable than the best does not count
+FAR = -50.0  # nats; components that are so much less probable than the best do not count
 
 
 @by_block("X")
@@ -60,7 +60,7 @@ def responsibilities(model: Model, X: Any) -> FloatArray:
     Raises
     ------
     ValueError
-        Where a row has probability zero, so that nothing can be said.
+        If a row has probability zero.
 
     Examples
     --------

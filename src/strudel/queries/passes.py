@@ -66,12 +66,6 @@ def encode(evidence: FloatArray) -> AnyArray:
     return np.where(np.isnan(evidence), UNKNOWN, evidence).astype(np.uint8)
 
 
-def is_fit_for_passes(circuit: Circuit) -> bool:
-    """Whether the scaled passes apply: in normal form, no parameter absurdly small or large."""
-    is_moderate = bool(are_moderate(circuit.edge_log_theta))
-    return is_moderate and circuit.is_in_normal_form
-
-
 def are_moderate(edge_log_theta: FloatArray) -> AnyArray:
     """Whether all parameters are zero or neither absurdly small nor large; one answer a column."""
     is_moderate = np.abs(edge_log_theta) <= -SMALLEST_LOG_THETA

@@ -277,7 +277,7 @@ def _walk(
             if p.edge_right[e] != NONE:
                 part *= value[p.edge_right[e], b]
             if part > 0.0:
-                chosen = e  # rounding may leave a last crumb: then the last possible edge takes it
+                chosen = e  # rounding may leave a rest: then the last possible edge is chosen
                 rest -= part
                 if rest < 0.0:
                     break

@@ -131,7 +131,7 @@ class SubsetEntropy:
         return self._total
 
     def _add(self, blend: Blend, mass: float) -> None:
-        """Note that a blend is met with some probability, or settle it at once if it is easy."""
+        """Note that a blend is met with some probability, or add its entropy if that is easy."""
         v, nodes, weights = blend
         if self.n_kept[v] == 0:
             return

@@ -43,7 +43,7 @@ def marginal_probabilities(model: Model, given: Any = None) -> Any:
     Raises
     ------
     ValueError
-        Where `given` has probability zero, so that nothing can be said.
+        If a row of `given` has probability zero.
 
     Examples
     --------

@@ -21,12 +21,7 @@ from strudel.trees.mutual_information import pairwise_mutual_information
 def learn_class_tree(classes: Sequence[BitMatrix], *, alpha: float = 0.5) -> ChowLiuTree:
     """Learn the maximum spanning tree of the mutual information given the class.
 
-    Parameters
-    ----------
-    classes : sequence of BitMatrix
-        The fully observed rows of every class.
-    alpha : float
-        Virtual rows added to each of the four cells of a pair, in every class.
+    `alpha` virtual rows are added to each of the four cells of a pair, in every class.
 
     Examples
     --------

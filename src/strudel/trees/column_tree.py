@@ -52,32 +52,14 @@ def learn_column_tree(
 ) -> tuple[ColumnTree, Vtree]:
     """Learn the best tree over columns, and the vtree to compile it for.
 
-    Parameters
-    ----------
-    X : BitMatrix, or array of shape (n_rows, n_vars)
-        Rows in which every column holds one of its codes; NaN where a value is unknown, and then
-        every pair of columns is counted on the rows that know both.
-    columns : sequence of ColumnCode
-        All columns, in the order of their variables; see `complete_columns`.
-    sample_weight : array-like of shape (n_rows,), optional
-        How often each row counts; a `BitMatrix` has its own.
-    vtree : Vtree or str
-        Over the variables; or how to arrange the columns in one, a method of `learn_vtree`.
-    is_independent : bool
-        Whether to leave all columns independent.
-    alpha : float
-        A quarter of the virtual rows that every pair of columns gets.
-    vtree_alpha : float, optional
-        The same for learning the vtree, if other.
-    rng : numpy Generator or seed
-        For a random vtree.
+    Every column of the rows holds one of its codes, or NaN where its value is unknown; then every
+    pair of columns is counted on the rows that know both. `columns` are all columns, in the order
+    of their variables. `vtree` is one over the variables, or a method of `learn_vtree` to arrange
+    the columns; `rng` is for a random one. Every pair of columns gets ``4 * alpha`` virtual rows,
+    and ``4 * vtree_alpha`` for learning the vtree.
 
-    Returns
-    -------
-    tree : ColumnTree
-    vtree : Vtree
-        The variables of a column form one of its subtrees, halved again and again: then the codes
-        of a column of k values share all but about k log k nodes, one-hot or not.
+    The variables of a column form a subtree of the vtree, halved again and again: then the codes
+    of a column of k values share all but about k log k nodes, one-hot or not.
 
     Examples
     --------

@@ -160,7 +160,7 @@ def test_psdd_cut_short_is_refused(refuses):
     text = f"psdd 9\nT 0 0 1 {HALF}\nT 1 0 2 {HALF}\nT 2 0 3 {HALF}\nD 3 0 1 1 2 0\n"
     refuses("a.psdd", text, None, "9 nodes were announced, but 4 are here")
     text = text.replace("psdd 9", "psdd 4")
-    refuses("a.psdd", text, 5, "speaks of variable 3 but not of variable 1")
+    refuses("a.psdd", text, 5, "mentions variable 3 but not variable 1")
 
 
 JPC = f"""c a circuit of ProbabilisticCircuits.jl 0.3

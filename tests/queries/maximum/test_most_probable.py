@@ -194,7 +194,7 @@ def test_a_bad_k_is_refused(k):
 
 
 def test_too_much_memory_is_refused():
-    with pytest.raises(ValueError, match=r"need .* GiB of working memory .* Ask for fewer"):
+    with pytest.raises(ValueError, match=r"need .* GiB of working memory .* Ask for a smaller k"):
         most_probable_state(compile_factorized(balanced_vtree(40)), k=10**9)
 
 

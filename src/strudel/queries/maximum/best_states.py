@@ -141,7 +141,7 @@ def k_best_states(circuit: Circuit, codes: AnyArray, k: int) -> tuple[ByteArray,
     if needed > MOST_BYTES:
         raise ValueError(
             f"The {k} best completions need {needed / 2**30:.1f} GiB of working memory here, "
-            f"more than {MOST_BYTES / 2**30:.0f} GiB. Ask for fewer."
+            f"more than {MOST_BYTES / 2**30:.0f} GiB. Ask for a smaller k."
         )
     words = np.zeros((len(codes), k, n_words), dtype=np.uint64)
     log_p = np.full((len(codes), k), -np.inf)

@@ -88,7 +88,7 @@ def marginal_map(
     Raises
     ------
     ValueError
-        Where `given` has probability zero.
+        If `given` has probability zero.
 
     Examples
     --------

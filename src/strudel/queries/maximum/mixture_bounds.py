@@ -5,9 +5,9 @@ Out: upper bounds on the probability of their completions: of all, and of those 
      each variable.
 
 The best completion of one component is exact, so the sum of these over the components is a bound,
-found by one pass up; one pass down gives the same for every literal. It would give that of every
-edge, too. Leaving out edges with a low bound gained nothing for one completion and a quarter of the
-time for 20 (plants and baudio, 50 components, 60 % unknown), for a set of edges per assignment.
+found by one pass up; one pass down gives the same for every literal. It could also give that of
+every edge. Leaving out edges with a low bound gained nothing for one completion and a quarter of
+the time for 20 (plants and baudio, 50 components, 60 % unknown), for a set of edges per assignment.
 
 Values relative to those without any assignment start at 1 and only fall, so linear numbers need no
 scale. What falls below SMALLEST is kept there: a bound may be too large, never too small.
@@ -19,9 +19,8 @@ import numpy as np
 
 from strudel._numba import kernel, parallel_kernel, prange
 from strudel._types import AnyArray, ByteArray, FloatArray
-from strudel.circuits.circuit import Edges
 from strudel.circuits.mixture import Mixture
-from strudel.queries.maximum.evidence_of_mixture import ONE, SMALLEST, completions
+from strudel.queries.maximum.evidence_of_mixture import ONE, SMALLEST, Completions, completions
 from strudel.queries.maximum.relaxation import relax
 from strudel.queries.maximum.relaxation_pass import RelaxationPass
 from strudel.queries.passes import LANES, SMALLEST_LOG_THETA, UNKNOWN
@@ -46,15 +45,7 @@ class MixtureBounds:
         n_chunks = min(len(left.weight), MOST_CHUNKS)
         total = np.zeros((n_rows, n_chunks))
         literals = np.zeros((n_rows, n_chunks, 2 * left.n_open))
-        _log_bounds(
-            values,
-            left.root,
-            left.edges,
-            left.theta,
-            left.weight,
-            total,
-            literals,
-        )
+        _log_bounds(values, left, total, literals)
         whole, literal = (self._log(parts.sum(axis=1)) for parts in (total, literals))
         return whole, literal.reshape(n_rows, left.n_open, 2)
 
@@ -65,46 +56,32 @@ class MixtureBounds:
 
 @parallel_kernel
 def _log_bounds(
-    values: ByteArray,
-    root: int,
-    edges: Edges,
-    theta: FloatArray,
-    weight: FloatArray,
-    total: FloatArray,
-    literals: FloatArray,
+    values: ByteArray, left: Completions, total: FloatArray, literals: FloatArray
 ) -> None:
     """One pass up and one down per row and block of components; chunks of blocks add up."""
     n_chunks = total.shape[1]
     for task in prange(total.size):
         row, chunk = np.int64(task) // n_chunks, np.int64(task) % n_chunks
-        value = np.empty((len(edges.node_edges) - 1, LANES))
+        value = np.empty((len(left.edges.node_edges) - 1, LANES))
         flow = np.empty_like(value)
-        for block in range(chunk, len(weight), n_chunks):
+        for block in range(chunk, len(left.weight), n_chunks):
             total[row, chunk] += _pass_both_ways(
-                values[row],
-                root,
-                edges,
-                theta[block],
-                weight[block],
-                value,
-                flow,
-                literals[row, chunk],
+                values[row], left, block, value, flow, literals[row, chunk]
             )
 
 
 @kernel
 def _pass_both_ways(
     codes: ByteArray,
-    root: int,
-    edges: Edges,
-    theta: FloatArray,
-    weight: FloatArray,
+    completions: Completions,
+    block: int,
     value: FloatArray,
     flow: FloatArray,
     literals: FloatArray,
 ) -> float:
     """Add to the bounds of literals; returns that of the root."""
-    node_edges, edge_left, edge_right = edges
+    node_edges, edge_left, edge_right = completions.edges
+    root, theta, weight = completions.root, completions.theta[block], completions.weight[block]
     n_nodes = len(value)
     value[:] = 0.0
     flow[:] = 0.0

@@ -53,6 +53,16 @@ class Relaxation(NamedTuple):
     edge_theta: FloatArray  # at least exp(SMALLEST_LOG_THETA), which keeps a bound a bound
 
 
+class _Groups(NamedTuple):
+    """The edges of sums in groups, each of which becomes a sum or a maximum."""
+
+    group_sum: IntArray  # the sum that it is part of
+    group_kind: AnyArray
+    entry_group: IntArray  # the group of every entry
+    entry_edge: IntArray  # its edge, NONE if it is another group
+    entry_child: IntArray  # that group
+
+
 def relax(circuit: Circuit, codes: AnyArray, open_vars: AnyArray) -> Relaxation:
     """The relaxation of a circuit in normal form for one row of codes.
 
@@ -74,31 +84,14 @@ def relax(circuit: Circuit, codes: AnyArray, open_vars: AnyArray) -> Relaxation:
     n_live = int(is_live.sum())
     # Two edges or more are parted into two groups, with at most two more to hold them together.
     room = 3 * n_live + circuit.n_nodes
-    group_sum = np.empty(room, dtype=np.int32)
-    group_kind = np.zeros(room, dtype=np.uint8)
-    entry_group, entry_edge, entry_child = np.full((3, room + n_live), NONE, dtype=np.int32)
-    n_groups, n_entries = _group_edges(
-        circuit.edges,
-        is_live,
-        is_reached,
-        np.where(node_is_open, np.where(is_decided, MAX, UNSET), SUM),
-        one,
-        zero,
-        group_sum,
-        group_kind,
-        entry_group,
-        entry_edge,
-        entry_child,
+    groups = _Groups(
+        np.empty(room, dtype=np.int32),
+        np.zeros(room, dtype=np.uint8),
+        *np.full((3, room + n_live), NONE, dtype=np.int32),
     )
-    return _lay_out(
-        circuit,
-        vtree_is_open,
-        group_sum[:n_groups],
-        group_kind[:n_groups],
-        entry_group[:n_entries],
-        entry_edge[:n_entries],
-        entry_child[:n_entries],
-    )
+    node_kind = np.where(node_is_open, np.where(is_decided, MAX, UNSET), SUM)
+    sizes = _group_edges(circuit.edges, is_live, is_reached, node_kind, one, zero, groups)
+    return _lay_out(circuit, vtree_is_open, groups, *sizes)
 
 
 def find_decided(circuit: Circuit, is_hidden: BoolArray, sums: AnyArray) -> BoolArray:
@@ -162,11 +155,7 @@ def _group_edges(
     node_kind: AnyArray,
     one: WordArray,
     zero: WordArray,
-    group_sum: IntArray,
-    group_kind: AnyArray,
-    entry_group: IntArray,
-    entry_edge: IntArray,
-    entry_child: IntArray,
+    groups: _Groups,
 ) -> tuple[int, int]:
     """Fill groups and their entries, each an edge or another group; returns how many there are.
 
@@ -174,6 +163,7 @@ def _group_edges(
     sum whose kind is set is one group.
     """
     node_edges = edges.node_edges
+    group_sum, group_kind, entry_group, entry_edge, entry_child = groups
     n_groups = n_entries = 0
     widest = 1
     for n in range(len(is_reached)):
@@ -296,17 +286,12 @@ def _part(
 
 
 def _lay_out(
-    circuit: Circuit,
-    vtree_is_open: BoolArray,
-    group_sum: IntArray,
-    group_kind: AnyArray,
-    entry_group: IntArray,
-    entry_edge: IntArray,
-    entry_child: IntArray,
+    circuit: Circuit, vtree_is_open: BoolArray, groups: _Groups, n_groups: int, n_entries: int
 ) -> Relaxation:
     """Number the groups by vtree node, children first, and their entries as edges."""
-    n_groups, n_literals = len(group_sum), 2 * circuit.n_vars
-    group_vtree = circuit.node_vtree[group_sum]
+    group_sum, group_kind = (array[:n_groups] for array in groups[:2])
+    entry_group, entry_edge, entry_child = (array[:n_entries] for array in groups[2:])
+    n_literals, group_vtree = 2 * circuit.n_vars, circuit.node_vtree[group_sum]
     order = np.lexsort((-np.arange(n_groups), group_sum, group_vtree))
     number = np.full(n_groups + 1, NONE, dtype=np.int32)  # number[NONE] stays NONE
     number[order] = np.arange(n_literals, n_literals + n_groups)
