@@ -301,14 +301,14 @@ def _two_circuits(
 ) -> tuple[Circuit, Pairs, FloatArray, FloatArray]:
     """Circuit p, the pairs, and log-parameters with which both are distributions."""
     article = "the" if function == "log" else "a"
-    circuits = [
+    first, second = (
         need_single(model, f"{query} takes {article} {function} of {name}", function)
         for name, model in zip("pq", two_models(p, q, query), strict=True)
-    ]
-    (p_log_theta, p_total), (q_log_theta, q_total) = map(local_parameters, circuits)
-    pairs = find_pairs(*circuits, query, max_pairs)
+    )
+    pairs = find_pairs(first, second, query, max_pairs)
+    (p_log_theta, p_total), (q_log_theta, q_total) = map(local_parameters, (first, second))
     _check_positive(p_total, q_total)
-    return circuits[0], pairs, p_log_theta, q_log_theta
+    return first, pairs, p_log_theta, q_log_theta
 
 
 def _check_positive(p_log_total: float, q_log_total: float) -> None:

@@ -85,6 +85,6 @@ def _checked(sdd: Sdd) -> Sdd:
     circuit = event_circuit(sdd)
     if circuit is not None and not circuit.is_deterministic:
         raise CircuitPropertyError(
-            "The primes of a decision of an SDD must exclude each other, but some row satisfies two."
+            "The primes of an SDD's decision must exclude each other, but some row satisfies two."
         )
     return sdd
