@@ -290,7 +290,7 @@ def test_nothing_at_all_is_no_distribution():
     assert inner_product(p, none) == 0.0
     assert mean_squared_distance(none, none) == 0.0
     for divergence in (kl_divergence, cross_entropy, cauchy_schwarz_divergence):
-        with pytest.raises(ValueError, match="zero everywhere"):
+        with pytest.raises(ValueError, match="zero on every row"):
             divergence(p, none)
 
 

@@ -95,7 +95,7 @@ def test_shared_variables_are_refused():
 def test_a_variable_that_is_missing_is_named():
     graph = SumProductGraph()
     graph.add_product([graph.add_literal(0), graph.add_literal(4)])
-    with pytest.raises(GraphError, match="variable 3 but not of variable 2"):
+    with pytest.raises(GraphError, match="variable 3 but not variable 2"):
         recover_vtree(graph)
     assert recover_vtree(graph, n_vars=4).n_vars == 4
 

@@ -112,7 +112,7 @@ def test_rows_and_dicts_are_events():
     for event in ({"x0": 1, "x2": 0}, {0: 1, 2: 0}, [1, np.nan, 0], [[1, None, 0]]):
         held = [row for row in all_rows(3) if compile_event(event, vtree).holds([row])[0]]
         assert held == [(1, 0, 0), (1, 1, 0)]
-    with pytest.raises(ValueError, match="one row, but got 2"):
+    with pytest.raises(ValueError, match="one row, but has 2"):
         compile_event([[1, 0, 0], [0, 0, 0]], vtree)
 
 
@@ -173,7 +173,7 @@ def test_equal_vtrees_may_number_their_nodes_differently():
 
 def test_an_sdd_whose_primes_overlap_is_refused():
     broken = Sdd.from_decisions(Vtree.from_nested((0, 1)), [(2, [(3, 5), (1, 1)])], root=6)
-    with pytest.raises(CircuitPropertyError, match="two primes"):
+    with pytest.raises(CircuitPropertyError, match="primes of an SDD"):
         compile_event(broken, broken.vtree)
 
 

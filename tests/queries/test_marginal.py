@@ -74,7 +74,7 @@ def test_circuits_of_any_form_are_right_or_refused(circuit, data):
 
 def test_a_circuit_in_no_normal_form_is_evaluated():
     circuit = swapped_circuit()
-    assert not are_moderate(circuit.edge_log_theta)
+    assert not circuit.is_in_normal_form
     row = [1, NAN, 0, NAN]
     expected = oracle.log_marginal(figure_1_circuit(), row)
     assert log_marginal(circuit, row)[0] == pytest.approx(expected)

@@ -7,12 +7,15 @@ Out: `build()` sorts, drops what the root does not reach, and freezes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit, starts
 from strudel.trees.vtree import Vtree
+
+Edge: TypeAlias = tuple[int, int, float]  # left child, right child, log of the parameter
 
 
 class CircuitBuilder:
@@ -35,13 +38,13 @@ class CircuitBuilder:
         if feature_names is not None and not isinstance(feature_names, tuple):
             feature_names = tuple(feature_names)
         self.feature_names = feature_names
-        self._node_vtree = np.repeat(vtree.var_leaf, 2).tolist()
-        self._edges: list[tuple[int, int, int, float]] = []  # parent, left, right, log theta
+        self.node_vtree: list[int] = np.repeat(vtree.var_leaf, 2).tolist()
+        self.edges: list[tuple[int, int, int, float]] = []  # parent, left, right, log theta
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes so far, literals included."""
-        return len(self._node_vtree)
+        return len(self.node_vtree)
 
     def literal(self, var: int, value: int) -> int:
         """The node that is 1 exactly when `X_var == value`."""
@@ -78,7 +81,7 @@ class CircuitBuilder:
                     )
             if not theta >= 0.0:
                 raise ValueError(f"theta must be zero or more, but is {theta}.")
-            sides.add((self._node_vtree[left], self._node_vtree[right]))
+            sides.add((self.node_vtree[left], self.node_vtree[right]))
         left_vtree, right_vtree = min(sides)
         parent = int(self.vtree.node_parent[left_vtree])
         if len(sides) > 1:
@@ -98,24 +101,29 @@ class CircuitBuilder:
         return self._add(parent, products)
 
     def _add(self, vtree_node: int, edges: Iterable[tuple[int, int, float]]) -> int:
-        node = self.n_nodes
-        self._node_vtree.append(vtree_node)
         with np.errstate(divide="ignore"):
-            self._edges += [
-                (node, left, right, float(np.log(theta))) for left, right, theta in edges
-            ]
+            return self.add_at(
+                vtree_node, [(left, right, float(np.log(theta))) for left, right, theta in edges]
+            )
+
+    def add_at(self, vtree_node: int, edges: Sequence[Edge]) -> int:
+        """Add a sum at a vtree node without a check; its edges have logs of parameters."""
+        node = self.n_nodes
+        self.node_vtree.append(vtree_node)
+        self.edges += [(node, *edge) for edge in edges]
         return node
 
     def build(self, root: int | None = None) -> Circuit:
         """Freeze what `root` (the last node by default) reaches."""
-        edges = np.array([edge[:3] for edge in self._edges], dtype=np.int32).reshape(-1, 3)
+        columns = zip(*self.edges, strict=True) if self.edges else [[]] * 4
+        parent, left, right, log_theta = map(np.array, columns)
         return assemble(
             self.vtree,
-            np.array(self._node_vtree, dtype=np.int32),
-            edge_parent=edges[:, 0],
-            edge_left=edges[:, 1],
-            edge_right=edges[:, 2],
-            edge_log_theta=np.array([edge[3] for edge in self._edges], dtype=np.float64),
+            np.array(self.node_vtree, dtype=np.int32),
+            parent.astype(np.int32),
+            left.astype(np.int32),
+            right.astype(np.int32),
+            log_theta.astype(np.float64),
             root=self.n_nodes - 1 if root is None else root,
             feature_names=self.feature_names,
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._numba import kernel, lane, parallel_kernel, prange
+from strudel._numba import kernel, lane, run_blocks
 from strudel._types import NONE, FloatArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.properties import check_properties
@@ -42,29 +42,16 @@ def evaluate_log(circuit: Circuit, evidence: Any) -> FloatArray:
 def evaluate_edges(edges: Edges, edge_log_theta: FloatArray, rows: FloatArray) -> FloatArray:
     """`evaluate_log` for any parameters of a structure, and rows that are checked."""
     log_probability = np.empty(len(rows))
-    log_theta = np.ascontiguousarray(edge_log_theta)
-    block_rows = max(MIN_BLOCK_ROWS, BLOCK_VALUES // len(edges.node_edges))
-    _evaluate_log(rows, edges, log_theta, block_rows, log_probability)
+    log_theta, n_nodes = np.ascontiguousarray(edge_log_theta), len(edges.node_edges) - 1
+
+    def run(part: slice) -> None:
+        block = rows[part]
+        value = np.empty((n_nodes, len(block)))
+        _upward_log_values(block, edges, log_theta, value)
+        log_probability[part] = value[-1]
+
+    run_blocks(run, len(rows), max(MIN_BLOCK_ROWS, BLOCK_VALUES // n_nodes))
     return log_probability
-
-
-@parallel_kernel
-def _evaluate_log(
-    rows: FloatArray,
-    edges: Edges,
-    edge_log_theta: FloatArray,
-    block_rows: int,
-    log_probability: FloatArray,
-) -> None:
-    """Fill `log_probability` block by block."""
-    n_rows = len(rows)
-    n_nodes = len(edges.node_edges) - 1
-    for block in prange((n_rows + block_rows - 1) // block_rows):
-        start: Any = np.int64(block) * block_rows  # the loop's own index is unsigned
-        stop = min(start + block_rows, n_rows)
-        value = np.empty((n_nodes, stop - start))
-        _upward_log_values(rows[start:stop], edges, edge_log_theta, value)
-        log_probability[start:stop] = value[n_nodes - 1]
 
 
 def column_log_totals(edges: Edges, edge_log_theta: FloatArray, n_vars: int) -> FloatArray:

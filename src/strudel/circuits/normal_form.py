@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from strudel._types import NONE
-from strudel.circuits.builder import assemble
+from strudel.circuits.builder import CircuitBuilder, Edge
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
 from strudel.errors import GraphError
@@ -25,8 +25,6 @@ from strudel.trees.lowest_node_above import MeetingPlaces
 from strudel.trees.vtree import Vtree
 
 MAX_EDGES = 2**20  # filling gaps can square the size of a graph
-
-Edge = tuple[int, int, float]  # left child, right child, log of the weight
 
 
 class _Place(NamedTuple):
@@ -62,30 +60,19 @@ def normal_form(graph: SumProductGraph, vtree: Vtree, *, fill: bool = False) -> 
     return _Normaliser(graph, vtree, fill).run()
 
 
-class VtreeSums:
+class VtreeSums(CircuitBuilder):
     """The sums of a circuit in normal form, while it is being built.
 
     A node can be lifted to any vtree node above its own: there it leaves the rest open.
     """
 
     def __init__(self, vtree: Vtree) -> None:
-        self.vtree = vtree
-        self.node_vtree: list[int] = np.repeat(vtree.var_leaf, 2).tolist()
-        self.parent: list[int] = []
-        self.edges: list[Edge] = []
+        super().__init__(vtree)
         self.vtree_left: list[int] = vtree.node_left.tolist()
         self.vtree_right: list[int] = vtree.node_right.tolist()
         self.vtree_parent: list[int] = vtree.node_parent.tolist()
         self._lifted: dict[tuple[int, int], int] = {}
         self._trues: dict[int, int] = {}
-
-    def add(self, v: int, edges: Sequence[Edge]) -> int:
-        """Add a sum at a vtree node; returns its number."""
-        node = len(self.node_vtree)
-        self.node_vtree.append(v)
-        self.parent += [node] * len(edges)
-        self.edges += edges
-        return node
 
     def true(self, v: int) -> int:
         """A node at `v` that every row satisfies."""
@@ -105,7 +92,7 @@ class VtreeSums:
                 edges: list[Edge] = [(2 * var + 1, NONE, 0.0), (2 * var, NONE, 0.0)]
             else:
                 edges = [(self._trues[left], self._trues[right], 0.0)]
-            self._trues[u] = self.add(u, edges)
+            self._trues[u] = self.add_at(u, edges)
         return self._trues[v]
 
     def lift(self, node: int, to: int) -> int:
@@ -116,24 +103,15 @@ class VtreeSums:
             if (node, up) not in self._lifted:
                 left, right = self.vtree_left[up], self.vtree_right[up]
                 pair = (node, self.true(right)) if v == left else (self.true(left), node)
-                self._lifted[node, up] = self.add(up, [(*pair, 0.0)])
+                self._lifted[node, up] = self.add_at(up, [(*pair, 0.0)])
             node, v = self._lifted[node, up], up
         return node
 
-    def build(self, root: int) -> Circuit:
+    def build(self, root: int | None = None) -> Circuit:
         """The circuit of a node at the root of the vtree."""
-        if root < 2 * self.vtree.n_vars:  # one variable, fixed
-            root = self.add(self.vtree.root, [(root, NONE, 0.0)])
-        left, right, log_theta = zip(*self.edges, strict=True)
-        return assemble(
-            self.vtree,
-            np.array(self.node_vtree, dtype=np.int32),
-            edge_parent=np.array(self.parent, dtype=np.int32),
-            edge_left=np.array(left, dtype=np.int32),
-            edge_right=np.array(right, dtype=np.int32),
-            edge_log_theta=np.array(log_theta, dtype=np.float64),
-            root=root,
-        )
+        if root is not None and root < 2 * self.vtree.n_vars:  # one variable, fixed
+            root = self.add_at(self.vtree.root, [(root, NONE, 0.0)])
+        return super().build(root)
 
 
 class _Normaliser(VtreeSums):
@@ -321,18 +299,18 @@ class _Normaliser(VtreeSums):
         place, edge = group
         key = (edge[0], edge[1])
         if key not in self.pairs:
-            self.pairs[key] = self.add(place.vtree_node, [edge])
+            self.pairs[key] = self.add_at(place.vtree_node, [edge])
         return self.pairs[key]
 
     def _make(self, node: int) -> int:
         """The circuit node of a node of the graph, at its own vtree node."""
         if node not in self.made:
-            self.made[node] = self.add(self._placed(node).vtree_node, self.node_edges[node])
+            self.made[node] = self.add_at(self._placed(node).vtree_node, self.node_edges[node])
         return self.made[node]
 
-    def add(self, v: int, edges: Sequence[Edge]) -> int:
+    def add_at(self, vtree_node: int, edges: Sequence[Edge]) -> int:
         self._check_size(len(edges))
-        return super().add(v, edges)
+        return super().add_at(vtree_node, edges)
 
     def true(self, v: int) -> int:
         if not self.fill:

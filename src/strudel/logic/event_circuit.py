@@ -46,7 +46,7 @@ def event_circuit(sdd: Sdd) -> Circuit | None:
                 if is_possible(prime) and is_possible(sub)
             ]
             if edges:
-                made[n] = sums.add(v, edges)
+                made[n] = sums.add_at(v, edges)
         elif n not in (FALSE, TRUE):
             made[n] = n - FIRST_LITERAL
     return sums.build(node_at(sdd.root, vtree.root)) if is_possible(sdd.root) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,10 +24,9 @@ T = TypeVar("T", bound="_Clauses")
 class _Clauses:
     """Groups of literals, as flat arrays."""
 
+    unit: ClassVar[str]  # what a group is called
     n_vars: int
-    group_start: (
-        IntArray  # (n_groups + 1,) literals of group g are group_start[g]:group_start[g + 1]
-    )
+    group_start: IntArray  # (n_groups + 1,) group g is literal[group_start[g]:group_start[g + 1]]
     literal: IntArray  # (n_literals,) 2 * variable + value
 
     def __post_init__(self) -> None:
@@ -76,6 +75,9 @@ class _Clauses:
         np.cumsum(is_true, axis=1, out=before[:, 1:])
         return before[:, self.group_start[1:]] - before[:, self.group_start[:-1]]
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_vars={self.n_vars}, n_{self.unit}={self.n_groups})"
+
     def __eq__(self, other: Any) -> bool:
         if type(other) is not type(self):
             return NotImplemented
@@ -89,7 +91,7 @@ class _Clauses:
         return self.n_vars, self.group_start.tobytes(), self.literal.tobytes()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Cnf(_Clauses):
     """A conjunction of clauses: every clause needs one of its literals.
 
@@ -100,15 +102,14 @@ class Cnf(_Clauses):
     array([ True, False])
     """
 
+    unit = "clauses"
+
     def holds(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Whether every row satisfies the formula."""
         return np.all(self._n_true(X) > 0, axis=1)
 
-    def __repr__(self) -> str:
-        return f"Cnf(n_vars={self.n_vars}, n_clauses={self.n_groups})"
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dnf(_Clauses):
     """A disjunction of terms: some term needs all of its literals.
 
@@ -119,9 +120,8 @@ class Dnf(_Clauses):
     array([ True, False])
     """
 
+    unit = "terms"
+
     def holds(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Whether every row satisfies the formula."""
         return np.any(self._n_true(X) == np.diff(self.group_start), axis=1)
-
-    def __repr__(self) -> str:
-        return f"Dnf(n_vars={self.n_vars}, n_terms={self.n_groups})"

@@ -27,11 +27,10 @@ import numpy as np
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
-from strudel.circuits.determinism import edge_needs
+from strudel.circuits.determinism import Needs, edge_needs, find_needs
 from strudel.data.x_log_x import x_log_x, x_log_x_of
 
 PAIRS_PER_STATE = 2**14  # pairs of products compared in the time that a state takes
-ALL = np.uint64(2**64 - 1)
 
 
 class Blend(NamedTuple):
@@ -68,37 +67,25 @@ class SubsetEntropy:
     ) -> None:
         vtree = circuit.vtree
         self.circuit, self.theta, self.vtree = circuit, theta, vtree
-        first, last = vtree.node_span
-        n_before = np.concatenate([[0], np.cumsum(is_kept[vtree.order])])
-        n_hidden = np.concatenate([[0], np.cumsum(~(is_kept | is_known)[vtree.order])])
-        start, stop = n_before[first], n_before[last]
-        self.n_kept = stop - start  # (n_vtree_nodes,) kept variables below
+        self.n_kept = vtree.count_below(is_kept)
         # Below these no choice is hidden: all that is not known is kept.
-        is_certified = (n_hidden[first] == n_hidden[last]) & circuit.is_deterministic
-        self.is_certified = is_certified
-
-        n_nodes, n_words = circuit.n_nodes, max(1, -(-int(n_before[-1]) // 64))
-        self.one = np.zeros((n_nodes, n_words), dtype=np.uint64)
-        self.zero = np.zeros((n_nodes, n_words), dtype=np.uint64)
-        kept = np.flatnonzero(is_kept)
-        place = start[vtree.var_leaf[kept]]
-        bit = np.uint64(1) << (place % 64).astype(np.uint64)
-        self.one[2 * kept + 1, place // 64] = bit
-        self.zero[2 * kept, place // 64] = bit
+        is_all_kept = vtree.count_below(~(is_kept | is_known)) == 0
+        self.is_certified = is_all_kept & circuit.is_deterministic
+        needs = find_needs(circuit, variables=np.flatnonzero(is_kept), is_live=theta > 0.0)
+        has_kept = needs.node_one[: 2 * circuit.n_vars].any(axis=0)
+        self.one, self.zero = needs.node_one[:, has_kept], needs.node_zero[:, has_kept]
+        n_nodes = circuit.n_nodes
         self.p_zero = np.tile([1.0, 0.0], n_nodes // 2 + 1)[:n_nodes]  # of literals and leaf sums
         self.p_one = 1.0 - self.p_zero
-        self.is_visible = np.zeros(n_nodes, dtype=np.bool_)
+        self.is_visible = np.ones(n_nodes, dtype=np.bool_)
         self.entropy = np.zeros(n_nodes)
         _visible_entropies(
             circuit.node_vtree,
             circuit.edges,
+            needs,
             self.n_kept,
-            start // 64,
-            (stop + 63) // 64,
-            is_certified,
+            self.is_certified,
             theta,
-            self.one,
-            self.zero,
             self.p_one,
             self.p_zero,
             self.is_visible,
@@ -264,45 +251,27 @@ def _surprise(p: FloatArray) -> float:
 def _visible_entropies(
     node_vtree: IntArray,
     edges: Edges,
+    needs: Needs,
     vtree_kept: AnyArray,
-    vtree_from: AnyArray,
-    vtree_to: AnyArray,
     is_certified: AnyArray,
     theta: FloatArray,
-    one: WordArray,
-    zero: WordArray,
     p_one: FloatArray,
     p_zero: FloatArray,
     is_visible: AnyArray,
     entropy: FloatArray,
 ) -> None:
-    """Fill the outputs of the sums: what they need, and their entropy where no choice is hidden.
-
-    `one` and `zero` are the kept variables, as bits, without which a node cannot hold; given those
-    of the literals.
-    """
+    """Fill the outputs of the sums: their entropy, and whether no choice is hidden."""
     node_edges, edge_left, edge_right = edges
     for n in range(len(node_vtree)):
         start, stop, v = node_edges[n], node_edges[n + 1], node_vtree[n]
         if start == stop:  # a literal
-            is_visible[n] = True
             continue
-        words = range(vtree_from[v], vtree_to[v])
-        for w in words:
-            one[n, w] = ALL
-            zero[n, w] = ALL
         p_one[n] = p_zero[n] = 0.0
-        is_visible[n] = True
         for e in range(start, stop):
             if theta[e] == 0.0:
                 continue
-            l = edge_left[e]
-            r = edge_right[e] if edge_right[e] != NONE else l
-            for w in words:
-                e_one, e_zero = edge_needs(e, w, edges, one, zero)
-                one[n, w] &= e_one
-                zero[n, w] &= e_zero
-            if edge_right[e] == NONE:
+            l, r = edge_left[e], edge_right[e]
+            if r == NONE:
                 p_one[n] += theta[e] * p_one[l]
                 p_zero[n] += theta[e] * p_zero[l]
             else:
@@ -314,31 +283,21 @@ def _visible_entropies(
         elif edge_right[start] == NONE:
             entropy[n] -= x_log_x(p_one[n]) + x_log_x(p_zero[n])
         elif is_visible[n] and not is_certified[v]:
-            is_visible[n] = _are_told_apart(
-                start, stop, edges, vtree_from[v], vtree_to[v], theta, one, zero
-            )
+            is_visible[n] = _are_told_apart(n, edges, needs, theta)
 
 
 @kernel
-def _are_told_apart(
-    start: int,
-    stop: int,
-    edges: Edges,
-    first_word: int,
-    last_word: int,
-    theta: FloatArray,
-    one: WordArray,
-    zero: WordArray,
-) -> bool:
+def _are_told_apart(n: int, edges: Edges, needs: Needs, theta: FloatArray) -> bool:
     """Whether any two edges of a sum differ in what they need of a kept variable."""
-    for e in range(start, stop):
+    one, zero, node_from, node_to = needs
+    for e in range(edges.node_edges[n], edges.node_edges[n + 1]):
         if theta[e] == 0.0:
             continue
-        for f in range(e + 1, stop):
+        for f in range(e + 1, edges.node_edges[n + 1]):
             if theta[f] == 0.0:
                 continue
             is_excluded = False
-            for w in range(first_word, last_word):
+            for w in range(node_from[n], node_to[n]):
                 e_one, e_zero = edge_needs(e, w, edges, one, zero)
                 f_one, f_zero = edge_needs(f, w, edges, one, zero)
                 if (e_one & f_zero) | (e_zero & f_one):

@@ -19,8 +19,9 @@ import numpy as np
 
 from strudel._numba import kernel, parallel_kernel, prange
 from strudel._types import AnyArray, ByteArray, FloatArray
+from strudel.circuits.circuit import Edges
 from strudel.circuits.mixture import Mixture
-from strudel.queries.maximum.evidence_of_mixture import ONE, SMALLEST, Completions, completions
+from strudel.queries.maximum.evidence_of_mixture import ONE, SMALLEST, completions
 from strudel.queries.maximum.relaxation import relax
 from strudel.queries.maximum.relaxation_pass import RelaxationPass
 from strudel.queries.passes import LANES, SMALLEST_LOG_THETA, UNKNOWN
@@ -45,7 +46,15 @@ class MixtureBounds:
         n_chunks = min(len(left.weight), MOST_CHUNKS)
         total = np.zeros((n_rows, n_chunks))
         literals = np.zeros((n_rows, n_chunks, 2 * left.n_open))
-        _log_bounds(values, left, total, literals)
+        _log_bounds(
+            values,
+            left.root,
+            left.edges,
+            left.theta,
+            left.weight,
+            total,
+            literals,
+        )
         whole, literal = (self._log(parts.sum(axis=1)) for parts in (total, literals))
         return whole, literal.reshape(n_rows, left.n_open, 2)
 
@@ -56,32 +65,46 @@ class MixtureBounds:
 
 @parallel_kernel
 def _log_bounds(
-    values: ByteArray, left: Completions, total: FloatArray, literals: FloatArray
+    values: ByteArray,
+    root: int,
+    edges: Edges,
+    theta: FloatArray,
+    weight: FloatArray,
+    total: FloatArray,
+    literals: FloatArray,
 ) -> None:
     """One pass up and one down per row and block of components; chunks of blocks add up."""
     n_chunks = total.shape[1]
     for task in prange(total.size):
         row, chunk = np.int64(task) // n_chunks, np.int64(task) % n_chunks
-        value = np.empty((len(left.edges.node_edges) - 1, LANES))
+        value = np.empty((len(edges.node_edges) - 1, LANES))
         flow = np.empty_like(value)
-        for block in range(chunk, len(left.weight), n_chunks):
+        for block in range(chunk, len(weight), n_chunks):
             total[row, chunk] += _pass_both_ways(
-                values[row], left, block, value, flow, literals[row, chunk]
+                values[row],
+                root,
+                edges,
+                theta[block],
+                weight[block],
+                value,
+                flow,
+                literals[row, chunk],
             )
 
 
 @kernel
 def _pass_both_ways(
     codes: ByteArray,
-    completions: Completions,
-    block: int,
+    root: int,
+    edges: Edges,
+    theta: FloatArray,
+    weight: FloatArray,
     value: FloatArray,
     flow: FloatArray,
     literals: FloatArray,
 ) -> float:
     """Add to the bounds of literals; returns that of the root."""
-    node_edges, edge_left, edge_right = completions.edges
-    root, theta, weight = completions.root, completions.theta[block], completions.weight[block]
+    node_edges, edge_left, edge_right = edges
     n_nodes = len(value)
     value[:] = 0.0
     flow[:] = 0.0
