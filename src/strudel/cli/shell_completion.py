@@ -13,8 +13,9 @@ TABLES = (".csv", ".tsv", ".txt", ".data", ".npy", ".npz", ".parquet", ".gz")
 def complete_data(incomplete: str) -> list[str]:
     """Datasets by name, tables and folders."""
     from strudel.data.datasets import dataset_names
+    from strudel.tables.example import EXAMPLE
 
-    names = [name for name in dataset_names() if name.startswith(incomplete)]
+    names = [name for name in (*dataset_names(), EXAMPLE) if name.startswith(incomplete)]
     return names + _files(incomplete, TABLES)
 
 

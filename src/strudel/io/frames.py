@@ -18,7 +18,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from strudel.io.read_tables import (
     column_names,
     kind_of,
     one_line,
+    path_of,
     read_arrays,
     read_parquet_frame,
     read_table,
@@ -61,7 +61,7 @@ def read_frame(
     [('age', 'integer'), ('smoker', 'text'), ('since', 'date')]
     """
     label = os.fspath(source)
-    path = Path(source)
+    path = path_of(source)
     if label == "-":
         raw = unzip(sys.stdin.buffer.read(), "standard input")
         return _read_text(raw, "standard input"), "standard input"

@@ -41,6 +41,7 @@ from strudel.errors import (
     NotBinaryError,
     NotBinaryFileError,
 )
+from strudel.tables.example import EXAMPLE, example_csv
 
 _KINDS = (".csv", ".tsv", ".txt", ".data", ".parquet", ".npy", ".npz")
 UNKNOWN = frozenset(("", "?", "na", "n/a", "nan", "<na>", "null", "none"))
@@ -66,7 +67,8 @@ def read_table(source: str | os.PathLike[str], *, dataset_split: str | None = No
     ----------
     source : str or path
         A ``.csv``, ``.tsv``, ``.txt``, ``.data``, ``.parquet``, ``.npy`` or ``.npz`` file, or one
-        with ``.gz`` added; ``-`` for csv on standard input; or a name that `load_dataset` knows.
+        with ``.gz`` added; ``-`` for csv on standard input; ``patients``, the table that ships with
+        the package; or a name that `load_dataset` knows.
         In text, the first line holds names unless all its cells are values, and a cell is unknown
         when it is empty, ``?``, ``NA`` or ``nan``.
     dataset_split : {"train", "valid", "test"}, optional
@@ -86,7 +88,7 @@ def read_table(source: str | os.PathLike[str], *, dataset_split: str | None = No
     label = os.fspath(source)
     if label == "-":
         return _read_text(unzip(sys.stdin.buffer.read(), "standard input"), "standard input")
-    path = Path(source)
+    path = path_of(source)
     if not path.exists() or (path.is_dir() and label in dataset_names()):
         return _read_dataset(label, dataset_split)
     kind = kind_of(path)
@@ -96,6 +98,12 @@ def read_table(source: str | os.PathLike[str], *, dataset_split: str | None = No
     if kind in (".npy", ".npz"):
         return _read_numpy(raw, label, dataset_split)
     return _read_text(raw, label, "\t" if kind == ".tsv" else None)
+
+
+def path_of(source: str | os.PathLike[str]) -> Path:
+    """Where a table is read from; a file of that name hides the one that ships with the package."""
+    path = Path(source)
+    return example_csv() if source == EXAMPLE and not path.is_file() else path
 
 
 def kind_of(path: Path) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 
 from strudel._display import Shown, plotting
 from strudel._types import AnyArray
-from strudel.errors import MissingDependencyError
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.search_options import SearchOptions
 
@@ -77,12 +76,8 @@ class Record(Shown):
 
     def to_frame(self) -> Any:
         """The history as a pandas DataFrame."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise MissingDependencyError(
-                "to_frame needs pandas: pip install 'strudel-pc[frames]'."
-            ) from error
+        import pandas
+
         return pandas.DataFrame(self.columns())
 
     def plot(self, ax: Any = None) -> Any:

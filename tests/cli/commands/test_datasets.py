@@ -38,3 +38,10 @@ def test_places_are_told_apart_without_a_download(run, monkeypatch, tmp_path):
     assert found["nltcs"] == "local"
     assert found["msnbc"] == "cached"
     assert found["plants"] == "download needed"
+
+
+def test_the_table_that_ships_is_named_with_what_to_type(run):
+    code, out, _ = run("datasets")
+    assert code == 0
+    assert "patients" in out.split()
+    assert "strudel fit patients --encode auto" in out

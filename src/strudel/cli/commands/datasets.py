@@ -28,6 +28,7 @@ SIZES = {
     "ad": (1556, 2461, 327, 491),
     "digits": (64, 1257, 180, 360),
 }
+SIZE_OF_EXAMPLE = (12, 1500, None, None)  # columns and rows
 
 
 def datasets(as_json: JsonOption = False) -> None:
@@ -37,16 +38,19 @@ def datasets(as_json: JsonOption = False) -> None:
     "built in" needs no file; anything else is downloaded when first used.
     """
     from strudel.data.datasets import dataset_names
+    from strudel.tables.example import EXAMPLE
 
     columns = ("name", "variables", "train", "valid", "test", "found")
     unknown = (None, None, None, None)
     rows = [(name, *SIZES.get(name, unknown), _where(name)) for name in dataset_names()]
+    rows.append((EXAMPLE, *SIZE_OF_EXAMPLE, "built in"))
     if as_json:
         print_json({"datasets": [dict(zip(columns, row, strict=True)) for row in rows]})
         return
     show_table(columns, rows)
     say()
     say("Try:  strudel fit digits")
+    say(f"      strudel fit {EXAMPLE} --encode auto   (categories, numbers, dates and gaps)")
 
 
 def _where(name: str) -> str:
