@@ -73,7 +73,7 @@ from .algebra.divergences import kl_divergence as kl_divergence
 
 # pictures
 from .plotting.drawing import plot_circuit as plot_circuit
-from .plotting.trees import plot_vtree as plot_vtree
+from .plotting.vtrees import plot_vtree as plot_vtree
 from .plotting.learning_curve import plot_learning_curve as plot_learning_curve
 from .plotting.marginals import plot_marginals as plot_marginals
 from .plotting.heat_maps import plot_components as plot_components

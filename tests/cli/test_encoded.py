@@ -2,12 +2,13 @@
 
 import csv
 import io
+import itertools
 import json
 
 import numpy as np
 import pytest
 
-from strudel import load, marginal_probabilities, probability
+from strudel import load, marginal_probabilities, mutual_information, probability
 from strudel.io.frames import column_of_text, read_frame
 
 HEAD = "age,smoker,town,since"
@@ -68,6 +69,25 @@ def test_questions_are_in_the_columns_of_the_table(run, encoded):
         {str(value): p for value, p in wanted["age"].items()}
     )
     assert answer["given"] == {"town": "Bath, UK", "smoker": "no"}
+
+
+def test_pairs_are_pairs_of_columns(run, encoded):
+    [answer] = answers(run, encoded, "pairs", "--given", "smoker=yes")
+    names = load(encoded).circuit_.table_code.names
+    assert {frozenset((pair["a"], pair["b"])) for pair in answer["pairs"]} == {
+        frozenset(pair) for pair in itertools.combinations(names, 2)
+    }
+    nats = [pair["nats"] for pair in answer["pairs"]]
+    assert nats == sorted(nats, reverse=True)
+    assert all(pair["nats"] == 0.0 for pair in answer["pairs"] if "smoker" in pair.values())
+    [answer] = answers(run, encoded, "pairs", "--variables", "age,town")
+    [pair] = answer["pairs"]
+    code = load(encoded).circuit_.table_code
+    sets = [list(code.column(name).variable_names) for name in ("age", "town")]
+    assert pair["nats"] == pytest.approx(mutual_information(load(encoded), *sets))
+    assert 0.0 <= pair["share"] <= 1.0
+    _, out, _ = run("query", encoded, "pairs")
+    assert "mutual information" in out
 
 
 def test_states_are_in_the_columns_of_the_table(run, encoded):

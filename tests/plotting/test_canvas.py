@@ -10,11 +10,12 @@ from matplotlib import style
 from matplotlib.figure import Figure
 
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
-from strudel.plotting.canvas import every_few, labels_that_fit, palette_of, save_figure, short_label
+from strudel.plotting.canvas import palette_of, save_figure
 from strudel.plotting.drawing import plot_circuit
 from strudel.plotting.heat_maps import plot_dependencies
 from strudel.plotting.marginals import plot_marginals
-from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
+from strudel.plotting.trees import plot_chow_liu_tree
+from strudel.plotting.vtrees import plot_vtree
 
 
 def brightness(colour):
@@ -75,20 +76,6 @@ def test_axes_made_under_another_style_keep_their_background():
     assert brightness(colours.ink) > 0.7
     clear = Figure(facecolor="none").add_subplot(facecolor="none")
     assert brightness(palette_of(clear).background) > 0.99
-
-
-def test_steps_of_labels_are_round_and_leave_room():
-    assert [every_few(n, 400.0, 9.0) for n in (10, 44, 45, 100, 1000)] == [1, 1, 2, 5, 50]
-
-
-def test_labels_that_fit_do_not_overlap_and_come_in_order():
-    x, y = np.array([0.0, 1.0, 5.0, 0.0]), np.array([0.0, 0.0, 0.0, 9.0])
-    assert labels_that_fit(x, y, np.full(4, 2.0), 1.0, np.array([1, 0, 2, 3])) == [1, 2, 3]
-
-
-def test_long_names_are_cut():
-    assert short_label("a" * 40) == "a" * 23 + "…"
-    assert short_label("$1") == r"\$1"
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

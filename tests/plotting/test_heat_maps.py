@@ -7,9 +7,11 @@ import pytest
 from matplotlib.figure import Figure
 
 import oracle
+from strudel import Strudel
 from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.plotting.heat_maps import plot_components, plot_dependencies
+from strudel.queries.column_pairs import column_pairs
 
 
 @pytest.fixture
@@ -45,6 +47,18 @@ def test_what_is_known_goes_with_nothing(ax):
     assert np.all(drawn[place] == 0.0)
     with pytest.raises(ValueError, match="one row"):
         plot_dependencies(figure_1_circuit(), [[1, 0, 1, 0], [0, 0, 0, 0]], ax=ax)
+
+
+def test_dependencies_of_a_table_are_those_of_columns(ax):
+    rows = [["red", 1], ["green", 20], ["blue", 30], ["red", 4]] * 30
+    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    plot_dependencies(model, ax=ax)
+    share = column_pairs(model).share[0, 1]
+    drawn = np.ma.filled(ax.images[0].get_array(), np.nan)
+    assert drawn.shape == (2, 2)
+    assert drawn[0, 1] == pytest.approx(share)
+    assert 0.3 < share < 1.0
+    assert {label.get_text() for label in ax.get_yticklabels()} == {"x0", "x1"}
 
 
 def even(circuit):

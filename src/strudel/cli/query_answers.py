@@ -386,6 +386,8 @@ def find_pairs(question: Question) -> list[Answer]:
     """All pairs of variables, those with the largest covariance first."""
     from strudel.queries.variable_probabilities import pair_probabilities
 
+    if question.code is not None:
+        return find_column_pairs(question, question.code)
     columns = question.columns
     names = [question.names[column] for column in columns]
     first, second = np.triu_indices(len(columns), k=1)
@@ -412,10 +414,42 @@ def find_pairs(question: Question) -> list[Answer]:
     return answers
 
 
+def find_column_pairs(question: Question, code: TableCode) -> list[Answer]:
+    """All pairs of columns, those that tell most about each other first."""
+    from strudel.queries.column_pairs import column_pairs
+
+    model = question.model.with_table_code(code)
+    asked = [code.names.index(name) for name in question.asked_columns or code.names]
+    first, second = np.triu_indices(len(asked), k=1)
+    answers = []
+    for row in question.rows:
+        known = np.flatnonzero(~np.isnan(row))
+        found = column_pairs(model, question.by_name(known.tolist(), row[known].astype(int)))
+        information = found.information[np.ix_(asked, asked)]
+        share = found.share[np.ix_(asked, asked)]
+        order = np.argsort(-information[first, second], kind="stable")
+        pairs = [
+            {
+                "a": code.names[asked[i]],
+                "b": code.names[asked[j]],
+                "nats": float(information[i, j]),
+                "share": float(share[i, j]),
+            }
+            for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)
+        ]
+        answers.append({"pairs": pairs})
+    return answers
+
+
 def show_pairs(question: Question, answer: Answer, n_lines: float) -> None:
     """One line per pair."""
-    columns = ("a", "b", "probability of both", "covariance", "correlation")
     lines: list[Line] = [tuple(pair.values()) for pair in answer["pairs"]]
+    columns: tuple[str, ...]
+    if question.code is not None:
+        columns = ("a", "b", "mutual information", "share of the smaller entropy")
+        _show_lines(columns, lines, n_lines, lambda line: -line[2])
+        return
+    columns = ("a", "b", "probability of both", "covariance", "correlation")
     _show_lines(columns, lines, n_lines, lambda line: -abs(line[3]))
 
 

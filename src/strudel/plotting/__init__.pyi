@@ -1,6 +1,6 @@
 from .drawing import plot_circuit as plot_circuit
 from .dot import to_dot as to_dot
-from .trees import plot_vtree as plot_vtree
+from .vtrees import plot_vtree as plot_vtree
 from .trees import plot_chow_liu_tree as plot_chow_liu_tree
 from .learning_curve import plot_learning_curve as plot_learning_curve
 from .marginals import plot_marginals as plot_marginals

@@ -8,24 +8,23 @@ matplotlib is imported on the first picture, not with the package: it takes most
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from strudel._files import complete_file
-from strudel._types import AnyArray, FloatArray
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 Colour: TypeAlias = tuple[float, float, float]
 
 ENDINGS = (".png", ".svg", ".pdf")
-LETTER = 0.62  # about the width of a letter, in font sizes
 
 
 @dataclass(frozen=True)
@@ -136,41 +135,44 @@ def points_per_unit(ax: Axes, n_units: float) -> float:
     return size_in_points(ax)[1] / max(n_units, 1.0)
 
 
-def text_width(labels: Sequence[str], size: float) -> float:
-    """The approximate width of the longest label, in points."""
-    return LETTER * size * max(map(len, labels), default=0)
+def draw_links(
+    ax: Axes, x: FloatArray, y: FloatArray, parent: IntArray, colours: Palette, width: Any = 1.2
+) -> None:
+    """Straight lines from every node to its parent."""
+    child = np.flatnonzero(parent != NONE)
+    points = np.stack([x, y], axis=1)
+    add_lines(ax, np.stack([points[child], points[parent[child]]], axis=1), colours.faint, width)
 
 
-def short_label(label: str, longest: int = 24) -> str:
-    """A label that matplotlib writes literally, with dollar signs, shortened if it is long."""
-    short = label if len(label) <= longest else label[: longest - 1] + "…"
-    return short.replace("$", r"\$")
+def add_lines(ax: Axes, path: AnyArray, colour: Any, width: Any) -> None:
+    """Lines through the points of each path, as one artist."""
+    from matplotlib.collections import LineCollection
+
+    lines = LineCollection(list(path), colors=[colour], linewidths=width, zorder=1)
+    lines.set_capstyle("round")
+    lines.set_gid("edges")
+    ax.add_collection(lines, autolim=False)
 
 
-def every_few(n_labels: int, room: float, needed: float) -> int:
-    """The step from one written label to the next: 1, 2, 5, 10, ... so that each has its room.
-
-    Examples
-    --------
-    >>> every_few(1000, room=400.0, needed=9.0)
-    50
-    """
-    step = 1
-    while n_labels / step * needed > room:
-        step = step * 5 // 2 if str(step)[0] == "2" else step * 2
-    return step
+def set_limits(ax: Axes, x: FloatArray, y: FloatArray) -> None:
+    """Everything inside, with a margin for marks."""
+    ax.set_xlim(x.min() - 0.7 - 0.01 * np.ptp(x), x.max() + 0.7 + 0.01 * np.ptp(x))
+    ax.set_ylim(y.min() - 0.7, y.max() + 0.5)
 
 
-def labels_that_fit(
-    x: FloatArray, y: FloatArray, wide: FloatArray, high: float, first: AnyArray
-) -> list[int]:
-    """Labels that do not overlap, chosen in the order of `first`; everything in one unit."""
-    kept: list[int] = []
-    for label in first.tolist():
-        is_free = np.all(
-            (np.abs(x[kept] - x[label]) > (wide[kept] + wide[label]) / 2)
-            | (np.abs(y[kept] - y[label]) > high)
-        )
-        if is_free:
-            kept.append(label)
-    return kept
+def write_box(
+    ax: Axes, x: float, y: float, label: str, size: float, colours: Palette, side: str
+) -> Text:
+    """A name in a rounded box, whose middle or right end is at x."""
+    style = {"facecolor": colours.fill, "edgecolor": colours.muted, "linewidth": 0.8}
+    return ax.text(
+        x,
+        y,
+        label,
+        fontsize=size,
+        color=colours.ink,
+        ha=side,
+        va="center",
+        bbox={**style, "boxstyle": "round,pad=0.35"},
+        zorder=3,
+    )

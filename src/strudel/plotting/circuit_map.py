@@ -14,7 +14,7 @@ from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.plotting.canvas import Palette, size_in_points
 from strudel.plotting.tree_layout import place_vtree
-from strudel.plotting.trees import checked_names, draw_vtree
+from strudel.plotting.vtrees import draw_vtree, shown_vtree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,15 +34,16 @@ def draw_map(ax: Axes, circuit: Circuit, is_active: np.ndarray | None) -> None:
     else:
         amount = nats_by_vtree(circuit, is_active)
         words = f"nats lost at a vtree node, {amount.sum():.3g} in all"
+    vtree, names, nodes = shown_vtree(circuit)
+    amount = np.bincount(nodes, amount, vtree.n_nodes).astype(np.float64)
     width, height = size_in_points(ax)
     most, total = float(amount.max()), float(amount.sum())
     scale = min(INKED / total, LARGEST / most) * width * height if most > 0 else 1.0
     area = np.maximum(amount * scale, SMALLEST)
-    names = checked_names(circuit.n_vars, circuit.feature_names)
-    leaf_radius = float(np.sqrt(area[circuit.vtree.var_leaf].max()) / 2)
-    colours = draw_vtree(ax, circuit.vtree, names, gap=2.0 + leaf_radius)
+    leaf_radius = float(np.sqrt(area[vtree.var_leaf].max()) / 2)
+    colours = draw_vtree(ax, vtree, names, gap=2.0 + leaf_radius)
     colour = colours.blue if is_active is None else colours.red
-    x, y = place_vtree(circuit.vtree)
+    x, y = place_vtree(vtree)
     drawn = np.argsort(-amount, kind="stable")  # small discs lie on large ones
     drawn = drawn[amount[drawn] > 0]
     discs = ax.scatter(

@@ -20,12 +20,11 @@ from strudel.plotting.canvas import (
     axes_or_current,
     palette_of,
     points_per_unit,
-    short_label,
     size_in_points,
-    text_width,
+    write_box,
 )
 from strudel.plotting.circuit_map import draw_map
-from strudel.plotting.trees import write_box
+from strudel.plotting.labels import short_label, text_width
 from strudel.queries.model import model_of
 
 if TYPE_CHECKING:

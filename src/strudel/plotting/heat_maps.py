@@ -1,4 +1,4 @@
-"""Heat maps: the components of a mixture, and the correlations of variables.
+"""Heat maps: the components of a mixture, and what variables or columns tell about each other.
 
 In:  a model.
 Out: the axes. Variables are in the order of the vtree, which puts related ones side by side.
@@ -6,23 +6,24 @@ Out: the axes. Variables are in the order of the vtree, which puts related ones 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from strudel._names import names_of
-from strudel._types import FloatArray
+from strudel._types import AnyArray, FloatArray
 from strudel.circuits.mixture import Mixture
 from strudel.plotting.canvas import (
     Palette,
     axes_or_current,
-    every_few,
     palette_of,
-    short_label,
     size_in_points,
-    text_width,
 )
+from strudel.plotting.labels import every_few, short_labels, text_width
 from strudel.plotting.marginals import as_evidence, one_row
+from strudel.plotting.vtrees import shown_vtree
+from strudel.queries.column_pairs import column_pairs
 from strudel.queries.model import Model, model_of
 from strudel.queries.variable_probabilities import marginal_probabilities, pair_probabilities
 
@@ -90,7 +91,8 @@ def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
         fontsize=8,
     )
     ax.set_ylabel(f"{model.n_components:,} components, by weight")
-    _write_variables(ax, model)
+    names = names_of(model.n_vars, model.feature_names)
+    _write_names(ax, [names[var] for var in order])
     _write_scale(ax, mesh, "probability of 1", colours)
     _without_frame(ax)
     return ax
@@ -119,10 +121,14 @@ def _percent(weight: float) -> str:
 def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> Axes:
     """Draw the correlation of every two variables: blue if positive, orange if negative.
 
+    Columns of several values have no such correlation. A model of a table that has any is drawn by
+    column: the mutual information of every two, as a share of the smaller entropy. It is 0 if they
+    tell nothing about each other, and 1 if one tells the value of the other.
+
     Parameters
     ----------
     model : Circuit, Mixture or fitted estimator
-        Smooth and decomposable. Correlations are exact, from its pair probabilities.
+        Smooth and decomposable. All values are exact, from its pair probabilities.
     given : array-like of shape (n_vars,) or dict, optional
         One row of 0, 1, or NaN where the value is unknown; nothing is known by default.
     ax : matplotlib.axes.Axes, optional
@@ -135,37 +141,57 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     >>> ax = plot_dependencies(figure_1_circuit(), ax=Figure().add_subplot())
     """
     found = model_of(model)
-    pairs = pair_probabilities(found, as_evidence(found, one_row(found, given)))
+    evidence = as_evidence(found, one_row(found, given))
+    ax = axes_or_current(ax)
+    colours = palette_of(ax)
+    code = found.table_code
+    is_by_column = code is not None and len(code.columns) < found.n_vars
+    if is_by_column:
+        pairs = column_pairs(found, evidence)
+        names, order = pairs.names, _column_order(found)
+        values, words = pairs.share, "mutual information / smaller entropy"
+        shades = _shades([colours.background, colours.blue])
+    else:
+        names, order = names_of(found.n_vars, found.feature_names), found.vtree.order
+        values, words = _correlations(pair_probabilities(found, evidence)), "correlation"
+        shades = _shades([colours.orange, colours.background, colours.blue])
+    np.fill_diagonal(values, np.nan)
+    most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    image = ax.imshow(
+        values[np.ix_(order, order)],
+        cmap=shades.with_extremes(bad=colours.faint),
+        vmin=0.0 if is_by_column else -most,
+        vmax=most,
+        interpolation="nearest" if len(names) <= 200 else "antialiased",
+    )
+    image.set_gid("dependencies")
+    _write_names(ax, [names[place] for place in order])
+    _write_names(ax, [names[place] for place in order], is_vertical=True)
+    _write_scale(ax, image, words, colours)
+    _without_frame(ax)
+    return ax
+
+
+def _correlations(pairs: FloatArray) -> FloatArray:
+    """From the probabilities of every two variables to be 1."""
     one = pairs.diagonal()
     spread = np.sqrt(one * (1.0 - one))
     scale = np.outer(spread, spread)
     correlation = np.zeros_like(pairs)  # a known variable is correlated with nothing
     np.divide(pairs - np.outer(one, one), scale, out=correlation, where=scale > 0)
-    np.fill_diagonal(correlation, np.nan)
-    order = found.vtree.order
-    ax = axes_or_current(ax)
-    colours = palette_of(ax)
-    most = float(np.nanmax(np.abs(correlation), initial=0.0))
-    shades = _shades([colours.orange, colours.background, colours.blue])
-    image = ax.imshow(
-        correlation[np.ix_(order, order)],
-        cmap=shades.with_extremes(bad=colours.faint),
-        vmin=-most or -1.0,
-        vmax=most or 1.0,
-        interpolation="nearest" if found.n_vars <= 200 else "antialiased",
-    )
-    image.set_gid("correlations")
-    _write_variables(ax, found)
-    _write_variables(ax, found, is_vertical=True)
-    _write_scale(ax, image, "correlation", colours)
-    _without_frame(ax)
-    return ax
+    return correlation
 
 
-def _write_variables(ax: Axes, model: Model, is_vertical: bool = False) -> None:
-    """Names along an axis in the order of the vtree, as many as fit."""
-    names = names_of(model.n_vars, model.feature_names)
-    labels = [short_label(str(names[var]), longest=16) for var in model.vtree.order]
+def _column_order(model: Model) -> AnyArray:
+    """The columns as the vtree has them, or as they come if it takes them apart."""
+    vtree = shown_vtree(model)[0]
+    n_columns = len(model.table_code.columns) if model.table_code is not None else model.n_vars
+    return vtree.order if vtree.n_vars == n_columns else np.arange(n_columns)
+
+
+def _write_names(ax: Axes, names: Sequence[Any], is_vertical: bool = False) -> None:
+    """Names along an axis, as many as fit."""
+    labels = short_labels([str(name) for name in names], longest=22)
     room = size_in_points(ax)[1 if is_vertical else 0]
     size = 7.0
     is_upright = not is_vertical and text_width(labels, size) > 0.9 * room / len(labels)

@@ -18,9 +18,9 @@ from strudel.plotting.canvas import (
     Palette,
     axes_or_current,
     palette_of,
-    short_label,
     size_in_points,
 )
+from strudel.plotting.labels import short_labels
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model, model_of
 from strudel.queries.variable_probabilities import marginal_probabilities
@@ -89,10 +89,13 @@ def plot_marginals(
         bars = _bars_of_variables(found, is_known, np.ravel(now), np.ravel(before))
         words, things = "probability of 1", "variables"
     else:
+        titles = short_labels(found.table_code.names, longest=16)
         bars = [
             bar
-            for column in found.table_code.columns
-            for bar in _bars_of_column(column, is_known, now[column.name], before[column.name])
+            for column, title in zip(found.table_code.columns, titles, strict=True)
+            for bar in _bars_of_column(
+                column, title, is_known, now[column.name], before[column.name]
+            )
         ]
         words, things = "probability", "values"
     ax = axes_or_current(ax)
@@ -130,11 +133,11 @@ def as_evidence(model: Model, row: FloatArray) -> Any:
 def _bars_of_variables(
     model: Model, is_known: AnyArray, now: FloatArray, before: FloatArray
 ) -> list[Bar]:
-    names = names_of(model.n_vars, model.feature_names)
+    names = short_labels([str(name) for name in names_of(model.n_vars, model.feature_names)])
     return [
         Bar(
-            f"{name} = {now[var]:.0f}" if is_known[var] else str(name),
-            str(name),
+            f"{name} = {now[var]:.0f}" if is_known[var] else name,
+            name,
             float(now[var]),
             float(before[var]),
             bool(is_known[var]),
@@ -144,17 +147,17 @@ def _bars_of_variables(
 
 
 def _bars_of_column(
-    column: Column, is_known: AnyArray, now: dict[Any, Any], before: dict[Any, Any]
+    column: Column, title: str, is_known: AnyArray, now: dict[Any, Any], before: dict[Any, Any]
 ) -> Iterator[Bar]:
     """A bar for every value; one if there are two; of a given column, those still possible."""
     is_given = bool(is_known[column.start : column.stop].any())
-    values = list(zip(column.labels, now.values(), before.values(), strict=True))
+    values = list(zip(short_labels(column.labels), now.values(), before.values(), strict=True))
     if len(values) == 2 and not is_given:
         values = [values[int(column.codewords[:, 0].argmax())]]
     for label, chance, earlier in values:
         share, first = float(np.ravel(chance)[0]), float(np.ravel(earlier)[0])
         if not is_given or share > 0.0:
-            yield Bar(f"{column.name}: {label}", column.name, share, first, is_given)
+            yield Bar(f"{title}: {label}", column.name, share, first, is_given)
 
 
 def _most_telling(bars: list[Bar], room: int, has_evidence: bool) -> list[Bar]:
@@ -197,7 +200,7 @@ def _draw_bars(ax: Axes, bars: list[Bar], colours: Palette, has_evidence: bool) 
         border = [i - 0.5 for i in range(1, len(bars)) if groups[i] != groups[i - 1]]
         ax.hlines(border, 0.0, 1.0, colors=[colours.faint], linewidth=0.6, zorder=1)
     size = float(np.clip(0.75 * line, 5, 9))
-    ax.set_yticks(place, [short_label(bar.label) for bar in bars], fontsize=size)
+    ax.set_yticks(place, [bar.label for bar in bars], fontsize=size)
     for label, bar in zip(ax.get_yticklabels(), bars, strict=True):
         if bar.is_given:
             label.set_color(colours.orange)

@@ -229,16 +229,3 @@ def conditional_tables(
 ) -> FloatArray:
     """P(X = 1 | parent), smoothed like the mutual information, from the counts of complete rows."""
     return complete_cases(counts, total).conditional_tables(parent, alpha)
-
-
-def tree_from_pairs(pairs: FloatArray) -> ChowLiuTree:
-    """The tree closest to a distribution, given the probability of every two variables to be 1.
-
-    Examples
-    --------
-    >>> from strudel import pair_probabilities
-    >>> from strudel.circuits import figure_1_circuit
-    >>> tree_from_pairs(pair_probabilities(figure_1_circuit())).var_parent
-    array([ 2,  2, -1,  2], dtype=int32)
-    """
-    return chow_liu_tree_from_counts(pairs, 1.0, alpha=0.0)

@@ -173,7 +173,8 @@ def _draw(model: Strudel, data: Dataset, out: Path) -> dict[str, Path]:
     from strudel.plotting.canvas import new_figure, save_figure
     from strudel.plotting.learning_curve import plot_learning_curve
     from strudel.plotting.rows import plot_images
-    from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
+    from strudel.plotting.trees import plot_chow_liu_tree
+    from strudel.plotting.vtrees import plot_vtree
     from strudel.queries.sampling import sample
     from strudel.trees.chow_liu import learn_chow_liu_tree
 

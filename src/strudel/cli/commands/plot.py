@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from strudel._names import names_of
 from strudel.cli.console import InputError, JsonOption, print_json, say, warnings_as_notes
 from strudel.cli.evidence import GivenOption, read_given
 from strudel.cli.outputs import check_output, write_text
@@ -94,12 +93,12 @@ def plot(
     \b
     circuit       sums, products and parameters; a large one as its vtree, with a disc on every node
                   for the edges that live there. With --row, what the row takes, in red
-    vtree         how the circuit divides the variables
-    tree          which variables go together: the Chow-Liu tree closest to the model
+    vtree         how the circuit divides the variables, or the columns of a table
+    tree          which of them go together: the Chow-Liu tree closest to the model
     curve         how learning went
     marginals     how probable each variable is to be 1; with --given, what that changes
     components    the components of a mixture: weights, and marginals of each
-    dependencies  the correlation of every two variables
+    dependencies  the correlation of every two variables; of columns, the mutual information
 
     A .vtree file is drawn as a vtree and a .clt file as a tree by default. A .dot file is for
     Graphviz: circuit, vtree or tree.
@@ -264,12 +263,14 @@ def _draw(
 ) -> None:
     from matplotlib import style
 
-    from strudel.plotting.canvas import new_figure, save_figure, short_label
+    from strudel.plotting.canvas import new_figure, save_figure
     from strudel.plotting.drawing import plot_circuit
     from strudel.plotting.heat_maps import plot_components, plot_dependencies
+    from strudel.plotting.labels import short_label
     from strudel.plotting.learning_curve import plot_learning_curve
     from strudel.plotting.marginals import plot_marginals
-    from strudel.plotting.trees import plot_chow_liu_tree, plot_vtree
+    from strudel.plotting.trees import plot_chow_liu_tree
+    from strudel.plotting.vtrees import plot_vtree
 
     with style.context("dark_background" if dark else "default"):
         figure = new_figure(*inches)
@@ -294,7 +295,8 @@ def _draw(
 
 def _write_dot(thing: Any, what: Picture, row: Any, path: Path) -> None:
     from strudel.plotting.dot import to_dot
-    from strudel.plotting.trees import tree_of_model, vtree_and_names
+    from strudel.plotting.trees import tree_of_model
+    from strudel.plotting.vtrees import vtree_and_names
     from strudel.queries.model import structure_of
     from strudel.trees.chow_liu import ChowLiuTree
 
@@ -305,5 +307,6 @@ def _write_dot(thing: Any, what: Picture, row: Any, path: Path) -> None:
     elif isinstance(thing, ChowLiuTree):
         text = to_dot(thing)
     else:
-        text = to_dot(tree_of_model(thing), names_of(thing.n_vars, thing.feature_names))
+        drawn = tree_of_model(thing)
+        text = to_dot(drawn.tree, drawn.names)
     write_text(path, (text, "\n"))

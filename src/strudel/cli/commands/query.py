@@ -107,7 +107,7 @@ def query(
     entropy           how uncertain all variables are together
     information       how much --a and --b tell about each other
     count             how many of --variables, or of all, are 1
-    pairs             which variables go together
+    pairs             which variables go together, or which columns of a table
     responsibilities  how probable each component of a mixture is
     probability       how probable an EVENT is, as in "a & ~(b | c)" or "at_least(2, a, b, c)",
                       or in a .cnf, .dnf, .nnf or .sdd file

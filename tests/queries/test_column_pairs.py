@@ -1,0 +1,51 @@
+"""What columns tell about each other, against `mutual_information` and tables counted by hand."""
+
+import numpy as np
+import pytest
+
+from strudel import Mixture, Strudel, mutual_information
+from strudel.circuits.examples import figure_1_circuit
+from strudel.queries.column_pairs import column_pairs
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(0)
+    number = rng.integers(0, 60, 400)
+    colour = np.where(number < 20, "red", np.where(rng.random(400) < 0.5, "blue", "green"))
+    rows = [[int(n), str(c), bool(n > 30)] for n, c in zip(number, colour, strict=True)]
+    return Strudel(encoder="auto", random_state=0, max_splits=5).fit(rows)
+
+
+@pytest.mark.parametrize("given", [None, {"x1": "blue"}])
+def test_columns_have_the_information_of_their_variables(model, given):
+    found = column_pairs(model, given)
+    code = model.circuit_.table_code
+    assert found.names == ("x0", "x1", "x2")
+    for i, one in enumerate(code.columns):
+        for j, other in enumerate(code.columns):
+            if i != j:
+                expected = mutual_information(
+                    model, list(one.variable_names), list(other.variable_names), given
+                )
+                assert found.information[i, j] == pytest.approx(expected, abs=1e-12)
+
+
+def test_what_is_known_has_nothing_to_tell(model):
+    found = column_pairs(model, {"x1": "red"})
+    assert found.entropy[1] == pytest.approx(0.0, abs=1e-12)
+    assert found.share[1] == pytest.approx([0.0] * 3, abs=1e-12)
+
+
+def test_a_column_that_tells_another_has_share_one():
+    rows = [["a", 0], ["b", 1], ["c", 1]] * 40
+    model = Strudel(encoder="auto", pseudocount=0, max_splits=0, validation_fraction=None).fit(rows)
+    assert column_pairs(model).share[0, 1] == pytest.approx(1.0)
+
+
+def test_0_1_variables_and_mixtures_are_columns_of_themselves():
+    circuit = figure_1_circuit()
+    expected = mutual_information(circuit, "X1", "X3")
+    assert column_pairs(circuit).information[0, 2] == pytest.approx(expected)
+    twice = Mixture(circuit, np.tile(circuit.edge_log_theta[:, None], 2), np.log([0.5, 0.5]))
+    assert column_pairs(twice).information == pytest.approx(column_pairs(circuit).information)
