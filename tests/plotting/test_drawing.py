@@ -1,15 +1,19 @@
 """Facts about the artists of `plotting/drawing.py`."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from strudel.circuits.compile import compile_factorized
+from strudel import Strudel
+from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.drawing_layout import layout_circuit
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.plotting.circuit_map import edges_by_vtree
-from strudel.plotting.drawing import plot_circuit
+from strudel.plotting.drawing import plot_circuit, size_of_nodes
 from strudel.plotting.trees import plot_chow_liu_tree
 from strudel.plotting.vtrees import plot_vtree
 from strudel.trees.chow_liu import learn_chow_liu_tree
@@ -92,7 +96,6 @@ def test_active_edges_of_figure_1_are_red(ax):
 def test_red_lines_belong_to_the_active_edges(ax):
     rows = np.random.default_rng(0).integers(0, 2, size=(40, 6), dtype=np.uint8)
     tree = learn_chow_liu_tree(rows)
-    from strudel.circuits.compile import compile_chow_liu
     from strudel.circuits.flows import compute_flows
 
     circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
@@ -163,6 +166,51 @@ def test_with_a_row_the_areas_of_a_map_are_what_it_loses(ax):
     assert words.endswith(f"{-np.log(0.6 * 0.8 * 0.4 * 0.1):.3g} in all")
 
 
+def test_an_overview_says_what_it_is(ax):
+    circuit = compile_factorized(balanced_vtree(200))
+    plot_circuit(circuit, ax=ax)
+    words = ax.get_legend().get_title().get_text()
+    assert words.startswith("Overview of 599 edges: the vtree")
+
+
+def test_a_row_shows_its_values(ax):
+    plot_circuit(figure_1_circuit(), row=[1, 0, 1, 0], ax=ax)
+    assert set(texts(ax, "taken literal")) == {"X1", "¬X2", "X3", "¬X4"}
+    assert set(texts(ax, "literal")) == {"¬X1", "X2", "¬X3", "X4"}
+    other = Figure(figsize=(7, 5)).add_subplot()
+    plot_circuit(figure_1_circuit(), row=[1, 0, 1, 0], ax=other, detail="map")
+    assert sorted(texts(other, "leaf")) == ["X1 = 1", "X2 = 0", "X3 = 1", "X4 = 0"]
+
+
+def test_a_row_of_a_table_shows_the_values_of_its_columns(ax):
+    rows = [["red", 1, True], ["green", 20, False], ["blue", 30, True], ["red", 4, False]] * 30
+    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    plot_circuit(model, row={"x0": "green", "x1": 4, "x2": True}, ax=ax, detail="map")
+    assert sorted(texts(ax, "leaf")) == ["x0 = green", "x1 = 4", "x2 = True"]
+    (discs,) = [artist for artist in ax.collections if artist.get_gid() == "discs"]
+    assert 0 < len(discs.get_sizes()) <= 5  # a vtree of three columns
+
+
+def test_parameters_do_not_overlap_where_there_is_room():
+    rows = np.random.default_rng(0).integers(0, 2, size=(40, 12), dtype=np.uint8)
+    tree = learn_chow_liu_tree(rows)
+    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    figure = Figure(figsize=size_of_nodes(circuit), layout="constrained")
+    ax = plot_circuit(circuit, ax=figure.add_subplot())
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    written = [text for text in ax.texts if text.get_gid() == "parameter"]
+    assert len(written) > 40
+    boxes = [text.get_window_extent(renderer) for text in written]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+def test_what_is_too_large_for_nodes_has_no_size_for_them():
+    assert size_of_nodes(compile_factorized(balanced_vtree(200))) is None
+    _, height = size_of_nodes(compile_factorized(balanced_vtree(40)))
+    assert height > 8.0
+
+
 def test_what_does_not_fit_into_small_axes_is_a_map(ax):
     circuit = compile_factorized(balanced_vtree(40))
     plot_circuit(circuit, ax=ax)
@@ -185,10 +233,13 @@ def test_a_mixture_is_drawn_without_parameters_or_as_its_most_responsible_compon
     plot_circuit(mixture, ax=ax)
     assert n_marks(ax, "sum") == 7
     assert texts(ax, "parameter") == []
+    assert texts(ax, "caption") == ["the structure of 2 components"]
     other = Figure(figsize=(7, 5)).add_subplot()
     # 0.4 * 0.7 * 0.3 * 0.5 = 0.042 against 0.5 ** 4: the second component.
     plot_circuit(mixture, row=[0, 0, 0, 1], ax=other)
     assert set(texts(other, "parameter")) == {"0.5"}
+    share = 0.5**4 / (0.5**4 + 0.042)
+    assert texts(other, "caption") == [f"component 1 of 2, responsible for the row by {share:.0%}"]
 
 
 @pytest.mark.parametrize("row", [[1, 0, 1], [[1, 0, 1, 0]], [1, 0, 1, 2], [1, 0, 1, np.nan]])

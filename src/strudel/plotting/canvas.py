@@ -176,3 +176,18 @@ def write_box(
         bbox={**style, "boxstyle": "round,pad=0.35"},
         zorder=3,
     )
+
+
+def write_caption(ax: Axes, words: str) -> None:
+    """What is seen, in a line above the axes."""
+    text = ax.text(
+        0.0,
+        1.0,
+        words,
+        transform=ax.transAxes,
+        fontsize=9,
+        color=palette_of(ax).ink,
+        ha="left",
+        va="bottom",
+    )
+    text.set_gid("caption")

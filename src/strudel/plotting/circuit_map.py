@@ -1,7 +1,9 @@
-"""A large circuit as a map: its vtree, with a disc on every node for the edges there.
+"""An overview of a large circuit: its vtree, with a disc on every node for the edges there.
 
 In:  a `Circuit` of any size.
 Out: the axes. All discs together always have about the same area, so that they do not overlap.
+
+The discs of a column of a table are one: what lies inside a column is its code.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strudel._types import FloatArray
+from strudel._types import ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.plotting.canvas import Palette, size_in_points
-from strudel.plotting.tree_layout import place_vtree
+from strudel.plotting.tree_layout import MAX_STEPS, place_vtree
 from strudel.plotting.vtrees import draw_vtree, shown_vtree
 
 if TYPE_CHECKING:
@@ -24,24 +26,40 @@ LARGEST = 0.006  # share of the axes that one disc may cover
 SMALLEST = 1.0  # visible area, in square points
 
 
-def draw_map(ax: Axes, circuit: Circuit, is_active: np.ndarray | None) -> None:
-    """Draw the vtree with a disc on every node, and a legend of sizes.
+def draw_map(
+    ax: Axes,
+    circuit: Circuit,
+    row: ByteArray | None,
+    is_active: np.ndarray | None,
+    about: str = "",
+) -> None:
+    """Draw the vtree with a disc on every node, and a legend that says what is seen.
 
-    Areas are numbers of edges; with a row's active edges, in red, what the row loses at each node.
+    Areas are numbers of edges; with a row and its active edges, in red, what the row loses at each
+    node, and its values behind the names. `about` is said of the circuit.
     """
-    if is_active is None:
+    vtree, names, nodes = shown_vtree(circuit)
+    values = None
+    if row is None or is_active is None:
         amount, words = edges_by_vtree(circuit), "edges at a vtree node"
+        title = (
+            f"Overview of {circuit.n_edges:,} edges: the vtree, with a disc for those of each node"
+        )
     else:
         amount = nats_by_vtree(circuit, is_active)
         words = f"nats lost at a vtree node, {amount.sum():.3g} in all"
-    vtree, names, nodes = shown_vtree(circuit)
+        title = "Overview: the vtree, with a disc for what is unusual about the row at each node"
+        values = values_of(circuit, row, vtree.n_vars)
     amount = np.bincount(nodes, amount, vtree.n_nodes).astype(np.float64)
     width, height = size_in_points(ax)
     most, total = float(amount.max()), float(amount.sum())
     scale = min(INKED / total, LARGEST / most) * width * height if most > 0 else 1.0
+    at_leaves = float(amount[vtree.var_leaf].max())
+    if vtree.n_vars <= MAX_STEPS and at_leaves > 0:  # discs of neighbours do not touch
+        scale = min(scale, (0.9 * width / vtree.n_vars) ** 2 / at_leaves)
     area = np.maximum(amount * scale, SMALLEST)
     leaf_radius = float(np.sqrt(area[vtree.var_leaf].max()) / 2)
-    colours = draw_vtree(ax, vtree, names, gap=2.0 + leaf_radius)
+    colours = draw_vtree(ax, vtree, names, 2.0 + leaf_radius, values)
     colour = colours.blue if is_active is None else colours.red
     x, y = place_vtree(vtree)
     drawn = np.argsort(-amount, kind="stable")  # small discs lie on large ones
@@ -59,7 +77,20 @@ def draw_map(ax: Axes, circuit: Circuit, is_active: np.ndarray | None) -> None:
     )
     discs.set_gid("discs")
     if most > 0:
-        _write_sizes(ax, most, scale, words, colour, colours)
+        title = f"{title}\n{about}" if about else title
+        _write_sizes(ax, most, scale, words, title, colour, colours)
+
+
+def values_of(circuit: Circuit, row: ByteArray, n_leaves: int) -> list[str]:
+    """The value of every variable, or of every column of a table if those are the leaves."""
+    code = circuit.table_code
+    if code is None or n_leaves != len(code.columns):
+        return [str(value) for value in row.tolist()]
+    bits = row.astype(np.float64)[np.newaxis]
+    return [
+        column.labels[int(column.nearest(bits[:, column.start : column.stop])[0])]
+        for column in code.columns
+    ]
 
 
 def edges_by_vtree(circuit: Circuit) -> FloatArray:
@@ -85,7 +116,7 @@ def nats_by_vtree(circuit: Circuit, is_active: np.ndarray) -> FloatArray:
 
 
 def _write_sizes(
-    ax: Axes, most: float, scale: float, words: str, colour: str, colours: Palette
+    ax: Axes, most: float, scale: float, words: str, title: str, colour: str, colours: Palette
 ) -> None:
     """A legend of two round numbers, above the drawing."""
     from matplotlib.lines import Line2D
@@ -116,9 +147,13 @@ def _write_sizes(
         labelcolor=[colours.ink] * len(shown),
         fontsize=8,
         handlelength=np.sqrt(large * scale) / 8,
-        handleheight=max(0.7, np.sqrt(large * scale) / 8),
+        handleheight=max(0.7, (np.sqrt(large * scale) + 6) / 8),
         handletextpad=0.4,
         columnspacing=1.0,
         borderaxespad=0.2,
+        title=title,
+        title_fontsize=9,
+        alignment="left",
     )
+    legend.get_title().set_color(colours.ink)
     legend.set_gid("sizes")

@@ -1,4 +1,4 @@
-"""Drawings of circuits: small ones node by node, large ones as a map.
+"""Drawings of circuits: small ones node by node, large ones as an overview.
 
 In:  a `Circuit`, or a model that has one.
 Out: the axes.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.drawing_layout import CircuitLayout, layout_circuit
+from strudel.circuits.drawing_layout import CircuitLayout, layout_circuit, literal_name
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice
 from strudel.plotting.active import active_edges, checked_row
@@ -22,17 +22,20 @@ from strudel.plotting.canvas import (
     points_per_unit,
     size_in_points,
     write_box,
+    write_caption,
 )
 from strudel.plotting.circuit_map import draw_map
-from strudel.plotting.labels import short_label, text_width
-from strudel.queries.model import model_of
+from strudel.plotting.labels import short_label, short_labels, text_width
+from strudel.queries.model import model_of, structure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_EDGES = 400  # larger circuits cannot be read node by node, however large the figure
-ROW = 5.0  # points of height that a line of nodes needs
-MAX_WRITTEN = 80  # edges up to which the parameters still fit on the lines
+ROW, GOOD_ROW = 7.0, 12.0  # points of height that a line of nodes needs, and should have
+COLUMN = 0.8  # inches of width that a column of nodes should have
+HIGHEST = 22.0  # inches of a picture that can still be looked at
+WRITTEN = 9.0  # points of a line of nodes from which the parameters fit beside each other
 
 
 def plot_circuit(
@@ -42,10 +45,10 @@ def plot_circuit(
     *,
     detail: Literal["auto", "nodes", "map"] = "auto",
 ) -> Axes:
-    """Draw a circuit: every node of a small one, a map of a large one.
+    """Draw a circuit: every node of a small one, an overview of a large one.
 
-    Node by node, literals are on the left, the root on the right, and parameters on the edges. A
-    map is the vtree with a disc on every node, whose area is its number of edges.
+    Node by node, literals are on the left, the root on the right, and parameters on the edges. The
+    overview is a map: the vtree with a disc on every node, whose area is its number of edges.
 
     Parameters
     ----------
@@ -53,8 +56,8 @@ def plot_circuit(
         Of any size. Of a mixture the structure is drawn without parameters, or with a row the
         component that is most responsible for it.
     row : array-like of shape (n_vars,) or dict, optional
-        A fully observed row, whose active edges are drawn in red. On a map, discs show how much of
-        its log-likelihood the row loses at each node.
+        A fully observed row, whose active edges and literals are drawn in red. On a map, names
+        have its values, and discs show how much of its log-likelihood the row loses at each node.
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
     detail : {"auto", "nodes", "map"}
@@ -69,7 +72,7 @@ def plot_circuit(
     check_choice("detail", detail, ("auto", "nodes", "map"))
     found = model_of(model)
     values = None if row is None else checked_row(found, row)
-    circuit, has_parameters = _circuit_to_draw(found, values)
+    circuit, has_parameters, about = _circuit_to_draw(found, values)
     if detail == "nodes" and circuit.n_edges > MAX_EDGES:
         raise ValueError(
             f"detail='nodes' can be read up to {MAX_EDGES} edges, but the circuit has "
@@ -80,38 +83,72 @@ def plot_circuit(
     ax = axes_or_current(ax)
     ax.set_axis_off()
     layout = layout_circuit(circuit) if detail != "map" and circuit.n_edges <= MAX_EDGES else None
-    if layout is None or (detail == "auto" and not _is_readable(ax, layout)):
-        draw_map(ax, circuit, is_active)
-    else:
-        _draw_nodes(ax, layout, is_active, has_parameters and circuit.n_edges <= MAX_WRITTEN)
+    if layout is None or (detail == "auto" and _row_height(ax, layout) < ROW):
+        draw_map(ax, circuit, values, is_active, about)
+        return ax
+    taken = set()
+    if values is not None:
+        literals = 2 * np.arange(circuit.n_vars) + values
+        taken = {literal_name(circuit, literal) for literal in literals.tolist()}
+    _draw_nodes(ax, layout, is_active, taken, has_parameters)
+    if about:
+        write_caption(ax, about)
     return ax
 
 
-def _circuit_to_draw(model: Circuit | Mixture, row: np.ndarray | None) -> tuple[Circuit, bool]:
-    """The circuit, and whether its parameters are those of the model."""
+def size_of_nodes(model: Any) -> tuple[float, float] | None:
+    """Inches in which a circuit can be drawn node by node; None if it is too large for that.
+
+    Examples
+    --------
+    >>> from strudel.circuits import figure_1_circuit
+    >>> size_of_nodes(figure_1_circuit())
+    (10.0, 6.0)
+    """
+    circuit = structure_of(model_of(model))
+    if circuit.n_edges > MAX_EDGES:
+        return None
+    layout = layout_circuit(circuit)
+    height = (layout.height + 4.0) * GOOD_ROW / 72
+    return (
+        (max(10.0, (layout.width + 3.0) * COLUMN), max(6.0, height)) if height < HIGHEST else None
+    )
+
+
+def _circuit_to_draw(model: Circuit | Mixture, row: np.ndarray | None) -> tuple[Circuit, bool, str]:
+    """The circuit, whether its parameters are those of the model, and what to say of it."""
     if isinstance(model, Circuit):
-        return model, True
+        return model, True, ""
     if model.n_components == 1:
-        return model.component(0), True
+        return model.component(0), True, ""
     if row is None:
-        return model.structure, False
+        return model.structure, False, f"the structure of {model.n_components:,} components"
     from strudel.queries.mixture_likelihood import rows_responsibilities
 
-    shares = rows_responsibilities(model, row[np.newaxis].astype(np.float64))
-    return model.component(int(shares[0].argmax())), True
+    shares = rows_responsibilities(model, row[np.newaxis].astype(np.float64))[0]
+    most = int(shares.argmax())
+    about = (
+        f"component {most} of {model.n_components:,}, responsible for the row by {shares[most]:.0%}"
+    )
+    return model.component(most), True, about
 
 
-def _is_readable(ax: Axes, layout: CircuitLayout) -> bool:
-    return points_per_unit(ax, layout.height + 1.4) >= ROW
+def _row_height(ax: Axes, layout: CircuitLayout) -> float:
+    """Points between two lines of nodes."""
+    return points_per_unit(ax, layout.height + 1.4)
 
 
 def _draw_nodes(
-    ax: Axes, layout: CircuitLayout, is_active: np.ndarray | None, has_parameters: bool
+    ax: Axes,
+    layout: CircuitLayout,
+    is_active: np.ndarray | None,
+    taken: set[str],
+    has_parameters: bool,
 ) -> None:
-    """Literals, sums and products with the lines between them."""
+    """Literals, sums and products with the lines between them; taken literals are red."""
     colours = palette_of(ax)
     ax.set_ylim(layout.mark_y.min() - 0.7, layout.mark_y.max() + 0.7)
-    room = points_per_unit(ax, layout.height + 1.4)
+    room = _row_height(ax, layout)
     literal_size = float(np.clip(room * 0.46, 4.5, 11))
     ax.set_xlim(*_horizontal_limits(ax, layout, literal_size))
     is_red = np.zeros(len(layout.line_edge), dtype=bool)
@@ -119,10 +156,10 @@ def _draw_nodes(
         is_red = is_active[layout.line_edge]
     _draw_lines(ax, layout, ~is_red, colour=colours.muted, gid="edges", width=0.9)
     _draw_lines(ax, layout, is_red, colour=colours.red, gid="active edges", width=2.0)
-    if has_parameters:
-        size = float(np.clip(room * 0.3, 5, 9))
+    if has_parameters and room >= WRITTEN:
+        size = float(np.clip(room * 0.42, 4.5, 9))
         _write_parameters(ax, layout, is_red, size, colours)
-    _draw_marks(ax, layout, float(np.clip(room * 0.42, 3.5, 15)), literal_size, colours)
+    _draw_marks(ax, layout, float(np.clip(room * 0.6, 4.5, 15)), literal_size, taken, colours)
 
 
 def _draw_lines(
@@ -140,9 +177,12 @@ def _draw_lines(
 def _write_parameters(
     ax: Axes, layout: CircuitLayout, is_red: np.ndarray, size: float, colours: Palette
 ) -> None:
+    steep = _steepest_from_literals(layout)
     for line in np.flatnonzero(~np.isnan(layout.line_theta)):
         start, end = layout.line_start[line], layout.line_end[line]
-        share = 0.66  # nearer to the sum, where lines of different sums do not cross yet
+        # Nearer to the sum, where lines of different sums do not cross yet. Two literals and their
+        # sums are so close that flat and steep lines have their own places.
+        share = 0.66 if layout.mark_kind[start] != "literal" else 0.8 if line in steep else 0.5
         text = ax.text(
             layout.mark_x[start] * (1 - share) + layout.mark_x[end] * share,
             layout.mark_y[start] * (1 - share) + layout.mark_y[end] * share,
@@ -155,6 +195,19 @@ def _write_parameters(
             zorder=2,
         )
         text.set_gid("parameter")
+
+
+def _steepest_from_literals(layout: CircuitLayout) -> set[int]:
+    """For every sum of two literals, the steeper of its lines."""
+    rise = np.abs(layout.mark_y[layout.line_end] - layout.mark_y[layout.line_start])
+    steepest: dict[int, int] = {}
+    for line in np.flatnonzero(~np.isnan(layout.line_theta)).tolist():
+        end = int(layout.line_end[line])
+        if layout.mark_kind[layout.line_start[line]] == "literal" and (
+            end not in steepest or rise[line] > rise[steepest[end]]
+        ):
+            steepest[end] = line
+    return set(steepest.values())
 
 
 def _horizontal_limits(ax: Axes, layout: CircuitLayout, size: float) -> tuple[float, float]:
@@ -172,7 +225,12 @@ def _horizontal_limits(ax: Axes, layout: CircuitLayout, size: float) -> tuple[fl
 
 
 def _draw_marks(
-    ax: Axes, layout: CircuitLayout, diameter: float, literal_size: float, colours: Palette
+    ax: Axes,
+    layout: CircuitLayout,
+    diameter: float,
+    literal_size: float,
+    taken: set[str],
+    colours: Palette,
 ) -> None:
     """Circles with a plus or a cross, and the literals by name."""
     kinds = np.array(layout.mark_kind)
@@ -184,16 +242,24 @@ def _draw_marks(
             s=(diameter * scale) ** 2,
             color=[colours.background],
             edgecolors=[colours.ink],
-            linewidths=1.0,
+            linewidths=0.8,
             zorder=3,
         )
         circles.set_gid(kind)
         size = (diameter * scale * 0.55) ** 2
-        ax.scatter(x, y, s=size, marker=inside, color=[colours.ink], linewidths=1.0, zorder=4)
+        ax.scatter(x, y, s=size, marker=inside, color=[colours.ink], linewidths=0.8, zorder=4)
+    written = sorted(set(layout.mark_label) - {""})
+    short_of = dict(zip(written, short_labels(written), strict=True))
     for mark in np.flatnonzero(kinds == "literal"):
         x, y = layout.mark_x[mark], layout.mark_y[mark]
-        label = short_label(layout.mark_label[mark])
-        write_box(ax, x, y, label, literal_size, colours, "right").set_gid("literal")
+        label = short_of[layout.mark_label[mark]]
+        box = write_box(ax, x, y, label, literal_size, colours, "right")
+        box.set_gid("literal")
+        if layout.mark_label[mark] in taken:
+            box.set(color=colours.red, fontweight="bold", gid="taken literal")
+            patch = box.get_bbox_patch()
+            assert patch is not None
+            patch.set_edgecolor(colours.red)
 
 
 def format_theta(theta: float) -> str:

@@ -99,10 +99,16 @@ def checked_names(n_vars: int, feature_names: Sequence[str] | None) -> tuple[str
     return tuple(map(str, names_of(n_vars, feature_names)))
 
 
-def draw_vtree(ax: Axes, vtree: Vtree, names: tuple[str, ...], gap: float = 2.0) -> Palette:
+def draw_vtree(
+    ax: Axes,
+    vtree: Vtree,
+    names: Sequence[str],
+    gap: float = 2.0,
+    values: Sequence[str] | None = None,
+) -> Palette:
     """Draw the lines and the names of a vtree, without its nodes; gives the colours used.
 
-    `gap` is how far below its leaf a name begins, in points.
+    `gap` is how far below its leaf a name begins, in points; `values` stand behind the names.
     """
     ax.set_axis_off()
     colours = palette_of(ax)
@@ -113,8 +119,12 @@ def draw_vtree(ax: Axes, vtree: Vtree, names: tuple[str, ...], gap: float = 2.0)
         _draw_elbows(ax, vtree, x, y, colours)
     set_limits(ax, x, y)
     leaves = vtree.var_leaf[vtree.order]
-    labels = short_labels([names[var] for var in vtree.order])
-    _write_leaves(ax, x[leaves], y[leaves], labels, gap, colours)
+    labels = short_labels(names, 24 if values is None else 16)
+    if values is not None:
+        pairs = zip(labels, short_labels(values, 18), strict=True)
+        labels = [f"{name}{' ' if value[0] in '<>[' else ' = '}{value}" for name, value in pairs]
+    written = [labels[var] for var in vtree.order]
+    _write_leaves(ax, x[leaves], y[leaves], written, gap, colours)
     return colours
 
 

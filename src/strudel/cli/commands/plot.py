@@ -91,8 +91,8 @@ def plot(
     """Draw a model, or what it says.
 
     \b
-    circuit       sums, products and parameters; a large one as its vtree, with a disc on every node
-                  for the edges that live there. With --row, what the row takes, in red
+    circuit       sums, products and parameters; of a large one an overview, its vtree with a disc
+                  on every node for the edges there. With --row, what the row takes, in red
     vtree         how the circuit divides the variables, or the columns of a table
     tree          which of them go together: the Chow-Liu tree closest to the model
     curve         how learning went
@@ -111,9 +111,10 @@ def plot(
         if value is not None and what not in OWNERS[option]:
             raise InputError(f"{option} goes with {' and '.join(OWNERS[option])}, not with {what}.")
     path = _checked_output(output, model, what, given, row)
-    inches = SIZES[what] if size is None else _read_size(size)
+    inches = None if size is None else _read_size(size)
     with warnings_as_notes():  # such as letters that a font lacks
         thing = _thing_to_draw(held, what, model)
+        inches = inches or _good_size(thing, what)
         values: dict[str, Any] = {"given": None, "row": None, "top": top}
         if given is not None:
             values["given"] = as_evidence(thing, _one_row(read_given(thing, given), "--given"))
@@ -172,6 +173,13 @@ def _read_size(text: str) -> tuple[float, float]:
     if not (1.0 <= width <= 100.0 and 1.0 <= height <= 100.0):
         raise InputError(f"--size must be like 12x8, from 1x1 to 100x100 inches, but is {text!r}.")
     return width, height
+
+
+def _good_size(thing: Any, what: Picture) -> tuple[float, float]:
+    """Inches in which the picture can be read."""
+    from strudel.plotting.drawing import size_of_nodes
+
+    return (size_of_nodes(thing) if what is Picture.CIRCUIT else None) or SIZES[what]
 
 
 def _thing_to_draw(held: Any, what: Picture, path: Path) -> Any:
