@@ -63,3 +63,4 @@ def draw(picture: Path, images: list[np.ndarray]) -> None:
 
 if __name__ == "__main__":
     main(picture=Path("digit_completion.png"))
+    print("The picture is in digit_completion.png.")

@@ -96,3 +96,4 @@ def hidden_found(model: StrudelMixture, baskets: pd.DataFrame, unseen: pd.DataFr
 
 if __name__ == "__main__":
     main(picture=Path("market_baskets.png"))
+    print("The picture is in market_baskets.png.")

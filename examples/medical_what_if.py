@@ -97,3 +97,4 @@ def draw(picture: Path, curve: dict[str, tuple[float, float]]) -> None:
 
 if __name__ == "__main__":
     main(picture=Path("medical_what_if.png"))
+    print("The picture is in medical_what_if.png.")

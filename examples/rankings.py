@@ -75,3 +75,4 @@ def written(state: np.ndarray) -> str:
 
 if __name__ == "__main__":
     main(picture=Path("rankings.png"))
+    print("The picture is in rankings.png.")

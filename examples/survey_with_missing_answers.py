@@ -99,3 +99,4 @@ def draw(picture: Path, truth: pd.DataFrame, answers: pd.DataFrame, everybody: n
 
 if __name__ == "__main__":
     main(picture=Path("survey_with_missing_answers.png"))
+    print("The picture is in survey_with_missing_answers.png.")

@@ -1,11 +1,15 @@
-"""Draw the pictures of the README and of docs/how-it-works.md, for light and for dark pages.
+"""Draw the pictures of the README and of pages in docs/, for light and for dark pages.
 
     python scripts/make_figures.py            writes docs/images/NAME-light.svg and NAME-dark.svg
 
-They are drawn from the table that ships with the package and from four rows that can be checked by
-hand. The numbers in them are those of the model.
+They are drawn from the table that ships with the package, from four rows that can be checked by
+hand, and by the code of the pages themselves. The numbers in them are those of the model.
 """
 
+import contextlib
+import doctest
+import io
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -207,8 +211,27 @@ def _circuit(n_splits: int) -> Figure:
     return figure
 
 
+def cough_in_winter(ink: str) -> Figure:
+    """An answer of the tutorial, drawn by its own code."""
+    return _from_page("tutorial.md", "cough-in-winter.png")
+
+
+def _from_page(page: str, picture: str) -> Figure:
+    """The figure that the blocks of a page save under this name."""
+    text = (FOLDER.parent / page).read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```pycon\n(.*?)```", text, flags=re.DOTALL))
+    names: dict[str, object] = {}
+    for example in doctest.DocTestParser().get_examples(code):
+        if f'savefig("{picture}"' in example.source:
+            return plt.gcf()
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(example.source, names)
+    raise ValueError(f"{page} saves no picture {picture!r}.")
+
+
 FIGURES: dict[str, Callable[[str], Figure]] = {
     "overview": overview,
+    "cough-in-winter": cough_in_winter,
     "four-rows": four_rows,
     "first-circuit": first_circuit,
     "circuit-after-splits": circuit_after_splits,
@@ -217,10 +240,10 @@ FIGURES: dict[str, Callable[[str], Figure]] = {
 
 def write(folder: Path, names: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    mpl.rcParams["svg.hashsalt"] = "strudel"  # the same file whenever it is drawn
     for name in names:
         for theme, ink in INK.items():
-            with plt.style.context(STYLE[theme]):
+            # The salt makes it the same file whenever it is drawn.
+            with plt.style.context([STYLE[theme], {"svg.hashsalt": "strudel"}]):
                 figure = FIGURES[name](ink)
                 path = folder / f"{name}-{theme}.svg"
                 options = {"transparent": True, "bbox_inches": "tight", "pad_inches": 0.05}

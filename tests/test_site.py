@@ -9,6 +9,7 @@ import pytest
 
 import strudel
 from strudel._lazy import read_contents
+from strudel.io.read_write import FORMATS
 
 PACKAGES = [name for name, module in read_contents(strudel.__path__[0]).items() if not module]
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,3 +64,17 @@ def test_a_term_of_the_glossary_is_said_once():
     terms = [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| ")]
     twice = [term for term, n in Counter(terms).items() if n > 1]
     assert twice == ["| term", "| ---"]
+
+
+def test_every_line_of_the_table_of_queries_leads_to_a_section():
+    text = (DOCS / "queries.md").read_text(encoding="utf-8")
+    links = re.findall(r"^\| \[`\w+`\]\(#([\w-]+)\)", text, flags=re.MULTILINE)
+    headings = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
+    assert len(links) == 21 + 11
+    assert set(links) <= {heading.replace(" ", "-") for heading in headings}
+
+
+def test_the_table_of_file_formats_lists_every_extension():
+    text = (DOCS / "file-formats.md").read_text(encoding="utf-8")
+    lines = " ".join(re.findall(r"^\| `\..*$", text, flags=re.MULTILINE))
+    assert set(FORMATS) <= set(re.findall(r"`(\.\w+)`", lines))
