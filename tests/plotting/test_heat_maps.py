@@ -84,17 +84,32 @@ def test_bands_are_as_high_as_weights_and_coloured_by_marginals(ax):
     assert [label.get_text() for label in ax.get_yticklabels()] == ["1: 70 %", "0: 30 %"]
 
 
-def test_light_components_share_a_band(ax):
-    weights = np.arange(1.0, 121.0) / np.arange(1.0, 121.0).sum()
+def test_of_many_components_the_heaviest_are_drawn_and_the_others_together(ax):
+    weights = np.arange(1.0, 1501.0) / np.arange(1.0, 1501.0).sum()
     plot_components(two_components(weights), ax=ax)
     (mesh,) = [artist for artist in ax.collections if artist.get_gid() == "components"]
+    drawn, high = np.ma.filled(mesh.get_array(), np.nan), np.diff(mesh.get_coordinates()[:, 0, 1])
+    n_heaviest = len(drawn) - 2
+    assert 20 < n_heaviest < 40
+    assert np.allclose(high[:n_heaviest], 1.0)
+    assert np.isnan(drawn[n_heaviest]).all()  # a gap
     rows, p = joint()
     order = figure_1_circuit().vtree.order
-    share = weights[:20:2].sum() / weights[:20].sum()  # of the paper's circuit among the lightest
-    expected = share * (p @ rows)[order] + (1 - share) * 0.5
-    assert mesh.get_array().shape == (101, 4)
-    assert np.allclose(mesh.get_array()[-1], expected)
-    assert np.diff(mesh.get_coordinates()[:, 0, 1])[-1] == pytest.approx(weights[:20].sum())
+    others = weights[:-n_heaviest]
+    share = others[::2].sum() / others.sum()  # of the paper's circuit among the others
+    assert np.allclose(drawn[-1], share * (p @ rows)[order] + (1 - share) * 0.5)
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels[0] == f"1499: {100 * weights[-1]:.2g} %"
+    assert labels[-1] == f"{1500 - n_heaviest:,} others: {100 * others.sum():.0f} %"
+    assert len(labels) == n_heaviest + 1
+    assert ax.get_ylabel() == f"the {n_heaviest} heaviest of 1,500 components"
+
+
+def test_some_light_components_have_their_own_band(ax):
+    plot_components(two_components(np.array([0.9, 0.07, 0.02, 0.01])), ax=ax)
+    (mesh,) = [artist for artist in ax.collections if artist.get_gid() == "components"]
+    assert np.allclose(np.diff(mesh.get_coordinates()[:, 0, 1]), 1.0)
+    assert len(ax.get_yticklabels()) == 4
 
 
 def test_a_single_circuit_is_refused(ax):

@@ -7,7 +7,7 @@ Out: the axes. Variables are in the order of the vtree, which puts related ones 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,16 +32,19 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap
 
-MAX_COMPONENTS = 100  # drawn separately; the others share one band
+LINE = 9.0  # points of height that a component and its label need
 
 
 def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
     """Draw a mixture: one band per component, as high as its weight, coloured by its marginals.
 
+    Where bands would be too thin to read, all have the same height: the heaviest components, as
+    many as fit, and apart from them one band for the weighted mean of all others.
+
     Parameters
     ----------
     mixture : Mixture or fitted estimator of one
-        Of any size. Of more than 100 components the lighter ones share one band.
+        Of any size.
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
 
@@ -61,36 +64,30 @@ def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
             "plot_components draws a mixture, but this model is a single circuit. plot_marginals "
             "draws its marginal probabilities."
         )
-    weights, ones, labels = _bands(model)
     ax = axes_or_current(ax)
     colours = palette_of(ax)
     order = model.vtree.order
-    ends = np.concatenate([[0.0], np.cumsum(weights)])
+    bands = _bands(model, size_in_points(ax)[1])
     columns = np.arange(model.n_vars + 1) - 0.5
-    most = float(ones.max())
+    most = float(np.nanmax(bands.ones))
     mesh = ax.pcolormesh(
         columns,
-        ends,
-        ones[:, order],
+        bands.ends,
+        bands.ones[:, order],
         cmap=_shades([colours.background, colours.blue]),
         vmin=0.0,
         vmax=most if most > 0 else 1.0,
         rasterized=True,
     )
     mesh.set_gid("components")
-    if len(weights) <= 40:
-        lines = ax.hlines(ends[1:-1], -0.5, model.n_vars - 0.5, colors=[colours.background])
-        lines.set_linewidth(1.0)
+    lines = ax.hlines(bands.ends[1:-1], -0.5, model.n_vars - 0.5, colors=[colours.background])
+    lines.set_linewidth(1.0)
     ax.set_xlim(-0.5, model.n_vars - 0.5)
-    ax.set_ylim(1.0, 0.0)
-    middle = (ends[:-1] + ends[1:]) / 2
-    is_high = weights * size_in_points(ax)[1] >= 8.0
-    ax.set_yticks(
-        middle[is_high],
-        [label for label, is_written in zip(labels, is_high, strict=True) if is_written],
-        fontsize=8,
-    )
-    ax.set_ylabel(f"{model.n_components:,} components, by weight")
+    ax.set_ylim(bands.ends[-1], 0.0)
+    middle = (bands.ends[:-1] + bands.ends[1:]) / 2
+    ticks = [(y, label) for y, label in zip(middle, bands.labels, strict=True) if label]
+    ax.set_yticks([y for y, _ in ticks], [label for _, label in ticks], fontsize=8)
+    ax.set_ylabel(bands.words)
     names = names_of(model.n_vars, model.feature_names)
     _write_names(ax, [names[var] for var in order])
     _write_scale(ax, mesh, "probability of 1", colours)
@@ -98,20 +95,38 @@ def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _bands(mixture: Mixture) -> tuple[FloatArray, FloatArray, list[str]]:
-    """Weights, marginals and labels: the heaviest component first, the rest together last."""
-    heaviest = np.argsort(-mixture.weights, kind="stable")[:MAX_COMPONENTS]
+class Bands(NamedTuple):
+    """Components from the top down, the heaviest first."""
+
+    ends: FloatArray  # (n_bands + 1,) where each begins and ends
+    ones: FloatArray  # (n_bands, n_vars) how probable every variable is to be 1; NaN in a gap
+    labels: list[str]  # (n_bands,) empty for a gap
+    words: str  # what the bands are
+
+
+def _bands(mixture: Mixture, height: float) -> Bands:
+    """Bands as high as their weights, or of equal height with the lightest together last."""
+    heaviest = np.argsort(-mixture.weights, kind="stable")
+    n_bands, n_fit = mixture.n_components, max(int(height / LINE) - 3, 1)
+    is_by_weight = mixture.weights.min() * height >= LINE - 1.0
+    if not is_by_weight and n_bands > n_fit:
+        heaviest = heaviest[:n_fit]
     weights = mixture.weights[heaviest]
     parts = [marginal_probabilities(mixture.component(int(c))) for c in heaviest]
     ones = np.stack([np.asarray(part) for part in parts])
     labels = [f"{c}: {_percent(weight)}" for c, weight in zip(heaviest, weights, strict=True)]
-    rest = 1.0 - weights.sum()
+    words = f"{mixture.n_components:,} components, by weight"
+    high = weights if is_by_weight else np.ones(len(weights))
     n_others = mixture.n_components - len(heaviest)
     if n_others:
+        rest = 1.0 - weights.sum()
         others = (np.asarray(marginal_probabilities(mixture)) - weights @ ones) / rest
-        weights, ones = np.append(weights, rest), np.vstack([ones, np.clip(others, 0.0, 1.0)])
-        labels.append(f"{n_others:,} others")
-    return weights, ones, labels
+        gap = np.full(mixture.n_vars, np.nan)
+        ones = np.vstack([ones, gap, np.clip(others, 0.0, 1.0)])
+        labels += ["", f"{n_others:,} others: {_percent(rest)}"]
+        high = np.append(high, [0.5, 2.0])
+        words = f"the {len(heaviest)} heaviest of {mixture.n_components:,} components"
+    return Bands(np.concatenate([[0.0], np.cumsum(high)]), ones, labels, words)
 
 
 def _percent(weight: float) -> str:
