@@ -151,3 +151,16 @@ def test_a_table_with_one_variable_per_column_knows_rows_of_variables(ax):
     assert list(bars(ax)) == ["a: y", "b: True"]
     assert not caught
     plot_dependencies(model, {"a": "y"}, ax=Figure().add_subplot())
+
+
+def test_dates_and_long_names_stay_different():
+    start = np.datetime64("2015-01-01")
+    kinds = [f"vocational training, {word}" for word in ("industrial", "commercial", "nursing")]
+    days = [(start + np.timedelta64(30 * day, "D")).astype(object) for day in range(120)]
+    rows = [[kinds[day % 3], date] for day, date in enumerate(days)]
+    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    ax = plot_marginals(model, ax=Figure(figsize=(7, 9)).add_subplot())
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert len(set(labels)) == len(labels) >= 8
+    assert max(map(len, labels)) <= 16 + 2 + 24
+    assert any("2019" in label for label in labels)

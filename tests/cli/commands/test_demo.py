@@ -34,10 +34,24 @@ def test_one_folder_holds_all_pictures_and_the_model(demo):
     assert {path for path in report["files"].values()} == {str(path) for path in out.iterdir()}
 
 
-def test_the_learned_circuit_beats_both_baselines(demo):
+def test_the_learned_circuit_beats_both_baselines_and_the_mixture_beats_all(demo):
     scores = [facts["test_log_likelihood"] for facts in demo[0]["scores"].values()]
     assert scores == sorted(scores)
-    assert list(demo[0]["scores"])[-1] == "Strudel"
+    assert list(demo[0]["scores"])[-2:] == ["Strudel", "mixture of 60 trees"]
+
+
+def test_the_mixture_makes_up_images_that_it_finds_probable():
+    from strudel.cli.commands.demo import _fit, _mixture, _samples
+    from strudel.data.datasets import load_dataset
+    from strudel.queries.likelihood import log_likelihood
+    from strudel.queries.sampling import sample
+
+    data = load_dataset("digits")
+    tree = _fit(data, max_splits=0).circuit_
+    mixture = _mixture(tree, data)
+    made_up = log_likelihood(mixture, _samples(mixture, 200)).mean()
+    of_the_tree = log_likelihood(mixture, sample(tree, 200, random_state=0)).mean()
+    assert made_up > of_the_tree + 5.0  # those of the tree are blobs
 
 
 def test_probabilities_sum_to_one(demo):
