@@ -229,12 +229,61 @@ def _from_page(page: str, picture: str) -> Figure:
     raise ValueError(f"{page} saves no picture {picture!r}.")
 
 
+def answer(ink: str) -> Figure:
+    """How the first circuit answers: who coughs, has influenza with probability one half."""
+    share = {1: FOUR_ROWS["influenza"].mean(), 0: 1 - FOUR_ROWS["influenza"].mean()}
+    cough = FOUR_ROWS.groupby("influenza")["cough"].mean()
+    total = sum(share[value] * cough[value] for value in (0, 1))
+    figure, ax = plt.subplots(figsize=(8.6, 3.4))
+    for value, height in ((1, 0.78), (0, 0.22)):
+        name = "influenza" if value else "no influenza"
+        _link(ax, (0.9, 0.5), (0.62, height), ink, f"{share[value]:.2f}")
+        for place, (column, known) in enumerate({"cough": cough[value], "fever": 1.0}.items()):
+            y = height + 0.13 - 0.26 * place
+            text = (
+                f"P({column} | {name}) = {known:.2f}"
+                if column == "cough"
+                else "fever: unknown, so 1"
+            )
+            _link(ax, (0.62, height), (0.42, y), ink)
+            _node(ax, (0.42, y), "+", known, ink)
+            ax.text(0.37, y, text, ha="right", va="center", color=ink, fontsize=9)
+        _node(ax, (0.62, height), "\u00d7", cough[value], ink)
+        ax.text(0.62, height + 0.13, name, ha="center", color=ink, fontsize=9)
+    _node(ax, (0.9, 0.5), "+", total, ink)
+    ax.text(0.9, 0.3, f"P(cough) = {total:.2f}", ha="center", color=ink, fontsize=9)
+    ratio = f"{share[1] * cough[1]:.2f} / {total:.2f} = {share[1] * cough[1] / total:.2f}"
+    text = f"P(influenza | cough)\n= {ratio}"
+    ax.text(0.9, 0.8, text, ha="center", color=ORANGE, fontsize=10, fontweight="bold")
+    ax.set(xlim=(0, 1.02), ylim=(0, 1.05))
+    ax.axis("off")
+    return figure
+
+
+def _node(ax: Axes, place: tuple[float, float], sign: str, value: float, ink: str) -> None:
+    """A sum or a product, with its value below it."""
+    paper = "#ffffff" if ink == INK["light"] else "#1e1e1e"
+    ax.scatter(*place, s=260, facecolor=paper, edgecolor=ink, zorder=2)
+    ax.text(*place, sign, ha="center", va="center_baseline", color=ink, zorder=3)
+    ax.text(place[0], place[1] - 0.115, f"{value:.2f}", ha="center", color=ORANGE, fontsize=9)
+
+
+def _link(
+    ax: Axes, start: tuple[float, float], end: tuple[float, float], ink: str, weight: str = ""
+) -> None:
+    ax.plot(*zip(start, end, strict=True), color=BLUE, linewidth=1.2, zorder=1)
+    if weight:
+        x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+        ax.text(x, y + 0.05 * (1 if y > 0.5 else -1.9), weight, ha="center", color=ink, fontsize=9)
+
+
 FIGURES: dict[str, Callable[[str], Figure]] = {
     "overview": overview,
     "cough-in-winter": cough_in_winter,
     "four-rows": four_rows,
     "first-circuit": first_circuit,
     "circuit-after-splits": circuit_after_splits,
+    "answer": answer,
 }
 
 

@@ -1,6 +1,7 @@
 """The documentation site: every page is in the navigation, every public name in the API."""
 
 import re
+import runpy
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -78,3 +79,26 @@ def test_the_table_of_file_formats_lists_every_extension():
     text = (DOCS / "file-formats.md").read_text(encoding="utf-8")
     lines = " ".join(re.findall(r"^\| `\..*$", text, flags=re.MULTILINE))
     assert set(FORMATS) <= set(re.findall(r"`(\.\w+)`", lines))
+
+
+def test_pictures_for_light_and_dark_pages_come_in_pairs():
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        text = page.read_text(encoding="utf-8")
+        light = re.findall(r"\((\S+)-light\.svg#gh-light-mode-only\)", text)
+        dark = re.findall(r"\((\S+)-dark\.svg#gh-dark-mode-only\)", text)
+        assert light == dark, page.name
+        for picture in light:
+            for theme in ("light", "dark"):
+                assert (page.parent / f"{picture}-{theme}.svg").exists(), picture
+
+
+@pytest.mark.compiled
+def test_the_pictures_of_the_pages_can_be_drawn_again(tmp_path, monkeypatch):
+    import matplotlib.pyplot as plt
+
+    plt.switch_backend("Agg")
+    monkeypatch.setattr("sys.argv", ["make_figures.py"])
+    drawn = runpy.run_path(str(ROOT / "scripts" / "make_figures.py"))
+    drawn["write"](tmp_path, list(drawn["FIGURES"]))
+    kept = {path.name for path in (DOCS / "images").glob("*.svg")}
+    assert {path.name for path in tmp_path.iterdir()} <= kept
