@@ -7,3 +7,4 @@ from .marginals import plot_marginals as plot_marginals
 from .heat_maps import plot_components as plot_components
 from .heat_maps import plot_dependencies as plot_dependencies
 from .rows import plot_images as plot_images
+from .shapley import plot_shap_values as plot_shap_values

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from strudel._display import plotting
 from strudel._names import quote
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.argument_checks import check_count
@@ -47,6 +48,10 @@ class ShapValues(NamedTuple):
     base_value: float  # the expected output when nothing is known
     prediction: Any  # (n_rows,) the expected output given the row
     is_exact: Any  # (n_rows,)
+
+    def plot(self, model: Any, row: Any, ax: Any = None) -> Any:
+        """Draw the values of one row as a waterfall; see `strudel.plotting.plot_shap_values`."""
+        return plotting("shapley").plot_shap_values(self, model, row, ax=ax)
 
 
 @by_block("X")
