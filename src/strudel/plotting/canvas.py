@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Colour: TypeAlias = tuple[float, float, float]
 
 ENDINGS = (".png", ".svg", ".pdf")
+DARK_PAGE: Colour = (0.118, 0.129, 0.161)  # behind a transparent figure with bright text
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Palette:
     blue: str
     orange: str
     red: str
+
+    @property
+    def is_dark(self) -> bool:
+        """Whether the background is."""
+        return _brightness(self.background) < 0.5
 
 
 def palette_of(ax: Axes) -> Palette:
@@ -69,7 +75,7 @@ def _background(ax: Axes) -> Colour:
     from matplotlib.colors import to_rgb, to_rgba
 
     is_ink_bright = _brightness(to_rgb(rcParams["text.color"])) > 0.5
-    colour: Colour = (0.0, 0.0, 0.0) if is_ink_bright else (1.0, 1.0, 1.0)
+    colour: Colour = DARK_PAGE if is_ink_bright else (1.0, 1.0, 1.0)
     layers = [ax.figure.get_figure(), ax.figure] if ax.figure is not None else []
     for layer in [*layers, *([ax] if ax.axison else [])]:
         if layer is not None:

@@ -147,7 +147,8 @@ def _write_sizes(
         labelcolor=[colours.ink] * len(shown),
         fontsize=8,
         handlelength=np.sqrt(large * scale) / 8,
-        handleheight=max(0.7, (np.sqrt(large * scale) + 6) / 8),
+        handleheight=max(0.7, np.sqrt(large * scale) / 8),
+        labelspacing=max(0.5, np.sqrt(large * scale) / 16),  # below the title
         handletextpad=0.4,
         columnspacing=1.0,
         borderaxespad=0.2,

@@ -149,17 +149,26 @@ def _draw_nodes(
     colours = palette_of(ax)
     ax.set_ylim(layout.mark_y.min() - 0.7, layout.mark_y.max() + 0.7)
     room = _row_height(ax, layout)
-    literal_size = float(np.clip(room * 0.46, 4.5, 11))
+    literal_size = float(np.clip(room * 0.46, 4.5, 9))
     ax.set_xlim(*_horizontal_limits(ax, layout, literal_size))
     is_red = np.zeros(len(layout.line_edge), dtype=bool)
     if is_active is not None:
         is_red = is_active[layout.line_edge]
     _draw_lines(ax, layout, ~is_red, colour=colours.muted, gid="edges", width=0.9)
     _draw_lines(ax, layout, is_red, colour=colours.red, gid="active edges", width=2.0)
+    low, high = ax.get_xlim()
+    column = size_in_points(ax)[0] / (high - low)  # points between two columns of marks
+    diameter = float(np.clip(min(room * 0.6, column * 0.28), 4.5, 15))
     if has_parameters and room >= WRITTEN:
-        size = float(np.clip(room * 0.42, 4.5, 9))
-        _write_parameters(ax, layout, is_red, size, colours)
-    _draw_marks(ax, layout, float(np.clip(room * 0.6, 4.5, 15)), literal_size, taken, colours)
+        size = float(np.clip(min(room * 0.42, column * 0.16), 4.5, 9))
+        wide = text_width(["0.00"], size)
+        # Two literals and their sums are so close that flat and steep lines have their own places:
+        # one right before the sum, one a number further.
+        apart = 0.5 + 0.65 * size / room  # from where two steep lines have room for a number each
+        near = min(max(1.0 - (diameter / 2 + 0.6 * wide) / column, apart), 0.8)
+        far = max(near - 1.1 * wide / column, 0.25)
+        _write_parameters(ax, layout, is_red, size, (near, far), colours)
+    _draw_marks(ax, layout, diameter, literal_size, taken, colours)
 
 
 def _draw_lines(
@@ -175,14 +184,20 @@ def _draw_lines(
 
 
 def _write_parameters(
-    ax: Axes, layout: CircuitLayout, is_red: np.ndarray, size: float, colours: Palette
+    ax: Axes,
+    layout: CircuitLayout,
+    is_red: np.ndarray,
+    size: float,
+    from_literals: tuple[float, float],
+    colours: Palette,
 ) -> None:
+    """Numbers on the lines to sums; on those from literals, at the near or the far place."""
     steep = _steepest_from_literals(layout)
     for line in np.flatnonzero(~np.isnan(layout.line_theta)):
         start, end = layout.line_start[line], layout.line_end[line]
-        # Nearer to the sum, where lines of different sums do not cross yet. Two literals and their
-        # sums are so close that flat and steep lines have their own places.
-        share = 0.66 if layout.mark_kind[start] != "literal" else 0.8 if line in steep else 0.5
+        share = 0.66  # nearer to the sum, where lines of different sums do not cross yet
+        if layout.mark_kind[start] == "literal":
+            share = from_literals[0 if line in steep else 1]
         text = ax.text(
             layout.mark_x[start] * (1 - share) + layout.mark_x[end] * share,
             layout.mark_y[start] * (1 - share) + layout.mark_y[end] * share,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 GAP = 1.5  # pixels between two images
-UNKNOWN = "#f4d9a8"
+UNKNOWN, DARK_UNKNOWN = "#f4d9a8", "#6b4f1d"
 
 
 def plot_images(
@@ -34,7 +34,7 @@ def plot_images(
     Parameters
     ----------
     rows : array-like of shape (n_rows, height * width)
-        0 is white, 1 is black, NaN is unknown.
+        0 has the colour of the background, 1 that of text; NaN is unknown.
     shape : (int, int)
         Height and width of one image.
     ax : matplotlib.axes.Axes, optional
@@ -62,7 +62,6 @@ def plot_images(
     if column_labels is not None and len(column_labels) != n_columns:
         raise ValueError(f"There are {len(column_labels)} labels for {n_columns} columns.")
     ax = axes_or_current(ax)
-    shades = ListedColormap(["white", "#222222"]).with_extremes(bad=UNKNOWN)
     n_lines = -(-len(images) // n_columns)
     step_x, step_y = width + GAP, height + GAP
     ax.set_xlim(-0.5, n_columns * step_x - GAP + 0.5)
@@ -70,6 +69,8 @@ def plot_images(
     ax.set_aspect("equal")
     ax.set_axis_off()
     colours = palette_of(ax)
+    unknown = DARK_UNKNOWN if colours.is_dark else UNKNOWN
+    shades = ListedColormap([colours.background, colours.ink]).with_extremes(bad=unknown)
     for place, image in enumerate(images):
         line, column = divmod(place, n_columns)
         x, y = column * step_x, line * step_y

@@ -144,10 +144,12 @@ def _draw(ax: Axes, bars: list[Share], prediction: float, colours: Palette) -> N
     low = min([*start, *end, *(end - 2 * error)], default=0.0)
     high = max([*start, *end, *(end + 2 * error)], default=1.0)
     size = float(np.clip(0.6 * line, 6, 9))
+    largest = max((abs(bar.value) for bar in bars), default=0.0)
+    digits = max(0, 2 - int(np.floor(np.log10(largest)))) if largest > 0.0 else 3
     for at, bar, left, right in zip(place, bars, start, end, strict=True):
         is_up = bar.value >= 0.0
         text = ax.annotate(
-            f"{bar.value:+.3g}",
+            f"{bar.value:+.{digits}f}",
             (max(left, right) + 2 * bar.error, at),
             xytext=(3, 0),
             textcoords="offset points",
