@@ -19,7 +19,7 @@ import numpy as np
 
 from strudel.reproduce.facts import paper, record, why_of
 from strudel.reproduce.sections.expectations import SHOWN, mean_errors
-from strudel.reproduce.sections.starts import CHOW_LIU, INDEPENDENT, mean_curve
+from strudel.reproduce.sections.growth import CHOW_LIU, INDEPENDENT, mean_curve
 from strudel.reproduce.store import Results
 
 Status = Literal["holds", "fails", "not enough results"]

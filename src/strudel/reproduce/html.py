@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import html
 import re
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from strudel.reproduce.claims import SIGNS
@@ -18,40 +19,6 @@ from strudel.reproduce.facts import read_facts
 if TYPE_CHECKING:
     from strudel.reproduce.report import Report
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1d2329; --paper: #ffffff; --faint: #5d6873;
-  --line: #d9dee3; --better: #d8f3e0; --worse: #fbdcd9; --same: #eef1f4; --holds: #17743a;
-  --fails: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6eaee; --paper: #15191d; --faint: #9aa6b2;
-  --line: #333c45; --better: #164a2a; --worse: #5c211d; --same: #262d34; --holds: #6fd694;
-  --fails: #ff8a80; } }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 76rem; margin: 2rem auto; padding: 0 1.2rem; }
-h1 { font-size: 1.7rem; } h2 { margin-top: 2.6rem; border-top: 1px solid var(--line);
-  padding-top: 1.2rem; font-size: 1.3rem; }
-nav a { margin-right: 1rem; white-space: nowrap; }
-a { color: inherit; }
-p, li { max-width: 52rem; }
-.faint, figcaption, caption { color: var(--faint); font-size: .88rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: .88rem;
-  font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding-bottom: .4rem; }
-th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child, .words td, .words th { text-align: left; }
-th { vertical-align: bottom; }
-td[title] { cursor: help; }
-.better { background: var(--better); } .worse { background: var(--worse); }
-.same { background: var(--same); }
-.holds, .fails, td.faint { white-space: nowrap; }
-.holds { color: var(--holds); font-weight: 600; } .fails { color: var(--fails); font-weight: 600; }
-figure { margin: 1.2rem 0; }
-img { max-width: 100%; height: auto; background: #ffffff; border-radius: 6px; padding: 6px;
-  box-sizing: border-box; }
-code { font-size: .92em; }
-.legend span { padding: .1rem .5rem; border-radius: 4px; margin-right: .5rem; }
-"""
-
 
 def to_html(report: Report, title: str) -> str:
     """The whole page."""
@@ -60,6 +27,7 @@ def to_html(report: Report, title: str) -> str:
         f"<tr><td>{html.escape(name)}</td><td>{html.escape(value)}</td></tr>"
         for name, value in report.facts.items()
     )
+    style = resources.files("strudel.reproduce").joinpath("report.css").read_text(encoding="utf-8")
     missing = "".join(f"<li>{html.escape(line)}</li>" for line in report.missing)
     by_design = "".join(
         f"<li><b>{html.escape(row['what'])}</b>: {_words(row['why'])}.</li>"
@@ -69,7 +37,7 @@ def to_html(report: Report, title: str) -> str:
         [
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{html.escape(title)}</title><style>{STYLE}</style></head><body>",
+            f"<title>{html.escape(title)}</title><style>{style}</style></head><body>",
             f"<h1>{html.escape(title)}</h1>",
             f'<nav><a href="#claims">claims</a> <a href="#by-design">differences</a> {links}</nav>',
             f'<div class="scroll words"><table class="words">{facts}</table></div>',

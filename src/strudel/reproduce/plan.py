@@ -83,7 +83,7 @@ def _names_for(
         return [NO_TABLE]
     if experiment.on == "tables":
         return tables
-    from strudel.reproduce.experiments.regression_sets import missing_files
+    from strudel.reproduce.experiments.expectations import missing_files
 
     found = []
     for name in QUICK_REGRESSION_SETS if is_quick else REGRESSION_SETS:
