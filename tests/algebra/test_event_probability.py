@@ -18,8 +18,7 @@ from strudel.algebra.conditioning import condition
 from strudel.algebra.event_probability import probability
 from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import CircuitPropertyError
-from strudel.logic.event_circuit import event_circuit
-from strudel.logic.event_compiler import compile_event
+from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.logic.events import at_least, at_most, exactly, variables
 from strudel.logic.formula import Cnf, Dnf
 from strudel.queries.likelihood import log_likelihood

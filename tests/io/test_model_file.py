@@ -34,8 +34,8 @@ from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
+from strudel.learning.history import MixtureHistory
 from strudel.learning.mixture_methods import EM
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.models.mixture import StrudelMixture
 from strudel.models.strudel import Strudel
 from strudel.tables.encoder import TableEncoder
@@ -891,7 +891,6 @@ def test_only_listed_classes_are_imported():
     }
     assert {place.history_module for place in places if place.history_module} == {
         "strudel.learning.history",
-        "strudel.learning.mixtures.mixture_history",
     }
 
 

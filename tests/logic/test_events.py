@@ -16,8 +16,7 @@ from strategies import vtrees
 from strudel._names import places_of
 from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import CircuitPropertyError, MissingDependencyError
-from strudel.logic.event_circuit import event_circuit
-from strudel.logic.event_compiler import compile_event
+from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.logic.events import Event, at_least, at_most, exactly, less_than, variables
 from strudel.logic.formula import Cnf, Dnf
 from strudel.logic.pysdd_compiler import compile_with_pysdd

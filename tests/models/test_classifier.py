@@ -26,8 +26,7 @@ from strudel import (
 )
 from strudel.data.bits import pack_columns
 from strudel.errors import UnseenValueWarning
-from strudel.learning.supervised.class_mixtures import count_classes
-from strudel.learning.supervised.class_rows import ClassRows, complete_rows
+from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, count_classes
 from strudel.trees.class_tree import learn_class_tree
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows

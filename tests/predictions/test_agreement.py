@@ -163,7 +163,7 @@ def test_of_a_predictor_circuit():
 
 def test_of_a_predictor_circuit_that_does_not_cover_all_rows():
     need_pysdd()
-    from strudel.logic.event_circuit import event_circuit
+    from strudel.logic.event_compiler import event_circuit
 
     circuit = special_circuits()["learned 1"]
     joint = Joint(circuit)

@@ -22,7 +22,7 @@ from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import CircuitPropertyError
-from strudel.predictions import circuit_moments, enumeration, leaf_moments
+from strudel.predictions import circuit_moments, leaf_moments, moments
 from strudel.predictions import conditional_questions as questions
 from strudel.predictions import shared_passes as patterns
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
@@ -384,7 +384,7 @@ def test_many_questions_and_rows_are_taken_in_blocks(monkeypatch):
         (leaf_moments, "BLOCK_CELLS"),
         (circuit_moments, "BLOCK_CELLS"),
         (questions, "BLOCK_CELLS"),
-        (enumeration, "BLOCK_CELLS"),
+        (moments, "BLOCK_CELLS"),
     ):
         monkeypatch.setattr(module, name, 10)
     monkeypatch.setattr(questions, "MOST_ROWS", 3)

@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.algebra.event_pairs import event_pairs, simple_event_of
+from strudel.algebra.event_probability import event_pairs, simple_event_of
 from strudel.algebra.normalize_weights import Structure, normalize_weights, zero_model
 from strudel.algebra.operands import columns_of, in_normal_form
 from strudel.algebra.pairs import MAX_PAIRS

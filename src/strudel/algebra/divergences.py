@@ -21,8 +21,7 @@ from strudel._types import NONE, FloatArray
 from strudel.algebra.normalize_weights import local_parameters
 from strudel.algebra.operands import columns_of, need_single, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
-from strudel.algebra.products import edge_weights
-from strudel.algebra.support import is_covered, is_model_covered
+from strudel.algebra.products import edge_weights, is_covered, is_model_covered
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.evaluate import column_log_totals
 from strudel.data.containers import slices

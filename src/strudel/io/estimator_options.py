@@ -43,7 +43,7 @@ ESTIMATORS = {  # nothing else is ever imported
     "StrudelMixture": Estimator(
         "strudel.models.mixture",
         "mixture",
-        "strudel.learning.mixtures.mixture_history",
+        "strudel.learning.history",
         "MixtureHistory",
     ),
     "RegressionCircuit": Estimator("strudel.models.regression", "predictor"),

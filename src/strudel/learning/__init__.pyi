@@ -24,7 +24,7 @@ from .compression.compress import compress as compress
 # mixtures
 from .mixtures.em import fit_mixture as fit_mixture
 from .mixtures.per_component import fit_circuit_mixture as fit_circuit_mixture
-from .mixtures.mixture_history import MixtureHistory as MixtureHistory
+from .history import MixtureHistory as MixtureHistory
 from .mixtures.choose import Trial as Trial
 
 # predictors

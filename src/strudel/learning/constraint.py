@@ -28,8 +28,7 @@ from strudel.algebra.products import multiply
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import pack_columns
 from strudel.learning.search.learn_structure import impossible_rows
-from strudel.logic.event_circuit import event_circuit
-from strudel.logic.event_compiler import compile_event
+from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.queries.passes import UNKNOWN, decode
 from strudel.queries.probabilities import log_probabilities
 from strudel.trees.vtree import Vtree

@@ -17,12 +17,10 @@ from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix
 from strudel.data.lazy import is_lazy
-from strudel.learning.history import History
+from strudel.learning.history import History, MixtureHistory
 from strudel.learning.learn_circuit import SampledRows, learn_circuit
-from strudel.learning.learn_mixture import MixtureLearner, MixtureTask, learn_mixture
+from strudel.learning.learn_mixture import Clock, MixtureLearner, MixtureTask, learn_mixture
 from strudel.learning.mixtures.choose import Trial
-from strudel.learning.mixtures.learned_mixture import Clock
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.prepared_rows import (
     FitInput,
     LogLikelihoods,

@@ -17,11 +17,9 @@ import numpy as np
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.learning.history import History
-from strudel.learning.incomplete.refit import refit_circuit
-from strudel.learning.incomplete.structural_em import Learned, learn_incomplete
-from strudel.learning.learn_mixture import CUT, STRUCTURE_SHARE, MixtureLearner, MixtureTask
+from strudel.learning.incomplete.structural_em import Learned, learn_incomplete, refit_circuit
+from strudel.learning.learn_mixture import CUT, STRUCTURE_SHARE, Clock, MixtureLearner, MixtureTask
 from strudel.learning.mixture_methods import EM
-from strudel.learning.mixtures.learned_mixture import Clock
 from strudel.learning.prepared_rows import Prepared, PreparedRows
 from strudel.learning.progress import Reporter
 from strudel.learning.search_options import Greedy, SearchOptions

@@ -7,6 +7,7 @@ Out: `LearnedMixture`, the best so far if the fit is interrupted or reaches its 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +15,8 @@ import numpy as np
 
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.learning.incomplete.refit import refit_mixture
-from strudel.learning.incomplete.structural_em import Learned, learn_incomplete
+from strudel.learning.history import MixtureHistory
+from strudel.learning.incomplete.structural_em import Learned, learn_incomplete, refit_mixture
 from strudel.learning.mixture_methods import (
     EM,
     BaggedEM,
@@ -34,8 +35,6 @@ from strudel.learning.mixtures.choose import (
     describe,
     prefixes_of,
 )
-from strudel.learning.mixtures.learned_mixture import Clock, LearnedMixture, learned_from_choice
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.per_component import learn_own_structures
 from strudel.learning.prepared_rows import Prepared, rows_of_codes
 from strudel.learning.progress import Reporter
@@ -46,6 +45,45 @@ OWN_COMPONENTS = (2, 5, 10, 20)  # tried in this order, while validation improve
 CHOSEN_ON = 50_000  # rows of a partitioned table on which numbers are chosen
 STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
 CUT = ("interrupted", "max_seconds")
+
+
+@dataclass(eq=False)
+class LearnedMixture:
+    """All that `fit` keeps, together, so that a fit that fails changes nothing."""
+
+    mixture: Mixture
+    history: MixtureHistory
+    chosen: dict[str, Any]
+
+
+class Clock:
+    """What is left of `max_seconds`."""
+
+    def __init__(
+        self,
+        started: float,
+        max_seconds: float | None,
+        now: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._now = now
+        self._deadline = None if max_seconds is None else started + max_seconds
+
+    def left(self) -> float | None:
+        """Seconds, at least 0; None without a limit."""
+        return None if self._deadline is None else max(self._deadline - self._now(), 0.0)
+
+
+def learned_from_choice(choice: Choice, stopped_because: str) -> LearnedMixture:
+    """Keep what the search found."""
+    trial = choice.trial
+    chosen = {
+        "n_splits": trial.n_splits,
+        "n_components": trial.n_components,
+        "n_runs": trial.n_runs,
+        "valid": trial.valid,
+    }
+    choice.history.stopped_because = stopped_because
+    return LearnedMixture(choice.mixture(), choice.history, chosen)
 
 
 @dataclass(frozen=True)

@@ -26,18 +26,16 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_partial, check_sample_weight
 from strudel.learning.constraint import check_satisfied, constraint_circuit, restrict
-from strudel.learning.history import History
+from strudel.learning.history import History, MixtureHistory
 from strudel.learning.incomplete.checked_rows import Incomplete, as_codes, has_unknown
 from strudel.learning.incomplete.first_model import first_mixture, fit_first
-from strudel.learning.incomplete.refit import mean_of_known
-from strudel.learning.incomplete.structural_em import Completable
+from strudel.learning.incomplete.structural_em import Completable, mean_of_known
 from strudel.learning.incomplete.unknown_columns import with_coins
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import BaggedEM, Boosting, Method, MixtureOptions
 from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.boosting import fit_boosted_mixture
 from strudel.learning.mixtures.em import fit_mixture
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.resume import digest_of_rows, open_journal
 from strudel.learning.search.learn_structure import Grown, first_circuit, grow

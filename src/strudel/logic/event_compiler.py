@@ -1,7 +1,7 @@
-"""Events to SDDs on a model's own vtree.
+"""Events to SDDs on a model's own vtree, and SDDs to circuits.
 
 In:  whatever may stand for an event, a `Vtree`, and the names of its variables.
-Out: `Sdd`.
+Out: `Sdd`; a `Circuit` that is 1 on its rows and 0 on all others.
 
 Simple events (`simple_events`) are built directly; all others by PySDD (`pysdd_compiler`).
 """
@@ -14,13 +14,55 @@ from typing import Any
 import numpy as np
 
 from strudel._names import names_of, places_of
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.normal_form import VtreeSums
 from strudel.errors import CircuitPropertyError
-from strudel.logic.event_circuit import event_circuit
 from strudel.logic.event_forms import as_event
 from strudel.logic.pysdd_compiler import compile_with_pysdd
-from strudel.logic.sdd import Sdd
+from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
 from strudel.logic.simple_events import simple_event, simple_sdd
 from strudel.trees.vtree import Vtree
+
+
+def event_circuit(sdd: Sdd) -> Circuit | None:
+    """The circuit of an SDD, with what the SDD does not mention filled in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from strudel import log_likelihood
+    >>> from strudel.logic import compile_event
+    >>> from strudel.trees import balanced_vtree
+    >>> circuit = event_circuit(compile_event("x0 | x2", balanced_vtree(3)))
+    >>> np.exp(log_likelihood(circuit, [[1, 0, 0], [0, 1, 0]]))
+    array([1., 0.])
+    """
+    vtree, sums = sdd.vtree, VtreeSums(sdd.vtree)
+    for v in range(vtree.n_nodes):  # first of all, so that they come first at every vtree node
+        sums.true(v)
+    made: dict[int, int] = {}  # nodes of the SDD that some row satisfies, but not all
+
+    def is_possible(n: int) -> bool:
+        return n == TRUE or n in made
+
+    def node_at(n: int, v: int) -> int:
+        """Node `n` of the SDD as a node for a vtree node above its own."""
+        return sums.true(v) if n == TRUE else sums.lift(made[n], v)
+
+    for n in reached_nodes(sdd).tolist():
+        if n >= sdd.first_decision:
+            v = int(sdd.node_vtree[n])
+            left, right = sums.vtree_left[v], sums.vtree_right[v]
+            edges = [
+                (node_at(prime, left), node_at(sub, right), 0.0)
+                for prime, sub in sdd.elements(n)
+                if is_possible(prime) and is_possible(sub)
+            ]
+            if edges:
+                made[n] = sums.add_at(v, edges)
+        elif n not in (FALSE, TRUE):
+            made[n] = n - FIRST_LITERAL
+    return sums.build(node_at(sdd.root, vtree.root)) if is_possible(sdd.root) else None
 
 
 def compile_event(event: Any, vtree: Vtree, feature_names: Sequence[str] | None = None) -> Sdd:

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
 
+from strudel._display import plotting
 from strudel._types import ByteArray, FloatArray
 from strudel.algebra.event_probability import probability
 from strudel.circuits.circuit import Circuit
@@ -22,7 +23,6 @@ from strudel.learning.options import named_options
 from strudel.learning.partitioned.engines import lazy_mean
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
 from strudel.learning.search_options import SEARCHES
-from strudel.models.notebook import NotebookSummary
 from strudel.predictions.agreement import classifier_agreement
 from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
 from strudel.predictions.explanation import (
@@ -50,6 +50,22 @@ from strudel.queries.variable_probabilities import (
 )
 from strudel.tables.coded_rows import CodedNames, coded_table
 from strudel.tables.encoder import TableEncoder
+
+
+class NotebookSummary:
+    """Adds sizes, a drawing and the learning curve to what scikit-learn shows of an estimator."""
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._summary()  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle:  # what scikit-learn is set to show
+            bundle["text/html"] += self._summary()
+        return bundle
+
+    def _summary(self) -> str:
+        return str(plotting("notebook").summary_of(self))
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> ByteArray:

@@ -31,7 +31,7 @@ from strudel.learning.supervised.class_code import (
     target_name,
     with_class,
 )
-from strudel.learning.supervised.class_rows import ClassRows, complete_rows, fold_of_rows
+from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, fold_of_rows
 from strudel.models.base import keep_encoder
 from strudel.models.targets import as_labels
 from strudel.tables.input_table import InputTable, keep_features, look_at_table, rows_like

@@ -33,8 +33,13 @@ from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.encoder import TableEncoder, fitted_encoder
-from strudel.tables.filled_table import ValuesOf, fill_columns, fill_variables, nearest_values
-from strudel.tables.filled_types import with_room
+from strudel.tables.filled_table import (
+    ValuesOf,
+    fill_columns,
+    fill_variables,
+    nearest_values,
+    with_room,
+)
 from strudel.tables.input_table import dense, keep_features, look_at_table, rows_like, text_names
 
 STRATEGIES = ("map", "mean", "sample")

@@ -15,10 +15,10 @@ from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
 from strudel.learning.constraint import check_vtree
 from strudel.learning.fit import fit_mixture
+from strudel.learning.history import MixtureHistory
 from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
 from strudel.learning.mixture_methods import METHODS, Boosting, Method, PerComponent
 from strudel.learning.mixtures.choose import Trial
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.options import named_options
 from strudel.learning.progress import Callback, Reporter
 from strudel.learning.search_options import SEARCHES, BestFirst, Greedy, SearchOptions

@@ -21,8 +21,7 @@ from strudel.algebra.event_probability import event_log_probabilities
 from strudel.errors import MissingDependencyError
 from strudel.logic.event_forms import is_formula
 from strudel.predictions.agreement_search import OPEN, Agreement, search_agreement
-from strudel.predictions.deciders import PredictorDecider
-from strudel.predictions.decision import Decision, decision_of
+from strudel.predictions.decision import Decision, PredictorDecider, decision_of
 from strudel.predictions.predictor_arguments import possible_codes
 from strudel.predictions.predictor_forms import EventForm
 from strudel.predictions.same_decision import MAX_NODES, as_python, warn_if_stopped

@@ -24,9 +24,13 @@ from strudel.data.containers import is_single_row
 from strudel.data.random_state import RandomState, generator_from
 from strudel.data.validation import check_evidence
 from strudel.predictions.circuit_moments import circuit_moments
-from strudel.predictions.enumeration import enumerated_moments, unknown_and_used
 from strudel.predictions.leaf_moments import MAX_PAIRS, leaf_moments
-from strudel.predictions.moments import Moments, moments_of_points
+from strudel.predictions.moments import (
+    Moments,
+    enumerated_moments,
+    moments_of_points,
+    unknown_and_used,
+)
 from strudel.predictions.predictor_arguments import form_of_predictor
 from strudel.predictions.predictor_forms import EventForm, Form, LeafForm, LinearForm
 from strudel.queries.by_block import by_block

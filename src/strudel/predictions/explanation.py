@@ -26,8 +26,7 @@ from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
-from strudel.predictions.deciders import PredictorDecider
-from strudel.predictions.decision import Decision, decision_of
+from strudel.predictions.decision import Decision, PredictorDecider, decision_of
 from strudel.predictions.expected import expected_outputs
 from strudel.predictions.predictor_arguments import possible_codes
 from strudel.predictions.predictor_forms import LinearForm

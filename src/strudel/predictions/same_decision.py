@@ -19,13 +19,12 @@ from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.errors import SearchLimitWarning
 from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
-from strudel.predictions.deciders import PredictorDecider
-from strudel.predictions.decision import Decision, decision_of
+from strudel.predictions.decision import Decision, PredictorDecider, decision_of
 from strudel.predictions.expected import expected_outputs
+from strudel.predictions.posterior_bounds import split_posteriors
 from strudel.predictions.predictor_arguments import possible_codes
 from strudel.predictions.predictor_forms import LinearForm
 from strudel.predictions.ranges import mentioned_variables
-from strudel.predictions.split_posteriors import split_posteriors
 from strudel.queries.arguments import check_limits, variable_indices
 from strudel.queries.by_block import by_block
 from strudel.queries.model import Model, model_of

@@ -1,8 +1,8 @@
 """Tables as people have them -> 0/1 variables, and back.
 
 Reading order: `encoder`, `learn_code`, `table_code`, `coded_column`, `column_codes`; then
-`filled_table` and `filled_cells`, which put values into the gaps of a table. `example` is a table
-that ships with the package.
+`filled_table`, which puts values into the gaps of a table. `example` is a table that ships with the
+package.
 """
 
 from strudel._lazy import attach

@@ -16,7 +16,7 @@ from strudel.learning.incomplete.expected_flows import Passes, expected_flows
 from strudel.learning.mixture_methods import EM
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.incomplete_rows import IncompletePartitions
-from strudel.learning.partitioned.packed_codes import (
+from strudel.learning.partitioned.packed_rows import (
     PackedCodes,
     digest_packed,
     n_known,

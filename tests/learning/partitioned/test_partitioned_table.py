@@ -13,13 +13,12 @@ from strudel import EM, BaggedEM, Strudel, StrudelMixture
 from strudel.data.bits import pack_columns
 from strudel.data.counts import pair_counts
 from strudel.learning import fit_parameters
-from strudel.learning.partitioned import arrays_on_disk as out_of_core
 from strudel.learning.partitioned import em as mixture_part
+from strudel.learning.partitioned import engines as out_of_core
 from strudel.learning.partitioned import partition as growing_part
-from strudel.learning.partitioned.arrays_on_disk import Room, file_backed
-from strudel.learning.partitioned.chosen_rows import bag_rows, take_rows
 from strudel.learning.partitioned.em import _units
-from strudel.learning.partitioned.engines import Here
+from strudel.learning.partitioned.engines import Here, Room, file_backed
+from strudel.learning.partitioned.packed_rows import bag_rows, take_rows
 from strudel.learning.partitioned.partitioned_table import partition_table
 from strudel.learning.partitioned.row_numbers import uniform_numbers
 from strudel.learning.search_options import BestFirst, Greedy

@@ -20,13 +20,13 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_chow_liu
 from strudel.circuits.compile_columns import compile_column_tree
 from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.learning.history import MixtureHistory
 from strudel.learning.incomplete.em import EmLimits, climb
 from strudel.learning.incomplete.expected_flows import Passes
 from strudel.learning.incomplete.incomplete_rows import IncompleteRows
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import TRAINING_STRENGTH, fit_mixture
 from strudel.learning.mixtures.em_steps import Prior, uniform_prior
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.queries.passes import decode
 from strudel.tables.column_codes import ColumnCode, complete_columns
 from strudel.trees.chow_liu import learn_chow_liu_tree

@@ -20,10 +20,10 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
+from strudel.learning.history import MixtureHistory
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, best_prior, train_runs
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.shared_flows import Choices
 
 MOST_BYTES = 2**30  # of the tables of EM; bags that need more wait for the others

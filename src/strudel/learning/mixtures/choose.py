@@ -23,11 +23,11 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.growing.growing_circuit import GrowingCircuit
+from strudel.learning.history import MixtureHistory
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, priors, train_runs
 from strudel.learning.mixtures.em_steps import Prior
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 
 SPLITS = (0, 30, 100, 300, 1000)  # lengths of prefixes, besides the circuit that won the search
 COMPONENTS = (25, 75, 225)  # of one run

@@ -22,6 +22,7 @@ from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.data.validation import as_bits
 from strudel.errors import ImpossibleRowError
+from strudel.learning.history import MixtureHistory
 from strudel.learning.journal import Arrays, Journal, Section, take
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em_steps import (
@@ -32,7 +33,6 @@ from strudel.learning.mixtures.em_steps import (
     weighted_sums,
 )
 from strudel.learning.mixtures.first_responsibilities import responsibilities
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.shared_flows import Bag, Choices, share_flows
 from strudel.learning.parameters import fit_parameters
 

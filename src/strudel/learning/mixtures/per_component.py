@@ -24,14 +24,18 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture, average_circuits
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
+from strudel.learning.history import MixtureHistory
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import STRENGTHS, distinct_rows
 from strudel.learning.mixtures.em_steps import log_mean
 from strudel.learning.mixtures.first_responsibilities import responsibilities
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.per_component_growing import GrowingComponents
-from strudel.learning.mixtures.per_component_parts import Part, Structure
-from strudel.learning.mixtures.per_component_steps import OwnSteps, training_strength
+from strudel.learning.mixtures.per_component_steps import (
+    OwnSteps,
+    Part,
+    Structure,
+    training_strength,
+)
 from strudel.learning.search.learn_structure import check_codes, check_start, first_circuit
 from strudel.learning.search_options import SearchOptions
 

@@ -24,6 +24,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
+from strudel.learning.history import MixtureHistory
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.bagged_em import n_batches, train_batches
@@ -37,7 +38,6 @@ from strudel.learning.mixtures.em import (
 )
 from strudel.learning.mixtures.em_steps import Ensemble, Prior, log_mean, uniform_prior
 from strudel.learning.mixtures.first_responsibilities import UNEVEN, Clusters, find_clusters
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.mixtures.shared_flows import (
     BLOCK_ROWS,
     Bag,
@@ -46,10 +46,9 @@ from strudel.learning.mixtures.shared_flows import (
     choices_of,
     count_states,
 )
-from strudel.learning.partitioned.arrays_on_disk import file_backed
-from strudel.learning.partitioned.chosen_rows import BaggedRows
-from strudel.learning.partitioned.engines import Engine
+from strudel.learning.partitioned.engines import Engine, file_backed
 from strudel.learning.partitioned.learn_structure import fit_partitioned_parameters
+from strudel.learning.partitioned.packed_rows import BaggedRows
 from strudel.learning.partitioned.partitioned_table import PartitionedRows
 from strudel.learning.partitioned.row_numbers import GOLDEN, hash_rows, mixed
 

@@ -9,16 +9,62 @@ so a worker that dies has its own made anew from where they came from, and sums 
 
 from __future__ import annotations
 
+import os
 import pickle
+import tempfile
+import weakref
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Protocol
 
-from strudel._numba import alone_if_needed, use_threads
-from strudel.learning.partitioned.arrays_on_disk import Room
+import numpy as np
 
+from strudel._memory import total_memory
+from strudel._numba import alone_if_needed, use_threads
+from strudel._types import AnyArray
+
+MEMORY_SHARE = 0.5  # of the machine's memory that parts may take
 FAN_IN = 8  # results that are added up in one task
 SCATTERED = 2**16  # bytes from which an argument travels once to each worker, not with every task
+
+
+class Room:
+    """How much memory the parts of this process take; from a limit on, they go to files.
+
+    A split touches few vtree nodes and the rows of one edge, so most pages of a part stay on disk.
+    The folder is that of `tempfile`: set TMPDIR to a disk with room if /tmp is kept in memory.
+    """
+
+    def __init__(self, limit: float | None = None) -> None:
+        self.limit = MEMORY_SHARE * total_memory() if limit is None else limit
+        self.used = 0
+
+    def keep(self, part: Any) -> Any:
+        """The part itself; in files, if there is no room for it."""
+        if not hasattr(part, "to_files"):
+            return part
+        size = part.__sizeof__()
+        if self.used + size > self.limit:
+            part.to_files()
+        else:
+            self.used += size
+            weakref.finalize(part, self._free, size)
+        return part
+
+    def _free(self, size: int) -> None:
+        self.used -= size
+
+
+def file_backed(array: AnyArray) -> AnyArray:
+    """The same array, mapped from a file without a name, which is gone with the process."""
+    if array.nbytes == 0:
+        return array
+    with tempfile.TemporaryFile(prefix="strudel-") as file:
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error now, not a crash later
+            os.posix_fallocate(file.fileno(), 0, array.nbytes)
+        mapped = np.memmap(file, dtype=array.dtype, mode="r+", shape=array.shape)
+    mapped[:] = array
+    return np.asarray(mapped)
 
 
 class Engine(Protocol):

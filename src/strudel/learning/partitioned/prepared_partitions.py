@@ -24,11 +24,11 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.errors import NoRowsError, NothingKnownWarning
+from strudel.learning.history import MixtureHistory
 from strudel.learning.incomplete.first_model import first_mixture, first_tree
 from strudel.learning.incomplete.incomplete_rows import IncompleteRows
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import BaggedEM, Method, MixtureOptions
-from strudel.learning.mixtures.mixture_history import MixtureHistory
 from strudel.learning.partitioned.em import CLUSTERED_ROWS, fit_partitioned_mixture
 from strudel.learning.partitioned.engines import find_engine
 from strudel.learning.partitioned.incomplete_rows import IncompletePartitions
@@ -37,7 +37,7 @@ from strudel.learning.partitioned.learn_structure import (
     fit_partitioned_parameters,
     grow_partitioned,
 )
-from strudel.learning.partitioned.packed_codes import n_known, n_unknown
+from strudel.learning.partitioned.packed_rows import n_known, n_unknown
 from strudel.learning.partitioned.partitioned_table import (
     PartitionedRows,
     PartitionedTable,

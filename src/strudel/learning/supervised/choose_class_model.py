@@ -25,9 +25,13 @@ from strudel.learning.incomplete.expected_flows import expected_flows
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.search_options import SearchOptions
 from strudel.learning.supervised.class_code import class_codewords, with_class_variables
-from strudel.learning.supervised.class_mixtures import ClassCounts, count_classes
-from strudel.learning.supervised.class_rows import ClassRows, complete_rows
-from strudel.queries.class_log_probabilities import class_logs, class_logs_of_joint
+from strudel.learning.supervised.class_mixtures import (
+    ClassCounts,
+    ClassRows,
+    complete_rows,
+    count_classes,
+)
+from strudel.queries.mixture_likelihood import class_logs, class_logs_of_joint
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.class_tree import learn_class_tree
 from strudel.trees.vtree import vtree_from_chow_liu

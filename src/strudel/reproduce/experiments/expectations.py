@@ -33,8 +33,7 @@ from strudel.learning.mixtures.em import fit_mixture
 from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import first_circuit, grow
 from strudel.learning.search_options import SearchOptions
-from strudel.logic.event_circuit import event_circuit
-from strudel.logic.event_compiler import compile_event
+from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.models.regression import RegressionCircuit
 from strudel.predictions.expected import expected_prediction
 from strudel.queries.likelihood import log_likelihood

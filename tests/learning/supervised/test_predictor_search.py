@@ -6,7 +6,7 @@ from hypothesis import given
 import oracle
 from strategies import circuits
 from strudel.circuits.flows import compute_flows
-from strudel.learning.supervised.flow_features import (
+from strudel.learning.supervised.predictor_search import (
     chosen_edges,
     flow_features,
     has_choice,
