@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
 
+from strudel import algebra, predictions, queries
 from strudel._display import plotting
 from strudel._types import ByteArray, FloatArray
-from strudel.algebra.event_probability import probability
 from strudel.circuits.circuit import Circuit
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import (
@@ -23,33 +25,14 @@ from strudel.learning.options import named_options
 from strudel.learning.partitioned.engines import lazy_mean
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
 from strudel.learning.search_options import SEARCHES
-from strudel.predictions.agreement import classifier_agreement
-from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
-from strudel.predictions.explanation import (
-    SufficientExplanation,
-    sufficient_explanation,
-)
-from strudel.predictions.same_decision import (
-    expected_same_decision_probability,
-    same_decision_probability,
-)
-from strudel.predictions.shapley import ShapValues, shap_values
 from strudel.queries.by_block import by_block
-from strudel.queries.counting import count_distribution
-from strudel.queries.information import entropy, mutual_information
-from strudel.queries.likelihood import log_likelihood, rows_log_likelihood
-from strudel.queries.marginal import log_conditional, log_marginal
-from strudel.queries.maximum.marginal_map import MarginalMap, marginal_map
-from strudel.queries.maximum.most_probable import most_probable_state
+from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import model_of
-from strudel.queries.sampling import sample
-from strudel.queries.variable_probabilities import (
-    covariance,
-    marginal_probabilities,
-    pair_probabilities,
-)
 from strudel.tables.coded_rows import CodedNames, coded_table
 from strudel.tables.encoder import TableEncoder
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class NotebookSummary:
@@ -81,98 +64,40 @@ def _check_features(estimator: Any, X: Any, table: Any, reset: bool) -> None:
     validate_data(estimator, features, reset=reset, skip_check_array=True)
 
 
+def as_method(query: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A query as a method of a fitted model, with its arguments and the first line about it."""
+
+    @wraps(query)
+    def ask(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
+        return query(self._fitted(), *args, **options)
+
+    ask.__doc__ = (query.__doc__ or "").partition("\n")[0]
+    return ask
+
+
 class QueryMethods:
-    """The queries of `strudel.queries` as methods of a fitted model."""
+    """The queries as methods of a fitted model; `strudel.queries` and others describe them."""
 
-    def log_likelihood(self, X: Any) -> FloatArray:
-        """Log-likelihood of fully observed rows."""
-        return log_likelihood(self._fitted(), X)
-
-    def log_marginal(self, X: Any) -> FloatArray:
-        """Log-probability of partly observed rows, unknown values summed out."""
-        return log_marginal(self._fitted(), X)
-
-    def log_conditional(self, X: Any, given: Any) -> FloatArray:
-        """Log-probability of partly observed rows, given others."""
-        return log_conditional(self._fitted(), X, given)
-
-    def marginal_probabilities(self, given: Any = None) -> Any:
-        """Probability of every variable to be 1."""
-        return marginal_probabilities(self._fitted(), given)
-
-    def pair_probabilities(self, given: Any = None) -> FloatArray:
-        """Probability of every two variables to be 1 together."""
-        return pair_probabilities(self._fitted(), given)
-
-    def covariance(self, given: Any = None) -> FloatArray:
-        """Covariance of every two variables."""
-        return covariance(self._fitted(), given)
-
-    def most_probable_state(
-        self, given: Any = None, k: int = 1, **limits: Any
-    ) -> tuple[ByteArray, FloatArray]:
-        """The k most probable completions, and their joint log-probabilities with what is given."""
-        return most_probable_state(self._fitted(), given, k, **limits)
-
-    def marginal_map(self, query: Any, given: Any = None, **limits: Any) -> MarginalMap:
-        """The most probable state of some variables, with the rest summed out."""
-        return marginal_map(self._fitted(), query, given, **limits)
-
-    def sample(self, n_samples: int = 1, given: Any = None, random_state: Any = None) -> ByteArray:
-        """Draw rows from the model, or completions of what is given."""
-        return sample(self._fitted(), n_samples, given, random_state)
-
-    def entropy(self, given: Any = None, **options: Any) -> float | FloatArray:
-        """Entropy of all variables, in nats."""
-        return entropy(self._fitted(), given, **options)
-
-    def mutual_information(
-        self, a: Any, b: Any, given: Any = None, **options: Any
-    ) -> float | FloatArray:
-        """How much two sets of variables tell about each other, in nats."""
-        return mutual_information(self._fitted(), a, b, given, **options)
-
-    def count_distribution(self, variables: Any = None, given: Any = None) -> FloatArray:
-        """Probability that exactly j of some variables are 1, for every j."""
-        return count_distribution(self._fitted(), variables, given)
-
-    def probability(self, event: Any, given: Any = None, **options: Any) -> float | FloatArray:
-        """Probability of a logical event."""
-        return probability(self._fitted(), event, given, **options)
-
-    def expected_prediction(
-        self, predictor: Any, X: Any, moment: int = 1, **options: Any
-    ) -> float | FloatArray | Estimate:
-        """Expectation of a prediction for partly observed rows, or of a power of it."""
-        return expected_prediction(self._fitted(), predictor, X, moment, **options)
-
-    def prediction_variance(self, predictor: Any, X: Any, **options: Any) -> float | FloatArray:
-        """Variance of a prediction for partly observed rows."""
-        return prediction_variance(self._fitted(), predictor, X, **options)
-
-    def same_decision_probability(self, decision: Any, given: Any = None, **options: Any) -> Any:
-        """Probability that a decision stays the same once hidden variables are known."""
-        return same_decision_probability(self._fitted(), decision, given, **options)
-
-    def expected_same_decision_probability(
-        self, decision: Any, given: Any = None, **options: Any
-    ) -> Any:
-        """The same on average after some variables have been observed."""
-        return expected_same_decision_probability(self._fitted(), decision, given, **options)
-
-    def classifier_agreement(self, f: Any, g: Any, given: Any = None, **options: Any) -> Any:
-        """Probability that two classifiers decide alike."""
-        return classifier_agreement(self._fitted(), f, g, given, **options)
-
-    def sufficient_explanation(
-        self, predictor: Any, row: Any, delta: float = 0.9, **options: Any
-    ) -> SufficientExplanation:
-        """The smallest set of a row's values that is enough for its decision."""
-        return sufficient_explanation(self._fitted(), predictor, row, delta, **options)
-
-    def shap_values(self, predictor: Any, X: Any, **options: Any) -> ShapValues:
-        """How much each known value of a row moves the expected output of a predictor."""
-        return shap_values(self._fitted(), predictor, X, **options)
+    log_likelihood = as_method(queries.log_likelihood)
+    log_marginal = as_method(queries.log_marginal)
+    log_conditional = as_method(queries.log_conditional)
+    marginal_probabilities = as_method(queries.marginal_probabilities)
+    pair_probabilities = as_method(queries.pair_probabilities)
+    covariance = as_method(queries.covariance)
+    most_probable_state = as_method(queries.most_probable_state)
+    marginal_map = as_method(queries.marginal_map)
+    sample = as_method(queries.sample)
+    entropy = as_method(queries.entropy)
+    mutual_information = as_method(queries.mutual_information)
+    count_distribution = as_method(queries.count_distribution)
+    probability = as_method(algebra.probability)
+    expected_prediction = as_method(predictions.expected_prediction)
+    prediction_variance = as_method(predictions.prediction_variance)
+    same_decision_probability = as_method(predictions.same_decision_probability)
+    expected_same_decision_probability = as_method(predictions.expected_same_decision_probability)
+    classifier_agreement = as_method(predictions.classifier_agreement)
+    sufficient_explanation = as_method(predictions.sufficient_explanation)
+    shap_values = as_method(predictions.shap_values)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)
