@@ -43,3 +43,7 @@ def test_counts_of_a_constant_column():
 
 def test_counts_of_no_rows():
     assert pair_counts(pack_columns(np.zeros((0, 3)))).tolist() == [[0, 0, 0]] * 3
+
+
+def test_an_example_of_pair_counts():
+    assert pair_counts(pack_columns([[1, 1], [1, 0], [1, 1]])).tolist() == [[3.0, 2.0], [2.0, 2.0]]

@@ -17,15 +17,20 @@ import oracle
 import strategies
 import strudel
 from strategies import examples
+from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
-from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import CircuitPropertyError
 from strudel.predictions import circuit_moments, leaf_moments, moments
 from strudel.predictions import conditional_questions as questions
 from strudel.predictions import shared_passes as patterns
-from strudel.predictions.expected import Estimate, expected_prediction, prediction_variance
+from strudel.predictions.expected import (
+    Estimate,
+    expected_outputs,
+    expected_prediction,
+    prediction_variance,
+)
 from strudel.predictions.predictor_forms import LinearForm
 from strudel.trees.vtree import balanced_vtree, random_vtree
 
@@ -158,6 +163,8 @@ def test_a_predictor_circuit_must_be_deterministic_and_on_the_vtree(rng):
 
 
 ROWS = np.random.default_rng(1).integers(0, 2, (120, 6))
+
+
 TARGET = 3.0 * ROWS[:, 0] + ROWS[:, 1] * ROWS[:, 2] - 2.0 * ROWS[:, 3] * ROWS[:, 4] + 5.0
 
 
@@ -557,3 +564,10 @@ def test_the_authors_errors_on_complete_rows(data_folder, name, error):
         chance = np.exp(log_p - log_p.max())
         wanted = chance @ predictor.evaluate(states)[:, 0] / chance.sum()
         assert expected_prediction(model, predictor, row) == pytest.approx(wanted, rel=1e-9)
+
+
+def test_an_example_of_expected_outputs():
+    form = LinearForm(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([1.0]))
+    assert expected_outputs(figure_1_circuit(), form, np.array([[np.nan, 1.0, 1.0, 0.0]])).round(
+        4
+    ).tolist() == [[1.8]]

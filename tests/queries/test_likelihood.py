@@ -14,6 +14,7 @@ from strudel import CircuitPropertyError, Strudel, log_likelihood, log_marginal
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.queries import likelihood
+from strudel.queries.likelihood import rows_log_likelihood
 from strudel.trees.vtree import Vtree
 
 
@@ -103,3 +104,8 @@ def test_a_product_that_repeats_a_variable_is_refused():
     root = builder._add(2, [(1, twice, 1.0)])
     with pytest.raises(CircuitPropertyError, match="log_likelihood needs a decomposable circuit"):
         log_likelihood(builder.build(root), [[1, 1]])
+
+
+def test_an_example_of_rows_log_likelihood():
+    rows = np.array([[1, 0, 1, 0], [1, np.nan, 0, 1]])
+    assert rows_log_likelihood(figure_1_circuit(), rows).round(2).tolist() == [-3.95, -1.63]

@@ -56,15 +56,7 @@ class _Side(NamedTuple):
 
 
 def find_pairs(p: Circuit, q: Circuit, query: str, max_pairs: int = MAX_PAIRS) -> Pairs:
-    """The pairs that the product of two circuits meets.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> pairs = find_pairs(figure_1_circuit(), figure_1_circuit(), "multiply")
-    >>> len(pairs.pair_p)  # 9 sums and 4 bare literals, each with itself only
-    13
-    """
+    """The pairs that the product of two circuits meets."""
     sides = _side(p), _side(q)
     frames = np.empty((p.vtree.depth + 1, 5), dtype=np.int64)
     room = min(p.n_edges + q.n_edges + 2, max_pairs)  # enough for learned circuits

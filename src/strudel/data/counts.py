@@ -16,15 +16,7 @@ MOST_PLANES = 24  # binary digits of weights that are counted one by one
 
 
 def pair_counts(bits: BitMatrix) -> CountArray:
-    """Weight of the rows where both variables are 1, for every pair of variables.
-
-    Examples
-    --------
-    >>> from strudel.data.bits import pack_columns
-    >>> pair_counts(pack_columns([[1, 1], [1, 0], [1, 1]]))
-    array([[3., 2.],
-           [2., 2.]])
-    """
+    """Weight of the rows where both variables are 1, for every pair of variables."""
     counts = np.zeros((bits.n_vars, bits.n_vars))
     if bits.row_weight is None:
         _pair_counts(bits.words, counts)

@@ -48,18 +48,7 @@ CONTAINER = "pandas"  # what a model that was learned from a file answers with
 def read_frame(
     source: str | os.PathLike[str], *, dataset_split: str | None = None
 ) -> tuple[RawTable, str]:
-    r"""Read a table of any types; returns it, and what to call it in messages.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "people.csv")
-    ...     _ = path.write_text("age,smoker,since\n31,no,\n,yes,2001-05-01\n")
-    ...     table, _ = read_frame(path)
-    >>> [(column.name, column.dtype) for column in table.columns]
-    [('age', 'integer'), ('smoker', 'text'), ('since', 'date')]
-    """
+    """Read a table of any types; returns it, and what to call it in messages."""
     label = os.fspath(source)
     path = path_of(source)
     if label == "-":

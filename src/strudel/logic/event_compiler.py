@@ -25,18 +25,7 @@ from strudel.trees.vtree import Vtree
 
 
 def event_circuit(sdd: Sdd) -> Circuit | None:
-    """The circuit of an SDD, with what the SDD does not mention filled in.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from strudel import log_likelihood
-    >>> from strudel.logic import compile_event
-    >>> from strudel.trees import balanced_vtree
-    >>> circuit = event_circuit(compile_event("x0 | x2", balanced_vtree(3)))
-    >>> np.exp(log_likelihood(circuit, [[1, 0, 0], [0, 1, 0]]))
-    array([1., 0.])
-    """
+    """The circuit of an SDD, with what the SDD does not mention filled in."""
     vtree, sums = sdd.vtree, VtreeSums(sdd.vtree)
     for v in range(vtree.n_nodes):  # first of all, so that they come first at every vtree node
         sums.true(v)

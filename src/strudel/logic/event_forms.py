@@ -35,15 +35,7 @@ def is_formula(item: Any) -> bool:
 
 
 def as_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None) -> Event:
-    """An event over the variables of a model.
-
-    Examples
-    --------
-    >>> as_event("a -> b", 2, ("a", "b"))
-    Event('a >> b')
-    >>> as_event([1, np.nan, 0], 3)
-    Event('x0 & ~x2')
-    """
+    """An event over the variables of a model."""
     if isinstance(item, str):
         names = names_of(n_vars, feature_names)
         return parse_event(item, places_of(names), code_of(names))

@@ -123,15 +123,7 @@ class Sdd:
 
 
 def reached_nodes(sdd: Sdd) -> NDArray[np.int64]:
-    """The nodes below the root, itself included, in order.
-
-    Examples
-    --------
-    >>> from strudel import Vtree
-    >>> sdd = Sdd.from_decisions(Vtree.from_nested((0, 1)), [(2, [(2, 4), (3, 1)])], root=6)
-    >>> reached_nodes(sdd)
-    array([1, 2, 3, 4, 6])
-    """
+    """The nodes below the root, itself included, in order."""
     used = np.zeros(sdd.n_nodes, dtype=np.bool_)
     used[sdd.root] = True
     for node in range(sdd.n_nodes - 1, sdd.first_decision - 1, -1):
@@ -142,15 +134,7 @@ def reached_nodes(sdd: Sdd) -> NDArray[np.int64]:
 
 
 def without_unused(sdd: Sdd) -> Sdd:
-    """The same SDD without decisions that the root does not reach.
-
-    Examples
-    --------
-    >>> from strudel import Vtree
-    >>> decisions = [(2, [(2, 4), (3, 1)]), (2, [(2, 1), (3, 5)])]
-    >>> without_unused(Sdd.from_decisions(Vtree.from_nested((0, 1)), decisions, root=7))
-    Sdd(n_vars=2, n_decisions=1, n_elements=2)
-    """
+    """The same SDD without decisions that the root does not reach."""
     first = sdd.first_decision
     kept = reached_nodes(sdd)
     kept = kept[kept >= first]
@@ -164,15 +148,7 @@ def without_unused(sdd: Sdd) -> Sdd:
 
 
 def nnf_from_sdd(sdd: Sdd) -> Nnf:
-    """The same formula without its vtree: an or of ands for every decision.
-
-    Examples
-    --------
-    >>> from strudel import Vtree
-    >>> sdd = Sdd.from_decisions(Vtree.from_nested((0, 1)), [(2, [(2, 4), (3, 1)])], root=6)
-    >>> nnf_from_sdd(sdd).holds([[0, 0], [0, 1], [1, 1]])
-    array([ True, False,  True])
-    """
+    """The same formula without its vtree: an or of ands for every decision."""
     nodes: list[tuple[int, object]] = []
     number: dict[int, int] = {}
     for node in reached_nodes(sdd).tolist():

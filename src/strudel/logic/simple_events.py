@@ -43,15 +43,7 @@ IMPOSSIBLE = SimpleEvent((), (), 1, 0)  # none of nothing is at least one
 
 
 def simple_event(event: Event, place: Mapping[str, int]) -> SimpleEvent | None:
-    """The simple form of an event, if it has one.
-
-    Examples
-    --------
-    >>> from strudel.logic.event_grammar import parse_event
-    >>> place = {"a": 0, "b": 1, "c": 2}
-    >>> simple_event(parse_event("a & at_least(2, a, b, ~c)"), place)
-    SimpleEvent(literals=(1,), counted=(3, 4), low=1, high=2)
-    """
+    """The simple form of an event, if it has one."""
     counts = _find_counts(event, place)
     return None if counts is None else _simplify(counts)
 
@@ -176,15 +168,7 @@ class _Need(NamedTuple):
 
 
 def simple_sdd(simple: SimpleEvent, vtree: Vtree) -> Sdd:
-    """The SDD of a simple event, compressed and trimmed.
-
-    Examples
-    --------
-    >>> from strudel.trees import balanced_vtree
-    >>> at_least_2 = SimpleEvent((), (1, 3, 5, 7), 2, 4)
-    >>> simple_sdd(at_least_2, balanced_vtree(4)).holds([[0, 1, 1, 0], [0, 0, 0, 1]])
-    array([ True, False])
-    """
+    """The SDD of a simple event, compressed and trimmed."""
     return _SimpleSdd(simple, vtree).build()
 
 

@@ -45,16 +45,6 @@ def answer_questions(
     """Log-probability of each row, and the probability of each question given its row.
 
     `asked_row` does not decrease. Of rows of probability zero nothing can be said: NaN.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> rows = np.array([[2, 2, 1, 2]], dtype=np.uint8)
-    >>> asked = np.array([[1, 2, 1, 2], [1, 0, 1, 2]], dtype=np.uint8)
-    >>> asked_row = np.zeros(2, dtype=np.int32)
-    >>> _, chance = answer_questions(figure_1_circuit(), rows, asked_row, asked, "example")
-    >>> chance.round(4)
-    array([0.4 , 0.04])
     """
     mixture = as_mixture(model)
     log_p = np.empty(len(codes))

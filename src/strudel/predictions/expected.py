@@ -178,13 +178,6 @@ def expected_outputs(model: Model, form: Form, rows: FloatArray) -> FloatArray:
     """The expectation of what a form adds up, given rows that are checked and possible.
 
     Decisions and explanations ask for it: one row of outputs each, also where there is one only.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> form = LinearForm(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([1.0]))
-    >>> expected_outputs(figure_1_circuit(), form, np.array([[np.nan, 1.0, 1.0, 0.0]])).round(4)
-    array([[1.8]])
     """
     codes, place = distinct_rows(encode(rows))
     task = _Task(model, form, codes, place, False, False, "expected_prediction")

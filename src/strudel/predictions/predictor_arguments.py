@@ -55,15 +55,6 @@ def form_of_predictor(
 
     Predictors that know the names of their features may have them in another order than the model,
     and may leave some out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> tree = DecisionTreeRegressor().fit([[0, 0], [0, 1], [1, 0], [1, 1]], [1, 1, 5, 7])
-    >>> form = form_of_predictor(tree, n_vars=2)
-    >>> form.leaf_value.ravel()
-    array([1., 5., 7.])
     """
     names = None if feature_names is None else tuple(feature_names)
     if isinstance(predictor, PredictorCircuit):

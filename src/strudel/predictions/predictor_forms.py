@@ -65,15 +65,7 @@ class PredictorForm:
 
 @dataclass(frozen=True, eq=False)
 class LinearForm(PredictorForm):
-    """A weighted sum of the variables.
-
-    Examples
-    --------
-    >>> form = LinearForm(weight=np.array([[1.0], [-2.0]]), bias=np.array([0.5]))
-    >>> form.evaluate([[1, 0], [1, 1]])
-    array([[ 1.5],
-           [-0.5]])
-    """
+    """A weighted sum of the variables."""
 
     weight: FloatArray  # (n_vars, n_outputs)
     bias: FloatArray  # (n_outputs,)
@@ -104,20 +96,6 @@ class LeafForm(PredictorForm):
 
     A leaf is a conjunction of literals, ``2 * variable + value`` each, no variable twice, in the
     order from the root of its tree. The leaves of one tree exclude each other and are complete.
-
-    Examples
-    --------
-    >>> form = LeafForm(  # 1 where x0 = 0, else 5 or 7 by x1
-    ...     n_vars=2,
-    ...     leaf_start=np.array([0, 1, 3, 5], dtype=np.int32),
-    ...     leaf_literal=np.array([0, 1, 2, 1, 3], dtype=np.int32),
-    ...     leaf_tree=np.zeros(3, dtype=np.int32),
-    ...     leaf_value=np.array([[1.0], [5.0], [7.0]]),
-    ...     bias=np.zeros(1),
-    ... )
-    >>> form.evaluate([[0, 1], [1, 1]])
-    array([[1.],
-           [7.]])
     """
 
     n_vars: int
@@ -172,19 +150,7 @@ def _evaluate(
 
 @dataclass(frozen=True, eq=False)
 class CircuitForm(PredictorForm):
-    """A regression or logistic circuit.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> structure = figure_1_circuit()
-    >>> circuit = PredictorCircuit(
-    ...     structure, np.arange(8.0)[:, None], np.zeros((16, 1)), np.zeros(1), "logistic"
-    ... )
-    >>> form = CircuitForm(circuit)
-    >>> form.output, form.link
-    ('logit', 'sigmoid')
-    """
+    """A regression or logistic circuit."""
 
     circuit: PredictorCircuit
     classes: AnyArray | None = None
@@ -220,16 +186,7 @@ class CircuitForm(PredictorForm):
 
 @dataclass(frozen=True, eq=False)
 class EventForm(PredictorForm):
-    """A logical event: 1 where it holds, 0 where it does not.
-
-    Examples
-    --------
-    >>> from strudel import variables
-    >>> x = variables(["a", "b"])
-    >>> EventForm(x["a"] & ~x["b"], 2, ("a", "b")).evaluate([[1, 0], [1, 1]])
-    array([[1.],
-           [0.]])
-    """
+    """A logical event: 1 where it holds, 0 where it does not."""
 
     event: Event
     n_vars: int

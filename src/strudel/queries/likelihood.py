@@ -54,13 +54,6 @@ def rows_log_likelihood(model: Model, rows: AnyArray) -> FloatArray:
     """Log-likelihood of rows of the 0/1 variables; where values are unknown, of the known ones.
 
     `rows` are uint8, or float64 with NaN where a value is unknown.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> rows = np.array([[1, 0, 1, 0], [1, np.nan, 0, 1]])
-    >>> rows_log_likelihood(figure_1_circuit(), rows).round(2)
-    array([-3.95, -1.63])
     """
     for structure in structures_of(model):
         check_properties(structure, "log_likelihood", "smooth", "decomposable")

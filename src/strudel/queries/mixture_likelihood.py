@@ -286,16 +286,6 @@ def class_logs(mixture: Mixture, component_class: IntArray, rows: FloatArray) ->
     Every component has a class in `component_class`: 0, 1, ..., in this order.
 
     The weights of the mixture hold the shares of the classes. Rows are 0, 1 and NaN.
-
-    Examples
-    --------
-    >>> from strudel import Mixture
-    >>> from strudel.circuits import figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> log_theta = np.column_stack([circuit.edge_log_theta, circuit.edge_log_theta])
-    >>> mixture = Mixture(circuit, log_theta, np.log([0.25, 0.75]))
-    >>> np.exp(class_logs(mixture, np.array([0, 1]), np.full((1, 4), np.nan))).round(3)
-    array([[0.25, 0.75]])
     """
     first = np.flatnonzero(np.diff(component_class, prepend=-1))
     logs = np.empty((len(rows), len(first)))
@@ -309,15 +299,6 @@ def class_logs_of_joint(mixture: Mixture, codewords: ByteArray, rows: FloatArray
     """The same where the last variables are the class, whose values are `codewords`.
 
     Rows hold the other variables: 0, 1 and NaN.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> from strudel.circuits.mixture import as_mixture
-    >>> mixture = as_mixture(figure_1_circuit())
-    >>> codewords = np.array([[0], [1]], dtype=np.uint8)
-    >>> np.exp(class_logs_of_joint(mixture, codewords, np.full((1, 3), np.nan))).round(3)
-    array([[0.6, 0.4]])
     """
     logs = np.empty((len(rows), len(codewords)))
     for part in slices(len(rows), rows_at_a_time(mixture)):

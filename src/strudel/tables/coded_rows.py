@@ -27,13 +27,6 @@ class CodedNames(tuple[str, ...]):
 
     A model has one name per variable, and hands them on to all models made of it; so the code goes
     where the names go.
-
-    Examples
-    --------
-    >>> from strudel import TableEncoder
-    >>> names = CodedNames(TableEncoder().fit([["no"], ["yes"]]).code_)
-    >>> names, names.code
-    (('x0=yes',), TableCode(n_columns=1, n_vars=1))
     """
 
     code: TableCode

@@ -115,14 +115,6 @@ def column_values(
     """For every column and row the number of its value, int32 `(n_columns, n_rows)`.
 
     Rows may hold NaN; a column of which not all bits are known has no value there, NONE.
-
-    Examples
-    --------
-    >>> from strudel.data.bits import pack_columns
-    >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    >>> column_values(pack_columns([[1, 1, 0], [0, 1, 1]]), columns)
-    array([[1, 0],
-           [1, 2]], dtype=int32)
     """
     table = X.unpack() if isinstance(X, BitMatrix) else X
     values = np.empty((len(columns), len(table)), dtype=np.int32)

@@ -148,15 +148,7 @@ def _put_cells(own: Any, missing: AnyArray, values: list[Any]) -> Any:
 
 
 def fill_variables(X: Any, rows: FloatArray, filled: FloatArray) -> Any:
-    """A table of 0 and 1 with its unknown values filled.
-
-    Examples
-    --------
-    >>> rows = np.array([[0.0, np.nan], [1.0, 1.0]])
-    >>> fill_variables(rows, rows, np.array([[0.0, 0.25], [1.0, 1.0]]))
-    array([[0.  , 0.25],
-           [1.  , 1.  ]])
-    """
+    """A table of 0 and 1 with its unknown values filled."""
     values = np.where(np.isnan(rows), filled, rows)
     frame = as_frame(X)
     if frame is None:

@@ -67,15 +67,7 @@ class InputTable:
 
 
 def look_at_table(X: Any, encoder: Any, n_bins: Sequence[int] = (8,)) -> InputTable:
-    """Look at a table; "auto" takes encoders with so many cells if it is not of 0 and 1.
-
-    Examples
-    --------
-    >>> look_at_table([[0, 1], [None, 1]], "auto").encoders
-    (None,)
-    >>> look_at_table([[0.5, 1], [None, 2]], "auto").encoders
-    (TableEncoder(unknown='missing'),)
-    """
+    """Look at a table; "auto" takes encoders with so many cells if it is not of 0 and 1."""
     if encoder is not None and encoder != "auto" and not hasattr(encoder, "transform"):
         raise ValueError(f"encoder must be 'auto', a TableEncoder or None, but is {encoder!r}.")
     if is_lazy(X) and hasattr(X, "columns"):

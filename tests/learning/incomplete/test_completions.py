@@ -75,3 +75,9 @@ def test_coins_leave_the_rest_of_a_model_alone(kind):
 def test_known_columns_alone_need_no_coins():
     circuit = compile_factorized(Vtree.from_nested((0, 1)))
     assert with_coins(circuit, np.array([True, True])) is circuit
+
+
+def test_an_example_of_complete_rows():
+    rng = np.random.default_rng(0)
+    rows = complete_rows(figure_1_circuit(), np.array([[1, 0, 1, 2]], dtype=np.uint8), 500, rng)
+    assert rows[0].mean(axis=0).round(1).tolist() == [1.0, 0.0, 1.0, 0.2]

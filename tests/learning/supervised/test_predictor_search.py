@@ -5,7 +5,7 @@ from hypothesis import given
 
 import oracle
 from strategies import circuits
-from strudel.circuits.flows import compute_flows
+from strudel.circuits import compute_flows, figure_1_circuit
 from strudel.learning.supervised.predictor_search import (
     chosen_edges,
     flow_features,
@@ -45,3 +45,13 @@ def test_edges_without_training_rows_have_no_column():
     active = np.array([[0, 0], [2, -1]], dtype=np.int32)
     assert chosen_edges(active, np.array([True, True, True])).tolist() == [0, 2]
     assert chosen_edges(active, np.array([False, True, True])).tolist() == [2]
+
+
+def test_an_example_of_flow_features():
+    circuit = figure_1_circuit()
+    X = np.array([[1, 0, 1, 0], [0, 0, 1, 1]], dtype=np.uint8)
+    active = compute_flows(circuit, X).active_edge
+    edges = chosen_edges(active, has_choice(circuit))
+    assert flow_features(active, edges, circuit.n_edges, X).sum(axis=1).ravel().tolist() == [
+        [6.0, 6.0]
+    ]

@@ -33,16 +33,7 @@ PART_ROWS = 256  # that a thread takes
 
 
 def complete_rows(model: Model, codes: AnyArray, n: int, rng: np.random.Generator) -> ByteArray:
-    """Draw `n` completions of every row, of shape `(n_rows, n, n_vars)`.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> rng = np.random.default_rng(0)
-    >>> rows = complete_rows(figure_1_circuit(), np.array([[1, 0, 1, 2]], dtype=np.uint8), 500, rng)
-    >>> rows[0].mean(axis=0).round(1)
-    array([1. , 0. , 1. , 0.2])
-    """
+    """Draw `n` completions of every row, of shape `(n_rows, n, n_vars)`."""
     if isinstance(model, CircuitMixture):  # every component reaches something else
         return sample(model, n, given=decode(codes), random_state=rng)
     passes, mixture = Passes.of(model, "complete_rows"), as_mixture(model)

@@ -22,17 +22,7 @@ M = TypeVar("M", Circuit, Mixture)
 
 
 def with_coins(model: M, is_known: AnyArray) -> M:
-    """The model with a coin for every variable that `is_known` leaves out.
-
-    Examples
-    --------
-    >>> from strudel import log_marginal
-    >>> from strudel.circuits import compile_factorized
-    >>> one = compile_factorized(Vtree.from_nested((0, 1)))
-    >>> three = with_coins(one, np.array([True, False, True]))
-    >>> np.exp(log_marginal(three, [[np.nan, 1, np.nan]]))
-    array([0.5])
-    """
+    """The model with a coin for every variable that `is_known` leaves out."""
     if np.all(is_known):
         return model
     if isinstance(model, CircuitMixture):

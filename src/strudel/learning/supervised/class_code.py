@@ -50,13 +50,6 @@ def class_names(classes: Sequence[Any], taken: Sequence[str], name: str = "class
     """Names of these variables that no other variable has.
 
     Classes 0 and 1 are a variable like those of a table of 0 and 1, which has the target's name.
-
-    Examples
-    --------
-    >>> class_names(["no", "yes"], ["age"])
-    ['class=yes']
-    >>> class_names([0, 1], ["age"], "smoker")
-    ['smoker']
     """
     while any(other == name or other.startswith(f"{name}=") for other in taken):
         name += "_"
@@ -66,15 +59,7 @@ def class_names(classes: Sequence[Any], taken: Sequence[str], name: str = "class
 
 
 def with_class(code: TableCode, classes: Sequence[Any], name: str = "class") -> TableCode:
-    """The code with the class as the last column.
-
-    Examples
-    --------
-    >>> from strudel import TableEncoder
-    >>> code = TableEncoder().fit([[1], [2], [3]]).code_
-    >>> with_class(code, ["no", "yes"]).variable_names
-    ('x0>=2', 'x0>=3', 'class=yes')
-    """
+    """The code with the class as the last column."""
     words = class_codewords(len(classes))
     names = class_names(classes, code.variable_names, name)
     while name in code.names:
@@ -95,16 +80,7 @@ def with_class(code: TableCode, classes: Sequence[Any], name: str = "class") -> 
 def with_class_variables(
     mixture: Mixture, component_class: IntArray, codewords: ByteArray
 ) -> Mixture:
-    """The mixture over inputs and class: every component says of which class it is.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> from strudel.circuits.mixture import as_mixture
-    >>> one = as_mixture(figure_1_circuit())
-    >>> with_class_variables(one, np.array([1]), class_codewords(2))
-    Mixture(n_components=1, n_vars=5, n_nodes=21, n_edges=19)
-    """
+    """The mixture over inputs and class: every component says of which class it is."""
     structure, log_theta = mixture.structure, [mixture.edge_log_theta]
     vtree, n_vars, n_bits = structure.vtree, structure.n_vars, codewords.shape[1]
     node_left, node_right = vtree.node_left.tolist(), vtree.node_right.tolist()

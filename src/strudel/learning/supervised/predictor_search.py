@@ -55,16 +55,6 @@ def flow_features(
     A linear model of these columns is a `PredictorCircuit`. Edges without a choice are left out,
     since the edge above says the same; the variables themselves stay, so that edges only have to
     say where their context makes a difference.
-
-    Examples
-    --------
-    >>> from strudel.circuits import compute_flows, figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> X = np.array([[1, 0, 1, 0], [0, 0, 1, 1]], dtype=np.uint8)
-    >>> active = compute_flows(circuit, X).active_edge
-    >>> edges = chosen_edges(active, has_choice(circuit))
-    >>> flow_features(active, edges, circuit.n_edges, X).sum(axis=1).ravel()  # 4 edges, 2 ones
-    matrix([[6., 6.]])
     """
     place = np.full(n_edges + 1, NONE, dtype=np.int32)
     place[edges] = np.arange(len(edges), dtype=np.int32)
