@@ -61,27 +61,11 @@ class Table:
 
 
 def read_table(source: str | os.PathLike[str], *, dataset_split: str | None = None) -> Table:
-    """Read a 0/1 table from a file, from standard input or from a named dataset.
+    """Read a 0/1 table from a file, from standard input (``-``) or from a named dataset.
 
-    Parameters
-    ----------
-    source : str or path
-        A ``.csv``, ``.tsv``, ``.txt``, ``.data``, ``.parquet``, ``.npy`` or ``.npz`` file, or one
-        with ``.gz`` added; ``-`` for csv on standard input; ``patients``, the table that ships with
-        the package; or a name that `load_dataset` knows.
-        In text, the first line holds names unless all its cells are values, and a cell is unknown
-        when it is empty, ``?``, ``NA`` or ``nan``.
-    dataset_split : {"train", "valid", "test"}, optional
-        Which part to take of a source that has these three; other sources ignore it.
-
-    Returns
-    -------
-    Table
-
-    Examples
-    --------
-    >>> read_table("digits", dataset_split="test").X.shape
-    (360, 64)
+    In text, the first line holds names unless all its cells are values, and a cell is unknown when
+    it is empty, ``?``, ``NA`` or ``nan``. `dataset_split` says which part to take of a source that
+    has "train", "valid" and "test". ``patients`` is the table that ships with the package.
     """
     if dataset_split is not None:
         check_choice("dataset_split", dataset_split, SPLITS)

@@ -75,14 +75,9 @@ class JournalClock:
 class Journal:
     """The sections of a fit, and its clock.
 
-    Parameters
-    ----------
-    recorded : list of Section
-        What an earlier process did.
-    scores : list of dict
-        Of every search it had under way, in the order of their beginnings.
-    save : callable, optional
-        Called with the journal, about every `seconds`, and never in the middle of a step.
+    `recorded` is what an earlier process did, `scores` are those of every search it had under way,
+    in the order of their beginnings. `save` is called with the journal about every `seconds`, and
+    never in the middle of a step.
     """
 
     def __init__(

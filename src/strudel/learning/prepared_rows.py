@@ -27,8 +27,13 @@ from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.validation import check_partial, check_sample_weight
 from strudel.learning.constraint import check_satisfied, constraint_circuit, restrict
 from strudel.learning.history import History, MixtureHistory
-from strudel.learning.incomplete.checked_rows import Incomplete, as_codes, has_unknown
-from strudel.learning.incomplete.first_model import first_mixture, fit_first
+from strudel.learning.incomplete.first_completion import (
+    Incomplete,
+    as_codes,
+    first_mixture,
+    fit_first,
+    has_unknown,
+)
 from strudel.learning.incomplete.structural_em import Completable, mean_of_known
 from strudel.learning.incomplete.unknown_columns import with_coins
 from strudel.learning.journal import Journal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ STRENGTHS = (1.0, 3.0, 10.0)  # virtual rows that draw a component to its class
 BINS = (5, 8)  # cells of a column of numbers
 
 
+@dataclass(eq=False, repr=False)
 class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that knows how the inputs are distributed, and so what a missing one means.
 
@@ -115,34 +117,19 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     array(['same'], dtype='<U9')
     """
 
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        *,
-        method: str = "auto",
-        init: str = "auto",
-        n_splits: int | str = "auto",
-        pseudocount: float | str = "auto",
-        class_pseudocount: float | str = "auto",
-        encoder: Any = "auto",
-        scoring: str = "log_loss",
-        n_folds: int = 3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.method = method
-        self.init = init
-        self.n_splits = n_splits
-        self.pseudocount = pseudocount
-        self.class_pseudocount = class_pseudocount
-        self.encoder = encoder
-        self.scoring = scoring
-        self.n_folds = n_folds
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int | str = "auto"
+    _: KW_ONLY
+    method: str = "auto"
+    init: str = "auto"
+    n_splits: int | str = "auto"
+    pseudocount: float | str = "auto"
+    class_pseudocount: float | str = "auto"
+    encoder: Any = "auto"
+    scoring: str = "log_loss"
+    n_folds: int = 3
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> StrudelClassifier:
         """Learn from rows whose class is known; inputs may be missing.

@@ -7,8 +7,9 @@ Out: a `PredictorCircuit` on the vtree of the density model, so that its expecta
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -45,29 +46,20 @@ from strudel.queries.model import Model, model_of, structure_of
 by_block = partial(by_block_like, example=lambda self, table: possible_row(self.density_, table))
 
 
+@dataclass(eq=False, repr=False)
 class FlowPredictor(BaseEstimator):  # type: ignore[misc]
     """A linear model of the edges that rows take through a circuit."""
 
-    _loss: Loss
+    _loss: ClassVar[Loss]
 
-    def __init__(
-        self,
-        density: Any = None,
-        *,
-        alpha: float | str = "auto",
-        n_splits: int | str = "auto",
-        target_splits: int | str = "auto",
-        validation_fraction: float | None = 0.1,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.density = density
-        self.alpha = alpha
-        self.n_splits = n_splits
-        self.target_splits = target_splits
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    density: Any = None
+    _: KW_ONLY
+    alpha: float | str = "auto"
+    n_splits: int | str = "auto"
+    target_splits: int | str = "auto"
+    validation_fraction: float | None = 0.1
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def fit(
         self, X: Any, y: Any, *, X_valid: Any = None, y_valid: Any = None, sample_weight: Any = None

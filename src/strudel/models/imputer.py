@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -47,6 +48,7 @@ ROWS_PER_COMPONENT = 50
 MOST_COMPONENTS = 100  # of one run
 
 
+@dataclass(eq=False, repr=False)
 class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fills unknown values by a density model, given all known values of a row.
 
@@ -93,20 +95,12 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
            [0., 0., 0., 0.]])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        strategy: str = "map",
-        encoder: Any = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.strategy = strategy
-        self.encoder = encoder
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    estimator: Any = None
+    _: KW_ONLY
+    strategy: str = "map"
+    encoder: Any = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> StrudelImputer:
         """Learn how the columns are distributed.

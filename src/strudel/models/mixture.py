@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from strudel.tables.input_table import rows_like
 MOST_COMPONENTS = 3200
 
 
+@dataclass(eq=False, repr=False)
 class StrudelMixture(DensityEstimator):
     """A mixture of deterministic circuits on one vtree, learned from 0/1 rows.
 
@@ -110,44 +112,24 @@ class StrudelMixture(DensityEstimator):
     Mixture(n_components=3, n_vars=6, ...)
     """
 
-    def __init__(
-        self,
-        n_components: int | str = 10,
-        *,
-        n_splits: int | str | range = "auto",
-        method: Any = "em",
-        search: Any = "auto",
-        init: str | None = None,
-        vtree: Any = None,
-        max_components: int | None = None,
-        max_edges: int | None = None,
-        max_seconds: float | None = None,
-        pseudocount: float | str = "auto",
-        smoothing: str = "auto",
-        validation_fraction: float | None = 0.1,
-        constraint: Any = None,
-        encoder: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_splits = n_splits
-        self.method = method
-        self.search = search
-        self.init = init
-        self.vtree = vtree
-        self.max_components = max_components
-        self.max_edges = max_edges
-        self.max_seconds = max_seconds
-        self.pseudocount = pseudocount
-        self.smoothing = smoothing
-        self.validation_fraction = validation_fraction
-        self.constraint = constraint
-        self.encoder = encoder
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int | str = 10
+    _: KW_ONLY
+    n_splits: int | str | range = "auto"
+    method: Any = "em"
+    search: Any = "auto"
+    init: str | None = None
+    vtree: Any = None
+    max_components: int | None = None
+    max_edges: int | None = None
+    max_seconds: float | None = None
+    pseudocount: float | str = "auto"
+    smoothing: str = "auto"
+    validation_fraction: float | None = 0.1
+    constraint: Any = None
+    encoder: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from strudel.circuits.circuit import Circuit
@@ -19,6 +19,7 @@ from strudel.learning.search_options import SearchOptions
 from strudel.models.base import DensityEstimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Strudel(DensityEstimator):
     """A structured-decomposable, deterministic circuit learned from 0/1 rows.
 
@@ -117,46 +118,24 @@ class Strudel(DensityEstimator):
     array([-inf])
     """
 
-    def __init__(
-        self,
-        *,
-        preset: str = "paper",
-        search: Any = "auto",
-        init: str | None = None,
-        vtree: Any = None,
-        max_splits: int | None = None,
-        max_edges: int | None = None,
-        max_seconds: float | None = None,
-        patience: int | None = None,
-        pseudocount: float | str = "auto",
-        smoothing: str = "auto",
-        smoothing_strength: float | str = "auto",
-        validation_fraction: float | None = 0.1,
-        constraint: Any = None,
-        encoder: Any = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.preset = preset
-        self.search = search
-        self.init = init
-        self.vtree = vtree
-        self.max_splits = max_splits
-        self.max_edges = max_edges
-        self.max_seconds = max_seconds
-        self.patience = patience
-        self.pseudocount = pseudocount
-        self.smoothing = smoothing
-        self.smoothing_strength = smoothing_strength
-        self.validation_fraction = validation_fraction
-        self.constraint = constraint
-        self.encoder = encoder
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    preset: str = "paper"
+    search: Any = "auto"
+    init: str | None = None
+    vtree: Any = None
+    max_splits: int | None = None
+    max_edges: int | None = None
+    max_seconds: float | None = None
+    patience: int | None = None
+    pseudocount: float | str = "auto"
+    smoothing: str = "auto"
+    smoothing_strength: float | str = "auto"
+    validation_fraction: float | None = 0.1
+    constraint: Any = None
+    encoder: Any = None
+    warm_start: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(
         self,

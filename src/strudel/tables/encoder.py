@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,6 +23,7 @@ from strudel.tables.table_code import TableCode
 _METHODS = ("quantile", "uniform", "supervised")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turns a table of numbers, text, dates and missing values into 0/1 variables, and back.
 
@@ -76,24 +77,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     0  40.0    yes
     """
 
-    def __init__(
-        self,
-        *,
-        kinds: dict[str, Any] | None = None,
-        n_bins: int = 8,
-        edges: Any = "quantile",
-        code: str = "thermometer",
-        max_categories: int = 32,
-        unknown: str = "error",
-        respect_one_hot: bool = True,
-    ) -> None:
-        self.kinds = kinds
-        self.n_bins = n_bins
-        self.edges = edges
-        self.code = code
-        self.max_categories = max_categories
-        self.unknown = unknown
-        self.respect_one_hot = respect_one_hot
+    kinds: dict[str, Any] | None = None
+    n_bins: int = 8
+    edges: Any = "quantile"
+    code: str = "thermometer"
+    max_categories: int = 32
+    unknown: str = "error"
+    respect_one_hot: bool = True
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn the categories and cells of every column.

@@ -71,22 +71,8 @@ def learn_column(
 ) -> Column:
     """The code of a column whose variables start at `start`.
 
-    Parameters
-    ----------
-    raw : RawColumn
-    start : int
-    kind : str or list, optional
-        One of "boolean", "category", "ordinal", "number", "date"; or the values of an ordinal in
-        their order. By default what fits the column's type.
-    options : CodeOptions, optional
-    y : ndarray of shape (n_rows,), optional
-        What supervised edges are to tell apart.
-
-    Examples
-    --------
-    >>> raw = RawColumn("age", "integer", np.array([20.0, 40.0, 60.0]))
-    >>> learn_column(raw, 0).variable_names
-    ('age>=40', 'age>=60')
+    `kind` is one of KINDS, or the values of an ordinal in their order; by default what fits the
+    column's type. `y` is what supervised edges are to tell apart.
     """
     options = options or CodeOptions()
     order = None if kind is None or isinstance(kind, str) else list(kind)

@@ -18,9 +18,8 @@ from strudel.learning.partitioned import engines as out_of_core
 from strudel.learning.partitioned import partition as growing_part
 from strudel.learning.partitioned.em import _units
 from strudel.learning.partitioned.engines import Here, Room, file_backed
-from strudel.learning.partitioned.packed_rows import bag_rows, take_rows
+from strudel.learning.partitioned.packed_rows import bag_rows, take_rows, uniform_numbers
 from strudel.learning.partitioned.partitioned_table import partition_table
-from strudel.learning.partitioned.row_numbers import uniform_numbers
 from strudel.learning.search_options import BestFirst, Greedy
 
 da = pytest.importorskip("dask.array")

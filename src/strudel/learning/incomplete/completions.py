@@ -1,12 +1,15 @@
 """Completions of partly observed rows, drawn exactly from a model given what is known.
 
 In:  a `Circuit` or a `Mixture`, and rows of codes 0, 1 and UNKNOWN.
-Out: complete rows.
+Out: complete rows; `IncompleteRows`, training and validation rows that a model can complete.
 
 `sample` with `given` does the same for any model; this one looks only at what a row can reach.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -14,7 +17,9 @@ from strudel._numba import kernel, run_blocks
 from strudel._types import AnyArray, ByteArray, FloatArray, WordArray
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.data.bits import BitMatrix, exact_weights, pack_columns
 from strudel.learning.incomplete.expected_flows import Passes
+from strudel.learning.incomplete.partial_rows import PartialRows, merge_codes
 from strudel.learning.incomplete.reachable_nodes import (
     Layout,
     Reached,
@@ -30,6 +35,8 @@ from strudel.queries.sampling import sample
 
 BLOCK_NUMBERS = 2**22  # random numbers drawn at a time
 PART_ROWS = 256  # that a thread takes
+ENOUGH_ROWS = 2**16  # completed rows to aim for: with more of each, chance tells the search less
+MOST_COPIES = 16
 
 
 def complete_rows(model: Model, codes: AnyArray, n: int, rng: np.random.Generator) -> ByteArray:
@@ -145,3 +152,56 @@ def _walk(
                 size += 1
             elif child >= 0:
                 row[child // 2] = child % 2
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteRows:
+    """Rows in their order, all of which count and know something."""
+
+    train: ByteArray  # (n_rows, n_vars) codes
+    train_weight: FloatArray | None
+    valid: ByteArray | None
+    valid_weight: FloatArray | None
+
+    @cached_property
+    def train_rows(self) -> PartialRows:
+        """Training rows, equal ones merged."""
+        return merge_codes(self.train, self.train_weight)
+
+    @cached_property
+    def valid_rows(self) -> PartialRows | None:
+        """Validation rows, equal ones merged."""
+        return None if self.valid is None else merge_codes(self.valid, self.valid_weight)
+
+    @property
+    def n_copies(self) -> int:
+        """Completions of every row that make enough rows together: a power of two."""
+        wanted = max(ENOUGH_ROWS // max(len(self.train), 1), 1)
+        return min(2 ** (wanted.bit_length() - 1), MOST_COPIES)
+
+    def completed(
+        self, model: Model, n: int, rng: np.random.Generator
+    ) -> tuple[BitMatrix, BitMatrix | None]:
+        """`n` completions of every training and validation row, each of 1/n of the row's weight."""
+        train = _complete(model, self.train, self.train_weight, n, rng)
+        if self.valid is None:
+            return train, None
+        return train, _complete(model, self.valid, self.valid_weight, n, rng)
+
+    def columns(self, is_kept: FloatArray) -> IncompleteRows:
+        """The same rows with fewer columns."""
+        valid = None if self.valid is None else np.ascontiguousarray(self.valid[:, is_kept])
+        train = np.ascontiguousarray(self.train[:, is_kept])
+        return IncompleteRows(train, self.train_weight, valid, self.valid_weight)
+
+
+def _complete(
+    model: Model, codes: ByteArray, weight: FloatArray | None, n: int, rng: np.random.Generator
+) -> BitMatrix:
+    if not np.any(codes == UNKNOWN):
+        return pack_columns(codes, weight)
+    rows = complete_rows(model, codes, n, rng).reshape(-1, codes.shape[1])
+    if n == 1:
+        return pack_columns(rows, weight)
+    each = np.ones(len(codes)) if weight is None else exact_weights(weight)
+    return pack_columns(rows, np.repeat(each / n, n))

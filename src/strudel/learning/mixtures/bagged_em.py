@@ -44,24 +44,10 @@ def fit_bagged_mixture(
 ) -> Mixture:
     """Average mixtures that EM fits to bootstrap samples of the rows.
 
-    Takes what `fit_mixture` takes, and returns `n_bags * n_components` components. The validation
-    rows judge the average, and all bags stop at the same step. Bags that are too large to learn
-    together learn one batch after the other, each with a history of its own.
-
-    Parameters
-    ----------
-    n_bags : int
-        Number of bags; `n_runs` of the options does not count. A bag has as many draws as the rows
-        weigh, rounded.
-
-    Examples
-    --------
-    >>> from strudel import sample
-    >>> from strudel.circuits import figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> X = sample(circuit, 200, random_state=0)
-    >>> fit_bagged_mixture(circuit, X, n_components=2, n_bags=3, rng=0)
-    Mixture(n_components=6, n_vars=4, n_nodes=17, n_edges=16)
+    Takes what `fit_mixture` takes, and returns `n_bags * n_components` components; `n_runs` of the
+    options does not count. A bag has as many draws as the rows weigh, rounded. The validation rows
+    judge the average, and all bags stop at the same step. Bags that are too large to learn together
+    learn one batch after the other, each with a history of its own.
     """
     options = replace(options or MixtureOptions(), n_components=n_components, n_runs=n_bags)
     rng = np.random.default_rng(rng)

@@ -48,27 +48,10 @@ def fit_boosted_mixture(
 ) -> Mixture:
     """Grow a mixture by one component at a time, on rows that it does not explain yet.
 
-    Takes what `fit_mixture` takes. The history has one row per component, and patience counts
-    components. The first one is the single circuit.
-
-    Parameters
-    ----------
-    n_components : int
-        The most components; fewer if validation says so, or if no further one raises the training
-        likelihood.
-    options : MixtureOptions, optional
-        Smoothing and limits; `n_runs` and `start` do not count. More `n_init` try more starts
-        of every component.
-
-    Examples
-    --------
-    >>> from strudel import sample
-    >>> from strudel.circuits import figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> rows = sample(circuit, 200, random_state=0)
-    >>> X = np.concatenate([rows, [[1, 1, 1, 1], [1, 1, 0, 0]] * 100])
-    >>> fit_boosted_mixture(circuit, X, n_components=2, rng=0)
-    Mixture(n_components=2, n_vars=4, n_nodes=17, n_edges=16)
+    Takes what `fit_mixture` takes, of which `n_runs` and `init_params` do not count; more `n_init`
+    try more starts of every component. The history has one row per component, and patience counts
+    components. The first one is the single circuit. There are fewer than `n_components` if
+    validation says so, or if no further one raises the training likelihood.
     """
     options = replace(options or MixtureOptions(), n_components=n_components)
     data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)

@@ -120,21 +120,10 @@ class _Setting:
 
 
 class MixtureSearch:
-    """A search over settings.
+    """A search over settings: components of one run, and how far the structure has grown.
 
-    Parameters
-    ----------
-    options : MixtureOptions
-        How every run starts and is smoothed.
-    n_components : sequence of int
-        Components of one run, to be tried.
-    rounds : sequence of Round
-        How many runs the settings get, and how many settings are left.
-    max_components : int
-        Components of the whole mixture.
-    max_seconds : float, optional
-        Stop after so many seconds, with the best so far. Without it the result depends on the seed
-        alone.
+    `rounds` say how many runs the settings get, and how many of them are left. Without
+    `max_seconds` the result depends on the seed alone.
     """
 
     def __init__(

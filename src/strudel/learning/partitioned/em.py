@@ -48,9 +48,8 @@ from strudel.learning.mixtures.shared_flows import (
 )
 from strudel.learning.partitioned.engines import Engine, file_backed
 from strudel.learning.partitioned.learn_structure import fit_partitioned_parameters
-from strudel.learning.partitioned.packed_rows import BaggedRows
+from strudel.learning.partitioned.packed_rows import GOLDEN, BaggedRows, hash_rows, mixed
 from strudel.learning.partitioned.partitioned_table import PartitionedRows
-from strudel.learning.partitioned.row_numbers import GOLDEN, hash_rows, mixed
 
 DIGITS = 24  # binary, of a responsibility and of a log-likelihood
 EXACT_DIGITS = 52  # binary, of a sum of responsibilities

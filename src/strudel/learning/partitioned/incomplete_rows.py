@@ -22,9 +22,8 @@ from strudel.learning.incomplete.completions import complete_rows, numbers_per_r
 from strudel.learning.incomplete.expected_flows import ExpectedFlows, Passes
 from strudel.learning.incomplete.partial_rows import PartialRows, merge_codes
 from strudel.learning.partitioned.engines import Engine
-from strudel.learning.partitioned.packed_rows import PackedRows
+from strudel.learning.partitioned.packed_rows import PackedRows, generator_at
 from strudel.learning.partitioned.partitioned_table import PartitionedRows, PartitionedTable
-from strudel.learning.partitioned.row_numbers import generator_at
 from strudel.queries.model import Model
 
 ENOUGH_ROWS = 2**18  # completed rows to aim for, on which chance hardly tells the search anything

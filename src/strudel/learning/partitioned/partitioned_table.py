@@ -37,8 +37,8 @@ from strudel.learning.partitioned.packed_rows import (
     pack_codes,
     sample_rows,
     take_rows,
+    uniform_numbers,
 )
-from strudel.learning.partitioned.row_numbers import uniform_numbers
 from strudel.queries.passes import encode
 from strudel.tables.table_code import TableCode
 

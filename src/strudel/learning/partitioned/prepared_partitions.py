@@ -25,8 +25,8 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.errors import NoRowsError, NothingKnownWarning
 from strudel.learning.history import MixtureHistory
-from strudel.learning.incomplete.first_model import first_mixture, first_tree
-from strudel.learning.incomplete.incomplete_rows import IncompleteRows
+from strudel.learning.incomplete.completions import IncompleteRows
+from strudel.learning.incomplete.first_completion import first_mixture, first_tree
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import BaggedEM, Method, MixtureOptions
 from strudel.learning.partitioned.em import CLUSTERED_ROWS, fit_partitioned_mixture
@@ -37,14 +37,13 @@ from strudel.learning.partitioned.learn_structure import (
     fit_partitioned_parameters,
     grow_partitioned,
 )
-from strudel.learning.partitioned.packed_rows import n_known, n_unknown
+from strudel.learning.partitioned.packed_rows import n_known, n_unknown, uniform_numbers
 from strudel.learning.partitioned.partitioned_table import (
     PartitionedRows,
     PartitionedTable,
     partition_table,
     sample_of,
 )
-from strudel.learning.partitioned.row_numbers import uniform_numbers
 from strudel.learning.prepared_rows import FitInput, Prepared, PreparedRows
 from strudel.learning.resume import digest_of, open_journal
 from strudel.learning.search_options import SearchOptions
