@@ -127,3 +127,8 @@ def test_a_bit_matrix_is_frozen():
     bits = BitMatrix(np.zeros((1, 1), dtype=np.uint64), 3)
     with pytest.raises(AttributeError):
         bits.n_rows = 4
+
+
+def test_an_example_of_exact_weights():
+    a, b, c = exact_weights([0.1, 0.2, 0.3]).tolist()
+    assert (a + b) + c == a + (b + c)

@@ -20,7 +20,6 @@ from strudel.data.validation import as_bits, check_binary, check_evidence, check
 NAN = float("nan")
 ROWS = [[0, 1, 1], [1, 0, 1]]
 NAMES = ("a", "b", "c")
-
 TABLES = {
     "lists": ROWS,
     "tuples": tuple(map(tuple, ROWS)),
@@ -338,3 +337,7 @@ def test_no_frame_library_is_imported_for_those_who_have_no_frames(module):
     imports |= {node.module for node in top if isinstance(node, ast.ImportFrom)}
     heavy = {"pandas", "polars", "pyarrow", "sklearn", "scipy", "narwhals"}
     assert not heavy & {name.partition(".")[0] for name in imports}
+
+
+def test_an_example_of_as_bits():
+    assert as_bits([[1, 0], [1, 1]], sample_weight=[2, 1]).total_weight == 3.0

@@ -94,3 +94,10 @@ def test_objects_with_the_same_options_are_equal():
     assert Greedy(edge_score="random") != Greedy()
     assert Greedy() != Beam(width=1)  # which searches in another way
     assert repr(LearnPSDD(copies="minimal")).startswith("LearnPSDD(")
+
+
+def test_an_example_of_named_options():
+    assert (
+        repr(named_options("search", "best_first", SEARCHES))
+        == "BestFirst(sampled_rows=None, structure_rows=None, clones=True)"
+    )

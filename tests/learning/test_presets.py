@@ -8,6 +8,7 @@ import pytest
 from strudel import BestFirst, Greedy, Race, Strudel
 from strudel.errors import InterruptedWarning
 from strudel.learning import learn_circuit
+from strudel.learning.presets import with_preset
 
 
 def clusters(seed, n_rows=300, n_vars=8):
@@ -166,3 +167,7 @@ def test_a_warm_start_is_never_worse_on_validation_rows():
     before = model.score(valid)
     model.set_params(max_splits=0).fit(rows, X_valid=valid)
     assert model.score(valid) >= before
+
+
+def test_an_example_of_with_preset():
+    assert with_preset("fast", search="auto", patience=50)[0].patience == 50

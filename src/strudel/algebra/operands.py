@@ -30,14 +30,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(model: Model) -> Columns:
-    """The columns of a circuit or a mixture.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> columns_of(figure_1_circuit()).edge_log_theta.shape
-    (16, 1)
-    """
+    """The columns of a circuit or a mixture."""
     if isinstance(model, Mixture):
         largest = model.edge_log_theta.max(axis=1)
         return Columns(

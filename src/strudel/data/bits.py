@@ -89,12 +89,6 @@ def exact_weights(sample_weight: ArrayLike, total: float | None = None) -> Float
 
     The change is below 5e-16 of the total for each row; whole numbers do not change while their
     total is below 2**51. `total` is that of all rows, where these are only a part of them.
-
-    Examples
-    --------
-    >>> a, b, c = exact_weights([0.1, 0.2, 0.3]).tolist()
-    >>> (a + b) + c == a + (b + c)
-    True
     """
     weight = np.asarray(sample_weight, dtype=np.float64)
     total = float(weight.sum()) if total is None else total

@@ -238,15 +238,9 @@ def _with_progress(items: tuple[str, ...], title: str) -> Iterable[str]:
 
 
 def parse_zero_one_lines(raw: bytes, separator: bytes = b",") -> ByteArray | None:
-    r"""Parse lines of single 0s and 1s with one separator between them; None for any other text.
+    """Parse lines of single 0s and 1s with one separator between them; None for any other text.
 
     Every cell then lies at a fixed place, so nothing is tokenised: c20ng, 20 MB, in 11 ms.
-
-    Examples
-    --------
-    >>> parse_zero_one_lines(b"0,1\n1,1\n")
-    array([[0, 1],
-           [1, 1]], dtype=uint8)
     """
     if not raw.endswith(b"\n"):
         raw += b"\n"

@@ -10,13 +10,7 @@ RandomState: TypeAlias = np.random.Generator | np.random.RandomState | int | Non
 
 
 def generator_from(random_state: RandomState) -> np.random.Generator:
-    """Itself, or one that starts from a seed, from a `RandomState` or, with None, anywhere.
-
-    Examples
-    --------
-    >>> int(generator_from(0).integers(10)), int(generator_from(None).integers(1))
-    (8, 0)
-    """
+    """Itself, or one that starts from a seed, from a `RandomState` or, with None, anywhere."""
     if isinstance(random_state, np.random.RandomState):
         # As `default_rng` does from NumPy 2.2 on: its numbers go on, so the next draws differ.
         return np.random.Generator(random_state._bit_generator)

@@ -31,13 +31,7 @@ from strudel.errors import NotBinaryError
 
 
 def as_bits(X: Any, sample_weight: Any = None) -> BitMatrix:
-    """Check and pack a 0/1 table; a `BitMatrix`, which has its own weights, is returned as it is.
-
-    Examples
-    --------
-    >>> as_bits([[1, 0], [1, 1]], sample_weight=[2, 1]).total_weight
-    3.0
-    """
+    """Check and pack a 0/1 table; a `BitMatrix`, which has its own weights, stays as it is."""
     if isinstance(X, BitMatrix):
         if sample_weight is not None:
             raise ValueError(

@@ -57,14 +57,7 @@ Kind = TypeVar("Kind", bound=Options)
 
 
 def named_options(name: str, value: Any, kinds: Mapping[str, type[Kind]]) -> Kind:
-    """The object that an option stands for: itself, or the defaults that a name stands for.
-
-    Examples
-    --------
-    >>> from strudel.learning.search_options import SEARCHES
-    >>> named_options("search", "best_first", SEARCHES)
-    BestFirst(sampled_rows=None, structure_rows=None, clones=True)
-    """
+    """The object that an option stands for: itself, or the defaults that a name stands for."""
     if isinstance(value, str) and value in kinds:
         value = kinds[value]()
     if not isinstance(value, tuple(kinds.values())):

@@ -28,13 +28,7 @@ PRESET_OPTIONS = ("search", "smoothing", "vtree", "patience", "max_seconds")
 
 
 def with_preset(preset: str, **given: Any) -> tuple[SearchOptions, int | Literal["auto"] | None]:
-    """Options of a search, and how many rows to sample; "auto" and None are what the preset says.
-
-    Examples
-    --------
-    >>> with_preset("fast", search="auto", patience=50)[0].patience
-    50
-    """
+    """Options of a search, and how many rows to sample; "auto" and None: what the preset says."""
     check_choice("preset", preset, tuple(PRESETS))
     options = dict(PRESETS[preset])
     sampled_rows = options.pop("sampled_rows", None)

@@ -24,13 +24,7 @@ FORMULAS = (Cnf, Dnf, Nnf, Sdd)
 
 
 def is_formula(item: Any) -> bool:
-    """Whether something is an event and not a row or rows of values.
-
-    Examples
-    --------
-    >>> is_formula("a | b"), is_formula({"a": 1})
-    (True, False)
-    """
+    """Whether something is an event and not a row or rows of values."""
     return isinstance(item, (Event, str, bool, np.bool_, *FORMULAS))
 
 

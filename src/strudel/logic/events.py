@@ -211,13 +211,7 @@ def _text(event: Event, below: list[str]) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as the grammar takes it: in quotes unless it is a plain word.
-
-    Examples
-    --------
-    >>> quoted("age"), quoted("age > 60")
-    ('age', "'age > 60'")
-    """
+    """A name as the grammar takes it: in quotes unless it is a plain word."""
     if BARE_NAME.fullmatch(name) and name not in WORDS:
         return name
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -36,14 +36,7 @@ class Moments(NamedTuple):
         return self.central.shape[-2] + 1
 
     def raw(self, k: int) -> FloatArray:
-        """The expectation of the k-th power.
-
-        Examples
-        --------
-        >>> dice = Moments(np.array([[3.5]]), np.array([[[35 / 12]]]))
-        >>> dice.raw(2).round(4)  # 91 / 6
-        array([[15.1667]])
-        """
+        """The expectation of the k-th power."""
         total = self.mean**k
         for j in range(2, k + 1):
             total = total + comb(k, j) * self.central[..., j - 2, :] * self.mean ** (k - j)

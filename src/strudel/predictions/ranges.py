@@ -23,13 +23,7 @@ from strudel.queries.passes import UNKNOWN
 
 
 def mentioned_variables(form: Form) -> AnyArray:
-    """The variables that a predictor looks at, in order.
-
-    Examples
-    --------
-    >>> mentioned_variables(LinearForm(np.array([[1.0], [0.0], [2.0]]), np.zeros(1)))
-    array([0, 2])
-    """
+    """The variables that a predictor looks at, in order."""
     if isinstance(form, LinearForm):
         return np.flatnonzero(np.any(form.weight != 0.0, axis=1))
     if isinstance(form, LeafForm):

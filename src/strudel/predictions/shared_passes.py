@@ -60,13 +60,7 @@ def own_plan(circuit: Circuit) -> Plan:
 
 
 def rows_per_block(n_nodes: int, n_rows: int) -> int:
-    """How many rows to take together when each needs a value per node.
-
-    Examples
-    --------
-    >>> rows_per_block(10_000, 100_000), rows_per_block(100, 100)
-    (1677, 100)
-    """
+    """How many rows to take together when each needs a value per node."""
     return max(1, min(n_rows, max(FEWEST_ROWS, min(MOST_ROWS, BLOCK_VALUES // n_nodes))))
 
 

@@ -37,14 +37,7 @@ def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArra
 
 
 def variable_indices(model: Model, variables: Any, name: str) -> AnyArray:
-    """The numbers of one variable or several, in the order given; a column stands for all of its.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> variable_indices(figure_1_circuit(), ["X4", 0], "variables")
-    array([3, 0])
-    """
+    """The numbers of one variable or several, in their order; a column stands for all of its."""
     is_one = isinstance(variables, str | int | np.integer)
     asked = [variables] if is_one else list(variables)
     names = names_of(model.n_vars, model.feature_names)
@@ -76,13 +69,7 @@ def _variables(model: Model, item: Any, place: dict[str, int], name: str) -> Ite
 
 
 def check_limits(max_seconds: float | None, max_nodes: int | None) -> tuple[float, float]:
-    """The limits of a search; infinite for None.
-
-    Examples
-    --------
-    >>> check_limits(2.5, None)
-    (2.5, inf)
-    """
+    """The limits of a search; infinite for None."""
     limits = []
     for name, limit in (("max_seconds", max_seconds), ("max_nodes", max_nodes)):
         if limit is not None and not limit >= 0:

@@ -14,14 +14,7 @@ Model: TypeAlias = Circuit | Mixture
 
 
 def model_of(model: Any) -> Model:
-    """The circuit or the mixture of a model.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> model_of(figure_1_circuit())
-    Circuit(n_vars=4, n_nodes=17, n_edges=16)
-    """
+    """The circuit or the mixture of a model."""
     held = [model, *(getattr(model, name, None) for name in ("circuit_", "mixture_", "model_"))]
     for found in held:
         if isinstance(found, Circuit | Mixture):

@@ -29,13 +29,7 @@ N_CLUSTERS = 5
 
 
 def load_table(name: str) -> Dataset:
-    """A dataset by name; ``generated-20`` is made on the spot.
-
-    Examples
-    --------
-    >>> load_table("generated-10")
-    Dataset('generated-10', n_vars=10, train=1200, valid=300, test=400)
-    """
+    """A dataset by name; ``generated-20`` is made on the spot."""
     return _generate(name, GENERATED[name]) if name in GENERATED else load_dataset(name)
 
 

@@ -63,13 +63,7 @@ ITEMS = {
 
 
 def find_items(names: Sequence[str]) -> list[Item]:
-    """The items of these names, all of them for none; in the order of the report.
-
-    Examples
-    --------
-    >>> [item.name for item in find_items(["table:sizes", "figure:1"])]
-    ['figure:1', 'table:sizes']
-    """
+    """The items of these names, all of them for none; in the order of the report."""
     for name in names:
         if name not in ITEMS:
             raise ValueError(f"There is no item {name!r}. {did_you_mean(name, ITEMS)}")

@@ -18,13 +18,7 @@ PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "matplotlib")
 
 @cache
 def describe_machine() -> dict[str, Any]:
-    """Processor, cores, memory, versions and commit.
-
-    Examples
-    --------
-    >>> sorted(describe_machine())[:4]
-    ['commit', 'cores', 'matplotlib', 'memory_gib']
-    """
+    """Processor, cores, memory, versions and commit."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

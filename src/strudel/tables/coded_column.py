@@ -208,13 +208,7 @@ def _keys(bits: FloatArray) -> AnyArray:
 
 
 def label_texts(value: Any) -> list[str]:
-    """What a value may be called: a number that is whole, also without its point.
-
-    Examples
-    --------
-    >>> label_texts(1.0), label_texts("yes")
-    (['1.0', '1'], ['yes'])
-    """
+    """What a value may be called: a number that is whole, also without its point."""
     is_whole = isinstance(value, float) and value.is_integer()
     return [str(value), str(int(value))] if is_whole else [str(value)]
 

@@ -83,12 +83,6 @@ def complete_columns(columns: Iterable[ColumnCode], n_vars: int) -> tuple[Column
     """The columns by their first variable, and one for each variable that none of them holds.
 
     Columns without variables are left out.
-
-    Examples
-    --------
-    >>> columns = complete_columns([ColumnCode(1, [[1, 0], [0, 1]])], 4)
-    >>> [(column.start, column.stop) for column in columns]
-    [(0, 1), (1, 3), (3, 4)]
     """
     given = sorted((one for one in columns if one.stop > one.start), key=lambda one: one.start)
     complete: list[ColumnCode] = []

@@ -83,14 +83,7 @@ class RawTable:
 
 
 def read_columns(X: Any, name: str = "X") -> RawTable:
-    """The columns of any table.
-
-    Examples
-    --------
-    >>> table = read_columns([["red", 3], [None, 4]])
-    >>> [(column.name, column.dtype) for column in table.columns]
-    [('x0', 'text'), ('x1', 'integer')]
-    """
+    """The columns of any table."""
     if isinstance(X, RawTable):
         return X
     frame = as_frame(X, name)
@@ -231,13 +224,7 @@ def _objects(values: list[Any], name: str) -> AnyArray:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether an object stands for a missing value: None, NaN, NaT or `pandas.NA`.
-
-    Examples
-    --------
-    >>> is_missing(None), is_missing(float("nan")), is_missing(0)
-    (True, True, False)
-    """
+    """Whether an object stands for a missing value: None, NaN, NaT or `pandas.NA`."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(value, np.datetime64):

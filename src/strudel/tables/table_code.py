@@ -178,13 +178,7 @@ class TableCode:
 
 
 def code_of_bits(names: Sequence[str], container: str) -> TableCode:
-    """The code of a table of 0 and 1, whose columns are the variables.
-
-    Examples
-    --------
-    >>> code_of_bits(["tea", "milk"], "pandas").variable_names
-    ('tea', 'milk')
-    """
+    """The code of a table of 0 and 1, whose columns are the variables."""
     words = np.array([[0], [1]], dtype=np.uint8)
     columns = (
         Column(name, BIT, var, var + 1, ("0", "1"), words, (name,), (0, 1), dtype="integer")

@@ -245,3 +245,7 @@ def test_few_rows_one_variable_and_a_known_one():
     assert fit_boosted_mixture(circuit, [[1], [1]], 2, X_valid=[[1]]).n_components == 1
     with pytest.raises(ValueError, match="Row 1 of X is impossible"):
         fit_boosted_mixture(circuit, [[1], [0]], 2)
+
+
+def test_an_example_of_best_share():
+    assert best_share(np.log([3.0, 0.5]), np.array([0.5, 0.5])) == 0.75

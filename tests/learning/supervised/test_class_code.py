@@ -1,6 +1,7 @@
 """Facts about `class_code`."""
 
 import numpy as np
+import pandas as pd
 
 from strudel import TableEncoder
 from strudel.circuits import figure_1_circuit
@@ -8,6 +9,7 @@ from strudel.circuits.mixture import as_mixture
 from strudel.learning.supervised.class_code import (
     class_codewords,
     class_names,
+    target_name,
     with_class,
     with_class_variables,
 )
@@ -28,4 +30,18 @@ def test_an_example_of_with_class_variables():
     assert (
         repr(with_class_variables(one, np.array([1]), class_codewords(2)))
         == "Mixture(n_components=1, n_vars=5, n_nodes=21, n_edges=19)"
+    )
+
+
+def test_an_example_of_class_codewords():
+    assert (class_codewords(2).tolist(), class_codewords(3).tolist()) == (
+        [[0], [1]],
+        [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    )
+
+
+def test_an_example_of_target_name():
+    assert (target_name(pd.Series([0, 1], name="smoker")), target_name([0, 1])) == (
+        "smoker",
+        "class",
     )

@@ -8,6 +8,7 @@ from strategies import circuits
 from strudel.circuits import compute_flows, figure_1_circuit
 from strudel.learning.supervised.predictor_search import (
     chosen_edges,
+    first_good,
     flow_features,
     has_choice,
     predictor_from_weights,
@@ -55,3 +56,8 @@ def test_an_example_of_flow_features():
     assert flow_features(active, edges, circuit.n_edges, X).sum(axis=1).ravel().tolist() == [
         [6.0, 6.0]
     ]
+
+
+def test_an_example_of_first_good():
+    sure, noisy, best = np.full(4, 1.1), np.array([3.0, 0.0, 0.0, 1.4]), np.ones(4)
+    assert first_good([sure, noisy, best], np.ones(4)) == 1

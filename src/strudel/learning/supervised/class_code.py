@@ -21,26 +21,13 @@ from strudel.trees.vtree import Vtree
 
 
 def class_codewords(n_classes: int) -> ByteArray:
-    """One variable for one or two classes, one per class for more.
-
-    Examples
-    --------
-    >>> class_codewords(2).tolist(), class_codewords(3).tolist()
-    ([[0], [1]], [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
-    """
+    """One variable for one or two classes, one per class for more."""
     words = np.eye(n_classes, dtype=np.uint8)
     return words[:, 1:] if n_classes == 2 else words
 
 
 def target_name(y: Any) -> str:
-    """What the target is called: as its series or its only column, else "class".
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> target_name(pd.Series([0, 1], name="smoker")), target_name([0, 1])
-    ('smoker', 'class')
-    """
+    """What the target is called: as its series or its only column, else "class"."""
     columns = list(getattr(y, "columns", ()))
     name = columns[0] if len(columns) == 1 else getattr(y, "name", None)
     return name if isinstance(name, str) and name else "class"

@@ -178,11 +178,6 @@ def fold_of_rows(label: IntArray, n_folds: int, rng: np.random.Generator) -> Int
     """The fold in which each row is held out, evenly for every class; -1 for never.
 
     The only row of a class is always learned from.
-
-    Examples
-    --------
-    >>> fold_of_rows(np.array([0, 0, 1, 0, 0]), 2, np.random.default_rng(0))
-    array([ 1,  0, -1,  0,  1], dtype=int32)
     """
     fold = np.full(len(label), -1, dtype=np.int32)
     for c in np.unique(label):

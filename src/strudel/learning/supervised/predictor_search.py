@@ -247,14 +247,7 @@ class PredictorSearch:
 
 
 def first_good(losses: Sequence[FloatArray], weight: FloatArray) -> int:
-    """The first of some losses of rows that is within one standard error of the best.
-
-    Examples
-    --------
-    >>> sure, noisy, best = np.full(4, 1.1), np.array([3.0, 0.0, 0.0, 1.4]), np.ones(4)
-    >>> first_good([sure, noisy, best], np.ones(4))  # 0.1 worse for sure; 0.1 give or take 0.6
-    1
-    """
+    """The first of some losses of rows that is within one standard error of the best."""
     share = weight / weight.sum()
     best = losses[int(np.argmin([share @ loss for loss in losses]))]
     for place, loss in enumerate(losses):

@@ -1,0 +1,10 @@
+"""Facts about `items`."""
+
+from strudel.reproduce.items import find_items
+
+
+def test_an_example_of_find_items():
+    assert [item.name for item in find_items(["table:sizes", "figure:1"])] == [
+        "figure:1",
+        "table:sizes",
+    ]

@@ -1,0 +1,7 @@
+"""Facts about `machine`."""
+
+from strudel.reproduce.machine import describe_machine
+
+
+def test_an_example_of_describe_machine():
+    assert sorted(describe_machine())[:4] == ["commit", "cores", "matplotlib", "memory_gib"]
