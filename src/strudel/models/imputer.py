@@ -168,7 +168,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     def _learn(self, X: Any, sample_weight: Any) -> tuple[TableEncoder | None, Model]:
         """Fit a density model to the rows, under its own encoder if it has one."""
         own = getattr(self.estimator, "encoder", None)
-        is_own = isinstance(own, TableEncoder) and _is_auto(self.encoder)
+        is_own = isinstance(own, TableEncoder) and self.encoder == "auto"
         table = look_at_table(X, own if is_own else self.encoder)
         encoder = table.fitted(0)
         rows = table.rows(encoder)
@@ -294,10 +294,6 @@ def is_fitted_model(model: Any) -> bool:
         isinstance(held, Circuit | Mixture)
         for held in (model, getattr(model, "circuit_", None), getattr(model, "mixture_", None))
     )
-
-
-def _is_auto(encoder: Any) -> bool:
-    return isinstance(encoder, str) and encoder == "auto"
 
 
 def _check_variables(X: Any, model: Model) -> None:

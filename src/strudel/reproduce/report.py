@@ -79,6 +79,7 @@ def _facts(results: Results) -> dict[str, str]:
     outcomes = [outcome for outcome in results.outcomes if outcome.result is not None]
     machine = next((one.machine for one in outcomes if one.machine), None) or describe_machine()
     commits = sorted({str(one.machine["commit"]) for one in outcomes if one.machine} - {""})
+    finished = sorted(one.finished for one in outcomes if one.finished)
     seeds = sorted({str(one.settings["seed"]) for one in outcomes})
     peak = max((one.peak_mib or 0.0 for one in outcomes), default=0.0)
     limits: dict[str, set[str]] = {}
@@ -91,7 +92,7 @@ def _facts(results: Results) -> dict[str, str]:
         "versions": ", ".join(f"{name} {machine[name]}" for name in versions),
         "commit": ", ".join(commits) or "unknown",
         "seeds": ", ".join(seeds),
-        "computed": _span([one.finished for one in outcomes]),
+        "computed": f"{finished[0]} to {finished[-1]}" if finished else "never",
         "results": f"{len(outcomes)} of {len(results.outcomes)}, "
         f"{sum(one.seconds for one in outcomes) / 3600:.2f} hours of one core, "
         f"at most {peak:,.0f} MiB",
@@ -99,11 +100,6 @@ def _facts(results: Results) -> dict[str, str]:
             f"{name} {'/'.join(sorted(seconds))}" for name, seconds in limits.items()
         ),
     }
-
-
-def _span(moments: list[str]) -> str:
-    known = sorted(moment for moment in moments if moment)
-    return f"{known[0]} to {known[-1]}" if known else "never"
 
 
 def write_report(report: Report, folder: Path) -> Path:

@@ -97,8 +97,9 @@ def literals_of(column: Column, value: Any) -> tuple[tuple[int, int], ...]:
         )
     literals = column.literals(found)
     if literals is None:
+        labels = ", ".join(column.labels[place] for place in np.flatnonzero(found))
         raise ValueError(
-            f"{column.name!r}: {_said(value)} has gaps ({_labels(column, found)}), and the "
+            f"{column.name!r}: {_said(value)} has gaps ({labels}), and the "
             "variables of its thermometer code cannot say so in one row. Condition on the event "
             f"instead, condition(model, variables(model)[{column.name!r}].isin([...])), or learn "
             "with TableEncoder(code='one_hot')."
@@ -272,7 +273,3 @@ def _seen(column: Column) -> str:
         return f"there are {quote(column.labels)}"
     text = _text(column)
     return f"they go from {text(column.ranges[0][0])} to {text(column.ranges[-1][1])}"
-
-
-def _labels(column: Column, found: AnyArray) -> str:
-    return ", ".join(label for label, holds in zip(column.labels, found, strict=True) if holds)

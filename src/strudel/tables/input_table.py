@@ -81,17 +81,14 @@ def look_at_table(X: Any, encoder: Any, n_bins: Sequence[int] = (8,)) -> InputTa
     if encoder is None or _is_binary(X):
         evidence = check_evidence(X)
         return InputTable(X, len(evidence), evidence, (None,))
-    return InputTable(X, n_rows_of(X), None, tuple(_encoder(n) for n in n_bins))
+    # A column of numbers with two values at fit may have others later.
+    encoders = tuple(TableEncoder(n_bins=n, unknown="missing") for n in n_bins)
+    return InputTable(X, n_rows_of(X), None, encoders)
 
 
 def dense(X: Any) -> Any:
     """A sparse matrix as an array; any other table as it is."""
     return X.toarray() if hasattr(X, "toarray") else X
-
-
-def _encoder(n_bins: int) -> TableEncoder:
-    # A column of numbers with two values at fit may have others later.
-    return TableEncoder(n_bins=n_bins, unknown="missing")
 
 
 def _is_binary(X: Any) -> bool:

@@ -180,7 +180,7 @@ class OnCluster:
         """A large argument goes to each worker once."""
         if len(pickle.dumps(arg)) < SCATTERED:
             return arg
-        return self.client.submit(_itself, arg, pure=False)
+        return self.client.submit(itself, arg, pure=False)
 
 
 def _with_one_thread(function: Callable[..., Any], *args: Any) -> Any:
@@ -189,7 +189,8 @@ def _with_one_thread(function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
 
 
-def _itself(arg: Any) -> Any:
+def itself(arg: Any) -> Any:
+    """What an engine is to bring or send as it is."""
     return arg
 
 

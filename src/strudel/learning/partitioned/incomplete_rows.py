@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def _completed(rows: PartitionedRows, model: Model, n: int, seed: int) -> Partit
     if not rows.table.has_gaps:
         return rows
     engine = rows.engine
-    lengths = np.array(engine.each(_n_rows, rows.parts))
+    lengths = np.array(engine.each(attrgetter("n_rows"), rows.parts))
     first = np.cumsum(lengths) - lengths  # numbered anew: held-out rows and others apart
     total = rows.total_weight
     parts = engine.place(_complete, rows.parts, model, n, seed, total, numbers=first.tolist())
@@ -160,7 +161,3 @@ def _expect(rows: PartialRows, passes: Passes, mixture: Mixture, n_groups: int) 
 
 def _log_probability(rows: PartialRows, passes: Passes, mixture: Mixture) -> float:
     return float(rows.weight @ passes.log_probabilities(rows, mixture)) if rows.n_rows else 0.0
-
-
-def _n_rows(rows: PackedRows) -> int:
-    return rows.n_rows

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from strudel.data.counts import pair_counts
 from strudel.data.lazy import is_lazy, row_blocks
 from strudel.data.validation import check_partial, check_sample_weight
 from strudel.errors import NoRowsError, NotBinaryError, UnseenValueError
-from strudel.learning.partitioned.engines import Engine
+from strudel.learning.partitioned.engines import Engine, itself
 from strudel.learning.partitioned.packed_rows import (
     PackedRows,
     bag_rows,
@@ -136,7 +137,7 @@ class PartitionedTable:
     def digest(self) -> int:
         """What tells the rows and their order from others, whatever the parts."""
         hashes = self.engine.place(digest_packed, self.parts, numbers=self.first)
-        return int(sum(self.engine.each(_itself, hashes)) % 2**64)
+        return int(sum(self.engine.each(itself, hashes)) % 2**64)
 
     def _chosen(self, low: float, high: float, seed: int) -> PartitionedRows:
         parts = self.engine.place(take_rows, self.parts, low, high, seed, numbers=self.first)
@@ -188,7 +189,7 @@ def partition_table(
             for number, (block, weight) in enumerate(zip(blocks, weights, strict=True))
         ]
     )
-    lengths = engine.each(_n_rows, parts)
+    lengths = engine.each(attrgetter("n_rows"), parts)
     if sum(lengths) == 0:
         raise ValueError(f"{name} must have at least one row, but is empty.")
     first = [0, *np.cumsum(lengths)[:-1].tolist()]
@@ -276,7 +277,7 @@ def sample_of(
     blocks, weights, _ = weight_blocks(sample_weight, X, blocks, name)
     if np.isnan(lengths).any():
         # Of these blocks: Dask may read a single column in fewer.
-        lengths = engine.each(_itself, engine.keep([delayed(len)(block) for block in blocks]))
+        lengths = engine.each(itself, engine.keep([delayed(len)(block) for block in blocks]))
     total = sum(lengths)
     if total == 0:
         raise ValueError(f"{name} must have at least one row, but is empty.")
@@ -288,7 +289,7 @@ def sample_of(
             for block, weight, number in zip(blocks, weights, first, strict=True)
         ]
     )
-    found = engine.each(_itself, taken)
+    found = engine.each(itself, taken)
     is_frame = hasattr(X, "columns")
     if not is_frame:
         return np.concatenate(found)
@@ -304,10 +305,6 @@ def _sampled(share: float, seed: int, block: Any, weight: Any, first: int) -> An
     )
 
 
-def _itself(part: Any) -> Any:
-    return part
-
-
 def _size(rows: PackedRows) -> AnyArray:
     return np.array([rows.n_rows, rows.total_weight])
 
@@ -315,10 +312,6 @@ def _size(rows: PackedRows) -> AnyArray:
 def _n_fractions(rows: PackedRows) -> int:
     """How many weights are not whole numbers."""
     return 0 if rows.row_weight is None else int((rows.row_weight % 1.0 != 0.0).sum())
-
-
-def _n_rows(rows: PackedRows) -> int:
-    return rows.n_rows
 
 
 def _unpacked(rows: PackedRows) -> tuple[ByteArray, FloatArray]:

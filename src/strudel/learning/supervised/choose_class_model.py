@@ -171,7 +171,10 @@ class Structures:
     def _grown(self, method: str, init: str, n_splits: int) -> Circuit:
         """Splits that the search makes on all rows together."""
         joint = self._joint_rows()
-        bits = joint if method == "joint" else _without_last(joint, self.codewords.shape[1])
+        bits = joint
+        if method == "per_class":  # without the variables of the class
+            words = joint.words[: -self.codewords.shape[1]]
+            bits = merge_equal_rows(BitMatrix(words, joint.n_rows, joint.row_weight))[0]
         search = SearchOptions(max_splits=n_splits, patience=n_splits)
         grown = grow(bits, None, search=search, start=self._circuit(method, init, 0), rng=0)
         return grown.growing.snapshot()
@@ -180,10 +183,6 @@ class Structures:
         """All rows, with their class in the last variables."""
         table = np.hstack([self.rows.X.astype(np.uint8), self.codewords[self.rows.label]])
         return merge_equal_rows(pack_columns(table, self.rows.weight))[0]
-
-
-def _without_last(bits: BitMatrix, n: int) -> BitMatrix:
-    return merge_equal_rows(BitMatrix(bits.words[:-n], bits.n_rows, bits.row_weight))[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from strudel._types import NONE, ByteArray, IntArray
-from strudel.circuits.circuit import Circuit
+from strudel._types import ByteArray, IntArray
 from strudel.circuits.mixture import Mixture
+from strudel.learning.incomplete.unknown_columns import circuit_with_coins
 from strudel.tables.table_code import Column, TableCode
-from strudel.trees.vtree import Vtree
 
 
 def class_codewords(n_classes: int) -> ByteArray:
@@ -68,40 +67,11 @@ def with_class_variables(
     mixture: Mixture, component_class: IntArray, codewords: ByteArray
 ) -> Mixture:
     """The mixture over inputs and class: every component says of which class it is."""
-    structure, log_theta = mixture.structure, [mixture.edge_log_theta]
-    vtree, n_vars, n_bits = structure.vtree, structure.n_vars, codewords.shape[1]
-    node_left, node_right = vtree.node_left.tolist(), vtree.node_right.tolist()
-    node_var = vtree.node_var.tolist()
-    shift = 2 * n_bits  # literals come first
-    left, right = (
-        np.where(child >= 2 * n_vars, child + shift, child).tolist()
-        for child in (structure.edge_left, structure.edge_right)
-    )
-    n_edges = np.diff(structure.node_edges)[2 * n_vars :].tolist()
-    sum_vtree = structure.node_vtree[2 * n_vars :].tolist()
-    root = structure.root + (shift if structure.root >= 2 * n_vars else 0)
-    for bit in range(n_bits):  # a leaf of its own, joined with all before
-        var, top = n_vars + bit, len(node_var) - 1
-        node_left += [NONE, top]
-        node_right += [NONE, top + 1]
-        node_var += [var, NONE]
-        leaf = 2 * (n_vars + n_bits) + len(sum_vtree)
-        sum_vtree += [top + 1, top + 2]
-        n_edges += [2, 1]
-        left += [2 * var + 1, 2 * var, root]
-        right += [NONE, NONE, leaf]
-        one = codewords[component_class, bit].astype(np.float64)
-        with np.errstate(divide="ignore"):
-            log_theta.append(np.log([one, 1.0 - one, np.ones_like(one)]))
-        root = leaf + 1
-    made = Vtree(*(np.array(part, dtype=np.int32) for part in (node_left, node_right, node_var)))
-    edge_log_theta = np.vstack(log_theta)
-    circuit = Circuit(
-        made,
-        np.concatenate([np.repeat(made.var_leaf, 2), sum_vtree]).astype(np.int32),
-        np.cumsum([0, *[0] * 2 * made.n_vars, *n_edges]).astype(np.int32),
-        np.array(left, dtype=np.int32),
-        np.array(right, dtype=np.int32),
-        edge_log_theta[:, 0].copy(),
-    )
-    return Mixture(circuit, edge_log_theta, mixture.log_weight)
+    is_input = np.arange(mixture.n_vars + codewords.shape[1]) < mixture.n_vars
+    circuit = circuit_with_coins(mixture.structure, is_input, on_left=False)
+    one = codewords[component_class].T.astype(np.float64)  # (n_class_vars, n_components)
+    with np.errstate(divide="ignore"):
+        of_coins = np.log(np.stack([one, 1.0 - one, np.ones_like(one)], axis=1))
+    log_theta = np.vstack([mixture.edge_log_theta, *of_coins])
+    circuit = circuit.with_parameters(log_theta[:, 0].copy())
+    return Mixture(circuit, log_theta, mixture.log_weight)
