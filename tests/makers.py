@@ -6,6 +6,8 @@ import dataclasses
 import itertools
 import math
 
+import numpy as np
+
 from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
 from strudel.learning.search_options import SEARCHES, SearchOptions
 from strudel.logic.nnf import AND, OR, Nnf
@@ -154,3 +156,13 @@ def search_options(search="greedy", **options):
     held = {name: value for name, value in options.items() if name in own}
     rest = {name: value for name, value in options.items() if name not in own}
     return SearchOptions(search=kind(**held), **rest)
+
+
+def log_density_of_prior(prior, mixture):
+    """What the prior adds to the log-likelihood of a mixture, up to a constant.
+
+    The parameters get `strength` virtual rows per sum, the weights one in all.
+    """
+    is_used = prior.mean > 0.0
+    by_column = prior.mean[is_used] @ mixture.edge_log_theta[is_used] if prior.strength else 0.0
+    return float(prior.strength * np.sum(by_column) + mixture.log_weight.mean())

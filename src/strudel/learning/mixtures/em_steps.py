@@ -36,15 +36,6 @@ class Prior:
     strength: float
     mean: FloatArray  # (n_edges,) adds up to one at every sum
 
-    def log_density(self, mixture: Mixture) -> float:
-        """What the prior adds to the log-likelihood of a mixture, up to a constant.
-
-        The parameters get `strength` virtual rows per sum, the weights one in all.
-        """
-        is_used = self.mean > 0.0
-        by_column = self.mean[is_used] @ mixture.edge_log_theta[is_used] if self.strength else 0.0
-        return float(self.strength * np.sum(by_column) + mixture.log_weight.mean())
-
 
 def uniform_prior(circuit: Circuit, strength: float) -> Prior:
     """The prior that treats all edges of a sum alike, as in `fit_parameters`."""
