@@ -199,3 +199,8 @@ class MixtureOptions:
         check_size("tol", self.tol)
         check_size("max_seconds", self.max_seconds, may_be_none=True)
         check_size("pseudocount", self.pseudocount, may_be_auto=True)
+
+    def check_validation(self, has_valid: bool) -> None:
+        """Refuse to choose on validation rows where there are none."""
+        if not has_valid and self.pseudocount == "auto":
+            raise ValueError("pseudocount='auto' is chosen on validation rows, but there are none.")

@@ -337,6 +337,15 @@ class SearchOptions:
         check_size("alpha", self.alpha)
         check_size("smoothing_strength", self.smoothing_strength, may_be_auto=True)
 
+    def check_ends(self, has_valid: bool) -> None:
+        """Refuse a search that neither validation rows nor a limit would stop."""
+        limits = (self.max_splits, self.max_edges, self.max_seconds)
+        if not has_valid and all(limit is None for limit in limits):
+            raise ValueError(
+                "Without validation rows the search would never stop: give some, or one of "
+                "max_splits, max_edges and max_seconds."
+            )
+
     @property
     def compares_starts(self) -> bool:
         """Whether the validation rows choose among several vtrees and first circuits."""

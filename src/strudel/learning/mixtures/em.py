@@ -121,8 +121,7 @@ class MixtureData:
         rows, place = distinct_rows(train)
         if rows.n_rows == 0:
             raise ValueError("Learning needs at least one row that counts.")
-        if valid is None and options.pseudocount == "auto":
-            raise ValueError("pseudocount='auto' is chosen on validation rows, but there are none.")
+        options.check_validation(has_valid=valid is not None)
         tables, places = [rows], [place]
         if valid is not None:
             valid_rows, valid_place = distinct_rows(as_bits(valid))

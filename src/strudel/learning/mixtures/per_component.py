@@ -36,7 +36,12 @@ from strudel.learning.mixtures.per_component_steps import (
     Structure,
     training_strength,
 )
-from strudel.learning.search.learn_structure import check_codes, check_start, first_circuit
+from strudel.learning.search.learn_structure import (
+    check_codes,
+    check_rows,
+    check_start,
+    first_circuit,
+)
 from strudel.learning.search_options import SearchOptions
 
 STEPS = 3  # of EM after every round of splits, as in LearnPSDD
@@ -190,26 +195,10 @@ class _Data:
         start: Circuit | None,
     ) -> _Data:
         rows, _ = distinct_rows(train)
-        if rows.n_rows == 0 or rows.n_vars == 0:
-            raise ValueError("Learning needs a column, and at least one row that counts.")
         empty = BitMatrix(np.zeros((rows.n_vars, 0), dtype=np.uint64), 0)
         valid_rows = empty if valid is None else distinct_rows(valid)[0]
-        if valid_rows.n_vars != rows.n_vars:
-            raise ValueError(
-                f"The validation rows have {valid_rows.n_vars} columns, but the training rows "
-                f"have {rows.n_vars}."
-            )
-        if valid_rows.n_rows == 0:
-            limits = (search.max_splits, search.max_edges, options.max_seconds)
-            if all(limit is None for limit in limits):
-                raise ValueError(
-                    "Without validation rows the search would never stop: give some, or one of "
-                    "max_splits, max_edges and max_seconds."
-                )
-            if options.pseudocount == "auto":
-                raise ValueError(
-                    "pseudocount='auto' is chosen on validation rows, but there are none."
-                )
+        check_rows(rows, valid_rows, replace(search, max_seconds=options.max_seconds))
+        options.check_validation(has_valid=valid_rows.n_rows > 0)
         check_codes(search, train, valid_rows if valid is None else valid)
         if start is None:
             start = first_circuit(rows, search)

@@ -46,7 +46,8 @@ def grow_partitioned(
     journal: Journal | None = None,
 ) -> PartitionedRun:
     """The search itself."""
-    _check(search, has_valid=valid is not None)
+    _check(search)
+    search.check_ends(has_valid=valid is not None)
     journal = journal or Journal()
     started = journal.now()
     first = start or first_partitioned_circuit(train, search)
@@ -138,7 +139,7 @@ def edge_counts(rows: BitMatrix, circuit: Circuit) -> CountArray:
     return compute_flows(circuit, rows).edge_count
 
 
-def _check(search: SearchOptions, *, has_valid: bool) -> None:
+def _check(search: SearchOptions) -> None:
     """Refuse what needs all rows in one place."""
     kind = search.search
     copy_depth = getattr(kind, "copy_depth", 1)
@@ -157,10 +158,4 @@ def _check(search: SearchOptions, *, has_valid: bool) -> None:
             f"Partitioned rows are searched greedily or best first, without {', '.join(wrong)}.",
             "Give structure_rows to the search, which then takes a sample of the rows in memory; "
             "the parameters will still see all of them.",
-        )
-    limits = (search.max_splits, search.max_edges, search.max_seconds)
-    if not has_valid and all(limit is None for limit in limits):
-        raise ValueError(
-            "Without validation rows the search would never stop: give some, or one of "
-            "max_splits, max_edges and max_seconds."
         )

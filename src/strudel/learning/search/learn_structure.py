@@ -164,7 +164,7 @@ def grow(
     rng = np.random.default_rng(rng)
     train_bits = as_bits(train)
     valid_bits = _empty_like(train_bits) if valid is None else as_bits(valid)
-    _check(train_bits, valid_bits, search)
+    check_rows(train_bits, valid_bits, search)
     kind = search.search
     if isinstance(kind, Beam) and kind.selection == "valid" and valid_bits.total_weight == 0.0:
         raise ValueError("selection='valid' needs validation rows: give some, or use 'train'.")
@@ -331,7 +331,8 @@ def _empty_like(bits: BitMatrix) -> BitMatrix:
     return BitMatrix(np.zeros((bits.n_vars, 0), dtype=np.uint64), 0)
 
 
-def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
+def check_rows(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
+    """Refuse rows from which a search cannot learn, or that would never stop it."""
     if train.total_weight == 0.0 or train.n_vars == 0:
         raise ValueError("Learning needs a column, and at least one row that counts.")
     if valid.n_vars != train.n_vars:
@@ -344,9 +345,4 @@ def _check(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
             "search='race' and vtree='auto' compare circuits on validation rows, not in a beam: "
             "give such rows, or name another search and a vtree."
         )
-    limits = (search.max_splits, search.max_edges, search.max_seconds)
-    if valid.total_weight == 0.0 and all(limit is None for limit in limits):
-        raise ValueError(
-            "Without validation rows the search would never stop: give some, or one of "
-            "max_splits, max_edges and max_seconds."
-        )
+    search.check_ends(has_valid=valid.total_weight > 0.0)
