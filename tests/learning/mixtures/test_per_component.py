@@ -14,7 +14,7 @@ from strudel.learning import MixtureOptions, SearchOptions
 from strudel.learning.mixtures import per_component as own_structures
 from strudel.learning.mixtures import per_component_steps as own_steps
 from strudel.learning.mixtures.per_component import fit_circuit_mixture
-from strudel.learning.mixtures.per_component_steps import Structure, log_parameters
+from strudel.learning.mixtures.per_component_parts import Structure, log_parameters
 from strudel.learning.search.learn_structure import learn_structure
 from strudel.trees.vtree import balanced_vtree
 

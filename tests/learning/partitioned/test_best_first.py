@@ -10,9 +10,9 @@ from partitioned_tables import assert_same_search, in_parts
 from strudel import Strudel
 from strudel.data.bits import pack_columns
 from strudel.learning.growing.operations import replay
+from strudel.learning.partitioned.counted_per_part import Lowest, Sums
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.growing_circuit import PartitionedCircuit
-from strudel.learning.partitioned.partition import Lowest, Sums
 from strudel.learning.search.best_first_splits import LONG, MOST_PLACES
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.search_options import BestFirst

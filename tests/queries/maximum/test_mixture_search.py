@@ -32,7 +32,7 @@ from strudel.learning.search.learn_structure import learn_structure
 from strudel.learning.search_options import SearchOptions
 from strudel.queries.maximum import mixture_search
 from strudel.queries.maximum.evidence_of_mixture import best_values
-from strudel.queries.maximum.mixture_search import MixtureBounds, RelaxedBounds
+from strudel.queries.maximum.mixture_bounds import MixtureBounds, RelaxedBounds
 from strudel.queries.passes import encode
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.vtree import linear_vtree

@@ -30,12 +30,8 @@ from strudel.learning.mixtures.em import STRENGTHS, distinct_rows
 from strudel.learning.mixtures.em_steps import log_mean
 from strudel.learning.mixtures.first_responsibilities import responsibilities
 from strudel.learning.mixtures.per_component_growing import GrowingComponents
-from strudel.learning.mixtures.per_component_steps import (
-    OwnSteps,
-    Part,
-    Structure,
-    training_strength,
-)
+from strudel.learning.mixtures.per_component_parts import Part, Structure
+from strudel.learning.mixtures.per_component_steps import OwnSteps, training_strength
 from strudel.learning.search.learn_structure import (
     check_codes,
     check_rows,

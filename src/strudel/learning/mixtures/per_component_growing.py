@@ -13,7 +13,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES
-from strudel.learning.mixtures.per_component_steps import Part, Structure
+from strudel.learning.mixtures.per_component_parts import Part, Structure
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search_options import Greedy, SearchOptions
 

@@ -19,14 +19,14 @@ from strudel._types import NONE, AnyArray, FloatArray, IntArray, WordArray
 from strudel.data.x_log_x import x_log_x_table
 from strudel.learning.growing.counts import places_in, undecided
 from strudel.learning.growing.growth import ALIVE, N_NODES, Growth
-from strudel.learning.partitioned.growing_circuit import PartitionedCircuit
-from strudel.learning.partitioned.partition import (
+from strudel.learning.partitioned.counted_per_part import (
     ALL_ROWS,
     ClonePairs,
     FractionalRows,
     LowestNumbers,
     SplitCounts,
 )
+from strudel.learning.partitioned.growing_circuit import PartitionedCircuit
 from strudel.learning.search.best_first_clones import PairRoom, best_clones
 from strudel.learning.search.best_first_splits import (
     LONG,

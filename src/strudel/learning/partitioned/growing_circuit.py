@@ -34,15 +34,9 @@ from strudel.learning.growing.growth import (
 )
 from strudel.learning.growing.operations import Operation
 from strudel.learning.growing.split import close_split, open_split
+from strudel.learning.partitioned.counted_per_part import PairCounts, Question
 from strudel.learning.partitioned.engines import Engine
-from strudel.learning.partitioned.partition import (
-    Answer,
-    PairCounts,
-    Partition,
-    Question,
-    Request,
-    answer,
-)
+from strudel.learning.partitioned.partition import Answer, Partition, Request, answer
 from strudel.learning.search.greedy import best_place
 from strudel.trees.mutual_information import pairwise_mutual_information
 

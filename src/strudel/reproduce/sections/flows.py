@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from strudel.reproduce.content import Section, number, tables_of
-from strudel.reproduce.experiments.flows import FORMS
+from strudel.reproduce.experiments.classical import FORMS
 from strudel.reproduce.pictures import BLUE, GREEN, ORANGE, RED, draw_grid
 from strudel.reproduce.store import Results
 
