@@ -172,7 +172,7 @@ class Circuit(Shown):
 
     @cached_property
     def is_smooth(self) -> bool:
-        """Whether all children of every sum speak of the same variables."""
+        """Whether all children of every sum are about the same variables."""
         return self.is_in_normal_form or _properties().why_not_smooth(self) is None
 
     @cached_property

@@ -82,7 +82,7 @@ def fit_circuit(
         if last is not None and rows.valid is not None and search.smoothing == "hierarchical":
             circuit = _better(last, circuit, rows.valid)
         knows_rows = rows.gaps is None and not sampled_rows and circuit is not last
-        if knows_rows and search.search.structure_rows is None:  # the history speaks of all rows
+        if knows_rows and search.search.structure_rows is None:  # the history is about all rows
             best = history.last_row(history.best)
             likelihoods = LogLikelihoods(best["train"], best["valid"])
         else:

@@ -6,7 +6,7 @@ Out: `Journal`: code that learns opens a section for every stretch of work; a se
      they are), all others are done and recorded.
 
 Learning is the same sequence of sections for the same rows, options and seed, so a list of them is
-enough. A section gives the state of the random numbers and of the clock back, too: what comes
+enough. A section also restores the state of the random numbers and of the clock: what comes
 after it cannot tell whether it was replayed.
 """
 
@@ -34,7 +34,7 @@ class Section:
     arrays: Arrays = field(default_factory=dict)  # what was done, if an earlier process did it
     stopped_because: str = ""  # empty while it goes on
     seconds: float = 0.0  # on the clock of the journal, at its end or when it was saved
-    rng_state: dict[str, Any] | None = None  # then, too
+    rng_state: dict[str, Any] | None = None  # also then
     rng: np.random.Generator | None = None
     state: Callable[[], Arrays] | None = None  # what has been done by now
 

@@ -169,7 +169,7 @@ class MixtureOptions:
         Runs from different starts whose mixtures are averaged; the result has
         `n_runs * n_components` components.
     smoothing : {"uniform", "single"}
-        What parameters are drawn to: all edges of a sum alike, or the parameters of the single
+        What parameters are smoothed towards: all edges of a sum alike, or those of the single
         circuit on the same rows.
     pseudocount : float or "auto"
         How strongly, in virtual rows per sum node and component; "auto" chooses on the validation

@@ -290,10 +290,11 @@ class SearchOptions:
     alpha : float
         Virtual rows per cell in mutual information. LearnPSDD learns its vtree without any.
     smoothing : {"uniform", "hierarchical"}
-        What parameters are drawn to: all edges of a sum alike, or, for a sum that was copied, the
+        What parameters are smoothed towards: all edges of a sum alike, or, for a copied sum, the
         parameters of the sum it was copied from.
     smoothing_strength : float or "auto"
-        How strongly copies are drawn, in virtual rows per sum; "auto" chooses on validation rows.
+        How strongly copies are smoothed, in virtual rows per sum; "auto" chooses on validation
+        rows.
     columns : sequence of ColumnCode, optional
         Groups of variables that only hold the codes of a column's values, such as the columns of a
         `TableCode`; variables that no group holds are free. The first circuit is then a tree over

@@ -3,7 +3,7 @@
 In:  an `Event` and a `Vtree`.
 Out: `Sdd` on that vtree.
 
-PySDD works on the part of the vtree that the event speaks of: leaves that it does not mention are
+PySDD works on the part of the vtree that the event is about: leaves that it does not mention are
 taken out and inner nodes with one side left are skipped. An SDD only has nodes where both sides
 matter, so it is the same one.
 """

@@ -3,7 +3,7 @@
 In:  decisions, children first: lists of elements (prime, sub).
 Out: `Sdd`, flat arrays.
 
-A decision at a vtree node holds if one of its elements does; primes speak of variables on the left
+A decision at a vtree node holds if one of its elements does; primes are about variables on the left
 of the vtree node and exclude each other, subs of variables on its right.
 """
 

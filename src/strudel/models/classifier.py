@@ -67,8 +67,8 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_splits : int or "auto", default="auto"
         Splits of the structure, found as in `Strudel` on the rows of all classes.
     pseudocount, class_pseudocount : float or "auto", default="auto"
-        How strongly the parameters of a component are drawn to those of its class, and those of a
-        class to those of all rows, in virtual rows per sum node.
+        How strongly the parameters of a component are smoothed towards those of its class, and
+        those of a class towards those of all rows, in virtual rows per sum node.
     encoder : "auto", TableEncoder or None, default="auto"
         How inputs become 0 and 1. "auto" takes a table of 0 and 1 as it is, and chooses among
         encoders for any other. None refuses other tables.

@@ -67,7 +67,8 @@ class StrudelMixture(DensityEstimator):
         How strongly parameters are smoothed, in virtual rows per sum node and component; "auto" is
         chosen on the validation rows (1 without), but is 2 in boosting.
     smoothing : {"auto", "single", "uniform"}, default="auto"
-        What parameters are drawn to: those of the single circuit, or all alike. "auto" is "single".
+        What parameters are smoothed towards: those of the single circuit, or all alike. "auto" is
+        "single".
     validation_fraction : float or None, default=0.1
         Rows held out when `fit` gets no `X_valid`; None holds nothing out, and nothing can be
         chosen then.

@@ -26,7 +26,7 @@ class Strudel(DensityEstimator):
     Parameters
     ----------
     preset : {"paper", "fast", "accurate"}, default="paper"
-        What the options stand for that are not given: the paper's search; the same within two
+        Values for the options that are not given: the paper's search; the same within two
         seconds; or everything that makes a circuit accurate, within four minutes: a race of
         several searches and vtrees, hierarchical smoothing, and a second search with rows sampled
         from a mixture.
@@ -57,12 +57,12 @@ class Strudel(DensityEstimator):
     pseudocount : float or "auto", default="auto"
         Virtual rows per sum node, shared by its edges; "auto" is 1.
     smoothing : {"auto", "uniform", "hierarchical"}, default="auto"
-        What parameters are drawn to: all edges of a sum alike; or, for copies, the parameters of
-        the sum they were copied from. "auto" is what the preset says: "uniform", or
+        What parameters are smoothed towards: all edges of a sum alike; or, for copies, the
+        parameters of the sum they were copied from. "auto" is what the preset says: "uniform", or
         "hierarchical" for "accurate".
     smoothing_strength : float or "auto", default="auto"
-        How strongly copies are drawn in hierarchical smoothing, in virtual rows per sum; "auto"
-        chooses on validation rows.
+        How strongly copies are smoothed in hierarchical smoothing, in virtual rows per sum;
+        "auto" chooses on validation rows.
     validation_fraction : float or None, default=0.1
         Rows held out to decide when to stop, when `fit` gets no `X_valid`. None holds nothing out;
         the search then needs one of the bounds.
@@ -80,8 +80,8 @@ class Strudel(DensityEstimator):
         and `vtree` then do not matter, `max_splits` and `max_seconds` count from here, and
         `history_` goes on from the best circuit. What an earlier constraint excludes stays
         excluded; a constraint that `circuit_` was not learned under is multiplied in first. With
-        the same rows, give `X_valid` or a number as `random_state`: else rows that it has learned
-        from are held out to decide when to stop.
+        the same rows, give `X_valid` or a number as `random_state`: otherwise rows that it has
+        learned from are held out to decide when to stop.
     random_state : int, RandomState or None
         For the held-out rows, the random scores and the random vtree.
     n_jobs : int or None

@@ -1,4 +1,4 @@
-"""Whether a decision would stay the same, had the hidden variables been known.
+"""Whether a decision would stay the same if the hidden variables were known.
 
 In:  a model, what decides (a variable of the model, an event, a classifier, any predictor), what is
      known, and which of the unknown variables could become known.

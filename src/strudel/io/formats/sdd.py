@@ -4,7 +4,7 @@ In:  the format of libsdd, PySDD, pypsdd and Juice, and a vtree with the ids of 
 Out: `Sdd`, with the nodes below the last line, its root.
 
 Where the ids of vtree nodes do not fit, a decision lies where its variables meet. Without a vtree,
-one is recovered, if the diagram speaks of all variables.
+one is recovered, if the diagram mentions all variables.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class _Placer:
         first, last = vtree.node_span
         self.first: list[int] = first.tolist()
         self.last: list[int] = (last - 1).tolist()
-        self.span: dict[int, tuple[int, int]] = {}  # of nodes that speak of some variable
+        self.span: dict[int, tuple[int, int]] = {}  # of nodes that mention some variable
         self.left_of, self.right_of = _sides(vtree)
 
     def add_literal(self, node: int) -> None:

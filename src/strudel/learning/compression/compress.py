@@ -69,7 +69,7 @@ def compress(
         From where it may fall: from the best circuit met on the way, which is often better than the
         given one, or from the given one, which allows for a smaller result.
     pseudocount : float or None, default=1.0
-        Virtual rows per sum node when the parameters are fitted anew. They are fitted where this is
+        Virtual rows per sum node when the parameters are fitted again, which is done where it is
         better on the rows above than pooling the parameters of what was merged; None only pools.
 
     Returns

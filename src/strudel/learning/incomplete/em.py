@@ -86,7 +86,7 @@ def fit_incomplete(
     X : array-like of shape (n_rows, n_vars)
         0, 1, or NaN where the value is unknown.
     X_valid : array-like, optional
-        Rows that decide which step to keep; they may have unknown values, too.
+        Rows that decide which step to keep; they may also have unknown values.
     sample_weight : array-like of shape (n_rows,), optional
         How often each row counts.
     pseudocount : float

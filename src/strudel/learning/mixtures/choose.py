@@ -104,11 +104,11 @@ class _Setting:
     def prior(self) -> Prior:
         return self.priors[self.best]
 
-    def add(self, runs: Runs, *, anew: bool = False, only_if_better: bool = False) -> bool:
-        """Average with more runs, or begin anew with these, and smooth; returns whether it did."""
+    def add(self, runs: Runs, *, restart: bool = False, only_if_better: bool = False) -> bool:
+        """Average with more runs, or begin again with these, and smooth; returns whether it did."""
         log_p = [runs.log_likelihoods(prior, self.data.valid) for prior in self.priors]
         parts = [runs]
-        if self.parts and not anew:
+        if self.parts and not restart:
             log_p = [np.hstack(pair) for pair in zip(self.log_p, log_p, strict=True)]
             parts = [*self.parts, runs]
         scores = [self.data.valid_score(one) for one in log_p]
@@ -198,18 +198,18 @@ class MixtureSearch:
     def _train(self, setting: _Setting, round_: Round, words: str) -> None:
         """Give a setting the runs of a round."""
         wanted = min(round_.n_runs, setting.most_runs)
-        anew = setting.n_runs == wanted < FEW_RUNS  # no room for more runs: longer ones instead
-        while anew or setting.n_runs < wanted:
+        restart = setting.n_runs == wanted < FEW_RUNS  # no room for more runs: longer ones instead
+        while restart or setting.n_runs < wanted:
             left = self.deadline - self.journal.now()
             if left <= 0.0 and self.trials:
                 self.stopped_because = "max_seconds"
                 return
-            missing = wanted if anew else wanted - setting.n_runs
+            missing = wanted if restart else wanted - setting.n_runs
             side_by_side = max(1, COLUMNS // (setting.n_components * self.options.n_init))
             options = replace(
                 self.options,
                 n_components=setting.n_components,
-                n_runs=missing if anew else min(missing, side_by_side),
+                n_runs=missing if restart else min(missing, side_by_side),
                 max_iter=round_.max_iter,
                 patience=round_.patience,
                 tol=TOLERANCE * abs(setting.valid) if setting.parts else TOLERANCE,
@@ -221,13 +221,13 @@ class MixtureSearch:
                 self.stopped_because = stopped
             # Runs that were cut short may be worse than what there is.
             is_kept = setting.add(
-                runs, anew=anew, only_if_better=anew or self.stopped_because != ""
+                runs, restart=restart, only_if_better=restart or self.stopped_because != ""
             )
             if is_kept:
                 self.trials.append(self._trial(setting))
                 if self.on_trial is not None:
                     self.on_trial(self.trials[-1], words)
-            if anew or self.stopped_because:
+            if restart or self.stopped_because:
                 return
 
     def _trial(self, setting: _Setting) -> Trial:

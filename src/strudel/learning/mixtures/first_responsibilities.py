@@ -4,7 +4,7 @@ In:  the rows and the number of components.
 Out: for any block of rows, one share per row and component.
 
 Components that begin alike stay alike for ever, so a start has to tell them apart: by clusters of
-similar rows, or by chance.
+similar rows, or at random.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ In:  parts, and functions of one part.
 Out: new parts, kept where the old ones are; or the sum of what the function gives, part by part.
 
 `Here` keeps the parts in this process. `OnCluster` keeps each on a Dask worker: parts are futures,
-so a worker that dies has its own made anew from where they came from, and sums are taken in a tree.
+so if a worker dies, its own are made again from where they came from, and sums are taken in a tree.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class OnCluster:
         self.client = client
 
     def keep(self, lazy: Sequence[Any]) -> list[Any]:
-        """Compute all on the workers; the scheduler keeps the graphs, to make lost ones anew."""
+        """Compute all on the workers; the scheduler keeps the graphs, to make lost ones again."""
         futures: list[Any] = self.client.compute(list(lazy), sync=False)
         return futures
 

@@ -5,7 +5,7 @@ Out: the weight of the rows through some edges, and answers to questions about t
 
 A part carries out every operation itself, by the kernels of `learning/`, on its own copy of the
 circuit: nodes and edges are numbered by the operations alone, not by the rows, so all copies agree.
-It knows how many it has done. One that was made anew, or put back in time, catches up.
+It knows how many it has done. One that was made again, or put back in time, catches up.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from strudel.trees.vtree import Vtree, vtree_from_chow_liu
 from strudel.trees.vtree_learning import VtreeMethod, learn_vtree
 
 # What vtree="auto" tries, and what a race tries: search, vtree and first circuit. The latter
-# begins with those that are tried on many variables, too, where every start takes its time.
+# begins with those that are also tried on many variables, where every start takes its time.
 VTREES: tuple[tuple[str, VtreeMethod, Init], ...] = (
     ("", "chow_liu", "chow_liu"),
     ("", "bottom_up", "chow_liu"),
