@@ -1,6 +1,11 @@
 """Facts about the live line of `strudel fit`."""
 
+import io
+import re
 import sys
+
+import pytest
+from rich.console import Console
 
 from strudel.cli.main import main
 from strudel.cli.progress import CircuitProgress, progress_line
@@ -24,9 +29,37 @@ def progress_at(n_splits, best):
 def test_line_tells_splits_likelihoods_size_speed_and_patience():
     line = progress_line(progress_at(n_splits=1000, best=940), patience=100)
     assert line == (
-        "split 1,000  train -6.0000  valid -7.1000  best -6.5000  2,000 edges  "
-        "500 splits/s  2.0 s  patience left 40"
+        "split 1,000  valid -7.1000  best -6.5000  2,000 edges  train -6.0000  patience left 40  "
+        "500 splits/s"
     )
+
+
+def test_line_ends_where_the_room_does():
+    line = progress_line(progress_at(n_splits=1000, best=940), patience=100, room=45)
+    assert line == "split 1,000  valid -7.1000  best -6.5000"
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_name_seconds_bar_and_facts_fit_the_terminal(monkeypatch, capsys, width):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    with CircuitProgress(patience=10) as progress:
+        before = lines_of(progress._progress)
+        progress.update(progress_at(n_splits=123456, best=123453))
+        (line,) = lines_of(progress._progress)
+    assert re.search(r"preparing +\d+\.\d s  +counting pairs", before[0])
+    assert re.search(r"learning +\d+\.\d s [━╸╺ ]{12,} split 123,456  valid -6.5300", line)
+    assert "━" in line
+    assert "…" not in line
+    assert len(line.rstrip()) <= width
+    assert ("patience left" in line) == (width > 100)
+
+
+def lines_of(progress):
+    """What a terminal of this width shows now, line by line."""
+    console = Console(file=io.StringIO(), width=progress.console.width)
+    console.print(progress.get_renderable())
+    return console.file.getvalue().splitlines()
 
 
 def test_nothing_is_shown_where_stderr_is_no_terminal(capsys):

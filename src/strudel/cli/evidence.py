@@ -1,14 +1,15 @@
-"""What is given, and which variables are meant, as people type them.
+"""What is asked, what is given, and which variables are meant, as people type them.
 
-In:  ``x3=1,x7=0`` or a table with some of the model's columns; ``x1,x2``.
-Out: rows of 0, 1 and NaN, and names.
+In:  ``marginals``; ``x3=1,x7=0`` or a table with some of the model's columns; ``x1,x2``.
+Out: one of a few questions; rows of 0, 1 and NaN; names.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 import typer
@@ -33,6 +34,7 @@ GivenOption = Annotated[
         "with some of the columns.",
     ),
 ]
+E = TypeVar("E", bound=StrEnum)
 FORMULA_FILES = (".cnf", ".dnf", ".nnf", ".sdd")
 WORDS = {"0": 0, "1": 1, "false": 0, "true": 1}
 
@@ -40,6 +42,20 @@ WORDS = {"0": 0, "1": 1, "false": 0, "true": 1}
 def variable_names(model: Model) -> tuple[str, ...]:
     """The feature names, or x0, x1, ... when the model has none."""
     return names_of(model.n_vars, model.feature_names)
+
+
+def read_what(text: str, kinds: type[E]) -> E:
+    """The question or the picture that is meant, in the singular or in the plural."""
+    for kind in kinds:
+        if _singular(text) == _singular(kind.value):
+            return kind
+    known = [kind.value for kind in kinds]
+    raise InputError(f"WHAT is {text!r}, which is not known. {did_you_mean(text, known)}")
+
+
+def _singular(word: str) -> str:
+    word = word.lower()
+    return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
 
 
 def read_given(model: Model, text: str | None) -> FloatArray:

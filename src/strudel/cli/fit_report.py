@@ -1,16 +1,22 @@
 """What `strudel fit` says of a fitted circuit or mixture: its size, its choices, why it stopped.
 
-In:  a fitted estimator.
-Out: plain values for JSON, and the same in words.
+In:  a fitted estimator, and the rows it was fitted on.
+Out: plain values for JSON, and the same in words; what independent columns would have reached.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from strudel._types import NONE, FloatArray, IntArray
 from strudel.cli.fit_options import all_options, is_open
+from strudel.data.lazy import is_lazy
 
 if TYPE_CHECKING:
+    from strudel.io.read_tables import Table
     from strudel.learning.mixture_methods import Method
     from strudel.models.mixture import StrudelMixture
 
@@ -142,3 +148,46 @@ def _setting(
         return f"{n_components} component{plural}{averaged} on a {n_splits}-split structure"
     splits = f"{n_splits} split{'' if n_splits == 1 else 's'}"
     return f"{n_components} component{plural}{averaged}, {splits} each on average"
+
+
+def independent_log_likelihoods(model: Any, parts: Mapping[str, Table]) -> dict[str, float]:
+    """Mean log-likelihoods of the rows of a fit if all columns were independent.
+
+    Their values have the shares of the training rows, with one virtual row per column. Unknown
+    values are summed out. Partitioned tables have none, as they would be read once more.
+    """
+    from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
+
+    if any(is_lazy(table.X) for table in parts.values()):
+        return {}
+    encoder = getattr(model, "encoder_", None)
+    rows = {
+        part: np.asarray(table.X if encoder is None else encoder.transform(table.X), dtype=float)
+        for part, table in parts.items()
+    }
+    n_vars = rows["train"].shape[1]
+    coded = () if encoder is None or not encoder.respect_one_hot else encoder.code_.columns
+    columns = complete_columns(as_column_codes(coded), n_vars)
+    values = {part: column_values(table, columns, part) for part, table in rows.items()}
+    if model.held_out_rows_ is not None:
+        is_held_out = np.zeros(len(rows["train"]), dtype=bool)
+        is_held_out[model.held_out_rows_] = True
+        values["valid"] = values["train"][:, is_held_out]
+        values["train"] = values["train"][:, ~is_held_out]
+    log_shares = [
+        _log_shares(values["train"][number], column.n_values)
+        for number, column in enumerate(columns)
+    ]
+    found = {}
+    for part, numbers in values.items():
+        total = np.zeros(numbers.shape[1])
+        for own, log_share in zip(numbers, log_shares, strict=True):
+            total += np.where(own == NONE, 0.0, log_share[own])
+        found[part] = float(total.mean())
+    return found
+
+
+def _log_shares(values: IntArray, n_values: int) -> FloatArray:
+    counts = np.bincount(values[values != NONE], minlength=n_values) + 1.0 / n_values
+    logs: FloatArray = np.log(counts / counts.sum())
+    return logs

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from strudel.learning.progress import Progress
 
 SECONDS_BETWEEN_UPDATES = 0.1
+NAME, SECONDS, BAR = 9, 7, 10  # letters of the parts of a circuit's line
+TAKEN = 1 + NAME + SECONDS + BAR + 5  # with the spinner and the spaces between
 
 
 class LiveLine(ABC):
@@ -70,7 +72,7 @@ class LiveLine(ABC):
 
 
 class CircuitProgress(LiveLine):
-    """The line of a circuit that grows."""
+    """The line of a circuit that grows: name, seconds, bar, and as many facts as there is room."""
 
     def __init__(self, patience: int, is_quiet: bool = False) -> None:
         super().__init__(is_quiet)
@@ -81,44 +83,59 @@ class CircuitProgress(LiveLine):
 
         return line_of(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=16),
-            TextColumn("{task.fields[line]}"),
+            TextColumn("{task.description}", table_column=_fixed(NAME)),
+            TextColumn("{task.elapsed:.1f} s", table_column=_fixed(SECONDS)),
+            BarColumn(bar_width=BAR),
+            TextColumn("{task.fields[line]}", markup=False, table_column=_fixed(1)),
         )
 
     def _first_task(self, progress: Line) -> TaskID:
-        return progress.add_task(
-            "preparing", total=self.patience, line="counting pairs, compiling on the first run"
-        )
+        line = "counting pairs; the first run compiles"
+        return progress.add_task("preparing", total=self.patience, line=line)
 
     def update(self, progress: Progress) -> None:
         """Show the latest split; cheap enough to be called after every one."""
+        if not self._is_due():
+            return
+        assert self._progress is not None
+        room = self._progress.console.width - TAKEN
         if progress.stage != "structure":  # a mixture that rows are sampled from
-            if self._is_due():
-                self._show(description=progress.stage, line=progress.message)
-        elif self._is_due():
-            since_best = progress.step - progress.best_step
-            self._show(
-                description="learning",
-                completed=min(since_best, self.patience),
-                line=progress_line(progress, self.patience),
-            )
+            self._show(description=progress.stage, line=progress.message[:room])
+            return
+        since_best = progress.step - progress.best_step
+        self._show(
+            description="learning",
+            completed=min(since_best, self.patience),
+            line=progress_line(progress, self.patience, room),
+        )
 
 
-def progress_line(progress: Progress, patience: int) -> str:
-    """Splits, likelihoods, size and speed in one line."""
+def _fixed(width: int) -> Any:
+    """A column that is not wrapped, and not narrower than this."""
+    from rich.table import Column
+
+    return Column(no_wrap=True, min_width=width)
+
+
+def progress_line(progress: Progress, patience: int, room: int = 1000) -> str:
+    """Splits, likelihoods, size and speed, the most important first, as far as they fit."""
     seconds = progress.elapsed
-    facts: list[str] = [
+    facts = [
         f"split {progress.step:,}",
-        f"train {progress.train:.4f}",
         f"valid {progress.valid:.4f}",
         f"best {progress.best_valid:.4f}",
         f"{progress.n_edges:,} edges",
-        f"{progress.step / seconds:,.0f} splits/s" if seconds > 0 else "",
-        f"{seconds:.1f} s",
+        f"train {progress.train:.4f}",
         f"patience left {max(patience - (progress.step - progress.best_step), 0):,}",
+        f"{progress.step / seconds:,.0f} splits/s" if seconds > 0 else "",
     ]
-    return "  ".join(fact for fact in facts if fact)
+    line = ""
+    for fact in filter(None, facts):
+        longer = f"{line}  {fact}" if line else fact
+        if len(longer) > room:
+            break
+        line = longer
+    return line
 
 
 class MixtureProgress(LiveLine):

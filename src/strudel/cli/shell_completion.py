@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 TABLES = (".csv", ".tsv", ".txt", ".data", ".npy", ".npz", ".parquet", ".gz")
@@ -22,6 +23,16 @@ def complete_data(incomplete: str) -> list[str]:
 def complete_model(incomplete: str) -> list[str]:
     """Model files and folders."""
     return _files(incomplete, (".strudel",))
+
+
+def complete_from(values: Iterable[str]) -> Callable[[str], list[str]]:
+    """A function that offers a few values."""
+    offered = [str(value) for value in values]
+
+    def complete(incomplete: str) -> list[str]:
+        return [value for value in offered if value.startswith(incomplete)]
+
+    return complete
 
 
 def _files(incomplete: str, endings: tuple[str, ...]) -> list[str]:

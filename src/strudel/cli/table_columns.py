@@ -50,8 +50,13 @@ def cells_of(column: RawColumn) -> list[Any]:
     return column.objects()
 
 
-def model_columns(code: TableCode, table: RawTable, source: str) -> RawTable:
-    """The columns of the model; those that the table lacks are unknown, other ones are left out."""
+def model_columns(
+    code: TableCode, table: RawTable, source: str, *, keeps_others: bool = False
+) -> RawTable:
+    """The columns of the model; those that the table lacks are unknown, other ones are left out.
+
+    That is noted, unless the caller keeps the others itself.
+    """
     if not table.has_names:
         return table
     shared = [name for name in table.names if name in code.names]
@@ -60,7 +65,7 @@ def model_columns(code: TableCode, table: RawTable, source: str) -> RawTable:
             f"{source} has none of the columns of the model, {', '.join(code.names[:5])}"
             f"{', ...' if len(code.names) > 5 else ''}."
         )
-    if len(shared) < len(table.columns):
+    if len(shared) < len(table.columns) and not keeps_others:
         note(left_out(len(table.columns) - len(shared), source, "the model"))
     return table.select(code.names)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import strudel.learning.search.race
-from strudel import write
+from strudel import Strudel, write
 from strudel.circuits import figure_1_circuit
 from strudel.cli.commands.fit import default_output
 from strudel.io.model_file import load
@@ -37,6 +37,37 @@ def test_writes_a_model_that_scores_as_reported(run, table, unseen, unseen_rows,
     assert report["stopped_because"]
 
 
+def test_independent_columns_are_the_baseline(run, table, unseen, tmp_path):
+    report = fit_json(run, table, "--test", unseen, "-o", tmp_path / "out.strudel")
+    rows = np.loadtxt(table, delimiter=",", skiprows=1)
+    model = Strudel(random_state=0, max_splits=0).fit(rows)  # holds out the same rows
+    is_held_out = np.isin(np.arange(len(rows)), model.held_out_rows_)
+    train = rows[~is_held_out]
+    one = (train.sum(axis=0) + 0.5) / (len(train) + 1)
+    parts = {
+        "train": train,
+        "valid": rows[is_held_out],
+        "test": np.loadtxt(unseen, delimiter=",", skiprows=1),
+    }
+    expected = {
+        part: np.log(np.where(own == 1, one, 1 - one)).sum(axis=1).mean()
+        for part, own in parts.items()
+    }
+    assert report["independent_columns"] == pytest.approx(expected)
+    assert set(report["log_likelihood"]) == set(expected)
+    assert report["log_likelihood"]["train"] > expected["train"]
+
+
+def test_the_baseline_of_a_table_is_of_columns_and_of_known_values(run, tmp_path):
+    path = tmp_path / "own.csv"
+    lines = [f"{colour},{number}" for colour in ("red", "blue", "") for number in (1, 20)]
+    path.write_text("\n".join(["colour,number", *lines * 10]) + "\n")
+    options = ["--encode", "auto", "--valid", path, "-o", tmp_path / "o.strudel"]
+    report = fit_json(run, path, *options)
+    of_both = np.log(0.5) * (2 / 3 + 1)  # a third of the colours is unknown
+    assert report["independent_columns"] == pytest.approx({"train": of_both, "valid": of_both})
+
+
 def test_names_of_columns_are_kept(run, table, tmp_path):
     path = tmp_path / "out.strudel"
     fit_json(run, table, "-o", path, "--max-splits", 0)
@@ -49,6 +80,7 @@ def test_tables_show_what_was_learned_and_where_it_is(run, table, unseen, tmp_pa
     assert (code, err) == (0, "")
     for words in ("train", "valid", "test", "bits per dimension", "edges", "seconds", str(path)):
         assert words in out
+    assert "independent columns" in out
     assert "--max-splits was reached" in out
 
 

@@ -45,6 +45,14 @@ def test_a_picture_gets_the_name_of_the_model_and_of_what_it_shows(run, figure_1
     ]
 
 
+def test_singular_and_plural_are_the_same_and_slips_get_a_suggestion(run, figure_1):
+    assert run("plot", figure_1, "marginal") == (0, "wrote figure-marginals.png\n", "")
+    assert run("plot", figure_1, "dependency") == (0, "wrote figure-dependencies.png\n", "")
+    code, out, err = run("plot", figure_1, "dependancies")
+    assert (code, out) == (2, "")
+    assert "WHAT is 'dependancies', which is not known. Did you mean 'dependencies'?" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "start"),
     [

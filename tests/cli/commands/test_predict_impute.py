@@ -120,11 +120,11 @@ def test_a_classifier_fills_gaps_of_its_target_too(run, tmp_path, method):
             code, out, _ = run("impute", path, gaps, "--strategy", strategy)
             found = read_csv(out)
             assert code == 0
-            assert list(found[0]) == [*inputs, "smoker"]
+            assert list(found[0]) == text.split()[0].split(",")
             assert [row["smoker"] for row in found][1:] == ["no", "yes"]
             assert strategy == "sample" or found[0]["smoker"] == "yes"
             last = [value.removesuffix(".0") for value in found[2].values()]
-            assert last[:2] == text.split()[-1].split(",")[::2]
+            assert last == text.split()[-1].split(",")
             first = float(found[1][inputs.columns[0]])  # who does not smoke is old
             assert strategy != "mean" or (first > 45 if "age" in inputs else first < 0.4)
 
@@ -146,6 +146,47 @@ def test_gaps_of_a_binary_table_are_filled(run, model, tmp_path):
     drawn = np.column_stack(list(report["columns"].values()))
     assert np.array_equal(drawn[~np.isnan(rows)], rows[~np.isnan(rows)])
     assert np.isin(drawn, (0, 1)).all()
+
+
+@pytest.mark.parametrize("extra", ["Ann,7.5", "1,0"])
+def test_columns_that_a_binary_model_does_not_know_stay(run, model, tmp_path, extra):
+    path = tmp_path / "gaps.csv"
+    name, number = extra.split(",")
+    path.write_text(f"who,coffee,tea,size,milk,sugar,cake\n{name},1,,{number},0,1,\n,,0,,,,1\n")
+    for strategy in ("map", "mean"):
+        code, out, err = run("impute", model, path, "--strategy", strategy)
+        assert (code, err) == (0, "")
+        first, second = read_csv(out)
+        assert list(first) == ["who", "coffee", "tea", "size", "milk", "sugar", "cake"]
+        assert (first["who"], first["size"], second["who"], second["size"]) == (
+            name,
+            number,
+            "",
+            "",
+        )
+        assert first["coffee"].removesuffix(".0") == "1"
+        assert all(second[column] for column in ("coffee", "milk", "sugar"))
+    path.write_text("who,coffee,tea,milk,sugar,cake\nAnn,2,,0,1,\n")
+    code, _, err = run("impute", model, path)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "coffee" in err
+
+
+def test_columns_that_the_model_does_not_know_stay_in_their_places(run, survey, tmp_path):
+    path, gaps = tmp_path / "a.strudel", tmp_path / "gaps.csv"
+    assert run("fit", survey, "-o", path, "--encode", "auto", "--max-splits", 0, "-q")[0] == 0
+    gaps.write_text("town,name,age,born\nRome,Ann,,1980-02-01\n,,20,\n")
+    code, out, err = run("impute", path, gaps)
+    assert (code, err) == (0, "")
+    first, second = read_csv(out)
+    assert list(first) == ["town", "name", "age", "born", "smoker"]  # which the table lacks
+    assert (first["name"], first["born"], second["name"], second["born"]) == (
+        "Ann",
+        "1980-02-01",
+        "",
+        "",
+    )
+    assert all([first["age"], first["smoker"], second["town"], second["smoker"]])
 
 
 def test_gaps_of_a_table_are_filled_in_its_columns(run, survey, tmp_path):

@@ -210,7 +210,7 @@ def test_impossible_evidence(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["maps"], "'maps'"),
+        (["mop"], "'mop'"),
         (["marginal", "--given", "teaa=1"], "Did you mean 'tea'"),
         (["marginal", "--given", "tea=2"], "'tea=2'"),
         (["marginal", "--given", "tea=1,tea=0"], "twice"),
@@ -290,3 +290,22 @@ def test_events_that_cannot_be_answered_are_one_line(run, model, arguments, mess
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("word", ["marginals", "Marginal", "marginal"])
+def test_singular_and_plural_are_the_same(run, model, word):
+    assert run("query", model, word, "--json") == run("query", model, "marginal", "--json")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("margnal", "Did you mean 'marginal'?"),
+        ("responsibilty", "Did you mean 'responsibilities'"),
+        ("xyz", "There are 'marginal'"),
+    ],
+)
+def test_a_slip_gets_a_suggestion(run, model, word, meant):
+    code, out, err = run("query", model, word)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"WHAT is {word!r}, which is not known. {meant}" in err

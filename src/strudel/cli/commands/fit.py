@@ -42,7 +42,12 @@ from strudel.cli.fit_options import (
     read_size,
     read_vtree,
 )
-from strudel.cli.fit_report import facts_of, options_of, report_of
+from strudel.cli.fit_report import (
+    facts_of,
+    independent_log_likelihoods,
+    options_of,
+    report_of,
+)
 from strudel.cli.fit_tables import read_tables
 from strudel.cli.input_tables import count_rows
 from strudel.cli.outputs import check_is_model_file, check_output
@@ -302,11 +307,13 @@ def fit(
                 likelihood["test"] = mean_log_likelihood(model, parts["test"].X)
                 _keep(model, train, path, likelihood)
             n_rows = {part: count_rows(table) for part, table in parts.items()}
+            independent = independent_log_likelihoods(model, parts)
         except (Exception, KeyboardInterrupt):  # partitioned test rows are only seen now
             note(f"wrote {path}, but could not score all rows")
             raise
     report = report_of(model) | {
         "log_likelihood": likelihood,
+        "independent_columns": independent,
         "n_rows": n_rows,
         "model": path,
         "seconds": {"reading": reading, "learning": learning},
@@ -370,8 +377,15 @@ def _show(model: Any, report: dict[str, Any]) -> None:
         n_rows["valid"] = f"{len(model.held_out_rows_):,} of these"
     else:
         n_rows.setdefault("valid", f"{model.validation_fraction or 1:.0%} of these")
-    rows = [(part, n_rows[part], likelihood[part], bits[part]) for part in likelihood]
-    show_table(("", "rows", "mean log-likelihood", "bits per dimension"), rows)
+    columns: tuple[str, ...] = ("", "rows", "mean log-likelihood", "bits per dimension")
+    rows: list[tuple[Any, ...]] = [
+        (part, n_rows[part], likelihood[part], bits[part]) for part in likelihood
+    ]
+    independent = report["independent_columns"]
+    if independent:
+        columns = (*columns, "independent columns")
+        rows = [(*row, independent[row[0]]) for row in rows]
+    show_table(columns, rows)
     say()
     seconds = report["seconds"]
     show_facts(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,10 +28,13 @@ from strudel.cli.partitions import (
 )
 from strudel.cli.shell_completion import complete_data
 from strudel.cli.table_columns import cells_of, model_columns, of_one_type
+from strudel.errors import NotBinaryFileError
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
+    from strudel.io.read_tables import Table
     from strudel.queries.model import Model
+    from strudel.tables.columns import RawTable
 
 
 class Strategy(StrEnum):
@@ -62,7 +68,7 @@ def impute(
     scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fill the gaps of a table; known values stay as they are.
+    """Fill the gaps of a table; known values, and columns that the model does not know, stay.
 
     The mean of a 0/1 column is the probability of 1, that of numbers and dates their mean; other
     columns get their most probable value. A classifier fills its inputs and its class.
@@ -112,13 +118,14 @@ def _impute(
     is_part, has_means = not isinstance(data, str), strategy is Strategy.mean
     code = model.table_code
     if code is None:
-        table = match_columns(read_bits(data), model.n_vars, model.feature_names, "the model")
+        table, own = _read_zero_one(data, model)
         values = imputer.fit_transform(table.X.astype(np.float64)).T
         is_float = is_part and has_means
         lists = (row.tolist() if is_float else _whole_if_all_are(row) for row in values)
         columns = dict(zip(variable_names(model), lists, strict=True))
-        return columns, (len(table.X), int(np.isnan(table.X).sum()))
-    raw = model_columns(code, *read_cells(data))
+        return _in_places(columns, own), (len(table.X), int(np.isnan(table.X).sum()))
+    read, source = read_cells(data)
+    raw = model_columns(code, read, source, keeps_others=True)
     if has_class and not raw.has_names and len(raw.columns) == len(code.columns) - 1:
         raw = raw.select([*raw.names, code.names[-1]])  # the class, of which nothing is known
     with warnings_as_notes():
@@ -128,7 +135,50 @@ def _impute(
         for column, own in zip(code.columns, filled.columns, strict=True)
     }
     n_gaps = sum(int(column.is_missing().sum()) for column in raw.columns)
-    return columns, (raw.n_rows, n_gaps)
+    own = _cells_beside(read, code.names) if read.has_names else {}
+    return _in_places(columns, own), (raw.n_rows, n_gaps)
+
+
+def _read_zero_one(data: str | Partition, model: Model) -> tuple[Table, Columns]:
+    """The columns of a model of 0/1 variables, and the table's own, which may be of any type."""
+    from strudel.io.read_tables import Table
+    from strudel.tables.table_code import code_of_bits
+
+    names = model.feature_names
+    try:
+        table = read_bits(data)
+    except NotBinaryFileError:
+        if names is None or data == "-":  # which can be read only once
+            raise
+        raw, source = read_cells(data)
+        if not set(names) < set(raw.names):
+            raise
+        bits = code_of_bits(names, "numpy").encode_columns(raw.select(names).columns, source)
+        return Table(bits, names, source), _cells_beside(raw, names)
+    given = table.feature_names
+    if names is None or given is None:
+        return match_columns(table, model.n_vars, names, "the model"), {}
+    own: Columns = {name: [] for name in given}
+    for place, name in enumerate(given):
+        if name not in names:
+            cells = table.X[:, place].tolist()
+            own[name] = [None if math.isnan(cell) else int(cell) for cell in cells]
+    shared = [place for place, name in enumerate(given) if name in names]
+    table = replace(table, X=table.X[:, shared], feature_names=tuple(given[i] for i in shared))
+    return match_columns(table, model.n_vars, names, "the model"), own
+
+
+def _cells_beside(table: RawTable, names: Sequence[str]) -> Columns:
+    """The names of a table, with the cells of columns that have none of these names."""
+    known = set(names)
+    return {
+        column.name: [] if column.name in known else cells_of(column) for column in table.columns
+    }
+
+
+def _in_places(columns: Columns, own: Columns) -> Columns:
+    """Filled columns where the table has them, beside its own; those that it lacks come last."""
+    return {name: columns.get(name, cells) for name, cells in own.items()} | columns
 
 
 def _whole_if_all_are(values: FloatArray) -> list[Any]:

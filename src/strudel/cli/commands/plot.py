@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from strudel.cli.console import InputError, JsonOption, print_json, say, warnings_as_notes
-from strudel.cli.evidence import GivenOption, read_given
+from strudel.cli.evidence import GivenOption, read_given, read_what
 from strudel.cli.outputs import check_output, write_text
+from strudel.cli.shell_completion import complete_from
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
@@ -62,8 +63,12 @@ def plot(
         ),
     ],
     what: Annotated[
-        Picture | None,
-        typer.Argument(metavar="WHAT", help="One of the pictures above; circuit by default."),
+        str | None,
+        typer.Argument(
+            metavar="WHAT",
+            help="One of the pictures above; circuit by default.",
+            autocompletion=complete_from(Picture),
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -105,26 +110,29 @@ def plot(
     """  # noqa: D301
     from strudel.plotting.marginals import as_evidence
 
+    picture = None if what is None else read_what(what, Picture)
     held = _read(model)
-    what = what or _default_picture(held)
+    picture = picture or _default_picture(held)
     for option, value in {"--given": given, "--row": row, "--top": top}.items():
-        if value is not None and what not in OWNERS[option]:
-            raise InputError(f"{option} goes with {' and '.join(OWNERS[option])}, not with {what}.")
-    path = _checked_output(output, model, what, given, row)
+        if value is not None and picture not in OWNERS[option]:
+            raise InputError(
+                f"{option} goes with {' and '.join(OWNERS[option])}, not with {picture}."
+            )
+    path = _checked_output(output, model, picture, given, row)
     inches = None if size is None else _read_size(size)
     with warnings_as_notes():  # such as letters that a font lacks
-        thing = _thing_to_draw(held, what, model)
-        inches = inches or _good_size(thing, what)
+        thing = _thing_to_draw(held, picture, model)
+        inches = inches or _good_size(thing, picture)
         values: dict[str, Any] = {"given": None, "row": None, "top": top}
         if given is not None:
             values["given"] = as_evidence(thing, _one_row(read_given(thing, given), "--given"))
         if row is not None:
             values["row"] = as_evidence(thing, _read_row(thing, row))
         if path.suffix == DOT:
-            _write_dot(thing, what, values["row"], path)
+            _write_dot(thing, picture, values["row"], path)
         else:
-            _draw(thing, what, values, path, inches, f"{model.name}: {what}", dark)
-    report = {"model": model, "kind": type(held).__name__, "picture": what.value, "output": path}
+            _draw(thing, picture, values, path, inches, f"{model.name}: {picture}", dark)
+    report = {"model": model, "kind": type(held).__name__, "picture": picture.value, "output": path}
     if as_json:
         print_json(report | {"bytes": path.stat().st_size})
     else:

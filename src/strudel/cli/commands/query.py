@@ -16,8 +16,16 @@ import typer
 from strudel.cli import query_answers as answers
 from strudel.cli.column_words import column_variables
 from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
-from strudel.cli.evidence import GivenOption, read_event, read_given, read_values, read_variables
+from strudel.cli.evidence import (
+    GivenOption,
+    read_event,
+    read_given,
+    read_values,
+    read_variables,
+    read_what,
+)
 from strudel.cli.model_files import ModelArgument, read_model
+from strudel.cli.shell_completion import complete_from
 
 SHOWN_LINES = 20  # of one answer
 SHOWN_ROWS = 5  # answers
@@ -71,7 +79,14 @@ NEEDS = {
 
 def query(
     model: ModelArgument,
-    what: Annotated[What, typer.Argument(metavar="WHAT", help="One of the questions above.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="One of the questions above.",
+            autocompletion=complete_from(What),
+        ),
+    ],
     event: Annotated[
         str | None,
         typer.Argument(metavar="EVENT", help="probability: of this event, such as 'x1 & ~x2'."),
@@ -124,9 +139,10 @@ def query(
         "--b": b,
         "--max-seconds": max_seconds,
     }
-    _check_options(what, asked)
+    question_kind = read_what(what, What)
+    _check_options(question_kind, asked)
     held = read_model(model)
-    find, show = ANSWERS[what]
+    find, show = ANSWERS[question_kind]
     # A search that had to stop says how far it came, a bound between two edges where it went.
     with warnings_as_notes():
         asked_columns = read_variables(held, variables, "--variables")
@@ -150,7 +166,7 @@ def query(
         )
         found = [{"given": question.given(row)} | facts for row, facts in enumerate(find(question))]
     if as_json:
-        print_json({"query": what.value, "model": model, "given": given, "answers": found})
+        print_json({"query": question_kind.value, "model": model, "given": given, "answers": found})
         return
     n_shown = len(found) if show_all else min(len(found), SHOWN_ROWS)
     for row in range(n_shown):
