@@ -77,7 +77,7 @@ def prepare_step(
     weights = [bag.weight[np.newaxis] for bag in data.train]
     ensemble = Ensemble(data.choices, data.prior(options), 1, n_components)
     rng = np.random.default_rng(0)
-    start = responsibilities(data.rows, n_components, options.start, rng)
+    start = responsibilities(data.rows, n_components, options.init_params, rng)
     first = 0
     for bag, weight in zip(data.train, weights, strict=True):
         share = start(slice(first, first + bag.n_rows)).astype(np.float32)

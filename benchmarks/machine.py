@@ -6,15 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numba
-
+from strudel._numba import n_threads
 from strudel.reproduce.machine import describe_machine
 
 
 def write(path: str | None, results: Any) -> None:
     """Write results beside the machine's description; nothing without a path."""
     if path is not None:
-        machine = {**describe_machine(), "threads": numba.get_num_threads()}
+        machine = {**describe_machine(), "threads": n_threads()}
         text = json.dumps({"machine": machine, "results": results}, indent=1)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text + "\n")

@@ -1,18 +1,20 @@
-"""The one place with compiler options and threads: `kernel`, `parallel_kernel`, `run_blocks`.
+"""The one place with compiler options and threads: `kernel`, `in_threads`, `use_threads`.
 
-Two bit intrinsics and `lane` are here too. Kernels are cached on disk unless
+Two bit intrinsics and `lane` are also here. Kernels are cached on disk unless
 ``STRUDEL_NUMBA_CACHE=0``. Under ``NUMBA_DISABLE_JIT=1`` they run as plain Python, which is how
 small tests measure coverage, so `popcount` and `lowest_bit` have a plain twin.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
-from threading import RLock
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numba
@@ -23,37 +25,56 @@ from numba.extending import intrinsic, overload
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: dict[str, Any] = {
-    "cache": os.environ.get("STRUDEL_NUMBA_CACHE", "1") != "0",
     "nogil": True,
     "error_model": "numpy",  # log(0) is -inf and 0/0 is nan, without a check per division
 }
-
-prange = numba.prange
+_CACHED: dict[str, Any] = {"cache": os.environ.get("STRUDEL_NUMBA_CACHE", "1") != "0"}
+RANGES_PER_THREAD = 4  # so that all end at about the same time
+_BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def kernel(function: F) -> F:
-    """Compile a loop over arrays, on first use."""
-    return _compiled(function, parallel=False)
+    """Compile a loop over arrays, on first use.
+
+    Other kernels call a bare form of it, which is part of their own compiled code: it has no entry
+    from Python, is not cached by itself, and takes every signed integer as int64. Without this
+    the first `fit` took 1.4 times as long to compile: 0, an int32 read from an array and an int64
+    made three copies of the same function.
+    """
+    outer = _cached(function)
+    if not config.DISABLE_JIT:  # type: ignore[attr-defined]
+
+        @functools.cache
+        def inner() -> Any:
+            return numba.njit(**_OPTIONS, **_BARE)(function)
+
+        def get_call_template(args: Any, kws: Any) -> Any:
+            widened = {name: _widened(arg) for name, arg in kws.items()}
+            return inner().get_call_template([_widened(arg) for arg in args], widened)
+
+        outer.get_call_template = get_call_template
+        outer.get_overload = lambda signature: inner().get_overload(signature)
+    return cast(F, outer)
 
 
-def parallel_kernel(function: F) -> F:
-    """Compile a loop over arrays whose `prange` iterations are independent."""
-    return _compiled(function, parallel=True)
-
-
-def _compiled(function: F, parallel: bool) -> F:
+def _cached(function: Any) -> Any:
     try:
-        return cast(F, numba.njit(parallel=parallel, **_OPTIONS)(function))
+        return numba.njit(**_OPTIONS, **_CACHED)(function)
     except RuntimeError:  # no folder to keep compiled code in
-        if not _OPTIONS["cache"]:
+        if not _CACHED["cache"]:
             raise
-        _OPTIONS["cache"] = False
+        _CACHED["cache"] = False
         warnings.warn(
-            "No folder is writable for compiled code, so it is compiled anew in every process. "
+            "No folder is writable for compiled code, so it is compiled again in every process. "
             "Set NUMBA_CACHE_DIR to a writable folder to keep it.",
             stacklevel=4,
         )
-        return _compiled(function, parallel)
+        return _cached(function)
+
+
+def _widened(arg: Any) -> Any:
+    arg = types.unliteral(arg)  # type: ignore[no-untyped-call]
+    return types.int64 if arg in types.signed_domain else arg
 
 
 if config.DISABLE_JIT:  # type: ignore[attr-defined]
@@ -108,49 +129,80 @@ def _lane(theta: Any, b: Any) -> Any:
     return own if isinstance(theta, types.Array) else shared
 
 
-def run_blocks(run: Callable[[slice], None], n_rows: int, block_rows: int) -> None:
-    """Call `run` on blocks of rows, on as many threads as parallel kernels use.
-
-    For long kernels, which let go of the interpreter: a `prange` around them takes 4 s to compile.
-    """
-    parts = [slice(start, start + block_rows) for start in range(0, n_rows, block_rows)]
-    n_threads = min(len(parts), numba.get_num_threads())
-    if n_threads < 2:
-        for part in parts:
-            run(part)
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(run, parts))
+_own = threading.local()  # how many threads the present one may use; all unless it says less
 
 
-_one_caller = RLock()
-
-
-@contextmanager
-def alone_if_needed() -> Iterator[None]:
-    """Wait for other callers if the threads of parallel kernels can serve one only.
-
-    That is so in Numba's simplest threading layer, "workqueue", which ends the process otherwise.
-    """
-    try:
-        is_needed = numba.threading_layer() == "workqueue"  # type: ignore[attr-defined]
-    except ValueError:  # no parallel kernel has run yet, so nobody knows
-        is_needed = True
-    with _one_caller if is_needed else nullcontext():
-        yield
+def n_threads() -> int:
+    """How many threads kernels share their work among."""
+    most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    return getattr(_own, "n_threads", most)
 
 
 @contextmanager
 def use_threads(n_jobs: int | None) -> Iterator[None]:
-    """Run parallel kernels on `n_jobs` threads inside the block.
+    """Share the work of kernels among `n_jobs` threads inside the block.
 
     All cores for -1; for None as many as outside the block, which are all unless someone says less.
     """
     most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    before = numba.get_num_threads()
+    before = n_threads()
     if n_jobs is not None:
-        numba.set_num_threads(most if n_jobs < 0 else max(1, min(n_jobs, most)))
+        _own.n_threads = most if n_jobs < 0 else max(1, min(n_jobs, most))
     try:
         yield
     finally:
-        numba.set_num_threads(before)
+        _own.n_threads = before
+
+
+def in_threads(work: Callable[..., None], n_tasks: int, *args: Any) -> None:
+    """Call ``work(first, last, *args)`` for ranges that make up all tasks, on several threads.
+
+    Tasks are independent of each other, and kernels let go of the interpreter, so this is as quick
+    as a parallel loop of the compiler, which takes seconds to compile.
+    """
+    n_callers = min(n_tasks, n_threads())
+    if n_callers < 2:
+        if n_tasks:
+            work(0, n_tasks, *args)
+        return
+    n_ranges = min(n_tasks, RANGES_PER_THREAD * n_callers)
+    cuts = [n_tasks * i // n_ranges for i in range(n_ranges + 1)]
+    ranges = iter(list(pairwise(cuts)))  # of a list: threads may share it
+
+    def run() -> None:
+        for first, last in ranges:
+            work(first, last, *args)
+
+    helpers = [_helpers().submit(run) for _ in range(n_callers - 1)]
+    try:
+        run()
+    finally:
+        wait(helpers)  # also after an interrupt: they write into the caller's arrays
+    for helper in helpers:
+        helper.result()
+
+
+def run_blocks(run: Callable[[slice], None], n_rows: int, block_rows: int) -> None:
+    """Call `run` on blocks of rows, on several threads."""
+    blocks = [slice(start, start + block_rows) for start in range(0, n_rows, block_rows)]
+
+    def run_range(first: int, last: int) -> None:
+        for block in blocks[first:last]:
+            run(block)
+
+    in_threads(run_range, len(blocks))
+
+
+_pool: list[ThreadPoolExecutor] = []
+
+
+def _helpers() -> ThreadPoolExecutor:
+    """The threads beside the caller's; what they call works alone."""
+    if not _pool:
+        most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+        _pool.append(ThreadPoolExecutor(most, "strudel", lambda: setattr(_own, "n_threads", 1)))
+    return _pool[0]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.clear)  # threads do not survive a fork

@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 import random
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 import oracle
 from strategies import circuits, examples, partly_observed_rows, split_circuit
+from strudel._numba import use_threads
 from strudel.circuits import evaluate
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_factorized
@@ -81,13 +81,8 @@ def test_blocks_and_threads_do_not_change_the_result(monkeypatch, rng):
     monkeypatch.setattr(evaluate, "BLOCK_VALUES", 1)
     monkeypatch.setattr(evaluate, "MIN_BLOCK_ROWS", 7)
     np.testing.assert_array_equal(evaluate_log(circuit, rows), expected)
-    if not numba.config.DISABLE_JIT:
-        n_threads = numba.get_num_threads()
-        try:
-            numba.set_num_threads(1)
-            np.testing.assert_array_equal(evaluate_log(circuit, rows), expected)
-        finally:
-            numba.set_num_threads(n_threads)
+    with use_threads(1):
+        np.testing.assert_array_equal(evaluate_log(circuit, rows), expected)
 
 
 def test_rows_can_be_named_values():

@@ -25,6 +25,7 @@ from joint import (
 )
 from strategies import any_circuits, examples, partly_observed_rows
 from strudel import CircuitPropertyError, Strudel, log_conditional, log_marginal
+from strudel._numba import use_threads
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.evaluate import evaluate_log
@@ -193,12 +194,8 @@ def test_threads_do_not_change_the_result(rng):
     circuit = special_circuits()["learned 1"]
     rows = np.where(rng.random((400, circuit.n_vars)) < 0.5, NAN, 1.0)
     expected = log_marginal(circuit, rows)
-    n_threads = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
+    with use_threads(1):
         np.testing.assert_array_equal(log_marginal(circuit, rows), expected)
-    finally:
-        numba.set_num_threads(n_threads)
 
 
 @given(models(6), st.data())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -45,6 +44,7 @@ from strudel import (
     responsibilities,
     sample,
 )
+from strudel._numba import use_threads
 from strudel.circuits import compile_chow_liu, figure_1_circuit
 from strudel.circuits.evaluate import evaluate_log
 from strudel.queries import covariance, mixture_likelihood, probabilities, sampling
@@ -394,12 +394,8 @@ def test_threads_and_blocks_do_not_change_the_result(monkeypatch, rng):
         ]
 
     expected = answers()
-    n_threads = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
+    with use_threads(1):
         found = answers()
-    finally:
-        numba.set_num_threads(n_threads)
     monkeypatch.setattr(sampling, "PIECE", 10)
     monkeypatch.setattr(sampling, "BLOCK_NUMBERS", 1)
     monkeypatch.setattr(probabilities, "BLOCK_CELLS", 50)

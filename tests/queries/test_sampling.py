@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import random
 
-import numba
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -22,6 +21,7 @@ from joint import (
 )
 from strategies import partition_circuit, seeds, split_circuit, sum_circuit
 from strudel import CircuitPropertyError, Strudel, sample
+from strudel._numba import use_threads
 from strudel.circuits import compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.queries import sampling
@@ -124,13 +124,9 @@ def test_threads_and_blocks_do_not_change_the_result(monkeypatch, rng):
         sample(circuit, 3000, random_state=1),
         sample(circuit, 77, rows, random_state=1),
     )
-    n_threads = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
+    with use_threads(1):
         np.testing.assert_array_equal(sample(circuit, 3000, random_state=1), free)
         np.testing.assert_array_equal(sample(circuit, 77, rows, random_state=1), given_rows)
-    finally:
-        numba.set_num_threads(n_threads)
     monkeypatch.setattr(sampling, "PIECE", 10)
     monkeypatch.setattr(sampling, "BLOCK_NUMBERS", 1)
     np.testing.assert_array_equal(sample(circuit, 3000, random_state=1), free)

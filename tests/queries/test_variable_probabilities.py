@@ -29,6 +29,7 @@ from strudel import (
     marginal_probabilities,
     pair_probabilities,
 )
+from strudel._numba import use_threads
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.queries import covariance, variable_probabilities
@@ -212,12 +213,8 @@ def test_threads_do_not_change_the_result(rng):
     circuit = special_circuits()["learned 1"]
     rows = some_rows(Joint(circuit), rng, n_rows=300)
     expected = marginal_probabilities(circuit, rows)
-    n_threads = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
+    with use_threads(1):
         np.testing.assert_array_equal(marginal_probabilities(circuit, rows), expected)
-    finally:
-        numba.set_num_threads(n_threads)
 
 
 def test_a_model_has_them_as_methods(rng):

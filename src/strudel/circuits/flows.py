@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._numba import kernel, lowest_bit, parallel_kernel, prange
+from strudel._numba import in_threads, kernel, lowest_bit
 from strudel._types import NONE, CountArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.properties import check_properties
@@ -123,7 +123,9 @@ def _sweep(
     n_words = bits.words.shape[1]
     n_blocks = -(-n_words // BLOCK_WORDS)
     is_twice = np.zeros(n_blocks, dtype=np.bool_)
-    _flow_blocks(
+    in_threads(
+        _flow_blocks,
+        n_blocks,
         bits.words,
         bits.n_rows,
         circuit.node_vtree,
@@ -137,8 +139,10 @@ def _sweep(
     return bool(is_twice.any())
 
 
-@parallel_kernel
+@kernel
 def _flow_blocks(
+    first: int,
+    last: int,
     words: WordArray,
     n_rows: int,
     node_vtree: IntArray,
@@ -150,11 +154,11 @@ def _flow_blocks(
     is_twice: np.ndarray,
 ) -> None:
     """Blocks of rows are independent, so threads share nothing but the outputs' disjoint parts."""
-    for block in prange(len(is_twice)):
+    for block in range(first, last):
         is_twice[block], _ = flow_block(
             words,
             n_rows,
-            int(np.int64(block)) * BLOCK_WORDS,
+            block * BLOCK_WORDS,
             node_vtree,
             edges,
             edge_log_theta,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._numba import parallel_kernel, popcount, prange
+from strudel._numba import in_threads, kernel, popcount
 from strudel._types import CountArray, FloatArray, WordArray
 from strudel.data.bits import BitMatrix, pack_rows
 
@@ -19,13 +19,13 @@ def pair_counts(bits: BitMatrix) -> CountArray:
     """Weight of the rows where both variables are 1, for every pair of variables."""
     counts = np.zeros((bits.n_vars, bits.n_vars))
     if bits.row_weight is None:
-        _pair_counts(bits.words, counts)
+        _fill_pair_counts(bits.words, counts)
         return counts
     planes, unit = _bit_planes(bits.row_weight)
     if len(planes) <= MOST_PLANES:
         for plane in planes:
             part = np.zeros_like(counts)
-            _pair_counts(bits.words & plane, part)
+            _fill_pair_counts(bits.words & plane, part)
             counts += unit * part
             unit *= 2.0
         return counts
@@ -61,15 +61,19 @@ def _bit_planes(weight: FloatArray) -> tuple[WordArray, float]:
     )
 
 
-@parallel_kernel
-def _pair_counts(words: WordArray, counts: CountArray) -> None:
+def _fill_pair_counts(words: WordArray, counts: CountArray) -> None:
+    in_threads(_pair_counts, (len(words) + 1) // 2, words, counts)
+
+
+@kernel
+def _pair_counts(first: int, last: int, words: WordArray, counts: CountArray) -> None:
     """Fill the symmetric `counts` (n_vars, n_vars) from `words` (n_vars, n_words)."""
     n_vars, n_words = words.shape
     # Row i meets n_vars - i partners: with n_vars - 1 - i beside it, iterations are equal work.
-    for half in prange((n_vars + 1) // 2):
+    for half in range(first, last):
         for side in range(2):
-            i = np.int64(half) if side == 0 else n_vars - 1 - np.int64(half)
-            if side == 1 and i == np.int64(half):
+            i = half if side == 0 else n_vars - 1 - half
+            if side == 1 and i == half:
                 continue
             for j in range(i, n_vars):
                 both = 0

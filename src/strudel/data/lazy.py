@@ -138,7 +138,7 @@ def _answer(
     question: tuple[Callable[..., Any], dict[str, Any], dict[str, Any]], number: int, *blocks: Any
 ) -> Any:
     """The answer to one block of every table."""
-    from strudel._numba import alone_if_needed, use_threads  # late: telling lazy tables is quick
+    from strudel._numba import use_threads  # late: telling lazy tables is quick
 
     query, others, examples = question
     is_empty = len(blocks[0]) == 0  # as a partition of a frame may be
@@ -146,7 +146,7 @@ def _answer(
     if "random_state" in others:
         seed = others["random_state"]
         others = others | {"random_state": np.random.default_rng([seed, number])}
-    with alone_if_needed(), use_threads(1):  # Dask may ask for several blocks at once
+    with use_threads(1):  # Dask may ask for several blocks at once
         found = query(**others, **tables)
     if isinstance(found, Mapping):  # `ColumnMarginals`
         block = next(iter(tables.values()))

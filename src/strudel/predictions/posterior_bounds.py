@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strudel._numba import kernel, lowest_bit, parallel_kernel, prange
+from strudel._numba import in_threads, kernel, lowest_bit
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.determinism import edge_needs, find_needs
@@ -101,7 +101,8 @@ class PosteriorBounds:
             literal,
             is_product,
         )
-        _posterior_bounds(np.ascontiguousarray(codes), self._plan, question, low, high)
+        rows = np.ascontiguousarray(codes)
+        in_threads(_posterior_bounds, len(rows), rows, self._plan, question, low, high)
         return low, high
 
 
@@ -133,28 +134,31 @@ def _fill_splits(edges: Edges, one: WordArray, zero: WordArray, splits: IntArray
             n_needs[best] = 0
 
 
-@parallel_kernel
+@kernel
 def _posterior_bounds(
-    codes: ByteArray, p: Plan, question: _Question, low: FloatArray, high: FloatArray
+    first: int,
+    last: int,
+    codes: ByteArray,
+    p: Plan,
+    question: _Question,
+    low: FloatArray,
+    high: FloatArray,
 ) -> None:
     """One pass up per row; what a row has in common with the one before it is kept."""
     n_nodes = len(p.node_edges) - 1
-    n_chunks = min(len(codes), 16)
     widest = 1
     for n in range(n_nodes):
         widest = max(widest, p.node_edges[n + 1] - p.node_edges[n])
-    for chunk in prange(n_chunks):
-        # Least and most of a node's value, least and most of the expectation below it.
-        state = np.zeros((n_nodes, 4))
-        items = np.empty((widest, 4))
-        words = np.empty((3, question.one.shape[1]), dtype=np.uint64)
-        is_new = np.ones(len(p.vtree_var), dtype=np.bool_)
-        first, last = len(codes) * chunk // n_chunks, len(codes) * (chunk + 1) // n_chunks
-        for s in range(first, last):
-            if s > first:
-                _find_new(codes[s - 1], codes[s], p, is_new)
-            _pass_up(codes[s], is_new, p, question, state, items, words)
-            low[s], high[s] = state[n_nodes - 1, 2], state[n_nodes - 1, 3]
+    # Least and most of a node's value, least and most of the expectation below it.
+    state = np.zeros((n_nodes, 4))
+    items = np.empty((widest, 4))
+    words = np.empty((3, question.one.shape[1]), dtype=np.uint64)
+    is_new = np.ones(len(p.vtree_var), dtype=np.bool_)
+    for s in range(first, last):
+        if s > first:
+            _find_new(codes[s - 1], codes[s], p, is_new)
+        _pass_up(codes[s], is_new, p, question, state, items, words)
+        low[s], high[s] = state[n_nodes - 1, 2], state[n_nodes - 1, 3]
 
 
 @kernel

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._numba import kernel, lowest_bit, parallel_kernel, popcount, prange
+from strudel._numba import in_threads, kernel, lowest_bit, popcount
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Edges
 from strudel.circuits.flows import BLOCK_WORDS, flow_block, raise_if_ambiguous
@@ -132,7 +132,9 @@ def _gather(mixture: Mixture, rows: ByteArray, log_p: FloatArray, total: FloatAr
     for part in slices(len(rows), block):
         bits = pack_columns(rows[part])
         is_twice = np.zeros(-(-bits.n_rows // BLOCK_ROWS), dtype=np.bool_)
-        _gather_log_theta(
+        in_threads(
+            _gather_log_theta,
+            len(is_twice),
             bits.words,
             bits.n_rows,
             circuit.node_vtree,
@@ -147,8 +149,10 @@ def _gather(mixture: Mixture, rows: ByteArray, log_p: FloatArray, total: FloatAr
         raise_if_ambiguous(bool(is_twice.any()))
 
 
-@parallel_kernel
+@kernel
 def _gather_log_theta(
+    first: int,
+    last: int,
     words: WordArray,
     n_rows: int,
     node_vtree: IntArray,
@@ -162,8 +166,7 @@ def _gather_log_theta(
 ) -> None:
     """Fill `log_p` (n_rows, k), or `total` (n_rows,) with the logs of their weighted sums."""
     n_edges, k = log_theta.shape
-    for b in prange(len(is_twice)):
-        block = int(np.int64(b))
+    for block in range(first, last):
         start = block * BLOCK_ROWS
         width = min(BLOCK_ROWS, n_rows - start)
         passed_edge = np.empty(n_edges, dtype=np.int32)

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import in_threads, kernel, use_threads
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.mixture import Mixture
@@ -81,17 +81,19 @@ class NodeDistributions:
                 continue
             left, right = made.pop(int(vtree.node_left[v])), made.pop(int(vtree.node_right[v]))
             work = len(circuit.vtree_edges(v)) * left.shape[2] * right[0].size
-            combine = _distributions_in_parallel if work > PARALLEL_WORK else _distributions
-            combine(
-                left,
-                right,
-                1 if self.of == "counts" else right.shape[2],
-                nodes,
-                self.node_place,
-                circuit.edges,
-                theta,
-                made[v],
-            )
+            with use_threads(None if work > PARALLEL_WORK else 1):
+                in_threads(
+                    _distributions,
+                    len(nodes) * theta.shape[1],
+                    left,
+                    right,
+                    1 if self.of == "counts" else right.shape[2],
+                    nodes,
+                    self.node_place,
+                    circuit.edges,
+                    theta,
+                    made[v],
+                )
         root: FloatArray = made[vtree.root][self.node_place[circuit.root]]
         return root
 
@@ -109,6 +111,8 @@ def _leaf_distributions(nodes: IntArray, edges: Edges, theta: FloatArray, out: F
 
 @kernel
 def _distributions(
+    first: int,
+    last: int,
     left: FloatArray,
     right: FloatArray,
     stride: int,
@@ -120,29 +124,9 @@ def _distributions(
 ) -> None:
     """Fill `out` (n_nodes, n_rows, size), the sums of one inner vtree node."""
     node_edges, edge_left, edge_right = edges
-    for k in range(len(nodes)):
-        for e in range(node_edges[nodes[k]], node_edges[nodes[k] + 1]):
-            l, r = node_place[edge_left[e]], node_place[edge_right[e]]
-            for b in range(theta.shape[1]):
-                _add_product(left[l, b], right[r, b], stride, theta[e, b], out[k, b])
-
-
-@parallel_kernel
-def _distributions_in_parallel(
-    left: FloatArray,
-    right: FloatArray,
-    stride: int,
-    nodes: IntArray,
-    node_place: IntArray,
-    edges: Edges,
-    theta: FloatArray,
-    out: FloatArray,
-) -> None:
-    """The same, with the sums shared among the threads."""
-    node_edges, edge_left, edge_right = edges
     n_rows = theta.shape[1]
-    for task in prange(len(nodes) * n_rows):
-        k, b = np.int64(task) // n_rows, np.int64(task) % n_rows
+    for task in range(first, last):
+        k, b = task // n_rows, task % n_rows
         for e in range(node_edges[nodes[k]], node_edges[nodes[k] + 1]):
             l, r = node_place[edge_left[e]], node_place[edge_right[e]]
             _add_product(left[l, b], right[r, b], stride, theta[e, b], out[k, b])

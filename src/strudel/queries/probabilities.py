@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import in_threads, kernel
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.properties import check_properties
@@ -81,7 +81,18 @@ def _part_log_probabilities(part: Part, codes: AnyArray, query: str) -> FloatArr
     log_p = np.empty((len(codes), part.n_components))
     is_lost = np.ones(log_p.shape, dtype=np.bool_)
     if circuit.is_in_normal_form:
-        _component_log_probabilities(codes, plan(circuit), circuit.root, part.theta, log_p, is_lost)
+        n_passes = _n_passes(*log_p.shape)
+        in_threads(
+            _component_log_probabilities,
+            len(part.theta) * n_passes,
+            n_passes,
+            codes,
+            plan(circuit),
+            circuit.root,
+            part.theta,
+            log_p,
+            is_lost,
+        )
         is_lost |= ~are_moderate(part.edge_log_theta)
     for c in np.flatnonzero(is_lost.any(axis=0)):
         rows = np.flatnonzero(is_lost[:, c])
@@ -94,8 +105,11 @@ def _in_logs(part: Part, c: int, codes: AnyArray) -> FloatArray:
     return evaluate_edges(part.structure.edges, part.edge_log_theta[:, c], decode(codes))
 
 
-@parallel_kernel
+@kernel
 def _component_log_probabilities(
+    first: int,
+    last: int,
+    n_passes: int,
     codes: AnyArray,
     p: Plan,
     root: int,
@@ -105,28 +119,22 @@ def _component_log_probabilities(
 ) -> None:
     """One pass up per block of components and row, or few rows if the components are few."""
     n_rows, k = log_p.shape
-    n_passes, n_chunks = _tasks(n_rows, k)
-    for task in prange(len(theta) * n_chunks):
-        block, chunk = np.int64(task) // n_chunks, np.int64(task) % n_chunks
-        value, scale, exponent = working_memory(p)
-        lane_row = np.empty(LANES, dtype=np.int64)
-        for i in range(chunk, n_passes, n_chunks):
-            width = _fill_lanes(i, n_rows, k, lane_row)
-            lost = pass_up(codes, lane_row, width, p, theta[block], value, scale, exponent)
-            for b in range(width):
-                c = block * LANES + b % min(k, LANES)
-                if c < k:
-                    log_p[lane_row[b], c] = log_of(value[root, b], exponent[-1, b])
-                    is_lost[lane_row[b], c] = lost >> b & 1
+    value, scale, exponent = working_memory(p)
+    lane_row = np.empty(LANES, dtype=np.int64)
+    for task in range(first, last):
+        block, i = task // n_passes, task % n_passes
+        width = _fill_lanes(i, n_rows, k, lane_row)
+        lost = pass_up(codes, lane_row, width, p, theta[block], value, scale, exponent)
+        for b in range(width):
+            c = block * LANES + b % min(k, LANES)
+            if c < k:
+                log_p[lane_row[b], c] = log_of(value[root, b], exponent[-1, b])
+                is_lost[lane_row[b], c] = lost >> b & 1
 
 
-@kernel
-def _tasks(n_rows: int, k: int) -> tuple[int, int]:
-    """Passes per block of components, and chunks to share them in."""
-    n_side = max(1, LANES // k)  # rows that share a pass
-    n_passes = (n_rows + n_side - 1) // n_side
-    n_blocks = (k + LANES - 1) // LANES
-    return n_passes, min(n_passes, (16 + n_blocks - 1) // n_blocks)
+def _n_passes(n_rows: int, k: int) -> int:
+    """How many passes a block of components needs; rows share one if the components are few."""
+    return -(-n_rows // max(1, LANES // k))
 
 
 @kernel
@@ -176,7 +184,19 @@ def _part_literals(part: Part, codes: AnyArray, query: str) -> tuple[FloatArray,
     ones = np.empty((*log_p.shape, codes.shape[1]))
     is_lost = np.ones(log_p.shape, dtype=np.bool_)
     if circuit.is_in_normal_form:
-        _component_literals(codes, plan(circuit), circuit.root, part.theta, log_p, ones, is_lost)
+        n_passes = _n_passes(*log_p.shape)
+        in_threads(
+            _component_literals,
+            len(part.theta) * n_passes,
+            n_passes,
+            codes,
+            plan(circuit),
+            circuit.root,
+            part.theta,
+            log_p,
+            ones,
+            is_lost,
+        )
         is_lost |= ~are_moderate(part.edge_log_theta)
     for row, c in np.argwhere(is_lost):
         log_p[row, c], ones[row, c] = _literals_in_logs(part, int(c), codes[row])
@@ -196,8 +216,11 @@ def _literals_in_logs(part: Part, c: int, codes: AnyArray) -> tuple[float, Float
     return float(log_p[0]), ones
 
 
-@parallel_kernel
+@kernel
 def _component_literals(
+    first: int,
+    last: int,
+    n_passes: int,
     codes: AnyArray,
     p: Plan,
     root: int,
@@ -208,23 +231,21 @@ def _component_literals(
 ) -> None:
     """One pass up and one down; a component that makes the row impossible gets zeros."""
     n_rows, k, n_vars = ones.shape
-    n_passes, n_chunks = _tasks(n_rows, k)
-    for task in prange(len(theta) * n_chunks):
-        block, chunk = np.int64(task) // n_chunks, np.int64(task) % n_chunks
-        value, scale, exponent = working_memory(p)
-        flow = np.zeros_like(value)
-        lane_row = np.empty(LANES, dtype=np.int64)
-        for i in range(chunk, n_passes, n_chunks):
-            width = _fill_lanes(i, n_rows, k, lane_row)
-            lost = pass_up(codes, lane_row, width, p, theta[block], value, scale, exponent)
-            pass_down(p, root, theta[block], value, scale, flow)
-            for b in range(width):
-                row, c = lane_row[b], block * LANES + b % min(k, LANES)
-                if c >= k:
-                    continue
-                log_p[row, c] = log_of(value[root, b], exponent[-1, b])
-                is_lost[row, c] = lost >> b & 1
-                for var in range(n_vars):
-                    one = flow[2 * var + 1, b]
-                    both = one + flow[2 * var, b]
-                    ones[row, c, var] = one / both if both > 0.0 else 0.0
+    value, scale, exponent = working_memory(p)
+    flow = np.zeros_like(value)
+    lane_row = np.empty(LANES, dtype=np.int64)
+    for task in range(first, last):
+        block, i = task // n_passes, task % n_passes
+        width = _fill_lanes(i, n_rows, k, lane_row)
+        lost = pass_up(codes, lane_row, width, p, theta[block], value, scale, exponent)
+        pass_down(p, root, theta[block], value, scale, flow)
+        for b in range(width):
+            row, c = lane_row[b], block * LANES + b % min(k, LANES)
+            if c >= k:
+                continue
+            log_p[row, c] = log_of(value[root, b], exponent[-1, b])
+            is_lost[row, c] = lost >> b & 1
+            for var in range(n_vars):
+                one = flow[2 * var + 1, b]
+                both = one + flow[2 * var, b]
+                ones[row, c, var] = one / both if both > 0.0 else 0.0

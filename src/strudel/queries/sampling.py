@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._numba import kernel, lane, parallel_kernel, prange
+from strudel._numba import in_threads, kernel, lane
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
@@ -158,7 +158,9 @@ class _Walkers(NamedTuple):
         piece_start, piece_stop = _pieces(component[order] * len(codes) + row[order])
         first = order[piece_start]  # a sample of each piece
         is_lost = ~self.is_moderate[component[first]]  # these are not walked at all
-        _walk_pieces(
+        in_threads(
+            _walk_pieces,
+            -(-len(first) // LANES),
             codes[row[first]],
             component[first],
             piece_start,
@@ -188,8 +190,10 @@ def _pieces(key: AnyArray) -> tuple[AnyArray, AnyArray]:
     return start, np.append(start[1:], len(key))
 
 
-@parallel_kernel
+@kernel
 def _walk_pieces(
+    first: int,
+    last: int,
     codes: AnyArray,
     component: AnyArray,
     piece_start: AnyArray,
@@ -203,26 +207,23 @@ def _walk_pieces(
     is_lost: AnyArray,
 ) -> None:
     """Eight pieces share a pass up; then every sample of each walks down."""
-    n_blocks = (len(codes) + LANES - 1) // LANES
-    n_chunks = min(n_blocks, 16)
-    for chunk in prange(n_chunks):
-        value, scale, exponent = working_memory(p)
-        stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
-        edge_theta = _room_for_lanes(theta)
-        held = np.full(LANES, NONE)  # the component that each lane holds
-        for block in range(np.int64(chunk), n_blocks, n_chunks):
-            start = block * LANES
-            width = min(LANES, len(codes) - start)
-            _load_lanes(component[start : start + width], theta, held, edge_theta)
-            lane_row = start + np.arange(LANES)
-            lost = pass_up(codes, lane_row, width, p, edge_theta, value, scale, exponent)
-            for b in range(width):
-                is_lost[start + b] |= lost >> b & 1 != 0
-                if is_lost[start + b] or not value[root, b] > 0.0:
-                    continue
-                for i in range(piece_start[start + b], piece_stop[start + b]):
-                    s = order[i]
-                    _walk(p, root, edge_theta, value, scale, b, numbers[s], stack, out[s])
+    value, scale, exponent = working_memory(p)
+    stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
+    edge_theta = _room_for_lanes(theta)
+    held = np.full(LANES, NONE)  # the component that each lane holds
+    for block in range(first, last):
+        start = block * LANES
+        width = min(LANES, len(codes) - start)
+        _load_lanes(component[start : start + width], theta, held, edge_theta)
+        lane_row = start + np.arange(LANES)
+        lost = pass_up(codes, lane_row, width, p, edge_theta, value, scale, exponent)
+        for b in range(width):
+            is_lost[start + b] |= lost >> b & 1 != 0
+            if is_lost[start + b] or not value[root, b] > 0.0:
+                continue
+            for i in range(piece_start[start + b], piece_stop[start + b]):
+                s = order[i]
+                _walk(p, root, edge_theta, value, scale, b, numbers[s], stack, out[s])
 
 
 @kernel

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._numba import parallel_kernel, prange
+from strudel._numba import kernel
 from strudel._types import CountArray, FloatArray
 from strudel.data.x_log_x import x_log_x
 
@@ -31,7 +31,7 @@ def pairwise_mutual_information(counts: CountArray, total: float, alpha: float =
     return information
 
 
-@parallel_kernel
+@kernel
 def _pairwise_mutual_information(
     counts: CountArray, total: float, alpha: float, information: FloatArray
 ) -> None:
@@ -44,20 +44,15 @@ def _pairwise_mutual_information(
     for v in range(n_vars):
         one = counts[v, v]
         single[v] = x_log_x(one + 2.0 * alpha) + x_log_x(total - one + 2.0 * alpha)
-    for half in prange((n_vars + 1) // 2):
-        for side in range(2):
-            i = np.int64(half) if side == 0 else n_vars - 1 - np.int64(half)
-            if side == 1 and i == np.int64(half):
-                continue
-            for j in range(i + 1, n_vars):
-                both = counts[i, j]
-                # Paired so that exchanging the two variables, or 0 and 1 in one of them, adds the
-                # same numbers in the same order: what ties on paper then ties to the last bit.
-                pair = (
-                    x_log_x(both + alpha)
-                    + x_log_x(total - counts[i, i] - counts[j, j] + both + alpha)
-                ) + (x_log_x(counts[i, i] - both + alpha) + x_log_x(counts[j, j] - both + alpha))
-                # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
-                value = (pair - (single[i] + single[j])) / scale + np.log(scale)
-                information[i, j] = value
-                information[j, i] = value
+    for i in range(n_vars):
+        for j in range(i + 1, n_vars):
+            both = counts[i, j]
+            # Paired so that exchanging the two variables, or 0 and 1 in one of them, adds the
+            # same numbers in the same order: what ties on paper then ties to the last bit.
+            pair = (
+                x_log_x(both + alpha) + x_log_x(total - counts[i, i] - counts[j, j] + both + alpha)
+            ) + (x_log_x(counts[i, i] - both + alpha) + x_log_x(counts[j, j] - both + alpha))
+            # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
+            value = (pair - (single[i] + single[j])) / scale + np.log(scale)
+            information[i, j] = value
+            information[j, i] = value

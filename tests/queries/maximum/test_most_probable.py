@@ -25,6 +25,7 @@ from joint import (
 )
 from strategies import circuits, examples
 from strudel import CircuitPropertyError, Strudel, log_likelihood, most_probable_state
+from strudel._numba import use_threads
 from strudel.circuits import compile_chow_liu, compile_factorized, figure_1_circuit
 from strudel.queries.maximum import most_probable
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
@@ -219,12 +220,8 @@ def test_threads_do_not_change_the_result(rng):
     circuit = special_circuits()["learned 1"]
     rows = some_rows(Joint(circuit), rng, n_rows=300)
     expected = most_probable_state(circuit, rows)
-    n_threads = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
+    with use_threads(1):
         found = most_probable_state(circuit, rows)
-    finally:
-        numba.set_num_threads(n_threads)
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_array_equal(found[1], expected[1])
 

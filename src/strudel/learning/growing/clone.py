@@ -26,38 +26,38 @@ def clone(g: Growth, edge: int, target: int, pseudocount: float) -> int:
 
     Returns the rows moved, or NONE (nothing done) for lack of room.
     """
-    v = g.node["vtree"][g.edge["parent"][edge]]
-    c = g.node["vtree"][target]
-    n_steps = g.vtree["depth"][c] - g.vtree["depth"][v]
-    if g.size[N_NODES] + n_steps > len(g.node) or g.size[N_EDGES] + 2 * n_steps + g.node["width"][
-        target
+    v = g.node[g.edge[edge]["parent"]]["vtree"]
+    c = g.node[target]["vtree"]
+    n_steps = g.vtree[c]["depth"] - g.vtree[v]["depth"]
+    if g.size[N_NODES] + n_steps > len(g.node) or g.size[N_EDGES] + 2 * n_steps + g.node[target][
+        "width"
     ] > len(g.edge):
         return NONE
     g.size[N_SPLITS] += 1
-    place = g.vtree["first"][c]
+    place = g.vtree[c]["first"]
     e = edge
     moved = 0
     while True:
-        is_left = place < g.vtree["last"][g.vtree["left"][v]]
-        child = g.edge["left"][e] if is_left else g.edge["right"][e]
-        if g.node["uses"][child] > 1:
+        is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
+        child = g.edge[e]["left"] if is_left else g.edge[e]["right"]
+        if g.node[child]["uses"] > 1:
             e, moved = _clone_child(g, e, is_left, pseudocount)
         if child == target:
             return moved
-        child = g.edge["left"][e] if is_left else g.edge["right"][e]
-        e = g.node["first"][child]
-        v = g.vtree["left"][v] if is_left else g.vtree["right"][v]
+        child = g.edge[e]["left"] if is_left else g.edge[e]["right"]
+        e = g.node[child]["first"]
+        v = g.vtree[v]["left"] if is_left else g.vtree[v]["right"]
 
 
 @kernel
 def _clone_child(g: Growth, edge: int, is_left: bool, pseudocount: float) -> tuple[int, int]:
     """Clone the child of `edge` on one side; returns the edge that replaces it and its rows."""
     g.size[STAMP] += 1
-    top = g.edge["parent"][edge]
-    v = g.node["vtree"][top]
-    l, r = g.edge["left"][edge], g.edge["right"][edge]
+    top = g.edge[edge]["parent"]
+    v = g.node[top]["vtree"]
+    l, r = g.edge[edge]["left"], g.edge[edge]["right"]
     n = l if is_left else r
-    c = g.node["vtree"][n]
+    c = g.node[n]["vtree"]
     m = copy_sum(g, n, g.size[STAMP])
     new = replace_edge(g, edge, m if is_left else l, r if is_left else m)
     n_rows = _move_rows(

@@ -43,18 +43,18 @@ def n_sums_below(g: Growth, edge: int, n_levels: int, is_tree: bool) -> tuple[in
         below: list[Any] = [np.int64(0) for _ in range(0)]
         for e in edges:
             for side in range(2):
-                n = g.edge["left"][e] if side == 0 else g.edge["right"][e]
-                if n == NONE or (g.node["stamp"][n] == stamp and not is_tree):
+                n = g.edge[e]["left"] if side == 0 else g.edge[e]["right"]
+                if n == NONE or (g.node[n]["stamp"] == stamp and not is_tree):
                     continue
-                g.node["stamp"][n] = stamp
-                if g.node["first"][n] == NONE:
+                g.node[n]["stamp"] = stamp
+                if g.node[n]["first"] == NONE:
                     continue
                 n_nodes += 1
-                f = g.node["first"][n]
+                f = g.node[n]["first"]
                 while f != NONE:
                     n_edges += 1
                     below.append(np.int64(f))
-                    f = g.edge["next"][f]
+                    f = g.edge[f]["next"]
         edges = below
     return n_nodes, n_edges
 
@@ -66,49 +66,49 @@ def copy_sum(g: Growth, n: int, stamp: int) -> int:
     `node_copy` and `edge_copy` say what became what, and the originals get the stamp. Where copies
     are drawn to their originals, both are drawn to what the original was before its first copy.
     """
-    m = new_node(g, g.node["vtree"][n])
-    g.node["is_open"][m] = g.node["is_open"][n]
+    m = new_node(g, g.node[n]["vtree"])
+    g.node[m]["is_open"] = g.node[n]["is_open"]
     for w in range(g.node_one.shape[1]):
         g.node_one[m, w] = g.node_one[n, w]
         g.node_zero[m, w] = g.node_zero[n, w]
     shrinks = g.size[SHRINKS] != 0
-    is_first = g.node["stamp"][n] != stamp
-    total, strength = count_of(g, n), g.node["strength"][n]
+    is_first = g.node[n]["stamp"] != stamp
+    total, strength = count_of(g, n), g.node[n]["strength"]
     last = NONE
-    e = g.node["first"][n]
+    e = g.node[n]["first"]
     while e != NONE:
-        new = new_edge(g, m, g.edge["left"][e], g.edge["right"][e], True)
+        new = new_edge(g, m, g.edge[e]["left"], g.edge[e]["right"], True)
         append_edge(g, m, last, new)
         if shrinks:
-            prior = g.edge["prior"][e]
+            prior = g.edge[e]["prior"]
             if is_first:
-                prior = (g.edge["train"][e] + strength * prior) / (total + strength)
-            g.edge["prior"][e] = prior
-            g.edge["prior"][new] = prior
+                prior = (g.edge[e]["train"] + strength * prior) / (total + strength)
+            g.edge[e]["prior"] = prior
+            g.edge[new]["prior"] = prior
         g.edge_copy[e, 0] = new
-        g.edge["stamp"][e] = stamp
+        g.edge[e]["stamp"] = stamp
         last = new
-        e = g.edge["next"][e]
+        e = g.edge[e]["next"]
     g.node_copy[n, 0] = m
-    g.node["stamp"][n] = stamp
-    g.node["strength"][n] = g.strength[0]
+    g.node[n]["stamp"] = stamp
+    g.node[n]["strength"] = g.strength[0]
     return m
 
 
 @kernel
 def replace_edge(g: Growth, edge: int, left: int, right: int) -> int:
     """End an edge; the new one with these children has its place in the sum, but no rows yet."""
-    top = g.edge["parent"][edge]
+    top = g.edge[edge]["parent"]
     new = new_edge(g, top, left, right, True)
-    g.edge["prior"][new] = g.edge["prior"][edge]
-    before, after = g.edge["previous"][edge], g.edge["next"][edge]
-    g.edge["previous"][new], g.edge["next"][new] = before, after
+    g.edge[new]["prior"] = g.edge[edge]["prior"]
+    before, after = g.edge[edge]["previous"], g.edge[edge]["next"]
+    g.edge[new]["previous"], g.edge[new]["next"] = before, after
     if before == NONE:
-        g.node["first"][top] = new
+        g.node[top]["first"] = new
     else:
-        g.edge["next"][before] = new
+        g.edge[before]["next"] = new
     if after != NONE:
-        g.edge["previous"][after] = new
+        g.edge[after]["previous"] = new
     kill(g, edge)
     return new
 
@@ -152,12 +152,12 @@ def finish_copies(g: Growth, originals: list[Any], first_copy: int, pseudocount:
     The copies are all nodes from `first_copy` on.
     """
     for n in originals:
-        if g.node["uses"][n] == 0:
-            e = g.node["first"][n]
+        if g.node[n]["uses"] == 0:
+            e = g.node[n]["first"]
             while e != NONE:
-                if g.edge["death"][e] == ALIVE:
+                if g.edge[e]["death"] == ALIVE:
                     kill(g, e)
-                e = g.edge["next"][e]
+                e = g.edge[e]["next"]
     for n in originals:
         refresh(g, n, pseudocount)
     for n in range(first_copy, g.size[N_NODES]):

@@ -20,10 +20,10 @@ from strudel.learning.growing.growth import Growth
 def count_of(g: Growth, n: int) -> float:
     """Weight of the training rows through a sum."""
     total = 0.0
-    e = g.node["first"][n]
+    e = g.node[n]["first"]
     while e != NONE:
-        total += g.edge["train"][e]
-        e = g.edge["next"][e]
+        total += g.edge[e]["train"]
+        e = g.edge[e]["next"]
     return total
 
 
@@ -34,9 +34,9 @@ def undecided_places(g: Growth, edge: int) -> IntArray:
     places = np.empty(len(g.place_var), dtype=np.int32)
     n = 0
     for side in range(2):
-        child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
-        v = g.node["vtree"][child]
-        for w in range(g.vtree["first"][v] // 64, (g.vtree["last"][v] - 1) // 64 + 1):
+        child = g.edge[edge]["left"] if side == 0 else g.edge[edge]["right"]
+        v = g.node[child]["vtree"]
+        for w in range(g.vtree[v]["first"] // 64, (g.vtree[v]["last"] - 1) // 64 + 1):
             word = g.node_one[child, w] & g.node_zero[child, w]
             while word:
                 places[n] = w * 64 + lowest_bit(word)
@@ -50,9 +50,9 @@ def undecided(g: Growth, edge: int, both_sides: bool) -> WordArray:
     """The places with both literals below an edge, or below its left child only."""
     mask = np.zeros(g.train_words.shape[1], dtype=np.uint64)
     for side in range(2 if both_sides else 1):
-        child = g.edge["left"][edge] if side == 0 else g.edge["right"][edge]
-        u = g.node["vtree"][child]
-        for w in range(g.vtree["first"][u] // 64, (g.vtree["last"][u] - 1) // 64 + 1):
+        child = g.edge[edge]["left"] if side == 0 else g.edge[edge]["right"]
+        u = g.node[child]["vtree"]
+        for w in range(g.vtree[u]["first"] // 64, (g.vtree[u]["last"] - 1) // 64 + 1):
             mask[w] |= g.node_one[child, w] & g.node_zero[child, w]
     return mask
 

@@ -31,24 +31,24 @@ def copy_below(g: Growth, ones: int, n_levels: int, pseudocount: float) -> None:
         below: list[Any] = [np.int64(0) for _ in range(0)]
         for e in edges:
             for side in range(2):
-                n = g.edge["left"][e] if side == 0 else g.edge["right"][e]
-                if n == NONE or g.node["first"][n] == NONE:
+                n = g.edge[e]["left"] if side == 0 else g.edge[e]["right"]
+                if n == NONE or g.node[n]["first"] == NONE:
                     continue
                 m = copy_sum(g, n, stamp)
                 if side == 0:
-                    g.edge["left"][e] = m
+                    g.edge[e]["left"] = m
                 else:
-                    g.edge["right"][e] = m
-                g.node["uses"][n] -= 1
-                g.node["uses"][m] += 1
+                    g.edge[e]["right"] = m
+                g.node[n]["uses"] -= 1
+                g.node[m]["uses"] += 1
                 originals.append(np.int64(n))
-                f = g.node["first"][m]
+                f = g.node[m]["first"]
                 while f != NONE:
                     below.append(np.int64(f))
-                    f = g.edge["next"][f]
+                    f = g.edge[f]["next"]
         edges = below
 
-    v = g.node["vtree"][g.edge["parent"][ones]]
+    v = g.node[g.edge[ones]["parent"]]["vtree"]
     for e in range(ones, ones + 2):
         n_rows = rows_through(g.train_active[v], e, g.train_rows)
         _enter_copies(
@@ -80,23 +80,23 @@ def _enter_copies(
     for _ in range(n_levels):
         below: list[Any] = [np.int64(0) for _ in range(0)]
         for v in vtree_nodes:
-            if g.vtree["left"][v] == NONE:
+            if g.vtree[v]["left"] == NONE:
                 continue
             for side in range(2):
-                u = g.vtree["left"][v] if side == 0 else g.vtree["right"][v]
+                u = g.vtree[v]["left"] if side == 0 else g.vtree[v]["right"]
                 below.append(np.int64(u))
                 for s in rows:
                     if active[v, s] == NONE:
                         continue
                     copy = (
-                        g.edge["left"][active[v, s]] if side == 0 else g.edge["right"][active[v, s]]
+                        g.edge[active[v, s]]["left"] if side == 0 else g.edge[active[v, s]]["right"]
                     )
                     old = active[u, s]
                     if old == NONE:
                         continue
-                    last_copy = g.node_copy[g.edge["parent"][old], 0]
-                    rank = g.edge_copy[old, 0] - g.node["first"][last_copy]
-                    new = g.node["first"][copy] + rank
+                    last_copy = g.node_copy[g.edge[old]["parent"], 0]
+                    rank = g.edge_copy[old, 0] - g.node[last_copy]["first"]
+                    new = g.node[copy]["first"] + rank
                     active[u, s] = new
                     count[old] -= weight[s]
                     count[new] += weight[s]

@@ -109,9 +109,9 @@ def link(g: Growth, node_edges: IntArray) -> None:
         g.node_one[2 * g.place_var[place] + 1, place // 64] = bit
         g.node_zero[2 * g.place_var[place], place // 64] = bit
     for n in range(n_literals):
-        g.node["first"][n] = NONE
+        g.node[n]["first"] = NONE
     for n in range(n_literals, len(node_edges) - 1):
-        g.node["first"][n] = NONE
+        g.node[n]["first"] = NONE
         last = NONE
         for e in range(node_edges[n], node_edges[n + 1]):
             append_edge(g, n, last, e)
@@ -123,48 +123,48 @@ def link(g: Growth, node_edges: IntArray) -> None:
 @kernel
 def append_edge(g: Growth, n: int, last: int, e: int) -> None:
     """Put edge e behind `last`, so far the last edge of sum n, or NONE."""
-    g.node["width"][n] += 1
-    g.edge["next"][e] = NONE
-    g.edge["previous"][e] = last
+    g.node[n]["width"] += 1
+    g.edge[e]["next"] = NONE
+    g.edge[e]["previous"] = last
     if last == NONE:
-        g.node["first"][n] = e
+        g.node[n]["first"] = e
     else:
-        g.edge["next"][last] = e
+        g.edge[last]["next"] = e
 
 
 @kernel
 def adopt(g: Growth, e: int) -> None:
     """Count the uses of the children of a new edge, and see whether anything below is undecided."""
-    l, r = g.edge["left"][e], g.edge["right"][e]
-    g.node["uses"][l] += 1
-    g.edge["is_candidate"][e] = False
+    l, r = g.edge[e]["left"], g.edge[e]["right"]
+    g.node[l]["uses"] += 1
+    g.edge[e]["is_candidate"] = False
     if r != NONE:
-        g.node["uses"][r] += 1
-        g.edge["is_candidate"][e] = g.node["is_open"][l] or g.node["is_open"][r]
+        g.node[r]["uses"] += 1
+        g.edge[e]["is_candidate"] = g.node[l]["is_open"] or g.node[r]["is_open"]
 
 
 @kernel
 def collect_scope(g: Growth, n: int) -> None:
     """The literals below a sum are those below its edges."""
-    v = g.node["vtree"][n]
-    first, last = g.vtree["first"][v] // 64, (g.vtree["last"][v] - 1) // 64 + 1
+    v = g.node[n]["vtree"]
+    first, last = g.vtree[v]["first"] // 64, (g.vtree[v]["last"] - 1) // 64 + 1
     for w in range(first, last):
         g.node_one[n, w] = np.uint64(0)
         g.node_zero[n, w] = np.uint64(0)
-    e = g.node["first"][n]
+    e = g.node[n]["first"]
     while e != NONE:
-        l, r = g.edge["left"][e], g.edge["right"][e]
+        l, r = g.edge[e]["left"], g.edge[e]["right"]
         for w in range(first, last):
             g.node_one[n, w] |= g.node_one[l, w]
             g.node_zero[n, w] |= g.node_zero[l, w]
             if r != NONE:
                 g.node_one[n, w] |= g.node_one[r, w]
                 g.node_zero[n, w] |= g.node_zero[r, w]
-        e = g.edge["next"][e]
-    g.node["is_open"][n] = False
+        e = g.edge[e]["next"]
+    g.node[n]["is_open"] = False
     for w in range(first, last):
         if g.node_one[n, w] & g.node_zero[n, w]:
-            g.node["is_open"][n] = True
+            g.node[n]["is_open"] = True
 
 
 @kernel
@@ -172,10 +172,10 @@ def new_node(g: Growth, v: int) -> int:
     """A sum without edges at vtree node v."""
     n = g.size[N_NODES]
     g.size[N_NODES] += 1
-    g.node["vtree"][n] = v
-    g.node["first"][n] = NONE
-    g.node["width"][n] = 0
-    g.node["strength"][n] = g.strength[0]
+    g.node[n]["vtree"] = v
+    g.node[n]["first"] = NONE
+    g.node[n]["width"] = 0
+    g.node[n]["strength"] = g.strength[0]
     return n
 
 
@@ -185,12 +185,12 @@ def new_edge(g: Growth, parent: int, child: int, other: int, is_left: bool) -> i
     e = g.size[N_EDGES]
     g.size[N_EDGES] += 1
     g.size[N_ALIVE] += 1
-    g.edge["parent"][e] = parent
-    g.edge["left"][e] = child if is_left else other
-    g.edge["right"][e] = other if is_left else child
-    g.edge["birth"][e] = g.size[N_SPLITS]
-    g.edge["death"][e] = ALIVE
-    g.edge["key"][e] = -1.0
+    g.edge[e]["parent"] = parent
+    g.edge[e]["left"] = child if is_left else other
+    g.edge[e]["right"] = other if is_left else child
+    g.edge[e]["birth"] = g.size[N_SPLITS]
+    g.edge[e]["death"] = ALIVE
+    g.edge[e]["key"] = -1.0
     adopt(g, e)
     return e
 
@@ -201,18 +201,18 @@ def kill(g: Growth, edge: int) -> None:
     pending = [edge]
     while len(pending) > 0:
         e = pending.pop()
-        g.edge["death"][e] = g.size[N_SPLITS]
+        g.edge[e]["death"] = g.size[N_SPLITS]
         g.size[N_ALIVE] -= 1
         for side in range(2):
-            child = g.edge["left"][e] if side == 0 else g.edge["right"][e]
+            child = g.edge[e]["left"] if side == 0 else g.edge[e]["right"]
             if child == NONE:
                 continue
-            g.node["uses"][child] -= 1
-            if g.node["uses"][child] == 0:
-                f = g.node["first"][child]
+            g.node[child]["uses"] -= 1
+            if g.node[child]["uses"] == 0:
+                f = g.node[child]["first"]
                 while f != NONE:
                     pending.append(f)
-                    f = g.edge["next"][f]
+                    f = g.edge[f]["next"]
 
 
 @kernel
@@ -238,15 +238,15 @@ def refresh(g: Growth, n: int, pseudocount: float) -> None:
     """Bring a touched node's likelihood up to date, and the heap entries of its edges."""
     shrinks = g.size[SHRINKS] != 0
     if shrinks:
-        pseudocount = g.node["strength"][n]
-    share = pseudocount / g.node["width"][n]
-    is_alive = (g.node["uses"][n] > 0 or n == g.size[ROOT]) and g.size[NO_HEAP] == 0
+        pseudocount = g.node[n]["strength"]
+    share = pseudocount / g.node[n]["width"]
+    is_alive = (g.node[n]["uses"] > 0 or n == g.size[ROOT]) and g.size[NO_HEAP] == 0
     train, valid, new_train, new_valid = 0.0, 0.0, 0.0, 0.0
-    e = g.node["first"][n]
+    e = g.node[n]["first"]
     while e != NONE:
-        count, passed = g.edge["train"][e], g.edge["valid"][e]
+        count, passed = g.edge[e]["train"], g.edge[e]["valid"]
         if shrinks:
-            share = pseudocount * g.edge["prior"][e]
+            share = pseudocount * g.edge[e]["prior"]
         if count > 0.0 or passed > 0.0:
             log_above = np.log(count + share) if count + share > 0.0 else -np.inf
             train += count
@@ -256,27 +256,27 @@ def refresh(g: Growth, n: int, pseudocount: float) -> None:
             if passed > 0.0:
                 new_valid += passed * log_above
         # Edges without rows, half of all copies, wait outside until the heap is empty.
-        if count > 0.0 and is_alive and g.edge["key"][e] != count and g.edge["is_candidate"][e]:
+        if count > 0.0 and is_alive and g.edge[e]["key"] != count and g.edge[e]["is_candidate"]:
             push(g, e)
-        e = g.edge["next"][e]
-    if g.node["width"][n] == 1:
+        e = g.edge[e]["next"]
+    if g.node[n]["width"] == 1:
         new_train, new_valid = 0.0, 0.0
     else:
         if train > 0.0:
             new_train -= train * np.log(train + pseudocount)
         if valid > 0.0 and new_valid > -np.inf:
             new_valid -= valid * np.log(train + pseudocount)
-    g.total[0] += new_train - g.node["train"][n]
-    g.node["train"][n] = new_train
+    g.total[0] += new_train - g.node[n]["train"]
+    g.node[n]["train"] = new_train
     for sign in range(
         -1, 2, 2
     ):  # take the old value out, put the new one in; infinities are counted
-        value = g.node["valid"][n] if sign < 0 else new_valid
+        value = g.node[n]["valid"] if sign < 0 else new_valid
         if value == -np.inf:
             g.size[N_IMPOSSIBLE] += sign
         else:
             g.total[1] += sign * value
-    g.node["valid"][n] = new_valid
+    g.node[n]["valid"] = new_valid
 
 
 @kernel
@@ -296,17 +296,17 @@ def push_all(g: Growth, edges: IntArray) -> None:
 @kernel
 def push(g: Growth, edge: int) -> None:
     """Add an edge to the heap under its present count."""
-    key = g.edge["train"][edge]
-    depth = g.vtree["depth"][g.node["vtree"][g.edge["parent"][edge]]]
-    g.edge["key"][edge] = key
+    key = g.edge[edge]["train"]
+    depth = g.vtree[g.node[g.edge[edge]["parent"]]["vtree"]]["depth"]
+    g.edge[edge]["key"] = key
     i = g.size[N_HEAP]
     g.size[N_HEAP] += 1
     while i > 0 and not comes_before(g, (i - 1) // 2, key, depth, edge):
         _copy_entry(g, (i - 1) // 2, i)
         i = (i - 1) // 2
-    g.heap["key"][i] = key
-    g.heap["depth"][i] = depth
-    g.heap["edge"][i] = edge
+    g.heap[i]["key"] = key
+    g.heap[i]["depth"] = depth
+    g.heap[i]["edge"] = edge
 
 
 @kernel
@@ -314,36 +314,36 @@ def pop(g: Growth) -> None:
     """Take the first entry out of the heap."""
     g.size[N_HEAP] -= 1
     n = g.size[N_HEAP]
-    key, depth, edge = g.heap["key"][n], g.heap["depth"][n], g.heap["edge"][n]
+    key, depth, edge = g.heap[n]["key"], g.heap[n]["depth"], g.heap[n]["edge"]
     i = 0
     while 2 * i + 1 < n:
         child = 2 * i + 1
         if child + 1 < n and comes_before(
-            g, child + 1, g.heap["key"][child], g.heap["depth"][child], g.heap["edge"][child]
+            g, child + 1, g.heap[child]["key"], g.heap[child]["depth"], g.heap[child]["edge"]
         ):
             child += 1
         if not comes_before(g, child, key, depth, edge):
             break
         _copy_entry(g, child, i)
         i = child
-    g.heap["key"][i] = key
-    g.heap["depth"][i] = depth
-    g.heap["edge"][i] = edge
+    g.heap[i]["key"] = key
+    g.heap[i]["depth"] = depth
+    g.heap[i]["edge"] = edge
 
 
 @kernel
 def comes_before(g: Growth, i: int, key: float, depth: int, edge: int) -> bool:
     """Whether entry i of the heap precedes another: more rows, then nearer the root, then older."""
-    if g.heap["key"][i] != key:
-        return g.heap["key"][i] > key
-    if g.heap["depth"][i] != depth:
-        return g.heap["depth"][i] < depth
-    return g.heap["edge"][i] < edge
+    if g.heap[i]["key"] != key:
+        return g.heap[i]["key"] > key
+    if g.heap[i]["depth"] != depth:
+        return g.heap[i]["depth"] < depth
+    return g.heap[i]["edge"] < edge
 
 
 @kernel
 def _copy_entry(g: Growth, i: int, j: int) -> None:
     """Copy entry i of the heap to place j."""
-    g.heap["key"][j] = g.heap["key"][i]
-    g.heap["depth"][j] = g.heap["depth"][i]
-    g.heap["edge"][j] = g.heap["edge"][i]
+    g.heap[j]["key"] = g.heap[i]["key"]
+    g.heap[j]["depth"] = g.heap[i]["depth"]
+    g.heap[j]["edge"] = g.heap[i]["edge"]

@@ -70,13 +70,13 @@ def open_split(g: Growth, edge: int, place: int) -> tuple[int, int, int]:
     """
     g.size[STAMP] += 1
     stamp = g.size[STAMP]
-    top = g.edge["parent"][edge]
-    v = g.node["vtree"][top]
+    top = g.edge[edge]["parent"]
+    v = g.node[top]["vtree"]
     n_found, n_copied_edges = find_undecided(g, edge, place, stamp)
     if (
         g.size[N_NODES] + 2 * n_found > len(g.node)
         or g.size[N_EDGES] + 2 * n_copied_edges + 2 > len(g.edge)
-        or g.size[N_HEAP] + 3 * n_copied_edges + 2 + g.node["width"][top] > len(g.heap)
+        or g.size[N_HEAP] + 3 * n_copied_edges + 2 + g.node[top]["width"] > len(g.heap)
     ):
         return NONE, NONE, NONE
     g.size[N_SPLITS] += 1
@@ -87,14 +87,14 @@ def open_split(g: Growth, edge: int, place: int) -> tuple[int, int, int]:
             _find_chance(g, g.node_found[i], place, stamp)
         _copy_for_both_values(g, g.node_found[i], place, stamp)
 
-    is_left = place < g.vtree["last"][g.vtree["left"][v]]
-    child = g.edge["left"][edge] if is_left else g.edge["right"][edge]
-    other = g.edge["right"][edge] if is_left else g.edge["left"][edge]
+    is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
+    child = g.edge[edge]["left"] if is_left else g.edge[edge]["right"]
+    other = g.edge[edge]["right"] if is_left else g.edge[edge]["left"]
     ones = new_edge(g, top, g.node_copy[child, 1], other, is_left)
     zeros = new_edge(g, top, g.node_copy[child, 0], other, is_left)
     if g.size[SHRINKS]:
-        g.edge["prior"][ones] = g.edge["prior"][edge] * g.node["chance"][child]
-        g.edge["prior"][zeros] = g.edge["prior"][edge] * (1.0 - g.node["chance"][child])
+        g.edge[ones]["prior"] = g.edge[edge]["prior"] * g.node[child]["chance"]
+        g.edge[zeros]["prior"] = g.edge[edge]["prior"] * (1.0 - g.node[child]["chance"])
     _replace(g, edge, ones, zeros)
     return ones, n_found, first_copy
 
@@ -102,10 +102,10 @@ def open_split(g: Growth, edge: int, place: int) -> tuple[int, int, int]:
 @kernel
 def close_split(g: Growth, ones: int, n_found: int, first_copy: int, pseudocount: float) -> None:
     """Bring the likelihoods of everything that a split touched up to date with the counts."""
-    refresh(g, g.edge["parent"][ones], pseudocount)
+    refresh(g, g.edge[ones]["parent"], pseudocount)
     for i in range(n_found):
         n = g.node_found[i]
-        if not g.node["is_reached"][n]:  # as most sums late in a search: nothing to bring
+        if not g.node[n]["is_reached"]:  # as most sums late in a search: nothing to bring
             continue
         refresh(g, n, pseudocount)
         for x in range(2):
@@ -127,97 +127,97 @@ def find_undecided(g: Growth, edge: int, place: int, stamp: int) -> tuple[int, i
     They all lie on the vtree path to the variable's leaf. Returns their number and that of their
     edges.
     """
-    v = g.node["vtree"][g.edge["parent"][edge]]
-    is_left = place < g.vtree["last"][g.vtree["left"][v]]
-    v = g.vtree["left"][v] if is_left else g.vtree["right"][v]
-    g.node_found[0] = g.edge["left"][edge] if is_left else g.edge["right"][edge]
-    g.node["stamp"][g.node_found[0]] = stamp
+    v = g.node[g.edge[edge]["parent"]]["vtree"]
+    is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
+    v = g.vtree[v]["left"] if is_left else g.vtree[v]["right"]
+    g.node_found[0] = g.edge[edge]["left"] if is_left else g.edge[edge]["right"]
+    g.node[g.node_found[0]]["stamp"] = stamp
     n_found, n_edges, level = 1, 0, 0
     while level < n_found:
         end = n_found
-        is_leaf = g.vtree["left"][v] == NONE
-        is_left = (not is_leaf) and place < g.vtree["last"][g.vtree["left"][v]]
+        is_leaf = g.vtree[v]["left"] == NONE
+        is_left = (not is_leaf) and place < g.vtree[g.vtree[v]["left"]]["last"]
         for i in range(level, end):
             is_reached = False
-            e = g.node["first"][g.node_found[i]]
+            e = g.node[g.node_found[i]]["first"]
             while e != NONE:
                 n_edges += 1
-                g.edge["stamp"][e] = stamp
-                is_reached |= g.edge["train"][e] > 0.0 or g.edge["valid"][e] > 0.0
+                g.edge[e]["stamp"] = stamp
+                is_reached |= g.edge[e]["train"] > 0.0 or g.edge[e]["valid"] > 0.0
                 if not is_leaf:
-                    child = g.edge["left"][e] if is_left else g.edge["right"][e]
-                    if g.node["stamp"][child] != stamp and _is_undecided(g, child, place):
-                        g.node["stamp"][child] = stamp
+                    child = g.edge[e]["left"] if is_left else g.edge[e]["right"]
+                    if g.node[child]["stamp"] != stamp and _is_undecided(g, child, place):
+                        g.node[child]["stamp"] = stamp
                         g.node_found[n_found] = child
                         n_found += 1
-                e = g.edge["next"][e]
-            g.node["is_reached"][g.node_found[i]] = is_reached
+                e = g.edge[e]["next"]
+            g.node[g.node_found[i]]["is_reached"] = is_reached
         level = end
         if not is_leaf:
-            v = g.vtree["left"][v] if is_left else g.vtree["right"][v]
+            v = g.vtree[v]["left"] if is_left else g.vtree[v]["right"]
     return n_found, n_edges
 
 
 @kernel
 def _find_chance(g: Growth, n: int, place: int, stamp: int) -> None:
     """The probability of a one at `place` below n, before the split; its children are done."""
-    v = g.node["vtree"][n]
-    strength = g.node["strength"][n]
+    v = g.node[n]["vtree"]
+    strength = g.node[n]["strength"]
     total, chance = 0.0, 0.0
-    e = g.node["first"][n]
+    e = g.node[n]["first"]
     while e != NONE:
-        total += g.edge["train"][e]
-        e = g.edge["next"][e]
-    is_leaf = g.vtree["left"][v] == NONE
-    is_left = (not is_leaf) and place < g.vtree["last"][g.vtree["left"][v]]
+        total += g.edge[e]["train"]
+        e = g.edge[e]["next"]
+    is_leaf = g.vtree[v]["left"] == NONE
+    is_left = (not is_leaf) and place < g.vtree[g.vtree[v]["left"]]["last"]
     word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
-    e = g.node["first"][n]
+    e = g.node[n]["first"]
     while e != NONE:
-        theta = (g.edge["train"][e] + strength * g.edge["prior"][e]) / (total + strength)
-        child = g.edge["left"][e] if is_left or is_leaf else g.edge["right"][e]
-        if g.node["stamp"][child] == stamp:
-            chance += theta * g.node["chance"][child]
+        theta = (g.edge[e]["train"] + strength * g.edge[e]["prior"]) / (total + strength)
+        child = g.edge[e]["left"] if is_left or is_leaf else g.edge[e]["right"]
+        if g.node[child]["stamp"] == stamp:
+            chance += theta * g.node[child]["chance"]
         elif g.node_one[child, word] & bit:
             chance += theta
-        e = g.edge["next"][e]
-    g.node["chance"][n] = chance
+        e = g.edge[e]["next"]
+    g.node[n]["chance"] = chance
 
 
 @kernel
 def _copy_for_both_values(g: Growth, n: int, place: int, stamp: int) -> None:
     """Condition node n on either value of the variable at `place`; its children are done."""
-    v = g.node["vtree"][n]
-    if g.vtree["left"][v] == NONE:  # a sum over both literals becomes one of them
+    v = g.node[n]["vtree"]
+    if g.vtree[v]["left"] == NONE:  # a sum over both literals becomes one of them
         var = g.place_var[place]
         g.node_copy[n, 0] = 2 * var
         g.node_copy[n, 1] = 2 * var + 1
-        e = g.node["first"][n]
+        e = g.node[n]["first"]
         while e != NONE:
             g.edge_copy[e, 0] = NONE
             g.edge_copy[e, 1] = NONE
-            e = g.edge["next"][e]
+            e = g.edge[e]["next"]
         return
-    is_left = place < g.vtree["last"][g.vtree["left"][v]]
+    is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
     word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
     shrinks = g.size[SHRINKS] != 0
-    old = g.node["strength"][n]
+    old = g.node[n]["strength"]
     total = 0.0
     if shrinks:
-        e = g.node["first"][n]
+        e = g.node[n]["first"]
         while e != NONE:
-            total += g.edge["train"][e]
-            e = g.edge["next"][e]
+            total += g.edge[e]["train"]
+            e = g.edge[e]["next"]
     for x in range(1, -1, -1):
         m = new_node(g, v)
         g.node_copy[n, x] = m
-        whole = max(g.node["chance"][n] if x == 1 else 1.0 - g.node["chance"][n], 1e-300)
+        whole = max(g.node[n]["chance"] if x == 1 else 1.0 - g.node[n]["chance"], 1e-300)
         last = NONE
-        e = g.node["first"][n]
+        e = g.node[n]["first"]
         while e != NONE:
-            child = g.edge["left"][e] if is_left else g.edge["right"][e]
-            other = g.edge["right"][e] if is_left else g.edge["left"][e]
+            child = g.edge[e]["left"] if is_left else g.edge[e]["right"]
+            other = g.edge[e]["right"] if is_left else g.edge[e]["left"]
             new = NONE
-            if g.node["stamp"][child] == stamp:
+            if g.node[child]["stamp"] == stamp:
                 new = new_edge(g, m, g.node_copy[child, x], other, is_left)
             elif (g.node_one[child, word] if x == 1 else g.node_zero[child, word]) & bit:
                 new = new_edge(g, m, child, other, is_left)  # decided already, and in this way
@@ -227,31 +227,31 @@ def _copy_for_both_values(g: Growth, n: int, place: int, stamp: int) -> None:
                 last = new
                 if shrinks:
                     part = 1.0
-                    if g.node["stamp"][child] == stamp:
-                        part = g.node["chance"][child] if x == 1 else 1.0 - g.node["chance"][child]
-                    theta = (g.edge["train"][e] + old * g.edge["prior"][e]) / (total + old)
-                    g.edge["prior"][new] = theta * part / whole
-            e = g.edge["next"][e]
+                    if g.node[child]["stamp"] == stamp:
+                        part = g.node[child]["chance"] if x == 1 else 1.0 - g.node[child]["chance"]
+                    theta = (g.edge[e]["train"] + old * g.edge[e]["prior"]) / (total + old)
+                    g.edge[new]["prior"] = theta * part / whole
+            e = g.edge[e]["next"]
         collect_scope(g, m)
 
 
 @kernel
 def _replace(g: Growth, edge: int, ones: int, zeros: int) -> None:
     """Put the two new edges in front of the parent's list and take the old one out."""
-    top = g.edge["parent"][edge]
-    before, after = g.edge["previous"][edge], g.edge["next"][edge]
+    top = g.edge[edge]["parent"]
+    before, after = g.edge[edge]["previous"], g.edge[edge]["next"]
     if before == NONE:
-        g.node["first"][top] = after
+        g.node[top]["first"] = after
     else:
-        g.edge["next"][before] = after
+        g.edge[before]["next"] = after
     if after != NONE:
-        g.edge["previous"][after] = before
-    g.edge["previous"][ones], g.edge["next"][ones] = NONE, zeros
-    g.edge["previous"][zeros], g.edge["next"][zeros] = ones, g.node["first"][top]
-    if g.node["first"][top] != NONE:
-        g.edge["previous"][g.node["first"][top]] = zeros
-    g.node["first"][top] = ones
-    g.node["width"][top] += 1
+        g.edge[after]["previous"] = before
+    g.edge[ones]["previous"], g.edge[ones]["next"] = NONE, zeros
+    g.edge[zeros]["previous"], g.edge[zeros]["next"] = ones, g.node[top]["first"]
+    if g.node[top]["first"] != NONE:
+        g.edge[g.node[top]["first"]]["previous"] = zeros
+    g.node[top]["first"] = ones
+    g.node[top]["width"] += 1
     kill(g, edge)
 
 
@@ -269,7 +269,7 @@ def _move_rows(
 ) -> int:
     """Move the rows of `edge` to the copies for their own value, down to the variable's leaf."""
     stamp, zeros = g.size[STAMP], ones + 1
-    v = g.node["vtree"][g.edge["parent"][edge]]
+    v = g.node[g.edge[edge]["parent"]]["vtree"]
     n_moved = rows_through(active[v], edge, rows)
     word, shift = place // 64, np.uint64(place % 64)
     # Rows with a one go to the front, so that the loops below need no test.
@@ -286,11 +286,11 @@ def _move_rows(
             active[v, s] = zeros
             count[zeros] += weight[s]
     count[edge] = 0.0
-    while g.vtree["left"][v] != NONE:
+    while g.vtree[v]["left"] != NONE:
         v = (
-            g.vtree["left"][v]
-            if place < g.vtree["last"][g.vtree["left"][v]]
-            else g.vtree["right"][v]
+            g.vtree[v]["left"]
+            if place < g.vtree[g.vtree[v]["left"]]["last"]
+            else g.vtree[v]["right"]
         )
         follow_copies(
             active[v], rows[:n_ones], 1, stamp, g.edge["stamp"], g.edge_copy, weight, count

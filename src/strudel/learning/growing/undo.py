@@ -206,7 +206,7 @@ def _find(
     n_found, _ = find_undecided(g, edge, place, g.size[STAMP])
     g.size[STAMP] += 1
     stamp = g.size[STAMP]
-    top = g.edge["parent"][edge]
+    top = g.edge[edge]["parent"]
     n_nodes = _add_node(g, top, stamp, nodes, 0)
     for i in range(n_found):
         n_nodes = _add_node(g, g.node_found[i], stamp, nodes, n_nodes)
@@ -215,31 +215,31 @@ def _find(
         below: list[Any] = [np.int64(0) for _ in range(0)]
         for e in level:
             for side in range(2):
-                n = g.edge["left"][e] if side == 0 else g.edge["right"][e]
+                n = g.edge[e]["left"] if side == 0 else g.edge[e]["right"]
                 if n == NONE:
                     continue
                 n_nodes = _add_node(g, n, stamp, nodes, n_nodes)
-                f = g.node["first"][n]
+                f = g.node[n]["first"]
                 while f != NONE:
                     below.append(np.int64(f))
-                    f = g.edge["next"][f]
+                    f = g.edge[f]["next"]
         level = below
     n_decisive = n_nodes
 
     # Their edges change, but for those of the first, and the uses of all children.
     n_edges = _add_edge(g, edge, stamp, edges, 0)
-    n_edges = _add_edge(g, g.edge["previous"][edge], stamp, edges, n_edges)
-    n_edges = _add_edge(g, g.edge["next"][edge], stamp, edges, n_edges)
-    n_edges = _add_edge(g, g.node["first"][top], stamp, edges, n_edges)
+    n_edges = _add_edge(g, g.edge[edge]["previous"], stamp, edges, n_edges)
+    n_edges = _add_edge(g, g.edge[edge]["next"], stamp, edges, n_edges)
+    n_edges = _add_edge(g, g.node[top]["first"], stamp, edges, n_edges)
     n_nodes = _add_children(g, edge, stamp, nodes, n_nodes)
     for i in range(1, n_decisive):
-        e = g.node["first"][nodes[i]]
+        e = g.node[nodes[i]]["first"]
         while e != NONE:
             n_edges = _add_edge(g, e, stamp, edges, n_edges)
             n_nodes = _add_children(g, e, stamp, nodes, n_nodes)
-            e = g.edge["next"][e]
+            e = g.edge[e]["next"]
 
-    v = g.node["vtree"][top]
+    v = g.node[top]["vtree"]
     n_vtree_nodes = _add_vtree_nodes(g, v, place, n_levels, vtree_nodes)
     n_train = rows_through(g.train_active[v], edge, g.train_rows)
     n_valid = rows_through(g.valid_active[v], edge, g.valid_rows)
@@ -249,8 +249,8 @@ def _find(
 @kernel
 def _add_node(g: Growth, n: int, stamp: int, nodes: IntArray, n_nodes: int) -> int:
     """List a node, unless it is there already; returns how many are."""
-    if n != NONE and g.node["stamp"][n] != stamp:
-        g.node["stamp"][n] = stamp
+    if n != NONE and g.node[n]["stamp"] != stamp:
+        g.node[n]["stamp"] = stamp
         nodes[n_nodes] = n
         n_nodes += 1
     return n_nodes
@@ -259,8 +259,8 @@ def _add_node(g: Growth, n: int, stamp: int, nodes: IntArray, n_nodes: int) -> i
 @kernel
 def _add_edge(g: Growth, e: int, stamp: int, edges: IntArray, n_edges: int) -> int:
     """List an edge, unless it is there already; returns how many are."""
-    if e != NONE and g.edge["stamp"][e] != stamp:
-        g.edge["stamp"][e] = stamp
+    if e != NONE and g.edge[e]["stamp"] != stamp:
+        g.edge[e]["stamp"] = stamp
         edges[n_edges] = e
         n_edges += 1
     return n_edges
@@ -269,8 +269,8 @@ def _add_edge(g: Growth, e: int, stamp: int, edges: IntArray, n_edges: int) -> i
 @kernel
 def _add_children(g: Growth, e: int, stamp: int, nodes: IntArray, n_nodes: int) -> int:
     """List the children of an edge, whose uses may change."""
-    n_nodes = _add_node(g, g.edge["left"][e], stamp, nodes, n_nodes)
-    return _add_node(g, g.edge["right"][e], stamp, nodes, n_nodes)
+    n_nodes = _add_node(g, g.edge[e]["left"], stamp, nodes, n_nodes)
+    return _add_node(g, g.edge[e]["right"], stamp, nodes, n_nodes)
 
 
 @kernel
@@ -282,16 +282,16 @@ def _add_vtree_nodes(g: Growth, top: int, place: int, n_levels: int, vtree_nodes
         last = n
         for i in range(first, last):
             v = vtree_nodes[i]
-            if g.vtree["left"][v] != NONE:
-                vtree_nodes[n] = g.vtree["left"][v]
-                vtree_nodes[n + 1] = g.vtree["right"][v]
+            if g.vtree[v]["left"] != NONE:
+                vtree_nodes[n] = g.vtree[v]["left"]
+                vtree_nodes[n + 1] = g.vtree[v]["right"]
                 n += 2
         first = last
     v = top
-    while g.vtree["left"][v] != NONE:
-        is_left = place < g.vtree["last"][g.vtree["left"][v]]
-        v = g.vtree["left"][v] if is_left else g.vtree["right"][v]
-        if g.vtree["depth"][v] > g.vtree["depth"][top] + n_levels:
+    while g.vtree[v]["left"] != NONE:
+        is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
+        v = g.vtree[v]["left"] if is_left else g.vtree[v]["right"]
+        if g.vtree[v]["depth"] > g.vtree[top]["depth"] + n_levels:
             vtree_nodes[n] = v
             n += 1
     return n
@@ -316,15 +316,15 @@ def _copy(g: Growth, edit: Edit) -> None:
 def _clear_new(g: Growth, first_node: int, first_edge: int) -> None:
     """Leave the places of new nodes and edges as empty as they were."""
     for n in range(first_node, g.size[N_NODES]):
-        g.node["uses"][n] = 0
-        g.node["train"][n] = 0.0
-        g.node["valid"][n] = 0.0
+        g.node[n]["uses"] = 0
+        g.node[n]["train"] = 0.0
+        g.node[n]["valid"] = 0.0
         for w in range(g.node_one.shape[1]):
             g.node_one[n, w] = np.uint64(0)
             g.node_zero[n, w] = np.uint64(0)
     for e in range(first_edge, g.size[N_EDGES]):
-        g.edge["train"][e] = 0.0
-        g.edge["valid"][e] = 0.0
+        g.edge[e]["train"] = 0.0
+        g.edge[e]["valid"] = 0.0
 
 
 @kernel
@@ -368,18 +368,18 @@ def _size_change(g: Growth, nodes: IntArray, node: AnyArray, first_new: int) -> 
     n_nodes, n_parameters = 0, 0
     for i in range(len(nodes)):
         n = nodes[i]
-        if g.node["first"][n] == NONE:  # a literal
+        if g.node[n]["first"] == NONE:  # a literal
             continue
-        if node["uses"][i] > 0 or n == g.size[ROOT]:
+        if node[i]["uses"] > 0 or n == g.size[ROOT]:
             n_nodes -= 1
-            n_parameters -= node["width"][i] if node["width"][i] > 1 else 0
-        if g.node["uses"][n] > 0 or n == g.size[ROOT]:
+            n_parameters -= node[i]["width"] if node[i]["width"] > 1 else 0
+        if g.node[n]["uses"] > 0 or n == g.size[ROOT]:
             n_nodes += 1
-            n_parameters += g.node["width"][n] if g.node["width"][n] > 1 else 0
+            n_parameters += g.node[n]["width"] if g.node[n]["width"] > 1 else 0
     for n in range(first_new, g.size[N_NODES]):
-        if g.node["uses"][n] > 0:
+        if g.node[n]["uses"] > 0:
             n_nodes += 1
-            n_parameters += g.node["width"][n] if g.node["width"][n] > 1 else 0
+            n_parameters += g.node[n]["width"] if g.node[n]["width"] > 1 else 0
     return n_nodes, n_parameters
 
 
@@ -388,8 +388,8 @@ def _have_common(g: Growth, nodes: IntArray, others: IntArray) -> bool:
     """Whether two lists of nodes have some in common."""
     g.size[STAMP] += 1
     for n in nodes:
-        g.node["stamp"][n] = g.size[STAMP]
+        g.node[n]["stamp"] = g.size[STAMP]
     has_common = False
     for n in others:
-        has_common |= g.node["stamp"][n] == g.size[STAMP]
+        has_common |= g.node[n]["stamp"] == g.size[STAMP]
     return has_common

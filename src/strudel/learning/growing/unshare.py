@@ -28,7 +28,7 @@ def unshare_after_split(
 
     Nodes from `first_new` on were made by the split and serve one of the edges only.
     """
-    v = g.node["vtree"][g.edge["parent"][ones]]
+    v = g.node[g.edge[ones]["parent"]]["vtree"]
     for e in range(ones, ones + 2):
         n_train = rows_through(g.train_active[v], e, g.train_rows)
         n_valid = rows_through(g.valid_active[v], e, g.valid_rows)
@@ -43,12 +43,12 @@ def clone_deeply(
 ) -> None:
     """Give edges that lead to one sum a common copy of it, and of the levels of sums below it."""
     g.size[N_SPLITS] += 1
-    v = g.node["vtree"][g.edge["parent"][parents[0]]]
+    v = g.node[g.edge[parents[0]]["parent"]]["vtree"]
     moved = np.empty(len(parents), dtype=np.int64)
     n_train, n_valid = 0, 0
     for i in range(len(parents)):
         e = parents[i]
-        new = replace_edge(g, e, g.edge["left"][e], g.edge["right"][e])
+        new = replace_edge(g, e, g.edge[e]["left"], g.edge[e]["right"])
         moved[i] = new
         n = rows_through(g.train_active[v], e, g.train_rows[n_train:])
         take_rows(g.train_active[v], g.train_rows[n_train : n_train + n], e, new, g.edge["train"])
@@ -79,7 +79,7 @@ def _unshare(
     first_copy = g.size[N_NODES]
     originals: list[Any] = [np.int64(0) for _ in range(0)]
     for e in edges:
-        g.edge["stamp"][e] = served
+        g.edge[e]["stamp"] = served
     vtree_nodes: list[Any] = [np.int64(top)]
     edges_at = [edges]
     for level in range(n_levels):
@@ -87,12 +87,12 @@ def _unshare(
         edges_below = [edges[:0]]
         for i in range(len(vtree_nodes)):
             v = vtree_nodes[i]
-            if g.vtree["left"][v] == NONE:
+            if g.vtree[v]["left"] == NONE:
                 continue
             for side in range(2):
                 if level == 0 and sides != 2 and sides != side:
                     continue
-                u = g.vtree["left"][v] if side == 0 else g.vtree["right"][v]
+                u = g.vtree[v]["left"] if side == 0 else g.vtree[v]["right"]
                 found = _copy_children(
                     g, v, edges_at[i], side, n_train, first_new, copied, served, originals
                 )
@@ -126,16 +126,16 @@ def _copy_children(
     """Copy the children of `edges` on one side that have rows; returns the copies' edges."""
     found: list[Any] = [np.int64(0) for _ in range(0)]
     for e in edges:  # what the split made serves these edges already
-        n = g.edge["left"][e] if side == 0 else g.edge["right"][e]
-        if n >= first_new and g.node["first"][n] != NONE and g.node["stamp"][n] != served:
+        n = g.edge[e]["left"] if side == 0 else g.edge[e]["right"]
+        if n >= first_new and g.node[n]["first"] != NONE and g.node[n]["stamp"] != served:
             _serve(g, n, served, found)
     for s in g.train_rows[:n_train]:
         a = g.train_active[v, s]
-        n = g.edge["left"][a] if side == 0 else g.edge["right"][a]
+        n = g.edge[a]["left"] if side == 0 else g.edge[a]["right"]
         if (
-            g.node["first"][n] == NONE
-            or g.node["stamp"][n] == copied
-            or g.node["stamp"][n] == served
+            g.node[n]["first"] == NONE
+            or g.node[n]["stamp"] == copied
+            or g.node[n]["stamp"] == served
             or g.train_weight[s] == 0.0
         ):
             continue
@@ -143,14 +143,14 @@ def _copy_children(
         originals.append(np.int64(n))
         _serve(g, m, served, found)
     for e in edges:
-        n = g.edge["left"][e] if side == 0 else g.edge["right"][e]
-        if g.node["stamp"][n] == copied:
+        n = g.edge[e]["left"] if side == 0 else g.edge[e]["right"]
+        if g.node[n]["stamp"] == copied:
             if side == 0:
-                g.edge["left"][e] = g.node_copy[n, 0]
+                g.edge[e]["left"] = g.node_copy[n, 0]
             else:
-                g.edge["right"][e] = g.node_copy[n, 0]
-            g.node["uses"][n] -= 1
-            g.node["uses"][g.node_copy[n, 0]] += 1
+                g.edge[e]["right"] = g.node_copy[n, 0]
+            g.node[n]["uses"] -= 1
+            g.node[g.node_copy[n, 0]]["uses"] += 1
     edges_below = np.empty(len(found), dtype=np.int64)
     for i in range(len(found)):
         edges_below[i] = found[i]
@@ -160,12 +160,12 @@ def _copy_children(
 @kernel
 def _serve(g: Growth, n: int, served: int, found: list[Any]) -> None:
     """Mark a sum as one that serves the edges only, and list its edges."""
-    g.node["stamp"][n] = served
-    e = g.node["first"][n]
+    g.node[n]["stamp"] = served
+    e = g.node[n]["first"]
     while e != NONE:
-        g.edge["stamp"][e] = served
+        g.edge[e]["stamp"] = served
         found.append(np.int64(e))
-        e = g.edge["next"][e]
+        e = g.edge[e]["next"]
 
 
 @kernel
@@ -183,9 +183,9 @@ def _enter_copies(
     """Move rows that pass served edges at v into the copies at u below it."""
     for s in rows:
         old = active[u, s]
-        if old == NONE or g.edge["stamp"][active[v, s]] != served:
+        if old == NONE or g.edge[active[v, s]]["stamp"] != served:
             continue
-        if g.edge["stamp"][old] == copied:
+        if g.edge[old]["stamp"] == copied:
             new = g.edge_copy[old, 0]
             active[u, s] = new
             count[old] -= weight[s]

@@ -22,7 +22,7 @@ from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.bits import BitMatrix
 from strudel.learning.incomplete.expected_flows import ExpectedFlows, Passes
 from strudel.learning.incomplete.partial_rows import PartialRows, partial_rows
-from strudel.learning.mixtures.em_steps import Prior, _log_parameters, uniform_prior
+from strudel.learning.mixtures.em_steps import Prior, log_parameters, uniform_prior
 
 
 class Countable(Protocol):
@@ -171,7 +171,7 @@ def climb(
 def maximise(circuit: Circuit, flows: ExpectedFlows, prior: Prior, n_groups: int = 1) -> Mixture:
     """The parameters that suit expected counts and a prior best."""
     log_theta = np.empty_like(flows.edge_count)
-    _log_parameters(flows.edge_count, circuit.node_edges, prior.mean, prior.strength, log_theta)
+    log_parameters(flows.edge_count, circuit.node_edges, prior.mean, prior.strength, log_theta)
     mass = flows.component_weight.reshape(n_groups, -1)
     # One virtual row per group keeps every weight above zero.
     weight = (mass + 1.0 / mass.shape[1]) / (mass.sum(axis=1, keepdims=True) + 1.0) / n_groups

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
@@ -73,7 +73,7 @@ class Ensemble:
         """M-step: the best parameters for the counts."""
         choices = self.choices
         _complete(self.total, choices.place_first, choices.place_state, choices.default, self.count)
-        _log_parameters(
+        log_parameters(
             self.count,
             choices.node_first,
             self.prior.mean[choices.edge],
@@ -111,7 +111,7 @@ class Ensemble:
     def add(self, bag: Bag, share: AnyArray, weight: FloatArray) -> None:
         """Add the rows of a bag to the counts: component c gets `share[r, c]` of row r."""
         _weighted_sum(share, weight, self.total)
-        _gather_sum(share, weight, bag.state_first, bag.state_row, self.count)
+        in_threads(_gather_sum, N_PARTS, share, weight, bag.state_first, bag.state_row, self.count)
 
     def log_likelihoods(self, bags: Sequence[Bag]) -> FloatArray:
         """Log-likelihood of each row under each group."""
@@ -121,7 +121,16 @@ class Ensemble:
         """Responsibilities of all components, and the log-likelihood under every group, by row."""
         share = np.empty((bag.n_rows, len(self.total)), dtype=np.float32)
         log_p = np.empty((bag.n_rows, self.n_groups))
-        _expect(bag.row_first, bag.row_state, self._base, self._delta, share, log_p)
+        in_threads(
+            _expect,
+            len(log_p),
+            bag.row_first,
+            bag.row_state,
+            self._base,
+            self._delta,
+            share,
+            log_p,
+        )
         return share, log_p
 
     def columns(self) -> tuple[AnyArray, AnyArray]:
@@ -144,7 +153,7 @@ class Ensemble:
         edge_count = np.zeros((circuit.n_edges, len(self.total)))
         edge_count[edge] = self.count[: len(edge)]
         log_theta = np.empty_like(edge_count)
-        _log_parameters(
+        log_parameters(
             edge_count,
             circuit.node_edges[2 * circuit.n_vars :],
             self.prior.mean,
@@ -177,8 +186,10 @@ def weighted_sums(weight: FloatArray, log_p: FloatArray) -> FloatArray:
     return sums
 
 
-@parallel_kernel
+@kernel
 def _expect(
+    first: int,
+    last: int,
     row_first: IntArray,
     row_state: IntArray,
     base: AnyArray,
@@ -189,8 +200,7 @@ def _expect(
     """Fill `share` (n_rows, n_columns), and `log_p` (n_rows, n_groups)."""
     n_groups = log_p.shape[1]
     size = len(base) // n_groups
-    for r in prange(len(log_p)):
-        row = np.int64(r)
+    for row in range(first, last):
         mine = share[row]
         for j in range(len(mine)):
             mine[j] = base[j]
@@ -232,14 +242,19 @@ def _weighted_sum(share: AnyArray, weight: FloatArray, total: FloatArray) -> Non
                 total[j] += w * share[row, j]
 
 
-@parallel_kernel
+@kernel
 def _gather_sum(
-    share: AnyArray, weight: FloatArray, first: IntArray, index: IntArray, count: FloatArray
+    first_part: int,
+    last_part: int,
+    share: AnyArray,
+    weight: FloatArray,
+    first: IntArray,
+    index: IntArray,
+    count: FloatArray,
 ) -> None:
     """Add to line s of `count` the weighted rows that `index[first[s]:first[s + 1]]` names."""
     size = count.shape[1] // len(weight)
-    for p in prange(N_PARTS):
-        part = int(np.int64(p))
+    for part in range(first_part, last_part):
         for s in range(_part_start(first, part), _part_start(first, part + 1)):
             for i in range(first[s], first[s + 1]):
                 row = index[i]
@@ -284,8 +299,7 @@ def _complete(
             count[usual, j] = max(count[usual, j], 0.0)  # rounding may leave a little less
 
 
-@parallel_kernel
-def _log_parameters(
+def log_parameters(
     count: FloatArray,
     node_first: IntArray,
     mean: FloatArray,
@@ -293,8 +307,21 @@ def _log_parameters(
     log_theta: FloatArray,
 ) -> None:
     """Fill the lines of edges in `log_theta`; a component that never reaches a sum gets `mean`."""
+    in_threads(_log_parameters, len(node_first) - 1, count, node_first, mean, strength, log_theta)
+
+
+@kernel
+def _log_parameters(
+    first_node: int,
+    last_node: int,
+    count: FloatArray,
+    node_first: IntArray,
+    mean: FloatArray,
+    strength: float,
+    log_theta: FloatArray,
+) -> None:
     n_columns = count.shape[1]
-    for n in prange(len(node_first) - 1):
+    for n in range(first_node, last_node):
         first, last = node_first[n], node_first[n + 1]
         for j in range(n_columns):
             total = strength

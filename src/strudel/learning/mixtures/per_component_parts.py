@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strudel._numba import parallel_kernel, prange
+from strudel._numba import in_threads, kernel
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
@@ -40,12 +40,12 @@ class Structure:
         """The structure as it is now; a split changes the arrays of rows in place."""
         g = growing.growth
         node = g.node[: g.size[N_NODES]]
-        parent = np.ascontiguousarray(g.edge["parent"][: g.size[N_EDGES]])
+        parent = np.ascontiguousarray(g.edge[: g.size[N_EDGES]]["parent"])
         return cls(
             g.train_active,
             g.valid_active,
             parent,
-            1.0 / node["width"][parent],
+            1.0 / node[parent]["width"],
             _places(node["vtree"], node["width"]),
         )
 
@@ -65,7 +65,7 @@ class Structure:
         """The weight through every edge."""
         count = np.zeros(len(self.edge_parent))
         rows = np.flatnonzero(weight).astype(np.int32)
-        _add_weights(self.train_active, rows, weight, count)
+        in_threads(_add_weights, len(self.train_active), self.train_active, rows, weight, count)
         return count
 
     def prior(self, weight: FloatArray, smoothing: MixtureSmoothing) -> FloatArray:
@@ -78,7 +78,8 @@ class Structure:
         """The log-likelihood of every training or validation row."""
         active = self.valid_active if of_valid else self.train_active
         log_p = np.zeros(active.shape[1])
-        _add_logs(active, self.places, log_theta, log_p)
+        n_blocks = -(-len(log_p) // BLOCK_ROWS)
+        in_threads(_add_logs, n_blocks, active, self.places, log_theta, log_p)
         return log_p
 
 
@@ -118,23 +119,32 @@ class Part:
         return log_parameters(self.count, self.circuit.edge_parent, self.prior, strength)
 
 
-@parallel_kernel
-def _add_weights(active: IntArray, rows: IntArray, weight: FloatArray, count: FloatArray) -> None:
+@kernel
+def _add_weights(
+    first: int, last: int, active: IntArray, rows: IntArray, weight: FloatArray, count: FloatArray
+) -> None:
     """Add the weight of each row to its edges; every edge belongs to one vtree node."""
-    for v in prange(len(active)):
-        mine = active[np.int64(v)]
+    for v in range(first, last):
+        mine = active[v]
         for s in rows:
             e = mine[s]
             if e != NONE:
                 count[e] += weight[s]
 
 
-@parallel_kernel
-def _add_logs(active: IntArray, places: IntArray, log_theta: FloatArray, log_p: FloatArray) -> None:
+@kernel
+def _add_logs(
+    first: int,
+    last: int,
+    active: IntArray,
+    places: IntArray,
+    log_theta: FloatArray,
+    log_p: FloatArray,
+) -> None:
     """Add the log-parameters on the way of each row."""
     n_rows = len(log_p)
-    for b in prange((n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS):
-        start = int(np.int64(b)) * BLOCK_ROWS
+    for block in range(first, last):
+        start = block * BLOCK_ROWS
         for v in places:
             for s in range(start, min(start + BLOCK_ROWS, n_rows)):
                 e = active[v, s]

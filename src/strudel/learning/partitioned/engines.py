@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from strudel._memory import total_memory
-from strudel._numba import alone_if_needed, use_threads
+from strudel._numba import use_threads
 from strudel._types import AnyArray
 
 MEMORY_SHARE = 0.5  # of the machine's memory that parts may take
@@ -185,7 +185,7 @@ class OnCluster:
 
 def _with_one_thread(function: Callable[..., Any], *args: Any) -> Any:
     """Dask gives every task one thread; those of kernels would come on top, for every worker."""
-    with alone_if_needed(), use_threads(1):
+    with use_threads(1):
         return function(*args)
 
 

@@ -97,20 +97,20 @@ def _sums_with_new_contexts(g: Growth, first_node: int, first_edge: int, found: 
     n_found = 0
     pending = [np.int64(n) for n in range(first_node, g.size[N_NODES])]
     for e in range(first_edge, g.size[N_EDGES]):
-        pending.append(np.int64(g.edge["left"][e]))
-        if g.edge["right"][e] != NONE:
-            pending.append(np.int64(g.edge["right"][e]))
+        pending.append(np.int64(g.edge[e]["left"]))
+        if g.edge[e]["right"] != NONE:
+            pending.append(np.int64(g.edge[e]["right"]))
     while len(pending) > 0:
         n = pending.pop()
-        if g.node["stamp"][n] == stamp or g.node["first"][n] == NONE:
+        if g.node[n]["stamp"] == stamp or g.node[n]["first"] == NONE:
             continue
-        g.node["stamp"][n] = stamp
-        if g.node["width"][n] > 1:
+        g.node[n]["stamp"] = stamp
+        if g.node[n]["width"] > 1:
             found[n_found] = n
             n_found += 1
         else:
-            e = g.node["first"][n]
-            pending.append(np.int64(g.edge["left"][e]))
-            if g.edge["right"][e] != NONE:
-                pending.append(np.int64(g.edge["right"][e]))
+            e = g.node[n]["first"]
+            pending.append(np.int64(g.edge[e]["left"]))
+            if g.edge[e]["right"] != NONE:
+                pending.append(np.int64(g.edge[e]["right"]))
     return n_found

@@ -83,7 +83,7 @@ def count_pairs(g: Growth, c: int, wanted: int, room: PairRoom) -> int:
     or, where that one is the only edge of its sum, the next edge further up that is a choice.
     Returns the number of pairs, which are in `slots`; NONE (the room is spoilt) for lack of room.
     """
-    top = g.vtree["parent"][c]
+    top = g.vtree[c]["parent"]
     if top == NONE:
         return 0
     active = g.train_active
@@ -94,13 +94,13 @@ def count_pairs(g: Growth, c: int, wanted: int, room: PairRoom) -> int:
         a = active[c, s]
         if a == NONE:
             continue
-        n = g.edge["parent"][a]
-        if g.node["stamp"][n] != wanted or g.node["width"][n] < 2:
+        n = g.edge[a]["parent"]
+        if g.node[n]["stamp"] != wanted or g.node[n]["width"] < 2:
             continue
         p = top
         b = active[p, s]
-        while g.node["width"][g.edge["parent"][b]] == 1 and g.vtree["parent"][p] != NONE:
-            p = g.vtree["parent"][p]
+        while g.node[g.edge[b]["parent"]]["width"] == 1 and g.vtree[p]["parent"] != NONE:
+            p = g.vtree[p]["parent"]
             b = active[p, s]
         key = (np.int64(b) << np.int64(32)) | np.int64(a)
         h = np.int64(b) * np.int64(1_000_003) + np.int64(a)
@@ -144,9 +144,9 @@ def best_clones(
         if occupied[b] == 0:
             contexts[n_contexts] = b
             n_contexts += 1
-            target[b] = g.edge["parent"][a]
+            target[b] = g.edge[a]["parent"]
         occupied[b] += 1
-        x, whole = counts[i], g.edge["train"][a]
+        x, whole = counts[i], g.edge[a]["train"]
         gain[b] += np.int64(
             np.rint(
                 unit
@@ -159,7 +159,7 @@ def best_clones(
         b = contexts[k]
         n = target[b]
         total = count_of(g, n)
-        inside = g.edge["train"][b]
+        inside = g.edge[b]["train"]
         if total - inside > 1e-9 * total:
             value = (
                 gain[b] / unit
@@ -167,7 +167,7 @@ def best_clones(
                 - x_log_x_in(table, total - inside)
                 + x_log_x_in(table, total)
             )
-            score = value / max(1, min(g.node["width"][n] - 1, occupied[b]))
+            score = value / max(1, min(g.node[n]["width"] - 1, occupied[b]))
             if score > node_score[n] or (score == node_score[n] and b < node_edge[n]):
                 node_score[n] = score
                 node_edge[n] = b

@@ -91,10 +91,10 @@ def _score_split(
     g: Growth, edge: int, table: FloatArray, least: float, room: SplitRoom, lane: int
 ) -> tuple[float, int]:
     """The score of an edge's best split, and its place; some undecided place where none gains."""
-    v = g.node["vtree"][g.edge["parent"][edge]]
+    v = g.node[g.edge[edge]["parent"]]["vtree"]
     rows, local, local_node = room.rows[lane], room.local[lane], room.local_node[lane]
     rows = rows[: rows_through(g.train_active[v], edge, rows)]
-    first, last = g.vtree["first"][v], g.vtree["last"][v]
+    first, last = g.vtree[v]["first"], g.vtree[v]["last"]
     mask = undecided(g, edge, True)
     default = places_in(mask)[0]
     gains = np.full(last - first, -np.inf)
@@ -124,7 +124,7 @@ def best_split(
     lane: int,
 ) -> tuple[float, int]:
     """The best place by gain for what it costs, copied edges included; `place` if none gains."""
-    first = g.vtree["first"][g.node["vtree"][g.edge["parent"][edge]]]
+    first = g.vtree[g.node[g.edge[edge]["parent"]]["vtree"]]["first"]
     best_score, best_place = -np.inf, place
     for _ in range(N_PRICED):
         i, gain = _take_best(gains, costs)
@@ -219,24 +219,24 @@ def _take_best(gains: FloatArray, costs: FloatArray) -> tuple[int, float]:
 def _n_copied(g: Growth, edge: int, place: int, seen: IntArray, now: int) -> int:
     """How many edges a split copies, once for each value."""
     word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
-    v = g.node["vtree"][g.edge["parent"][edge]]
-    is_left = place < g.vtree["last"][g.vtree["left"][v]]
-    pending = [np.int64(g.edge["left"][edge] if is_left else g.edge["right"][edge])]
+    v = g.node[g.edge[edge]["parent"]]["vtree"]
+    is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
+    pending = [np.int64(g.edge[edge]["left"] if is_left else g.edge[edge]["right"])]
     n_edges = 0
     while len(pending) > 0:
         n = pending.pop()
-        v = g.node["vtree"][n]
-        if g.vtree["left"][v] == NONE:
+        v = g.node[n]["vtree"]
+        if g.vtree[v]["left"] == NONE:
             continue
-        is_left = place < g.vtree["last"][g.vtree["left"][v]]
-        e = g.node["first"][n]
+        is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
+        e = g.node[n]["first"]
         while e != NONE:
             n_edges += 2
-            child = g.edge["left"][e] if is_left else g.edge["right"][e]
+            child = g.edge[e]["left"] if is_left else g.edge[e]["right"]
             if seen[child] != now and g.node_one[child, word] & g.node_zero[child, word] & bit:
                 seen[child] = now
                 pending.append(np.int64(child))
-            e = g.edge["next"][e]
+            e = g.edge[e]["next"]
     return n_edges
 
 
@@ -255,12 +255,12 @@ def split_gains(
     costs: FloatArray,
 ) -> None:
     """Gain and number of new parameters of splitting an edge on each place in `mask`."""
-    first = g.vtree["first"][v]
+    first = g.vtree[v]["first"]
     one = np.zeros(len(gains))
     total = count_ones(g, rows, mask, first, one)
     usable = start_gains(one, total, first, mask, table, gains)
     column = np.empty(len(gains), dtype=np.int32)
-    pending: list[Any] = [np.int64(g.vtree["left"][v]), np.int64(g.vtree["right"][v])]
+    pending: list[Any] = [np.int64(g.vtree[v]["left"]), np.int64(g.vtree[v]["right"])]
     masks = [usable, usable]
     i = 0
     while i < len(pending):  # level by level
@@ -277,9 +277,9 @@ def split_gains(
         below = add_gains(
             g, u, edges, here, hist, places, is_part, table, least, first, local_node, gains, costs
         )
-        if g.vtree["left"][u] != NONE:
-            pending.append(np.int64(g.vtree["left"][u]))
-            pending.append(np.int64(g.vtree["right"][u]))
+        if g.vtree[u]["left"] != NONE:
+            pending.append(np.int64(g.vtree[u]["left"]))
+            pending.append(np.int64(g.vtree[u]["right"]))
             masks.append(below)
             masks.append(below)
 
@@ -390,12 +390,12 @@ def add_gains(
     split is what makes it possible, so its gain counts.
     """
     below = np.zeros(g.train_words.shape[1], dtype=np.uint64)
-    start, end = g.vtree["first"][u], g.vtree["last"][u]
+    start, end = g.vtree[u]["first"], g.vtree[u]["last"]
     n_columns = len(places)
     n_nodes = 0
     nodes = np.empty(len(edges), dtype=np.int32)
     for e in edges:
-        n = g.edge["parent"][e]
+        n = g.edge[e]["parent"]
         if local_node[n] == NONE:
             local_node[n] = n_nodes
             nodes[n_nodes] = n
@@ -404,13 +404,13 @@ def add_gains(
     one, value = np.zeros((n_nodes, n_columns)), np.zeros((n_nodes, n_columns))
     free = np.full((n_nodes, n_columns), -2.0)
     for k in range(len(edges)):
-        j = local_node[g.edge["parent"][edges[k]]]
+        j = local_node[g.edge[edges[k]]["parent"]]
         h = here[k]
         inside[j] += h
         if is_part:
             rest = -x_log_x_in(table, h)
         else:
-            count = g.edge["train"][edges[k]]
+            count = g.edge[edges[k]]["train"]
             rest = x_log_x_in(table, count - h) - x_log_x_in(table, count)
         for i in range(n_columns):
             x = hist[k, i]
@@ -430,7 +430,7 @@ def add_gains(
         else:
             total = count_of(g, n)
             rest = x_log_x_in(table, total) - x_log_x_in(table, total - inside[j])
-        is_unary = g.node["width"][n] == 1
+        is_unary = g.node[n]["width"] == 1
         for i in range(n_columns):
             place = places[i]
             word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)

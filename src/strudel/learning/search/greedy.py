@@ -36,7 +36,7 @@ def pick_edge(
         candidates = growing.candidates()
         return int(rng.choice(candidates)) if len(candidates) else None
     edge = _largest_flow(growing.growth)
-    if edge == NONE or growing.growth.edge["train"][edge] == 0.0:
+    if edge == NONE or growing.growth.edge[edge]["train"] == 0.0:
         # Only edges without rows are left, and those of the last split are not in the heap yet.
         growing.queue_all()
         edge = _largest_flow(growing.growth)
@@ -50,7 +50,7 @@ def _largest_flow(g: Growth) -> int:
     """The first edge of the heap that is still what it was when it entered."""
     while g.size[N_HEAP] and _is_stale(g, 0):
         pop(g)
-    return g.heap["edge"][0] if g.size[N_HEAP] else NONE
+    return g.heap[0]["edge"] if g.size[N_HEAP] else NONE
 
 
 @kernel
@@ -63,21 +63,21 @@ def _first_left(g: Growth) -> int:
     pending = [0]
     while len(pending) > 0:
         i = pending.pop()
-        if i >= g.size[N_HEAP] or g.heap["key"][i] != g.heap["key"][0]:
+        if i >= g.size[N_HEAP] or g.heap[i]["key"] != g.heap[0]["key"]:
             continue
         pending.append(2 * i + 1)
         pending.append(2 * i + 2)
-        e = g.heap["edge"][i]
-        if _is_stale(g, i) or g.edge["stamp"][e] == stamp:
+        e = g.heap[i]["edge"]
+        if _is_stale(g, i) or g.edge[e]["stamp"] == stamp:
             continue
-        g.edge["stamp"][e] = stamp
+        g.edge[e]["stamp"] = stamp
         n_tied += 1
-        v = g.node["vtree"][g.edge["parent"][e]]
-        while v != NONE and g.vtree["stamp"][v] != stamp:
-            g.vtree["stamp"][v] = stamp
-            v = g.vtree["parent"][v]
+        v = g.node[g.edge[e]["parent"]]["vtree"]
+        while v != NONE and g.vtree[v]["stamp"] != stamp:
+            g.vtree[v]["stamp"] = stamp
+            v = g.vtree[v]["parent"]
     if n_tied == 1:
-        return g.heap["edge"][0]
+        return g.heap[0]["edge"]
     first = np.empty(1, dtype=np.int32)
     in_depth_first_order(g, stamp, first)
     return first[0]
@@ -86,8 +86,8 @@ def _first_left(g: Growth) -> int:
 @kernel
 def _is_stale(g: Growth, i: int) -> bool:
     """Whether the edge of a heap entry died or changed its count since."""
-    e = g.heap["edge"][i]
-    return g.edge["death"][e] != ALIVE or g.edge["train"][e] != g.heap["key"][i]
+    e = g.heap[i]["edge"]
+    return g.edge[e]["death"] != ALIVE or g.edge[e]["train"] != g.heap[i]["key"]
 
 
 @kernel
@@ -95,37 +95,37 @@ def in_depth_first_order(g: Growth, stamp: int, found: IntArray) -> None:
     """Fill `found` with the first stamped edges in post-order, below stamped vtree nodes only."""
     n_found = 0
     nodes = [int(g.size[ROOT])]
-    edges = [int(g.node["first"][g.size[ROOT]])]  # next edge to descend into
+    edges = [int(g.node[g.size[ROOT]]["first"])]  # next edge to descend into
     sides = [0]
-    g.node["stamp"][g.size[ROOT]] = stamp
+    g.node[g.size[ROOT]]["stamp"] = stamp
     while len(nodes) > 0:
         e = edges[-1]
         if e == NONE:
             n = nodes.pop()
             edges.pop()
             sides.pop()
-            e = g.node["first"][n]
+            e = g.node[n]["first"]
             while e != NONE:
-                if g.edge["stamp"][e] == stamp:
+                if g.edge[e]["stamp"] == stamp:
                     found[n_found] = e
                     n_found += 1
                     if n_found == len(found):
                         return
-                e = g.edge["next"][e]
+                e = g.edge[e]["next"]
             continue
-        child = g.edge["left"][e] if sides[-1] == 0 else g.edge["right"][e]
+        child = g.edge[e]["left"] if sides[-1] == 0 else g.edge[e]["right"]
         if sides[-1] == 0:
             sides[-1] = 1
         else:
             sides[-1] = 0
-            edges[-1] = g.edge["next"][e]
-        if child == NONE or g.node["stamp"][child] == stamp or g.node["first"][child] == NONE:
+            edges[-1] = g.edge[e]["next"]
+        if child == NONE or g.node[child]["stamp"] == stamp or g.node[child]["first"] == NONE:
             continue
-        if g.vtree["stamp"][g.node["vtree"][child]] != stamp:
+        if g.vtree[g.node[child]["vtree"]]["stamp"] != stamp:
             continue
-        g.node["stamp"][child] = stamp
+        g.node[child]["stamp"] = stamp
         nodes.append(int(child))
-        edges.append(int(g.node["first"][child]))
+        edges.append(int(g.node[child]["first"]))
         sides.append(0)
 
 
@@ -220,5 +220,5 @@ def _whole_scale(weight: FloatArray) -> float:
 @kernel
 def _list_places_and_rows(g: Growth, edge: int) -> tuple[IntArray, int]:
     """The undecided places below `edge`; and how many rows it has, listed in `train_rows`."""
-    v = g.node["vtree"][g.edge["parent"][edge]]
+    v = g.node[g.edge[edge]["parent"]]["vtree"]
     return undecided_places(g, edge), rows_through(g.train_active[v], edge, g.train_rows)

@@ -45,7 +45,7 @@ def heaviest_edges(growing: GrowingCircuit, n_wanted: int) -> HeaviestEdges:
     """Those of a circuit, from all of its edges; at least `n_wanted`, if there are so many."""
     g = growing.growth
     edges = growing.candidates()
-    count = g.edge["train"][edges]
+    count = g.edge[edges]["train"]
     has_rows = count > 0.0
     room = ROOM + 2 * n_wanted
     if np.count_nonzero(has_rows) < n_wanted:
@@ -56,8 +56,8 @@ def heaviest_edges(growing: GrowingCircuit, n_wanted: int) -> HeaviestEdges:
         floor = max(float(np.partition(count, -room)[-room]), FEWEST_ROWS)
     edges = edges[count >= floor]
     entries = np.empty(len(edges), dtype=ENTRY)
-    entries["key"] = g.edge["train"][edges]
-    entries["depth"] = g.vtree["depth"][g.node["vtree"][g.edge["parent"][edges]]]
+    entries["key"] = g.edge[edges]["train"]
+    entries["depth"] = g.vtree[g.node[g.edge[edges]["parent"]]["vtree"]]["depth"]
     entries["edge"] = edges
     entries["place"] = NONE
     return HeaviestEdges(_sorted(entries), floor)
@@ -86,12 +86,12 @@ def _merge(g: Growth, old: AnyArray, floor: float, entries: AnyArray) -> int:
     n = 0
     for i in range(len(old)):
         e = old["edge"][i]
-        if g.edge["death"][e] == ALIVE and g.edge["train"][e] == old["key"][i]:
+        if g.edge[e]["death"] == ALIVE and g.edge[e]["train"] == old["key"][i]:
             entries[n] = old[i]
             n += 1
     for i in range(g.size[N_HEAP]):
-        key, depth, e = g.heap["key"][i], g.heap["depth"][i], g.heap["edge"][i]
-        if key < floor or g.edge["death"][e] != ALIVE or g.edge["train"][e] != key:
+        key, depth, e = g.heap[i]["key"], g.heap[i]["depth"], g.heap[i]["edge"]
+        if key < floor or g.edge[e]["death"] != ALIVE or g.edge[e]["train"] != key:
             continue
         k = n
         while k > 0 and _is_behind(entries, k - 1, key, depth, e):
@@ -142,9 +142,9 @@ def _walk(g: Growth, edges: IntArray, found: IntArray) -> None:
     g.size[STAMP] += 1
     stamp = g.size[STAMP]
     for e in edges:
-        g.edge["stamp"][e] = stamp
-        v = g.node["vtree"][g.edge["parent"][e]]
-        while v != NONE and g.vtree["stamp"][v] != stamp:
-            g.vtree["stamp"][v] = stamp
-            v = g.vtree["parent"][v]
+        g.edge[e]["stamp"] = stamp
+        v = g.node[g.edge[e]["parent"]]["vtree"]
+        while v != NONE and g.vtree[v]["stamp"] != stamp:
+            g.vtree[v]["stamp"] = stamp
+            v = g.vtree[v]["parent"]
     in_depth_first_order(g, stamp, found)

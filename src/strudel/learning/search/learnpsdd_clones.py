@@ -39,7 +39,7 @@ def score_clones(
 
     `local`, all NONE, is room to work in.
     """
-    if g.vtree["parent"][c] == NONE:
+    if g.vtree[c]["parent"] == NONE:
         return
     active = g.train_active[c]
     n_rows = len(active)
@@ -49,8 +49,8 @@ def score_clones(
     for s in range(n_rows):
         if active[s] == NONE:
             continue
-        n = g.edge["parent"][active[s]]
-        if g.node["stamp"][n] != wanted or g.node["uses"][n] < 2:
+        n = g.edge[active[s]]["parent"]
+        if g.node[n]["stamp"] != wanted or g.node[n]["uses"] < 2:
             continue
         if local[n] == NONE:
             local[n] = n_nodes
@@ -65,8 +65,8 @@ def score_clones(
     for s in range(n_rows):
         if active[s] == NONE:
             continue
-        n = g.edge["parent"][active[s]]
-        if g.node["stamp"][n] == wanted and local[n] != NONE:
+        n = g.edge[active[s]]["parent"]
+        if g.node[n]["stamp"] == wanted and local[n] != NONE:
             rows[end[local[n]]] = s
             end[local[n]] += 1
     for j in range(n_nodes):
@@ -91,10 +91,10 @@ def clone_table(
     sign 1 and sums with sign -1 in the log-likelihood; `width` is the number of edges of a sum, 0
     for an edge, and `total` the weight of all training rows.
     """
-    c = g.node["vtree"][n]
-    above = g.train_active[g.vtree["parent"][c]]
+    c = g.node[n]["vtree"]
+    above = g.train_active[g.vtree[c]["parent"]]
     behind = len(g.node)
-    parents = np.empty(min(len(rows), g.node["uses"][n]), dtype=np.int32)
+    parents = np.empty(min(len(rows), g.node[n]["uses"]), dtype=np.int32)
     n_parents = 0
     for s in rows:
         if local[behind + above[s]] == NONE:
@@ -106,9 +106,9 @@ def clone_table(
     first, last = 0, 1
     for _ in range(n_levels):
         for i in range(first, last):
-            if g.vtree["left"][vtree_nodes[i]] != NONE:
-                vtree_nodes.append(np.int64(g.vtree["left"][vtree_nodes[i]]))
-                vtree_nodes.append(np.int64(g.vtree["right"][vtree_nodes[i]]))
+            if g.vtree[vtree_nodes[i]]["left"] != NONE:
+                vtree_nodes.append(np.int64(g.vtree[vtree_nodes[i]]["left"]))
+                vtree_nodes.append(np.int64(g.vtree[vtree_nodes[i]]["right"]))
         first, last = last, len(vtree_nodes)
     # Every edge and every sum on the way gets a column; sums with one edge only cost.
     columns: list[Any] = [np.int64(0) for _ in range(0)]
@@ -118,11 +118,11 @@ def clone_table(
                 e = g.train_active[u, s]
                 if e == NONE:
                     continue
-                m = g.edge["parent"][e]
+                m = g.edge[e]["parent"]
                 if local[m] == NONE:
                     local[m] = len(columns)
                     columns.append(np.int64(m))
-                if local[behind + e] == NONE and g.node["width"][m] > 1:
+                if local[behind + e] == NONE and g.node[m]["width"] > 1:
                     local[behind + e] = len(columns)
                     columns.append(np.int64(behind + e))
     counts = np.zeros((n_parents, len(columns)))
@@ -133,7 +133,7 @@ def clone_table(
                 if e == NONE:
                     continue
                 k = local[behind + above[s]]
-                counts[k, local[g.edge["parent"][e]]] += g.train_weight[s]
+                counts[k, local[g.edge[e]["parent"]]] += g.train_weight[s]
                 if local[behind + e] != NONE:
                     counts[k, local[behind + e]] += g.train_weight[s]
     sign, width, total = np.zeros(len(columns)), np.zeros(len(columns)), np.zeros(len(columns))
@@ -142,10 +142,10 @@ def clone_table(
         local[x] = NONE
         if x >= behind:
             sign[i] = 1.0
-            total[i] = g.edge["train"][x - behind]
+            total[i] = g.edge[x - behind]["train"]
         else:
-            sign[i] = -1.0 if g.node["width"][x] > 1 else 0.0
-            width[i] = g.node["width"][x]
+            sign[i] = -1.0 if g.node[x]["width"] > 1 else 0.0
+            width[i] = g.node[x]["width"]
             total[i] = count_of(g, x)
     for e in parents:
         local[behind + e] = NONE

@@ -36,11 +36,11 @@ def split_gains(
 
     Places where all rows agree are left out. `local`, all NONE, and `rows` are room to work in.
     """
-    v = g.node["vtree"][g.edge["parent"][edge]]
-    first = g.vtree["first"][v]
+    v = g.node[g.edge[edge]["parent"]]["vtree"]
+    first = g.vtree[v]["first"]
     mask = undecided(g, edge, both_sides)
     rows = rows[: rows_through(g.train_active[v], edge, rows)]
-    one = np.zeros(g.vtree["last"][v] - first)
+    one = np.zeros(g.vtree[v]["last"] - first)
     total = _keep_places_that_differ(g, rows, mask, first, one)
     places = places_in(mask)
     gains, costs = np.empty(len(places)), np.ones(len(places))
@@ -63,12 +63,12 @@ def split_gains(
         u, level, edges, edge_sum, above, stays = pending.pop()
         is_ours = is_only.pop()
         for side in range(2):
-            c = g.vtree["left"][u] if side == 0 else g.vtree["right"][u]
+            c = g.vtree[u]["left"] if side == 0 else g.vtree[u]["right"]
             is_near = level + 1 <= n_levels
             low, high = 0, len(places)
             if not is_near:  # only copies on the way to the variable
-                low = np.searchsorted(places, g.vtree["first"][c])
-                high = np.searchsorted(places, g.vtree["last"][c])
+                low = np.searchsorted(places, g.vtree[c]["first"])
+                high = np.searchsorted(places, g.vtree[c]["last"])
             if low == high:
                 continue
             nodes, only, led, kept = _sums_below(
@@ -80,7 +80,7 @@ def split_gains(
                 g, c, rows, nodes, only, led, kept, is_near, low, high,
                 places, first, table, local, gains, costs,
             )  # fmt: skip
-            if g.vtree["left"][c] != NONE:
+            if g.vtree[c]["left"] != NONE:
                 below, owner = _edges_of(g, nodes)
                 pending.append((np.int64(c), level + 1, below, owner, served, kept))
                 is_only.append(only)
@@ -112,16 +112,16 @@ def _edges_of(g: Growth, nodes: IntArray) -> tuple[IntArray, IntArray]:
     """The edges of some sums, and for each the position of its sum."""
     n = 0
     for m in nodes:
-        n += g.node["width"][m]
+        n += g.node[m]["width"]
     edges, owner = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
     k = 0
     for j in range(len(nodes)):
-        e = g.node["first"][nodes[j]]
+        e = g.node[nodes[j]]["first"]
         while e != NONE:
             edges[k] = e
             owner[k] = j
             k += 1
-            e = g.edge["next"][e]
+            e = g.edge[e]["next"]
     return edges, owner
 
 
@@ -144,8 +144,8 @@ def _sums_below(
     uses = np.zeros(len(edges), dtype=np.int32)
     n_nodes = 0
     for k in range(len(edges)):
-        m = g.edge["left"][edges[k]] if side == 0 else g.edge["right"][edges[k]]
-        if g.node["first"][m] == NONE:
+        m = g.edge[edges[k]]["left"] if side == 0 else g.edge[edges[k]]["right"]
+        if g.node[m]["first"] == NONE:
             continue
         if local[m] == NONE:
             local[m] = n_nodes
@@ -155,19 +155,19 @@ def _sums_below(
     nodes = nodes[:n_nodes]
     only = np.zeros(n_nodes, dtype=np.bool_)
     for j in range(n_nodes):
-        only[j] = uses[j] == g.node["uses"][nodes[j]]
+        only[j] = uses[j] == g.node[nodes[j]]["uses"]
     n_places = len(places) if is_near else 0
     led = np.zeros((n_nodes, n_places), dtype=np.uint8)
     kept = np.zeros((n_nodes, n_places), dtype=np.bool_)
     start, middle, end = (
-        g.vtree["first"][u],
-        g.vtree["last"][g.vtree["left"][u]],
-        g.vtree["last"][u],
+        g.vtree[u]["first"],
+        g.vtree[g.vtree[u]["left"]]["last"],
+        g.vtree[u]["last"],
     )
     for k in range(len(edges)):
-        l, r = g.edge["left"][edges[k]], g.edge["right"][edges[k]]
+        l, r = g.edge[edges[k]]["left"], g.edge[edges[k]]["right"]
         m = l if side == 0 else r
-        if g.node["first"][m] == NONE:
+        if g.node[m]["first"] == NONE:
             continue
         j, parent = local[m], edge_sum[k]
         for i in range(n_places):
@@ -214,13 +214,13 @@ def _add_copies(
     for j in range(len(nodes)):
         local[nodes[j]] = j
     here, one, value = _divide(g, c, rows, len(nodes), places[low:high], first, table, local)
-    start, end = g.vtree["first"][c], g.vtree["last"][c]
-    is_leaf = g.vtree["left"][c] == NONE
+    start, end = g.vtree[c]["first"], g.vtree[c]["last"]
+    is_leaf = g.vtree[c]["left"] == NONE
     served = np.zeros(led.shape, dtype=np.uint8)
     for j in range(len(nodes)):
         m = nodes[j]
         local[m] = NONE
-        width = g.node["width"][m]
+        width = g.node[m]["width"]
         rest = 0.0
         if here[j] > 0.0:
             count = count_of(g, m)
@@ -257,15 +257,15 @@ def _add_copies(
 @kernel
 def _n_conditioned_edges(g: Growth, m: int, c: int, place: int) -> int:
     """Edges of both copies of a sum, conditioned on a place that it has not decided."""
-    is_left = place < g.vtree["last"][g.vtree["left"][c]]
+    is_left = place < g.vtree[g.vtree[c]["left"]]["last"]
     word, shift = place // 64, np.uint64(place % 64)
     n = 0
-    e = g.node["first"][m]
+    e = g.node[m]["first"]
     while e != NONE:
-        child = g.edge["left"][e] if is_left else g.edge["right"][e]
+        child = g.edge[e]["left"] if is_left else g.edge[e]["right"]
         n += popcount((g.node_one[child, word] >> shift) & np.uint64(1))
         n += popcount((g.node_zero[child, word] >> shift) & np.uint64(1))
-        e = g.edge["next"][e]
+        e = g.edge[e]["next"]
     return n
 
 
@@ -323,10 +323,10 @@ def _divide(
     for k in range(n_edges):
         e = edges[k]
         local[behind + e] = NONE
-        j = local[g.edge["parent"][e]]
+        j = local[g.edge[e]["parent"]]
         h = weight_here[k]
         here[j] += h
-        count = g.edge["train"][e]
+        count = g.edge[e]["train"]
         rest = x_log_x_in(table, count - h) - x_log_x_in(table, count)
         for i in range(n_columns):
             x = hist[k, i]

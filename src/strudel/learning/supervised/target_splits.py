@@ -51,7 +51,7 @@ def split_for_target(
 def _is_open(growing: GrowingCircuit, edge: int, place: int) -> bool:
     """Whether an edge still exists and both values of a variable occur below it."""
     g = growing.growth
-    return g.edge["death"][edge] == ALIVE and place in undecided_places(g, edge).tolist()
+    return g.edge[edge]["death"] == ALIVE and place in undecided_places(g, edge).tolist()
 
 
 def _candidates(
@@ -99,7 +99,7 @@ def _score_splits(
     order = np.empty(n_rows, dtype=np.int32)
     edge = np.empty(n_rows, dtype=np.int32)
     for v in range(n_vtree_nodes):
-        first, last = vtree["first"][v], vtree["last"][v]
+        first, last = vtree[v]["first"], vtree[v]["last"]
         if last - first < 2:
             continue
         # Sort the rows by their edge, edges in the order in which they appear.

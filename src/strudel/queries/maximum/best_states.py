@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import in_threads, kernel
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit
 from strudel.queries.passes import LANES, UNKNOWN, Plan, plan, working_memory
@@ -25,12 +25,24 @@ def best_states(circuit: Circuit, codes: AnyArray) -> tuple[ByteArray, FloatArra
     states = np.zeros(codes.shape, dtype=np.uint8)
     log_p = np.empty(len(codes))
     is_tied = np.zeros(len(codes), dtype=np.bool_)
-    _best_states(codes, plan(circuit), circuit.root, circuit.edge_log_theta, states, log_p, is_tied)
+    in_threads(
+        _best_states,
+        -(-len(codes) // LANES),
+        codes,
+        plan(circuit),
+        circuit.root,
+        circuit.edge_log_theta,
+        states,
+        log_p,
+        is_tied,
+    )
     return states, log_p, is_tied
 
 
-@parallel_kernel
+@kernel
 def _best_states(
+    first: int,
+    last: int,
     codes: AnyArray,
     p: Plan,
     root: int,
@@ -40,20 +52,17 @@ def _best_states(
     is_tied: AnyArray,
 ) -> None:
     n_rows = len(codes)
-    n_blocks = (n_rows + LANES - 1) // LANES
-    n_chunks = min(n_blocks, 16)
-    for chunk in prange(n_chunks):
-        value, _, _ = working_memory(p)
-        stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
-        for block in range(np.int64(chunk), n_blocks, n_chunks):
-            start = block * LANES
-            width = min(LANES, n_rows - start)
-            _best_values(codes, start, width, p, edge_log_theta, value)
-            for b in range(width):
-                log_p[start + b] = value[root, b]
-                is_tied[start + b] = _walk_to_best(
-                    p, root, edge_log_theta, value, b, stack, states[start + b]
-                )
+    value, _, _ = working_memory(p)
+    stack = np.empty(len(p.vtree_var) + 1, dtype=np.int32)
+    for block in range(first, last):
+        start = block * LANES
+        width = min(LANES, n_rows - start)
+        _best_values(codes, start, width, p, edge_log_theta, value)
+        for b in range(width):
+            log_p[start + b] = value[root, b]
+            is_tied[start + b] = _walk_to_best(
+                p, root, edge_log_theta, value, b, stack, states[start + b]
+            )
 
 
 @kernel

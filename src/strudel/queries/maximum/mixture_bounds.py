@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import in_threads, kernel
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Edges
 from strudel.circuits.mixture import Mixture
@@ -46,7 +46,9 @@ class MixtureBounds:
         n_chunks = min(len(left.weight), MOST_CHUNKS)
         total = np.zeros((n_rows, n_chunks))
         literals = np.zeros((n_rows, n_chunks, 2 * left.n_open))
-        _log_bounds(
+        in_threads(
+            _log_bounds,
+            total.size,
             values,
             left.root,
             left.edges,
@@ -63,8 +65,10 @@ class MixtureBounds:
             return np.log(bound + self._left.rest) + self._left.log_unit
 
 
-@parallel_kernel
+@kernel
 def _log_bounds(
+    first: int,
+    last: int,
     values: ByteArray,
     root: int,
     edges: Edges,
@@ -75,10 +79,10 @@ def _log_bounds(
 ) -> None:
     """One pass up and one down per row and block of components; chunks of blocks add up."""
     n_chunks = total.shape[1]
-    for task in prange(total.size):
-        row, chunk = np.int64(task) // n_chunks, np.int64(task) % n_chunks
-        value = np.empty((len(edges.node_edges) - 1, LANES))
-        flow = np.empty_like(value)
+    value = np.empty((len(edges.node_edges) - 1, LANES))
+    flow = np.empty_like(value)
+    for task in range(first, last):
+        row, chunk = task // n_chunks, task % n_chunks
         for block in range(chunk, len(weight), n_chunks):
             total[row, chunk] += _pass_both_ways(
                 values[row],

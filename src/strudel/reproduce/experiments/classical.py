@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._numba import kernel, parallel_kernel, prange
+from strudel._numba import in_threads, kernel
 from strudel._types import ByteArray, FloatArray
 from strudel.circuits.evaluate import BLOCK_VALUES, MIN_BLOCK_ROWS, evaluate_log
 from strudel.circuits.mixture import Mixture
@@ -55,8 +55,15 @@ class Classical:
     def _bare(self, rows: ByteArray) -> FloatArray:
         circuit = self.mixture.structure
         p = np.empty((len(rows), self.mixture.n_components))
-        _bare_values(
-            rows, circuit.node_edges, circuit.edge_left, circuit.edge_right, self._theta, p
+        in_threads(
+            _bare_values,
+            -(-len(rows) // WIDTH),
+            rows,
+            circuit.node_edges,
+            circuit.edge_left,
+            circuit.edge_right,
+            self._theta,
+            p,
         )
         is_lost = np.any(p < TINY, axis=1)
         with np.errstate(divide="ignore"):
@@ -66,15 +73,22 @@ class Classical:
         return log_p
 
 
-@parallel_kernel
+@kernel
 def _bare_values(
-    rows: Any, node_edges: Any, edge_left: Any, edge_right: Any, theta: Any, p: Any
+    first: int,
+    last: int,
+    rows: Any,
+    node_edges: Any,
+    edge_left: Any,
+    edge_right: Any,
+    theta: Any,
+    p: Any,
 ) -> None:
     """Fill `p` (n_rows, k) with probabilities; the literals are the same for all components."""
     n_rows, n_vars = rows.shape
     n_nodes = len(node_edges) - 1
-    for block in prange((n_rows + WIDTH - 1) // WIDTH):
-        start = np.int64(block) * WIDTH
+    for block in range(first, last):
+        start = block * WIDTH
         width = min(WIDTH, n_rows - start)
         value = np.zeros((n_nodes, WIDTH))
         for v in range(n_vars):

@@ -19,10 +19,10 @@ from statistics import median
 from time import get_clock_info, perf_counter, process_time
 from typing import Any
 
-import numba
 import numpy as np
 from scipy.special import logsumexp
 
+from strudel._numba import n_threads
 from strudel._types import ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
@@ -89,7 +89,7 @@ def _time_classical(
     evaluate: Classical, rows: ByteArray, expected: FloatArray, seconds: float
 ) -> tuple[float, int, float]:
     """Seconds for all rows, rows that were done, and the largest difference from `expected`."""
-    unit = evaluate.block_rows * numba.get_num_threads()
+    unit = evaluate.block_rows * n_threads()
     n_done = min(unit, len(rows))
     while True:
         taken, found = _timed(evaluate, rows[:n_done])

@@ -1,0 +1,94 @@
+"""Kernels, and the threads that share their work."""
+
+import threading
+
+import numba
+import numpy as np
+import pytest
+
+from strudel._numba import in_threads, kernel, n_threads, run_blocks, use_threads
+
+
+@pytest.fixture(autouse=True)
+def three_threads(monkeypatch):
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 3)
+    monkeypatch.setattr("strudel._numba._pool", [])
+    with use_threads(-1):
+        yield
+
+
+@kernel
+def _count_visits(first, last, visits):
+    for task in range(first, last):
+        visits[task] += _one(visits, task)
+
+
+@kernel
+def _one(visits, task):
+    return 1 if task < len(visits) else 0
+
+
+@pytest.mark.parametrize("n_tasks", [0, 1, 2, 11, 12, 13, 1000])
+def test_every_task_is_done_once(n_tasks):
+    visits = np.zeros(n_tasks, dtype=np.int64)
+    in_threads(_count_visits, n_tasks, visits)
+    assert np.all(visits == 1)
+
+
+def test_work_is_shared_among_threads():
+    barrier = threading.Barrier(3, timeout=20)  # broken unless three callers meet
+    names = set()
+
+    def work(first, last):
+        if threading.current_thread().name not in names:
+            names.add(threading.current_thread().name)
+            barrier.wait()
+
+    in_threads(work, 12)
+    assert len(names) == 3
+
+
+def test_helpers_do_not_ask_for_helpers():
+    found = []
+
+    def work(first, last):
+        if threading.current_thread() is not threading.main_thread():
+            found.append(n_threads())
+        run_blocks(lambda block: None, 100, 1)
+
+    in_threads(work, 1000)
+    assert set(found) <= {1}
+
+
+def test_an_error_of_a_helper_is_raised():
+    def work(first, last):
+        raise ValueError(f"task {first}")
+
+    with pytest.raises(ValueError, match="task"):
+        in_threads(work, 100)
+
+
+def test_threads_are_limited_inside_a_block_only():
+    assert n_threads() == 3
+    with use_threads(1):
+        assert n_threads() == 1
+        with use_threads(None):
+            assert n_threads() == 1
+    assert n_threads() == 3
+
+
+@pytest.mark.compiled
+def test_kernels_share_one_form_for_all_integers():
+    """0, an int32 read from an array and an int64 call the same compiled function."""
+
+    @kernel
+    def second(numbers, i):
+        return numbers[i + 1]
+
+    @kernel
+    def first(numbers):
+        return second(numbers, 0) + second(numbers, numbers[0]) + second(numbers, len(numbers) - 3)
+
+    assert first(np.arange(4, dtype=np.int32)) == 1 + 1 + 2
+    kernels = [cell.cell_contents for cell in second.get_overload.__closure__]
+    assert len(kernels[0]().overloads) == 1
