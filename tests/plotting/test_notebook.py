@@ -172,3 +172,11 @@ def test_a_fitted_estimator_adds_what_it_learned_to_the_diagram_of_scikit_learn(
     assert html_of(model.history_) in after
     assert html_of(model.circuit_) in model._repr_html_()
     assert html_of(model.circuit_) not in before
+
+
+def test_a_large_circuit_of_a_table_is_shown_by_column():
+    rows = [[f"town {number % 9} of the north", number % 50] for number in range(200)]
+    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    assert model.circuit_.n_edges > 60
+    drawing = ElementTree.fromstring(svg_of(model.circuit_))
+    assert [text.text for text in drawing.iter(f"{SVG}text")] == ["x0", "x1"]

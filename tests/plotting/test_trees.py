@@ -132,3 +132,21 @@ def test_names_in_a_tree_do_not_overlap(n_vars, words):
         for text in written
     ]
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+@pytest.mark.parametrize("reach", [12, 1000])
+def test_dots_of_200_variables_do_not_overlap(reach):
+    """Deep trees, where a variable hangs at one of the twelve before it, and bushes."""
+    rng = np.random.default_rng(0)
+    parent = [-1, *(rng.integers(max(0, var - reach), var) for var in range(1, 200))]
+    tree = ChowLiuTree(np.array(parent, dtype=np.int32), np.full((200, 2), 0.5))
+    figure = Figure(figsize=(8, 6.5), layout="constrained")
+    ax = plot_chow_liu_tree(tree, ax=figure.add_subplot())
+    figure.draw(FigureCanvasAgg(figure).get_renderer())
+    dots = ax.collections[1]
+    points = ax.transData.transform(dots.get_offsets()) / figure.dpi * 72
+    distance = np.hypot(*(points[:, np.newaxis] - points).transpose(2, 0, 1))
+    radius = np.sqrt(dots.get_sizes()) / 2
+    overlaps = distance < 0.95 * np.add.outer(radius, radius)
+    np.fill_diagonal(overlaps, False)
+    assert not overlaps.any()

@@ -20,16 +20,21 @@ def text_width(labels: Sequence[str], size: float) -> float:
 
 
 def short_labels(labels: Sequence[str], longest: int = 24) -> list[str]:
-    """Labels that matplotlib writes literally, with dollar signs; long ones without their middle.
+    """Short labels that matplotlib writes literally, with dollar signs."""
+    return [label.replace("$", r"\$") for label in shorten(labels, longest)]
+
+
+def shorten(labels: Sequence[str], longest: int) -> list[str]:
+    """Long labels without their middle.
 
     Labels that differ stay different: those that are alike at both ends begin again where they
     start to differ, and if that is not enough, they are numbered.
 
     Examples
     --------
-    >>> short_labels(["date of last visit>=2020-12-22", "age"], longest=16)
+    >>> shorten(["date of last visit>=2020-12-22", "age"], longest=16)
     ['date …2020-12-22', 'age']
-    >>> short_labels(["north of the long river", "north by the long river"], longest=12)
+    >>> shorten(["north of the long river", "north by the long river"], longest=12)
     ['nor…of the l', 'nor…by the l']
     """
     short = [_without_middle(label, longest) for label in labels]
@@ -41,7 +46,7 @@ def short_labels(labels: Sequence[str], longest: int = 24) -> list[str]:
         for number, place in enumerate(alike, 1):
             ending = f"…{number}"
             short[place] = short[place][: longest - len(ending)] + ending
-    return [label.replace("$", r"\$") for label in short]
+    return short
 
 
 def short_label(label: str, longest: int = 24) -> str:

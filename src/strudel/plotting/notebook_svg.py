@@ -15,8 +15,10 @@ from strudel.circuits.drawing_layout import CircuitLayout, layout_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.history import Record
 from strudel.plotting.circuit_map import edges_by_vtree
+from strudel.plotting.labels import shorten
 from strudel.plotting.svg import BLUE, LETTER, ORANGE, RED, Svg
 from strudel.plotting.tree_layout import MAX_STEPS, place_layers, place_rings, place_vtree
+from strudel.plotting.vtrees import shown_vtree
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree
 
@@ -29,9 +31,14 @@ STEP_X, STEP_Y, MARGIN = 76, 34, 22  # pixels
 
 
 def draw_circuit(circuit: Circuit) -> Svg:
-    """Every node with the root on the right; above 60 edges the vtree with discs by edges."""
+    """Every node with the root on the right; above 60 edges the vtree with discs by edges.
+
+    The vtree of a table has its columns as leaves.
+    """
     if circuit.n_edges > MAX_EDGES:
-        return draw_vtree(circuit.vtree, circuit.feature_names, edges_by_vtree(circuit))
+        vtree, names, nodes = shown_vtree(circuit)
+        amount = np.bincount(nodes, edges_by_vtree(circuit), vtree.n_nodes)
+        return draw_vtree(vtree, names, amount.astype(np.float64))
     layout = layout_circuit(circuit)
     # Names end at their literal's mark; about 7.5 pixels a letter.
     left = MARGIN + max((7.5 * len(label) for label in layout.mark_label), default=0.0)
@@ -103,8 +110,8 @@ def draw_vtree(
         y = np.where(is_leaf, np.maximum(y, y[vtree.node_parent] - 0.7), y)
     labels = {}
     if vtree.n_vars <= MAX_STEPS:
-        written = names_of(vtree.n_vars, names)
-        labels = {int(leaf): _cut(written[var]) for var, leaf in enumerate(vtree.var_leaf)}
+        written = shorten([str(name) for name in names_of(vtree.n_vars, names)], longest=16)
+        labels = {int(leaf): written[var] for var, leaf in enumerate(vtree.var_leaf)}
     longest = LETTER * 11 * max(map(len, labels.values()), default=0)
     step = min(max(longest + 8 if n_leaves <= 16 else 14.0, 24.0 if n_leaves <= 16 else 0.0), 60.0)
     step = min(step, 640 / max(n_leaves - 1, 1))
@@ -224,7 +231,3 @@ def draw_history(history: Record) -> Svg | None:
     svg.text(0, height - 3, f"{steps[0]:,}", 10, anchor="start")
     svg.text(width, height - 3, f"{steps[-1]:,} {history.STEP}", 10, anchor="end")
     return svg
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= 16 else name[:15] + "…"

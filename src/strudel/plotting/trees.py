@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SMALLEST, LARGEST = 6.0, 11.0  # font sizes of names in boxes; below there are dots
 DOT_NAME = 7.0  # font size of names beside dots
 MAX_LABELS = 300  # names that a place beside their dots is looked for
+MAX_COMPARED = 1000  # dots up to which layouts are compared
 
 
 def plot_chow_liu_tree(
@@ -51,8 +52,8 @@ def plot_chow_liu_tree(
     tree : ChowLiuTree, Circuit, Mixture or fitted estimator
         Of any size. A model is drawn as the tree closest to it, found from its exact pair
         probabilities, and a model of a table as one of columns. Where boxes with all names do not
-        fit, the root is in the middle of rings, and names are written as far as they fit, those
-        with most neighbours first.
+        fit, there are dots, in rings around the root or in levels, and names are written as far as
+        they fit, those with most neighbours first.
     feature_names : sequence of str, optional
         One per variable or column; a model's own names, or x0, x1, ..., by default.
     ax : matplotlib.axes.Axes, optional
@@ -85,7 +86,7 @@ def plot_chow_liu_tree(
             )
         x, y = place[:, 0], place[:, 1]
     else:
-        x, y = place_rings(tree) if boxes is None else boxes[:2]
+        x, y = _places_of_dots(ax, tree) if boxes is None else boxes[:2]
     draw_links(ax, x, y, tree.var_parent, colours, _link_widths(drawn))
     set_limits(ax, x, y)
     if boxes is not None:
@@ -93,7 +94,8 @@ def plot_chow_liu_tree(
             box = write_box(ax, node_x, node_y, label, boxes[2], colours, "center")
             box.set_gid("variable")
         return ax
-    ax.set_aspect("equal")
+    if positions is not None:
+        ax.set_aspect("equal")
     area = _draw_dots(ax, tree, x, y, colours)
     if positions is None:
         _write_names(ax, tree, x, y, area, names, colours)
@@ -140,6 +142,26 @@ def _places_of_boxes(
     if size < SMALLEST:
         return None
     return (across, level, size) if downwards >= min(sideways, LARGEST) else (-level, -across, size)
+
+
+def _places_of_dots(ax: Axes, tree: ChowLiuTree) -> tuple[FloatArray, FloatArray]:
+    """Rings, or levels below each other or side by side: where close dots are farthest apart.
+
+    Rings suit bushes, levels deep trees.
+    """
+    width, height = size_in_points(ax)
+    across, level = place_layers(tree)
+    rings = place_rings(tree)
+    found = [rings, (across, level), (-level, -across)]
+    if tree.n_vars > MAX_COMPARED:
+        return rings
+    nearest = []
+    for x, y in found:
+        points = np.stack([x * width / (np.ptp(x) or 1.0), y * height / (np.ptp(y) or 1.0)], axis=1)
+        squares = ((points[:, np.newaxis] - points) ** 2).sum(axis=2)
+        np.fill_diagonal(squares, np.inf)
+        nearest.append(float(np.quantile(squares.min(axis=1), 0.1)))
+    return found[int(np.argmax(nearest))]
 
 
 def _link_widths(drawn: ModelTree) -> AnyArray:
@@ -192,7 +214,7 @@ def _write_names(
     wide = np.array([text_width([label], DOT_NAME) + 2 for label in labels])
     order = np.argsort(-_degree(tree), kind="stable")[:MAX_LABELS]
     radius = np.sqrt(area) / 2 + 0.5
-    places = place_labels(x * min(room), y * min(room), radius, wide, 1.3 * DOT_NAME, order)
+    places = place_labels(x * room[0], y * room[1], radius, wide, 1.3 * DOT_NAME, order)
     for var, offset in places.items():
         text = ax.annotate(
             labels[var],
