@@ -28,6 +28,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 ORANGE, BLUE = "#e4572e", "#4c8dc9"
 INK = {"light": "#24292f", "dark": "#e6e6e6"}
 STYLE = {"light": "default", "dark": "dark_background"}
+CLEAR = {"figure.facecolor": "none", "axes.facecolor": "none"}  # so that no box hides the page
 COLUMNS = ["smoker", "cough", "temperature", "chest_pain"]  # of the overview, and the diagnosis
 FOUR_ROWS = pd.DataFrame(
     [[1, 1, 1], [0, 1, 0], [0, 0, 0], [0, 0, 1]], columns=["influenza", "cough", "fever"]
@@ -292,7 +293,7 @@ def write(folder: Path, names: list[str]) -> None:
     for name in names:
         for theme, ink in INK.items():
             # The salt makes it the same file whenever it is drawn.
-            with plt.style.context([STYLE[theme], {"svg.hashsalt": "strudel"}]):
+            with plt.style.context([STYLE[theme], CLEAR, {"svg.hashsalt": "strudel"}]):
                 figure = FIGURES[name](ink)
                 path = folder / f"{name}-{theme}.svg"
                 options = {"transparent": True, "bbox_inches": "tight", "pad_inches": 0.05}

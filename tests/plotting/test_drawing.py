@@ -177,6 +177,9 @@ def test_a_row_shows_its_values(ax):
     plot_circuit(figure_1_circuit(), row=[1, 0, 1, 0], ax=ax)
     assert set(texts(ax, "taken literal")) == {"X1", "¬X2", "X3", "¬X4"}
     assert set(texts(ax, "literal")) == {"¬X1", "X2", "¬X3", "X4"}
+    taken = [text for text in ax.texts if text.get_gid() == "taken literal"]
+    ends = {tuple(start) for start, _ in segments(ax, "active edges")}
+    assert all(text.get_position() in ends for text in taken)
     other = Figure(figsize=(7, 5)).add_subplot()
     plot_circuit(figure_1_circuit(), row=[1, 0, 1, 0], ax=other, detail="map")
     assert sorted(texts(other, "leaf")) == ["X1 = 1", "X2 = 0", "X3 = 1", "X4 = 0"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.drawing_layout import CircuitLayout, layout_circuit, literal_name
+from strudel.circuits.drawing_layout import CircuitLayout, layout_circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice
 from strudel.plotting.active import active_edges, checked_row
@@ -86,11 +86,7 @@ def plot_circuit(
     if layout is None or (detail == "auto" and _row_height(ax, layout) < ROW):
         draw_map(ax, circuit, values, is_active, about)
         return ax
-    taken = set()
-    if values is not None:
-        literals = 2 * np.arange(circuit.n_vars) + values
-        taken = {literal_name(circuit, literal) for literal in literals.tolist()}
-    _draw_nodes(ax, layout, is_active, taken, has_parameters)
+    _draw_nodes(ax, layout, is_active, has_parameters)
     if about:
         write_caption(ax, about)
     return ax
@@ -139,13 +135,9 @@ def _row_height(ax: Axes, layout: CircuitLayout) -> float:
 
 
 def _draw_nodes(
-    ax: Axes,
-    layout: CircuitLayout,
-    is_active: np.ndarray | None,
-    taken: set[str],
-    has_parameters: bool,
+    ax: Axes, layout: CircuitLayout, is_active: np.ndarray | None, has_parameters: bool
 ) -> None:
-    """Literals, sums and products with the lines between them; taken literals are red."""
+    """Literals, sums and products with the lines between them; what is active is red."""
     colours = palette_of(ax)
     ax.set_ylim(layout.mark_y.min() - 0.7, layout.mark_y.max() + 0.7)
     room = _row_height(ax, layout)
@@ -168,6 +160,7 @@ def _draw_nodes(
         near = min(max(1.0 - (diameter / 2 + 0.6 * wide) / column, apart), 0.8)
         far = max(near - 1.1 * wide / column, 0.25)
         _write_parameters(ax, layout, is_red, size, (near, far), colours)
+    taken = set(layout.line_start[is_red].tolist())
     _draw_marks(ax, layout, diameter, literal_size, taken, colours)
 
 
@@ -244,7 +237,7 @@ def _draw_marks(
     layout: CircuitLayout,
     diameter: float,
     literal_size: float,
-    taken: set[str],
+    taken: set[int],
     colours: Palette,
 ) -> None:
     """Circles with a plus or a cross, and the literals by name."""
@@ -270,7 +263,7 @@ def _draw_marks(
         label = short_of[layout.mark_label[mark]]
         box = write_box(ax, x, y, label, literal_size, colours, "right")
         box.set_gid("literal")
-        if layout.mark_label[mark] in taken:
+        if mark in taken:
             box.set(color=colours.red, fontweight="bold", gid="taken literal")
             patch = box.get_bbox_patch()
             assert patch is not None
