@@ -45,11 +45,18 @@ def draw(page: Path, theme: str, folder: Path) -> None:
             if part["name"]:
                 path = folder / f"{part['name']}-{theme}.svg"
                 plt.gcf().savefig(path, metadata={"Date": None}, bbox_inches="tight", dpi=150)
+                path.write_text(shortened(path.read_text(encoding="utf-8")), encoding="utf-8")
                 continue
             for example in doctest.DocTestParser().get_examples(part["code"]):
-                with contextlib.redirect_stdout(io.StringIO()):
+                expected = (Exception,) if example.exc_msg else ()  # the page shows a message
+                with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(*expected):
                     exec(compile(example.source, page.name, "single"), names)
         plt.close("all")
+
+
+def shortened(svg: str) -> str:
+    """With coordinates to a hundredth of a point, which is a third less to load."""
+    return re.sub(r' (?:d|x|y)="[^"]*"', lambda one: re.sub(r"(\.\d\d)\d+", r"\1", one[0]), svg)
 
 
 def _parts(page: Path) -> Iterator[re.Match[str]]:

@@ -27,8 +27,8 @@ def words_of(path):
     return re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8"))
 
 
-def test_pictures_are_those_of_some_pages():
-    assert {"pictures", "explanations"} <= {page.stem for page in PAGES}
+def test_every_page_of_the_guide_has_a_picture():
+    assert sorted((page_pictures.DOCS / "guide").glob("*.md")) == PAGES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
