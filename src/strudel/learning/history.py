@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from strudel._compiling import now
 from strudel._display import Shown, plotting
 from strudel._types import AnyArray
 from strudel.learning.growing.growing_circuit import GrowingCircuit
@@ -22,9 +22,7 @@ class Record(Shown):
     WHOLE: ClassVar[tuple[str, ...]]  # columns of whole numbers
     STEP: ClassVar[str]  # what one row is
 
-    def __init__(
-        self, started: float | None = None, clock: Callable[[], float] = time.perf_counter
-    ) -> None:
+    def __init__(self, started: float | None = None, clock: Callable[[], float] = now) -> None:
         self._rows: list[tuple[float, ...]] = []  # whole rows, so that an interrupt cannot tear one
         self._clock = clock
         self._started = clock() if started is None else started
@@ -173,9 +171,7 @@ class MixtureHistory(Record):
     WHOLE = ("n_iterations",)
     STEP = "iterations"
 
-    def __init__(
-        self, started: float | None = None, clock: Callable[[], float] = time.perf_counter
-    ) -> None:
+    def __init__(self, started: float | None = None, clock: Callable[[], float] = now) -> None:
         super().__init__(started, clock)
         self._last_gain = 0  # the last step that was better by more than `tol`
         self._gained = -float("inf")

@@ -12,7 +12,6 @@ after it cannot tell whether it was replayed.
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from strudel._compiling import now
 from strudel._types import AnyArray
 from strudel.errors import JournalError
 
@@ -61,15 +61,15 @@ class JournalClock:
     """Seconds of work since a fit began, in whatever process."""
 
     def __init__(self) -> None:
-        self._zero = time.perf_counter()
+        self._zero = now()
 
     def __call__(self) -> float:
         """How many."""
-        return time.perf_counter() - self._zero
+        return now() - self._zero
 
     def set(self, seconds: float) -> None:
         """Go on from there."""
-        self._zero = time.perf_counter() - seconds
+        self._zero = now() - seconds
 
 
 class Journal:
@@ -94,7 +94,7 @@ class Journal:
         self._save = save
         self._seconds = float(seconds)
         self.now = JournalClock()
-        self._next_save = time.perf_counter() + self._seconds
+        self._next_save = now() + self._seconds
 
     def begin(
         self, kind: str, rng: np.random.Generator, state: Callable[[], Arrays] | None = None
@@ -142,12 +142,12 @@ class Journal:
 
     def tick(self) -> None:
         """Save, if it is time to; called between two steps."""
-        if self._save is None or time.perf_counter() < self._next_save:
+        if self._save is None or now() < self._next_save:
             return
         if self.sections and self.sections[-1].state is not None:
             self.sections[-1].update(self.now())
         self._save(self)
-        self._next_save = time.perf_counter() + self._seconds
+        self._next_save = now() + self._seconds
 
 
 def take(recorded: Arrays, name: str, dtype: Any, shape: tuple[int, ...]) -> AnyArray:

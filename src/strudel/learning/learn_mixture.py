@@ -6,13 +6,13 @@ Out: `LearnedMixture`, the best so far if the fit is interrupted or reaches its 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from strudel._compiling import now
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.history import MixtureHistory
@@ -63,7 +63,7 @@ class Clock:
         self,
         started: float,
         max_seconds: float | None,
-        now: Callable[[], float] = time.perf_counter,
+        now: Callable[[], float] = now,
     ) -> None:
         self._now = now
         self._deadline = None if max_seconds is None else started + max_seconds
@@ -332,7 +332,7 @@ class MixtureLearner:
         task, search = self.task, self.task.search
         if not task.chooses_splits:  # all of them, whatever the validation rows say
             search = replace(search, patience=np.iinfo(np.int64).max)
-        started = time.perf_counter()
+        started = now()
         is_choosing = task.n_components == "auto"
         sizes = [k for k in OWN_COMPONENTS if k <= task.max_components] if is_choosing else []
         best: LearnedMixture | None = None
@@ -358,7 +358,7 @@ class MixtureLearner:
                         chosen["n_runs"],
                         learned.strength,
                         chosen["valid"],
-                        time.perf_counter() - started,
+                        now() - started,
                     )
                 )
             return LearnedMixture(learned.mixture, learned.history, chosen)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from strudel._compiling import now
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.queries.model import Model
 from strudel.queries.passes import decode
@@ -77,7 +77,7 @@ def search_agreement(
     """
     max_seconds, max_nodes = limits
     search = _Search(model, codes, deciders, query, max_nodes, enough)
-    search.run(time.perf_counter() + max_seconds)
+    search.run(now() + max_seconds)
     return search.report()
 
 
@@ -111,7 +111,7 @@ class _Search:
     def run(self, deadline: float) -> None:
         """Split open rows until none is left, or a limit is reached."""
         while self._heap:
-            is_late = time.perf_counter() >= deadline
+            is_late = now() >= deadline
             rows, owner, is_first = self._take(is_late)
             if len(rows):
                 self._split(rows, owner, is_first)

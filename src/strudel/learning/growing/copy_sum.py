@@ -66,7 +66,7 @@ def copy_sum(g: Growth, n: int, stamp: int) -> int:
     `node_copy` and `edge_copy` say what became what, and the originals get the stamp. Where copies
     are drawn to their originals, both are drawn to what the original was before its first copy.
     """
-    m = new_node(g, g.node[n]["vtree"])
+    m = new_node(g.size, g.node, g.node[n]["vtree"], g.strength[0])
     g.node[m]["is_open"] = g.node[n]["is_open"]
     for w in range(g.node_one.shape[1]):
         g.node_one[m, w] = g.node_one[n, w]
@@ -77,8 +77,8 @@ def copy_sum(g: Growth, n: int, stamp: int) -> int:
     last = NONE
     e = g.node[n]["first"]
     while e != NONE:
-        new = new_edge(g, m, g.edge[e]["left"], g.edge[e]["right"], True)
-        append_edge(g, m, last, new)
+        new = new_edge(g.size, g.node, g.edge, m, g.edge[e]["left"], g.edge[e]["right"], True)
+        append_edge(g.node, g.edge, m, last, new)
         if shrinks:
             prior = g.edge[e]["prior"]
             if is_first:
@@ -99,7 +99,7 @@ def copy_sum(g: Growth, n: int, stamp: int) -> int:
 def replace_edge(g: Growth, edge: int, left: int, right: int) -> int:
     """End an edge; the new one with these children has its place in the sum, but no rows yet."""
     top = g.edge[edge]["parent"]
-    new = new_edge(g, top, left, right, True)
+    new = new_edge(g.size, g.node, g.edge, top, left, right, True)
     g.edge[new]["prior"] = g.edge[edge]["prior"]
     before, after = g.edge[edge]["previous"], g.edge[edge]["next"]
     g.edge[new]["previous"], g.edge[new]["next"] = before, after
@@ -109,7 +109,7 @@ def replace_edge(g: Growth, edge: int, left: int, right: int) -> int:
         g.edge[before]["next"] = new
     if after != NONE:
         g.edge[after]["previous"] = new
-    kill(g, edge)
+    kill(g.size, g.node, g.edge, edge)
     return new
 
 
@@ -156,7 +156,7 @@ def finish_copies(g: Growth, originals: list[Any], first_copy: int, pseudocount:
             e = g.node[n]["first"]
             while e != NONE:
                 if g.edge[e]["death"] == ALIVE:
-                    kill(g, e)
+                    kill(g.size, g.node, g.edge, e)
                 e = g.edge[e]["next"]
     for n in originals:
         refresh(g, n, pseudocount)

@@ -79,8 +79,8 @@ class GrowingCircuit:
             self.growth.size[SHRINKS] = 1
             self.growth.strength[0] = strength
             first = slice(0, circuit.n_nodes)
-            self.growth.node[first]["strength"] = self.pseudocount
-            width = self.growth.node[circuit.edge_parent]["width"]
+            self.growth.node["strength"][first] = self.pseudocount
+            width = self.growth.node["width"][circuit.edge_parent]
             self.growth.edge["prior"][: circuit.n_edges] = 1.0 / width
         refresh_all(self.growth, self.pseudocount)
 
@@ -141,7 +141,7 @@ class GrowingCircuit:
         """Give edges that lead to a sum a common copy of it, and of so many levels below it."""
         nodes, edges = n_sums_below(self.growth, int(parents[0]), n_levels + 1, False)
         self._ensure_room(nodes, edges + len(parents), 2 * edges)
-        is_left = bool(self.growth.edge[parents[0]]["left"] == target)
+        is_left = bool(self.growth.edge["left"][parents[0]] == target)
         clone_deeply(self.growth, parents, is_left, n_levels, self.pseudocount)
 
     def without_queue(self) -> GrowingCircuit:
@@ -153,7 +153,7 @@ class GrowingCircuit:
         """The edges below which some variable is undecided."""
         g = self.growth
         used = slice(0, int(g.size[N_EDGES]))
-        alive = g.edge[used]["is_candidate"] & (g.edge[used]["death"] == ALIVE)
+        alive = g.edge["is_candidate"][used] & (g.edge["death"][used] == ALIVE)
         return np.flatnonzero(alive).astype(np.int32)
 
     def queue_all(self) -> None:
@@ -174,7 +174,7 @@ class GrowingCircuit:
         edges = self._edges_at(time)
         if edge_log_theta is not None:
             return self._assemble(edges, edge_log_theta[edges])
-        parent = self.growth.edge[edges]["parent"]
+        parent = self.growth.edge["parent"][edges]
         return self._assemble(edges, -np.log(np.bincount(parent, minlength=1)[parent]))
 
     def shrunk(self) -> Circuit:
@@ -182,9 +182,9 @@ class GrowingCircuit:
         edges = self._edges_at(self.n_splits)
         node, edge = self.growth.node, self.growth.edge[edges]
         count = np.bincount(edge["parent"], edge["train"], minlength=1)[edge["parent"]]
-        strength = node[edge["parent"]]["strength"]
+        strength = node["strength"][edge["parent"]]
         above, below = edge["train"] + strength * edge["prior"], count + strength
-        width = node[edge["parent"]]["width"]
+        width = node["width"][edge["parent"]]
         share = np.divide(above, below, out=1.0 / width, where=below > 0.0)
         log_share = np.log(share, out=np.full(len(share), -np.inf), where=share > 0.0)
         return self._assemble(edges, np.where(width == 1, 0.0, log_share))
@@ -194,16 +194,16 @@ class GrowingCircuit:
         edge = self.growth.edge[: self.growth.size[N_EDGES]]
         edges = np.flatnonzero((edge["birth"] <= time) & (edge["death"] > time))
         # The two edges of a split stand before the older edges of their sum.
-        return edges[np.lexsort((edges, -edge[edges]["birth"]))].astype(np.int32)
+        return edges[np.lexsort((edges, -edge["birth"][edges]))].astype(np.int32)
 
     def _assemble(self, edges: IntArray, log_theta: FloatArray) -> Circuit:
         g = self.growth
         return assemble(
             self.vtree,
-            g.node[: g.size[N_NODES]]["vtree"].copy(),
-            g.edge[edges]["parent"],
-            g.edge[edges]["left"],
-            g.edge[edges]["right"],
+            g.node["vtree"][: g.size[N_NODES]].copy(),
+            g.edge["parent"][edges],
+            g.edge["left"][edges],
+            g.edge["right"][edges],
             log_theta,
             root=int(g.size[ROOT]),
         )

@@ -90,8 +90,8 @@ def open_split(g: Growth, edge: int, place: int) -> tuple[int, int, int]:
     is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
     child = g.edge[edge]["left"] if is_left else g.edge[edge]["right"]
     other = g.edge[edge]["right"] if is_left else g.edge[edge]["left"]
-    ones = new_edge(g, top, g.node_copy[child, 1], other, is_left)
-    zeros = new_edge(g, top, g.node_copy[child, 0], other, is_left)
+    ones = new_edge(g.size, g.node, g.edge, top, g.node_copy[child, 1], other, is_left)
+    zeros = new_edge(g.size, g.node, g.edge, top, g.node_copy[child, 0], other, is_left)
     if g.size[SHRINKS]:
         g.edge[ones]["prior"] = g.edge[edge]["prior"] * g.node[child]["chance"]
         g.edge[zeros]["prior"] = g.edge[edge]["prior"] * (1.0 - g.node[child]["chance"])
@@ -114,10 +114,10 @@ def close_split(g: Growth, ones: int, n_found: int, first_copy: int, pseudocount
 
 
 @kernel
-def _is_undecided(g: Growth, n: int, place: int) -> bool:
+def _is_undecided(one: WordArray, zero: WordArray, n: int, place: int) -> bool:
     """Whether both literals of the variable at `place` are below node n."""
     bit = np.uint64(1) << np.uint64(place % 64)
-    return (g.node_one[n, place // 64] & g.node_zero[n, place // 64] & bit) != np.uint64(0)
+    return (one[n, place // 64] & zero[n, place // 64] & bit) != np.uint64(0)
 
 
 @kernel
@@ -146,7 +146,9 @@ def find_undecided(g: Growth, edge: int, place: int, stamp: int) -> tuple[int, i
                 is_reached |= g.edge[e]["train"] > 0.0 or g.edge[e]["valid"] > 0.0
                 if not is_leaf:
                     child = g.edge[e]["left"] if is_left else g.edge[e]["right"]
-                    if g.node[child]["stamp"] != stamp and _is_undecided(g, child, place):
+                    if g.node[child]["stamp"] != stamp and _is_undecided(
+                        g.node_one, g.node_zero, child, place
+                    ):
                         g.node[child]["stamp"] = stamp
                         g.node_found[n_found] = child
                         n_found += 1
@@ -208,7 +210,7 @@ def _copy_for_both_values(g: Growth, n: int, place: int, stamp: int) -> None:
             total += g.edge[e]["train"]
             e = g.edge[e]["next"]
     for x in range(1, -1, -1):
-        m = new_node(g, v)
+        m = new_node(g.size, g.node, v, g.strength[0])
         g.node_copy[n, x] = m
         whole = max(g.node[n]["chance"] if x == 1 else 1.0 - g.node[n]["chance"], 1e-300)
         last = NONE
@@ -218,12 +220,14 @@ def _copy_for_both_values(g: Growth, n: int, place: int, stamp: int) -> None:
             other = g.edge[e]["right"] if is_left else g.edge[e]["left"]
             new = NONE
             if g.node[child]["stamp"] == stamp:
-                new = new_edge(g, m, g.node_copy[child, x], other, is_left)
+                new = new_edge(g.size, g.node, g.edge, m, g.node_copy[child, x], other, is_left)
             elif (g.node_one[child, word] if x == 1 else g.node_zero[child, word]) & bit:
-                new = new_edge(g, m, child, other, is_left)  # decided already, and in this way
+                new = new_edge(
+                    g.size, g.node, g.edge, m, child, other, is_left
+                )  # decided already, and in this way
             g.edge_copy[e, x] = new
             if new != NONE:
-                append_edge(g, m, last, new)
+                append_edge(g.node, g.edge, m, last, new)
                 last = new
                 if shrinks:
                     part = 1.0
@@ -252,7 +256,7 @@ def _replace(g: Growth, edge: int, ones: int, zeros: int) -> None:
         g.edge[g.node[top]["first"]]["previous"] = zeros
     g.node[top]["first"] = ones
     g.node[top]["width"] += 1
-    kill(g, edge)
+    kill(g.size, g.node, g.edge, edge)
 
 
 @kernel

@@ -9,7 +9,6 @@ the likelihood of what is known plus the log of the prior, until it hardly does.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -17,6 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from strudel._compiling import now
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.bits import BitMatrix
@@ -136,7 +136,7 @@ def climb(
     `on_iteration` gets the mean log-likelihoods of training and validation rows. An interrupt ends
     what the steps are a part of, or only the steps.
     """
-    started = time.perf_counter()
+    started = now()
     best: Fitted | None = None
     model, counts = start, None
     before, since_best = -np.inf, 0
@@ -152,10 +152,7 @@ def climb(
                 best, since_best = Fitted(model, counts, train, valid_mean, i), 0
             if on_iteration is not None:
                 on_iteration(train, valid_mean)
-            is_late = (
-                limits.max_seconds is not None
-                and time.perf_counter() - started >= limits.max_seconds
-            )
+            is_late = limits.max_seconds is not None and now() - started >= limits.max_seconds
             if train - before < limits.tol or since_best >= limits.patience or is_late:
                 break
             before, counts = train, flows

@@ -8,13 +8,13 @@ A bag is nothing but other weights of the same rows, so all bags learn side by s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from strudel._compiling import now
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
@@ -59,7 +59,7 @@ def fit_bagged_mixture(
         return train_runs(data, limits, rng, on_iteration, batch, journal)
 
     n_rows = max(bag.n_rows for bag in data.train + data.valid)
-    clock = time.perf_counter if journal is None else journal.now
+    clock = now if journal is None else journal.now
     parts = train_batches(train, n_batches(n_rows, data.choices, options), options, clock)
     prior = best_prior(data, parts, options)
     mixtures = [mixture for runs in parts for mixture in runs.mixtures(prior)]
@@ -70,7 +70,7 @@ def train_batches(
     train: Callable[[int, MixtureOptions], Runs],
     n_batches: int,
     options: MixtureOptions,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = now,
 ) -> list[Runs]:
     """Train all runs, one batch after the other; `train` gets the first of a batch, and options."""
     parts: list[Runs] = []

@@ -11,7 +11,6 @@ this search.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from strudel._compiling import now
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture, average_circuits
@@ -133,7 +133,7 @@ def learn_own_structures(
     start: Circuit | None = None,
 ) -> OwnStructures:
     """The same as `fit_circuit_mixture`, with all that the estimator tells."""
-    started = time.perf_counter()
+    started = now()
     data = _Data.of(train, valid, search, options, start)
     n_runs = options.n_runs if n_bags is None else n_bags
     n_left = n_runs * options.n_init
@@ -148,7 +148,7 @@ def learn_own_structures(
             for _ in range(options.n_init):
                 limited = options
                 if options.max_seconds is not None:  # what is left, in even parts
-                    left = max(options.max_seconds - (time.perf_counter() - started), 0.0)
+                    left = max(options.max_seconds - (now() - started), 0.0)
                     limited = replace(options, max_seconds=left / n_left)
                 tried.append(_train(data, weight, search, limited, rng, on_iteration))
                 n_left -= 1

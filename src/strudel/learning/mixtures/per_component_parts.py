@@ -40,12 +40,12 @@ class Structure:
         """The structure as it is now; a split changes the arrays of rows in place."""
         g = growing.growth
         node = g.node[: g.size[N_NODES]]
-        parent = np.ascontiguousarray(g.edge[: g.size[N_EDGES]]["parent"])
+        parent = np.ascontiguousarray(g.edge["parent"][: g.size[N_EDGES]])
         return cls(
             g.train_active,
             g.valid_active,
             parent,
-            1.0 / node[parent]["width"],
+            1.0 / node["width"][parent],
             _places(node["vtree"], node["width"]),
         )
 

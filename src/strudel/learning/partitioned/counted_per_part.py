@@ -45,7 +45,7 @@ class PairCounts:
     def of(self, g: Growth) -> CountArray:
         """A matrix, variables in the order of places."""
         places = undecided_places(g, self.edge)
-        v = g.node[g.edge[self.edge]["parent"]]["vtree"]
+        v = g.node["vtree"][g.edge["parent"][self.edge]]
         rows = g.train_rows[: rows_through(g.train_active[v], self.edge, g.train_rows)]
         columns = np.zeros((len(places), -(-len(rows) // 64)), dtype=np.uint64)
         gather_columns(g.train_words, rows, places, columns)
@@ -142,10 +142,10 @@ class ClonePairs:
     def of(self, g: Growth) -> Sums:
         """The pairs of all vtree nodes together."""
         g.size[STAMP] += 1
-        g.node[self.nodes]["stamp"] = g.size[STAMP]
+        g.node["stamp"][self.nodes] = g.size[STAMP]
         keys, counts = [np.empty(0, dtype=np.int64)], [np.empty(0)]
         room = pair_room(FIRST_ROOM)
-        for v in np.unique(g.node[self.nodes]["vtree"]):
+        for v in np.unique(g.node["vtree"][self.nodes]):
             while (n_pairs := count_pairs(g, v, g.size[STAMP], room)) == NONE:
                 room = pair_room(len(room.keys))
             slots = room.slots[:n_pairs]
@@ -202,7 +202,7 @@ def rows_by_edge(g: Growth, edges: Iterable[int]) -> Iterator[tuple[int, IntArra
     """Every edge with its rows, one vtree node after the other."""
     slot = np.full(len(g.edge), NONE, dtype=np.int32)
     asked = np.unique(np.fromiter(edges, dtype=np.int32))
-    vtree_node = g.node[g.edge[asked]["parent"]]["vtree"]
+    vtree_node = g.node["vtree"][g.edge["parent"][asked]]
     for v in np.unique(vtree_node):
         here = asked[vtree_node == v]
         slot[here] = np.arange(len(here))

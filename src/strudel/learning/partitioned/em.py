@@ -13,13 +13,13 @@ are read once for all of them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from strudel._compiling import now
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
@@ -166,7 +166,7 @@ def fit_partitioned_mixture(
         mine = replace(rows, runs=(first, first + limits.n_runs))
         return run_em(mine, ensemble, limits, rng, on_iteration, journal)
 
-    clock = time.perf_counter if journal is None else journal.now
+    clock = now if journal is None else journal.now
     batches = n_batches(BLOCK_ROWS, choices, options)
     runs = joined(train_batches(train_some, batches, options, clock))
     strengths = STRENGTHS if options.pseudocount == "auto" else (options.pseudocount,)

@@ -64,7 +64,7 @@ class PartitionedGains(Gains):
         """Score the best clone of each of these sums that has one."""
         self._forget_old()
         g = self.growing.growth
-        new = [n for n in nodes.tolist() if n not in self._clones and g.node[n]["width"] > 1]
+        new = [n for n in nodes.tolist() if n not in self._clones and g.node["width"][n] > 1]
         if new:
             new += _best(node_score, g.node["uses"] > 0, self._clones)
             self._clones.update(self._score_clones(np.array(new, dtype=np.int32)))
@@ -101,7 +101,7 @@ class PartitionedGains(Gains):
         """The best context of every sum that has one."""
         g = self.growing.growth
         (found,) = self.partitioned.ask(ClonePairs(nodes))
-        v = g.node[g.edge[found.keys & 0xFFFFFFFF]["parent"]]["vtree"]
+        v = g.node["vtree"][g.edge["parent"][found.keys & 0xFFFFFFFF]]
         score = np.full(int(g.size[N_NODES]), -np.inf)
         edge = np.full(len(score), NONE, dtype=np.int32)
         for c in np.unique(v):
@@ -116,7 +116,7 @@ class PartitionedGains(Gains):
         splits = [Split.of(g, edge) for edge in edges]
         self._leave_out_places([split for split in splits if has_many_places(split.mask)])
         # Where all weights are whole, a row has one at least.
-        long = [s for s in splits if g.edge[s.edge]["train"] > LONG or not self.is_whole]
+        long = [s for s in splits if g.edge["train"][s.edge] > LONG or not self.is_whole]
         self._compare_on_some_rows(long)
         self._add_gains(splits, is_part=False)
         return {
@@ -168,9 +168,9 @@ class PartitionedGains(Gains):
                         g, u, edges, here, hist, places, is_part, self.table, self.least_gain,
                         split.first, local_node, split.gains, split.costs,
                     )  # fmt: skip
-                if mask.any() and g.vtree[u]["left"] != NONE:
-                    below.append((split, int(g.vtree[u]["left"]), mask))
-                    below.append((split, int(g.vtree[u]["right"]), mask))
+                if mask.any() and g.vtree["left"][u] != NONE:
+                    below.append((split, int(g.vtree["left"][u]), mask))
+                    below.append((split, int(g.vtree["right"][u]), mask))
             pending = below
 
     def _ask(self, wanted: list[Asked]) -> None:
@@ -216,8 +216,8 @@ class Split:
     @classmethod
     def of(cls, g: Growth, edge: int) -> Split:
         """All undecided places, and nothing known."""
-        v = int(g.node[g.edge[edge]["parent"]]["vtree"])
-        first, last = g.vtree[v]["first"], g.vtree[v]["last"]
+        v = int(g.node["vtree"][g.edge["parent"][edge]])
+        first, last = g.vtree["first"][v], g.vtree["last"][v]
         mask = undecided(g, edge, True)
         gains, costs = np.full(last - first, -np.inf), np.ones(last - first)
         return cls(edge, v, first, mask, places_in(mask)[0], gains, costs)

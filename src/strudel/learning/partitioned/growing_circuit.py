@@ -73,7 +73,7 @@ class PartitionedCircuit(GrowingCircuit):
     def split(self, edge: int, place: int) -> None:
         """Split `edge` on the variable at `place`, here and in every part."""
         first_edge = int(self.growth.size[N_EDGES])
-        rows_moved = self.growth.edge[edge]["train"]
+        rows_moved = self.growth.edge["train"][edge]
         while True:
             ones, n_found, first_copy = open_split(self.growth, edge, place)
             if ones != NONE:
@@ -83,7 +83,7 @@ class PartitionedCircuit(GrowingCircuit):
         self.operations.append(Operation(edge, place))
         # The new edges have most of the rows of the old one: their turn comes soon.
         halves = (ones, ones + 1)
-        self._update(touched, tuple(e for e in halves if self.growth.edge[e]["is_candidate"]))
+        self._update(touched, tuple(e for e in halves if self.growth.edge["is_candidate"][e]))
         close_split(self.growth, ones, n_found, first_copy, self.pseudocount)
         self.rows_moved = int(rows_moved)
 
@@ -91,7 +91,7 @@ class PartitionedCircuit(GrowingCircuit):
         """Give `edge` its own copy of the sum `target`, here and in every part."""
         g = self.growth
         first_node, first_edge = int(g.size[N_NODES]), int(g.size[N_EDGES])
-        rows_moved = g.edge[edge]["train"]
+        rows_moved = g.edge["train"][edge]
         sums = _sums_between(g, edge, target)
         super().clone(edge, target)  # no rows: only the counts of what it copies must be asked for
         g = self.growth
@@ -110,7 +110,7 @@ class PartitionedCircuit(GrowingCircuit):
         """How much each undecided variable below an edge tells about the others, added up."""
         if edge not in self._known:
             self._update(np.zeros(0, dtype=np.int32), (edge, *self._next_edges(edge)))
-        total = float(self.growth.edge[edge]["train"])
+        total = float(self.growth.edge["train"][edge])
         return pairwise_mutual_information(self._known[edge], total, alpha).sum(axis=1)
 
     @contextmanager
@@ -129,7 +129,7 @@ class PartitionedCircuit(GrowingCircuit):
         found: list[int] = []
         for entry in heap[np.argsort(-heap["key"], kind="stable")]:
             e = int(entry["edge"])
-            is_current = g.edge[e]["death"] == ALIVE and g.edge[e]["train"] == entry["key"]
+            is_current = g.edge["death"][e] == ALIVE and g.edge["train"][e] == entry["key"]
             if is_current and e != edge and e not in self._known and e not in found:
                 found.append(e)
         return found[: AHEAD - 1]
@@ -139,8 +139,8 @@ class PartitionedCircuit(GrowingCircuit):
         if not self._asks_pairs:
             pairs = ()
         found = self._ask(edges, tuple(PairCounts(edge) for edge in pairs))
-        self.growth.edge[edges]["train"] = found.count[0]
-        self.growth.edge[edges]["valid"] = found.count[1]
+        self.growth.edge["train"][edges] = found.count[0]
+        self.growth.edge["valid"][edges] = found.count[1]
         for e in edges.tolist():
             self._known.pop(e, None)
         self._known.update(zip(pairs, found.found, strict=True))
@@ -163,12 +163,12 @@ class PartitionedCircuit(GrowingCircuit):
 
 def _sums_between(g: Growth, edge: int, target: int) -> list[int]:
     """The sums from an edge down to one below it, which is the last; the others have one edge."""
-    place = g.vtree[g.node[target]["vtree"]]["first"]
+    place = g.vtree["first"][g.node["vtree"][target]]
     sums: list[int] = []
     while not sums or sums[-1] != target:
-        e = int(g.node[sums[-1]]["first"]) if sums else edge
-        v = g.node[g.edge[e]["parent"]]["vtree"]
-        is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
+        e = int(g.node["first"][sums[-1]]) if sums else edge
+        v = g.node["vtree"][g.edge["parent"][e]]
+        is_left = place < g.vtree["last"][g.vtree["left"][v]]
         sums.append(int(g.edge["left" if is_left else "right"][e]))
     return sums
 
@@ -176,10 +176,10 @@ def _sums_between(g: Growth, edge: int, target: int) -> list[int]:
 def _edges_of(g: Growth, n: int) -> IntArray:
     """The edges of a sum."""
     edges = []
-    e = int(g.node[n]["first"])
+    e = int(g.node["first"][n])
     while e != NONE:
         edges.append(e)
-        e = int(g.edge[e]["next"])
+        e = int(g.edge["next"][e])
     return np.array(edges, dtype=np.int32)
 
 

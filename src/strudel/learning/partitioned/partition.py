@@ -102,6 +102,6 @@ def answer(partition: Partition, request: Request) -> Answer:
             return Answer(np.zeros((2, 0)), (), 1)
         g = partition.growing.growth
         count = np.zeros((2, len(request.edges)))
-        count[int(partition.is_valid)] = g.edge[request.edges]["train"]
+        count[int(partition.is_valid)] = g.edge["train"][request.edges]
         asked = () if partition.is_valid else request.questions
         return Answer(count, tuple(question.of(g) for question in asked))

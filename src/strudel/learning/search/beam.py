@@ -240,14 +240,14 @@ def _sorted(scores: list[float], members: list[Member]) -> list[Member]:
 def _circuit(growing: GrowingCircuit) -> Circuit:
     """The circuit as it is now, with its parameters, from the counts that are there."""
     g = growing.growth
-    edges = np.flatnonzero(g.edge[: g.size[N_EDGES]]["death"] == ALIVE)
+    edges = np.flatnonzero(g.edge["death"][: g.size[N_EDGES]] == ALIVE)
     counted = assemble(
         growing.vtree,
-        g.node[: g.size[N_NODES]]["vtree"].copy(),
-        g.edge[edges]["parent"],
-        g.edge[edges]["left"],
-        g.edge[edges]["right"],
-        g.edge[edges]["train"],  # sorted along with the edges
+        g.node["vtree"][: g.size[N_NODES]].copy(),
+        g.edge["parent"][edges],
+        g.edge["left"][edges],
+        g.edge["right"][edges],
+        g.edge["train"][edges],  # sorted along with the edges
         root=int(g.size[ROOT]),
     )
     log_theta = log_parameters(counted, counted.edge_log_theta, growing.pseudocount)

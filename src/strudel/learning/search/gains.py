@@ -49,8 +49,8 @@ class Gains:
         self._have_room()
         g = self.growing.growth
         g.size[STAMP] += 1
-        g.node[nodes]["stamp"] = g.size[STAMP]
-        for v in np.unique(g.node[nodes]["vtree"]):
+        g.node["stamp"][nodes] = g.size[STAMP]
+        for v in np.unique(g.node["vtree"][nodes]):
             score_clones(
                 g,
                 v,
@@ -72,7 +72,7 @@ class Gains:
         """Score the best split of each of these edges."""
         self._have_room()
         g, room = self.growing.growth, self._split_room
-        rows = np.minimum(g.edge[edges]["train"], LONG).sum()
+        rows = np.minimum(g.edge["train"][edges], LONG).sum()
         n_lanes = N_LANES if rows * len(g.vtree) > MUCH else 1
         shares = [np.ascontiguousarray(edges[lane::n_lanes]) for lane in range(n_lanes)]
 
@@ -92,11 +92,11 @@ class Gains:
         """
         g = self.growing.growth
         mask = undecided(g, edge, True)
-        v = int(g.node[g.edge[edge]["parent"]]["vtree"])
+        v = int(g.node["vtree"][g.edge["parent"][edge]])
         self._have_room()
         room = self._split_room
         rows = room.rows[0][: rows_through(g.train_active[v], edge, room.rows[0])]
-        first, last = int(g.vtree[v]["first"]), int(g.vtree[v]["last"])
+        first, last = int(g.vtree["first"][v]), int(g.vtree["last"][v])
         gains, costs = np.full(last - first, -np.inf), np.ones(last - first)
         split_gains(
             g,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._numba import kernel
-from strudel._types import NONE, FloatArray, IntArray
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.data.x_log_x import LARGEST_TABLE, x_log_x_of
 from strudel.learning.growing.counts import undecided_places
 from strudel.learning.growing.growing_circuit import GrowingCircuit
@@ -36,7 +36,7 @@ def pick_edge(
         candidates = growing.candidates()
         return int(rng.choice(candidates)) if len(candidates) else None
     edge = _largest_flow(growing.growth)
-    if edge == NONE or growing.growth.edge[edge]["train"] == 0.0:
+    if edge == NONE or growing.growth.edge["train"][edge] == 0.0:
         # Only edges without rows are left, and those of the last split are not in the heap yet.
         growing.queue_all()
         edge = _largest_flow(growing.growth)
@@ -48,8 +48,8 @@ def pick_edge(
 @kernel
 def _largest_flow(g: Growth) -> int:
     """The first edge of the heap that is still what it was when it entered."""
-    while g.size[N_HEAP] and _is_stale(g, 0):
-        pop(g)
+    while g.size[N_HEAP] and _is_stale(g.heap, g.edge, 0):
+        pop(g.size, g.heap)
     return g.heap[0]["edge"] if g.size[N_HEAP] else NONE
 
 
@@ -68,7 +68,7 @@ def _first_left(g: Growth) -> int:
         pending.append(2 * i + 1)
         pending.append(2 * i + 2)
         e = g.heap[i]["edge"]
-        if _is_stale(g, i) or g.edge[e]["stamp"] == stamp:
+        if _is_stale(g.heap, g.edge, i) or g.edge[e]["stamp"] == stamp:
             continue
         g.edge[e]["stamp"] = stamp
         n_tied += 1
@@ -84,10 +84,10 @@ def _first_left(g: Growth) -> int:
 
 
 @kernel
-def _is_stale(g: Growth, i: int) -> bool:
+def _is_stale(heap: AnyArray, edge: AnyArray, i: int) -> bool:
     """Whether the edge of a heap entry died or changed its count since."""
-    e = g.heap[i]["edge"]
-    return g.edge[e]["death"] != ALIVE or g.edge[e]["train"] != g.heap[i]["key"]
+    e = heap[i]["edge"]
+    return edge[e]["death"] != ALIVE or edge[e]["train"] != heap[i]["key"]
 
 
 @kernel

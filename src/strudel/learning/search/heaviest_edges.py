@@ -45,7 +45,7 @@ def heaviest_edges(growing: GrowingCircuit, n_wanted: int) -> HeaviestEdges:
     """Those of a circuit, from all of its edges; at least `n_wanted`, if there are so many."""
     g = growing.growth
     edges = growing.candidates()
-    count = g.edge[edges]["train"]
+    count = g.edge["train"][edges]
     has_rows = count > 0.0
     room = ROOM + 2 * n_wanted
     if np.count_nonzero(has_rows) < n_wanted:
@@ -56,8 +56,8 @@ def heaviest_edges(growing: GrowingCircuit, n_wanted: int) -> HeaviestEdges:
         floor = max(float(np.partition(count, -room)[-room]), FEWEST_ROWS)
     edges = edges[count >= floor]
     entries = np.empty(len(edges), dtype=ENTRY)
-    entries["key"] = g.edge[edges]["train"]
-    entries["depth"] = g.vtree[g.node[g.edge[edges]["parent"]]["vtree"]]["depth"]
+    entries["key"] = g.edge["train"][edges]
+    entries["depth"] = g.vtree["depth"][g.node["vtree"][g.edge["parent"][edges]]]
     entries["edge"] = edges
     entries["place"] = NONE
     return HeaviestEdges(_sorted(entries), floor)

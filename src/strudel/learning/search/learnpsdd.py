@@ -67,10 +67,10 @@ class LearnPsddPolicy(Policy):
     def score_clones(self, nodes: AnyArray, node_score: FloatArray, node_edges: IntArray) -> None:
         """By gain, or gain per new edge, for the best few edges above."""
         g = self.growing.growth
-        nodes = nodes[(g.node[nodes]["uses"] > 1) & (g.node[nodes]["first"] != NONE)]
+        nodes = nodes[(g.node["uses"][nodes] > 1) & (g.node["first"][nodes] != NONE)]
         g.size[STAMP] += 1
-        g.node[nodes]["stamp"] = g.size[STAMP]
-        for v in np.unique(g.node[nodes]["vtree"]).tolist():
+        g.node["stamp"][nodes] = g.size[STAMP]
+        for v in np.unique(g.node["vtree"][nodes]).tolist():
             score_clones(
                 g, v, int(g.size[STAMP]), self.n_levels, self.per_edge, self.table, self.local,
                 node_score, node_edges,
@@ -96,31 +96,31 @@ class LearnPsddPolicy(Policy):
         """Those that new edges lead to; notes where the circuit changed."""
         g, now = self.growing.growth, self.growing.n_splits
         new = np.arange(first_edge, int(g.size[N_EDGES]))
-        new = new[g.edge[new]["death"] == ALIVE]
-        for v in np.unique(g.node[g.edge[new]["parent"]]["vtree"]).tolist():
+        new = new[g.edge["death"][new] == ALIVE]
+        for v in np.unique(g.node["vtree"][g.edge["parent"][new]]).tolist():
             self.changed[v] = now
             while v != NONE and self.changed_below[v] != now:
                 self.changed_below[v] = now
-                v = int(g.vtree[v]["parent"])
-        below = np.concatenate([g.edge[new]["left"], g.edge[new]["right"]])
+                v = int(g.vtree["parent"][v])
+        below = np.concatenate([g.edge["left"][new], g.edge["right"][new]])
         return np.unique(below[below != NONE])
 
     def edges_to_score(self) -> AnyArray:
         """The living ones: the last score of one that died still counts for the level."""
         g = self.growing.growth
-        is_alive = g.edge[: int(g.size[N_EDGES])]["death"] == ALIVE
+        is_alive = g.edge["death"][: int(g.size[N_EDGES])] == ALIVE
         return np.flatnonzero(is_alive)
 
     def clone_changed(self, node: int) -> int:
         """When an edge above, or anything below the sum, last changed."""
         g = self.growing.growth
-        v = g.node[node]["vtree"]
-        return int(max(self.changed[g.vtree[v]["parent"]], self.changed_below[v]))
+        v = g.node["vtree"][node]
+        return int(max(self.changed[g.vtree["parent"][v]], self.changed_below[v]))
 
     def split_changed(self, edge: int) -> int:
         """When anything below the edge last changed."""
         g = self.growing.growth
-        return int(self.changed_below[g.node[g.edge[edge]["parent"]]["vtree"]])
+        return int(self.changed_below[g.node["vtree"][g.edge["parent"][edge]]])
 
     def must_renew(self, best: float, level: float, *, is_new: bool) -> bool:
         """When the best score has halved, or nothing gains any more."""

@@ -55,36 +55,36 @@ def check_operation(growing: GrowingCircuit, operation: Operation) -> None:
     edge, target, n_levels = operation.edge, operation.target, operation.n_levels
     edges = (edge, *operation.others)
     is_fine = (
-        all(0 <= e < g.size[N_EDGES] and g.edge[e]["death"] == ALIVE for e in edges)
+        all(0 <= e < g.size[N_EDGES] and g.edge["death"][e] == ALIVE for e in edges)
         and len(set(edges)) == len(edges)
         and (n_levels == NONE or 0 <= n_levels <= growing.vtree.depth)
         and (target == NONE or 0 <= target < g.size[N_NODES])
     )
     if is_fine and target == NONE:
-        is_fine = not operation.others and bool(g.edge[edge]["is_candidate"])
+        is_fine = not operation.others and bool(g.edge["is_candidate"][edge])
         is_fine = is_fine and operation.place in undecided_places(g, edge).tolist()
     elif is_fine and n_levels == NONE:
         is_fine = not operation.others and _leads_to(g, edge, target)
     elif is_fine:
         sides = [[int(g.edge[side][e]) for e in edges] for side in ("left", "right")]
-        is_fine = g.node[target]["first"] != NONE and [target] * len(edges) in sides
+        is_fine = g.node["first"][target] != NONE and [target] * len(edges) in sides
     if not is_fine:
         raise JournalError(f"operation {growing.n_splits + 1} of a search is impossible")
 
 
 def _leads_to(g: Growth, edge: int, target: int) -> bool:
     """Whether only sums of one edge lie between an edge and the sum below it."""
-    place = g.vtree[g.node[target]["vtree"]]["first"]
-    if g.node[target]["first"] == NONE:
+    place = g.vtree["first"][g.node["vtree"][target]]
+    if g.node["first"][target] == NONE:
         return False
     while True:
-        v = g.node[g.edge[edge]["parent"]]["vtree"]
-        if g.vtree[v]["left"] == NONE or not g.vtree[v]["first"] <= place < g.vtree[v]["last"]:
+        v = g.node["vtree"][g.edge["parent"][edge]]
+        if g.vtree["left"][v] == NONE or not g.vtree["first"][v] <= place < g.vtree["last"][v]:
             return False
-        is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
+        is_left = place < g.vtree["last"][g.vtree["left"][v]]
         child = int(g.edge["left" if is_left else "right"][edge])
         if child == target:
             return True
-        edge = int(g.node[child]["first"])
-        if edge == NONE or g.node[child]["width"] != 1:
+        edge = int(g.node["first"][child])
+        if edge == NONE or g.node["width"][child] != 1:
             return False

@@ -223,7 +223,7 @@ class PredictorSearch:
         """Features of training and validation rows, by edges as they are numbered now."""
         g = growing.growth
         n_edges = int(g.size[N_EDGES])
-        choice = g.node[g.edge["parent"][:n_edges]]["width"] > 1
+        choice = g.node["width"][g.edge["parent"][:n_edges]] > 1
         edges = chosen_edges(g.train_active, choice)
         train = flow_features(g.train_active, edges, n_edges, self.train.X)
         if self.valid is None:

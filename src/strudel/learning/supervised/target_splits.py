@@ -51,7 +51,7 @@ def split_for_target(
 def _is_open(growing: GrowingCircuit, edge: int, place: int) -> bool:
     """Whether an edge still exists and both values of a variable occur below it."""
     g = growing.growth
-    return g.edge[edge]["death"] == ALIVE and place in undecided_places(g, edge).tolist()
+    return g.edge["death"][edge] == ALIVE and place in undecided_places(g, edge).tolist()
 
 
 def _candidates(

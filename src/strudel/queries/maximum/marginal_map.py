@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from strudel._compiling import now
 from strudel._names import names_of, places_of
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
@@ -166,7 +166,7 @@ class _Search:
         self.best_state = codes
         self.upper_bound = math.inf
         self.n_nodes = 0
-        self._started = time.perf_counter()
+        self._started = now()
         self._pass = RelaxationPass(relax(circuit, codes, self.open_vars))
         self._heap: list[tuple[float, int, AnyArray]] = []  # minus bound, number, codes
         self._n_pushed = 0
@@ -186,7 +186,7 @@ class _Search:
             self._push(self.codes, self.upper_bound)
         while self._heap and -self._heap[0][0] > self.enough:
             self.upper_bound = -self._heap[0][0]
-            is_late = time.perf_counter() - self._started >= max_seconds
+            is_late = now() - self._started >= max_seconds
             if is_late or self.n_nodes >= max_nodes:
                 return
             before = self.best

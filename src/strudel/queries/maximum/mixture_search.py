@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
 from typing import NamedTuple
 
 import numpy as np
 
+from strudel._compiling import now
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.mixture import Mixture
 from strudel.queries.maximum.best_states import k_best_states
@@ -45,7 +45,7 @@ class MixtureSearch:
     """Best-first branch and bound over the variables that a row does not know."""
 
     def __init__(self, mixture: Mixture, codes: AnyArray, n_wanted: int) -> None:
-        self._started = time.perf_counter()
+        self._started = now()
         self._mixture, self._codes, self._n_wanted = mixture, codes, n_wanted
         self._open_vars = np.flatnonzero(codes == UNKNOWN)
         self._is_deterministic = mixture.has_deterministic_components
@@ -91,7 +91,7 @@ class MixtureSearch:
         """Search until all others are ruled out, or until a limit."""
         while self._heap and -self._heap[0].minus_bound > self.enough:
             self.upper_bound = -self._heap[0].minus_bound
-            is_late = time.perf_counter() - self._started >= max_seconds
+            is_late = now() - self._started >= max_seconds
             if is_late or self.n_nodes >= max_nodes:
                 return
             self._branch(min(N_TAKEN, max_nodes - self.n_nodes))

@@ -1,0 +1,99 @@
+"""What the compiler does, and a clock that stands still meanwhile.
+
+In:  events of the compiler.
+Out: `now`, seconds that time limits and histories are measured by; `compiled`, what was done.
+
+The first call of a kernel compiles it, once per installation. If this counted, a search of two
+seconds would learn nothing on a new machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import event
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler has done in this process.
+
+    Attributes
+    ----------
+    n_functions : int
+        Functions that were compiled; those that were found on disk do not count.
+    seconds : float
+        How long that took.
+    """
+
+    n_functions: int
+    seconds: float
+
+    def __sub__(self, other: Compiled) -> Compiled:
+        return Compiled(self.n_functions - other.n_functions, self.seconds - other.seconds)
+
+    def __str__(self) -> str:
+        return (
+            f"compiling, once per installation: {self.n_functions} functions, {self.seconds:.0f} s"
+        )
+
+
+class _Compiler(event.Listener):
+    """Adds up the seconds in which some thread compiles; only one at a time can."""
+
+    def __init__(self) -> None:
+        self.n_functions = 0
+        self.listeners: list[Callable[[Compiled], None]] = []
+        self._seconds = 0.0
+        self._depth = 0  # a function compiles those that it calls
+        self._since = 0.0
+
+    def on_start(self, event: Any) -> None:
+        if self._depth == 0:
+            self._since = time.perf_counter()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self.n_functions += 1
+        self._depth -= 1
+        if self._depth == 0:
+            self._seconds += time.perf_counter() - self._since
+        for listener in self.listeners:
+            listener(compiled())
+
+    def seconds(self) -> float:
+        """Until now."""
+        return self._seconds + (time.perf_counter() - self._since if self._depth else 0.0)
+
+
+_compiler = _Compiler()
+event.register("numba:compile", _compiler)  # type: ignore[no-untyped-call]
+
+
+def compiled() -> Compiled:
+    """What the compiler has done in this process so far."""
+    return Compiled(_compiler.n_functions, _compiler.seconds())
+
+
+def now() -> float:
+    """Seconds on a clock that stands still while something is compiled."""
+    return time.perf_counter() - _compiler.seconds()
+
+
+@contextmanager
+def on_compile(listener: Callable[[Compiled], None]) -> Iterator[None]:
+    """Call `listener` after every function that is compiled inside the block."""
+    before = compiled()
+
+    def tell(so_far: Compiled) -> None:
+        listener(so_far - before)
+
+    _compiler.listeners.append(tell)
+    try:
+        yield
+    finally:
+        _compiler.listeners.remove(tell)
