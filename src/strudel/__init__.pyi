@@ -19,6 +19,7 @@ from .models.mixture import StrudelMixture as StrudelMixture
 from .models.classifier import StrudelClassifier as StrudelClassifier
 from .models.imputer import StrudelImputer as StrudelImputer
 from .tables.encoder import TableEncoder as TableEncoder
+from .models.warm_up import warmup as warmup
 
 # searches, and how mixtures are trained
 from .learning.search_options import Greedy as Greedy

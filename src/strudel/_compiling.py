@@ -65,6 +65,10 @@ class _Compiler(event.Listener):
         for listener in self.listeners:
             listener(compiled())
 
+    @property
+    def is_at_work(self) -> bool:
+        return self._depth > 0
+
     def seconds(self) -> float:
         """Until now."""
         return self._seconds + (time.perf_counter() - self._since if self._depth else 0.0)
@@ -77,6 +81,11 @@ event.register("numba:compile", _compiler)  # type: ignore[no-untyped-call]
 def compiled() -> Compiled:
     """What the compiler has done in this process so far."""
     return Compiled(_compiler.n_functions, _compiler.seconds())
+
+
+def is_compiling() -> bool:
+    """Whether some function is not ready yet."""
+    return _compiler.is_at_work
 
 
 def now() -> float:

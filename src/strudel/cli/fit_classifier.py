@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ from strudel.cli.console import (
     show_table,
     warnings_as_notes,
 )
+from strudel.cli.fit_report import in_words
 from strudel.cli.input_tables import read_frame_rows
+from strudel.cli.progress import compile_line
 from strudel.cli.table_columns import drop_columns, rows_with_target, split_target, to_frame
 from strudel.tables.coded_column import label_texts
 
@@ -46,15 +48,16 @@ def fit_classifier(
     quiet: bool,
 ) -> None:
     """Learn, keep, and report how often it is right; `sources` are the tables of train and test."""
+    from strudel._compiling import compiled, now
     from strudel.io.model_file import save
 
     tables = {part: _read(source, part, target, dropped) for part, source in sources.items()}
-    started = time.perf_counter()
-    with warnings_as_notes():
+    started, before = now(), compiled()
+    with warnings_as_notes(), nullcontext() if quiet else compile_line():
         table, y = tables["train"]
         model.fit(to_frame(table), _NamedArray(y, target))
         scores = {part: _score(model, *tables[part]) for part in tables}
-    seconds = time.perf_counter() - started
+    seconds = {"compiling": (compiled() - before).seconds, "learning": now() - started}
     facts = {
         "source": Path(sources["train"]).name,
         "target": target,
@@ -125,7 +128,7 @@ def _show(report: dict[str, Any]) -> None:
             "components": report["n_components"],
             "edges": report["n_edges"],
             "chosen": chosen,
-            "seconds": f"{report['seconds']:.2f}",
+            "seconds": in_words(report["seconds"]),
             "model": report["model"],
         },
     )

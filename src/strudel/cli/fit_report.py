@@ -191,3 +191,8 @@ def _log_shares(values: IntArray, n_values: int) -> FloatArray:
     counts = np.bincount(values[values != NONE], minlength=n_values) + 1.0 / n_values
     logs: FloatArray = np.log(counts / counts.sum())
     return logs
+
+
+def in_words(seconds: dict[str, float]) -> str:
+    """Seconds by what they were spent on; what took none is left out."""
+    return ", ".join(f"{value:.2f} {work}" for work, value in seconds.items() if value)

@@ -13,6 +13,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -30,9 +31,13 @@ from strudel.cli.commands.query import query
 from strudel.cli.commands.reproduce import reproduce
 from strudel.cli.commands.sample import sample
 from strudel.cli.commands.score import score
+from strudel.cli.commands.warmup import warmup
 from strudel.cli.console import InputError, note
+from strudel.cli.progress import compile_line
 from strudel.errors import StrudelError
 
+# What may compile without a progress line of its own; all others start without the compiler.
+COMPILE = {"score", "query", "sample", "plot", "predict", "impute"}
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 
 app = typer.Typer(
@@ -80,6 +85,7 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     plot: ('strudel plot nltcs.strudel marginals --given "x3=1" -o nltcs.png',),
     predict: ("strudel predict survey.strudel new.csv -o predicted.csv",),
     impute: ("strudel impute survey.strudel gaps.csv -o filled.csv",),
+    warmup: ("strudel warmup",),
     convert: ("strudel convert nltcs.strudel nltcs.psdd",),
     reproduce: ("strudel reproduce table:single-models figure:flows --datasets nltcs,dna",),
 }
@@ -108,9 +114,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = typer.main.get_command(app)
     try:
-        code = command.main(
-            args=arguments or ["--help"], prog_name="strudel", standalone_mode=False
-        )
+        with compile_line() if set(arguments[:1]) & COMPILE else nullcontext():
+            code = command.main(
+                args=arguments or ["--help"], prog_name="strudel", standalone_mode=False
+            )
     except SystemExit as stop:  # the reader of our pipe has gone
         return stop.code if isinstance(stop.code, int) else 1
     except Exception as error:

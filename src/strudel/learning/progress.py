@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from strudel._compiling import Compiled, now
 from strudel.learning.history import Record
 
 SECONDS_BETWEEN_LINES = 1.0
@@ -23,9 +24,9 @@ class Progress:
 
     Attributes
     ----------
-    stage : {"structure", "choice", "training"}
-        Splits of the structure, settings of a mixture that are compared, or EM steps (of boosting,
-        components).
+    stage : {"compiling", "structure", "choice", "training"}
+        Functions that are compiled, once per installation; splits of the structure, settings of a
+        mixture that are compared, or EM steps (of boosting, components).
     step : int
         Steps of this stage so far.
     train, valid : float
@@ -37,7 +38,7 @@ class Progress:
     n_edges : int
         Edges of the circuit, in the stage "structure"; else 0.
     elapsed : float
-        Seconds since the stage began.
+        Seconds since the stage began; those of the compiler count only for "compiling".
     message : str
         The same in a sentence.
     """
@@ -62,7 +63,8 @@ class Reporter:
     def __init__(self, callback: Callback | None = None, verbose: int = 0) -> None:
         self.callback = callback
         self.verbose = verbose
-        self._started = self._last_line = time.perf_counter()
+        self._started = now()
+        self._last_line = time.perf_counter()
 
     @property
     def on_split(self) -> Callable[[Record], None] | None:
@@ -90,10 +92,29 @@ class Reporter:
         if self.verbose:
             self._print(message)
 
+    def compiled(self, done: Compiled) -> None:
+        """Say that one more function was compiled."""
+        if self.callback is not None:
+            self.callback(
+                Progress(
+                    "compiling",
+                    done.n_functions,
+                    math.nan,
+                    math.nan,
+                    done.n_functions,
+                    math.nan,
+                    0,
+                    done.seconds,
+                    str(done),
+                )
+            )
+        if self.verbose and time.perf_counter() - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._print(str(done))
+
     def say(self, stage: str, message: str, step: int = 0, valid: float = math.nan) -> None:
         """Say what goes on where there is no history."""
         if self.callback is not None:
-            elapsed = time.perf_counter() - self._started
+            elapsed = now() - self._started
             self.callback(Progress(stage, step, math.nan, valid, step, valid, 0, elapsed, message))
         if self.verbose:
             self._print(message)

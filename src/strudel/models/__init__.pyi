@@ -4,3 +4,4 @@ from .classifier import StrudelClassifier as StrudelClassifier
 from .imputer import StrudelImputer as StrudelImputer
 from .regression import RegressionCircuit as RegressionCircuit
 from .logistic import LogisticCircuit as LogisticCircuit
+from .warm_up import warmup as warmup

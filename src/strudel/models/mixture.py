@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from strudel._compiling import on_compile
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_count
@@ -181,7 +182,9 @@ class StrudelMixture(DensityEstimator):
                 "are chosen: leave it out for a table in memory, and where all numbers are given."
             )
         given = self._fit_input(X, y, X_valid, sample_weight, checkpoint)
-        fitted = fit_mixture(given, task, Reporter(callback, self.verbose))
+        report = Reporter(callback, self.verbose)
+        with on_compile(report.compiled):
+            fitted = fit_mixture(given, task, report)
         self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)
         self.mixture_: Mixture = fitted.mixture.with_names(self._feature_names())
         self.history_: MixtureHistory = fitted.history

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
+from strudel._compiling import on_compile
 from strudel.circuits.circuit import Circuit
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
@@ -179,7 +180,9 @@ class Strudel(DensityEstimator):
             self.constraint, getattr(self, "_constraint_of_circuit", False)
         )
         given = self._fit_input(X, y, X_valid, sample_weight, checkpoint, last, is_restricted)
-        fitted = fit_circuit(given, search, sampled_rows, Reporter(callback, self.verbose))
+        report = Reporter(callback, self.verbose)
+        with on_compile(report.compiled):
+            fitted = fit_circuit(given, search, sampled_rows, report)
         self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)
         self.circuit_: Circuit = fitted.circuit.with_names(self._feature_names())
         is_longer = last is not None and hasattr(self, "history_")

@@ -44,6 +44,7 @@ from strudel.cli.fit_options import (
 )
 from strudel.cli.fit_report import (
     facts_of,
+    in_words,
     independent_log_likelihoods,
     options_of,
     report_of,
@@ -257,6 +258,8 @@ def fit(
     given = {
         name: getattr(value, "value", value) for name, value in options.items() if value is not None
     }
+    from strudel._compiling import compiled, now
+
     path = output or default_output(data)
     check_output(path, "the model", (data, valid, test, vtree, constraint), ".strudel")
     check_is_model_file(path)
@@ -285,14 +288,14 @@ def fit(
         if formula is not None:
             model.constraint = number_variables(formula, train) if encode is None else formula
         reading = time.perf_counter() - started
-        started = time.perf_counter()
+        started, before = now(), compiled()
         X_valid = parts["valid"].X if "valid" in parts else None
         live: Any = MixtureProgress(quiet)
         if mixture is None:
             live = CircuitProgress(options_of(model)["patience"], quiet)
         with caught_warnings() as messages, live as progress:
             model.fit(train.X, X_valid=X_valid, checkpoint=checkpoint, callback=progress.update)
-        learning = time.perf_counter() - started
+        learning, compiling = now() - started, (compiled() - before).seconds
         if isinstance(formula, str):  # which a file can hold
             model.constraint = formula
         likelihood = {
@@ -316,7 +319,7 @@ def fit(
         "independent_columns": independent,
         "n_rows": n_rows,
         "model": path,
-        "seconds": {"reading": reading, "learning": learning},
+        "seconds": {"reading": reading, "compiling": compiling, "learning": learning},
         "data": data,
     }
     report["bits_per_dimension"] = {
@@ -387,12 +390,11 @@ def _show(model: Any, report: dict[str, Any]) -> None:
         rows = [(*row, independent[row[0]]) for row in rows]
     show_table(columns, rows)
     say()
-    seconds = report["seconds"]
     show_facts(
         "",
         facts_of(model, report)
         | {
-            "seconds": f"{seconds['reading']:.2f} reading, {seconds['learning']:.2f} learning",
+            "seconds": in_words(report["seconds"]),
             "model": report["model"],
         },
     )
