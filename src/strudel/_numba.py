@@ -28,7 +28,7 @@ _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",  # log(0) is -inf and 0/0 is nan, without a check per division
 }
-_CACHED: dict[str, Any] = {"cache": os.environ.get("STRUDEL_NUMBA_CACHE", "1") != "0"}
+_is_kept = os.environ.get("STRUDEL_NUMBA_CACHE", "1") != "0"
 RANGES_PER_THREAD = 4  # so that all end at about the same time
 _BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -41,8 +41,13 @@ def kernel(function: F) -> F:
     the first `fit` took 1.4 times as long to compile: 0, an int32 read from an array and an int64
     made three copies of the same function.
     """
-    outer = _cached(function)
+    outer: Any = numba.njit(**_OPTIONS)(function)
     if not config.DISABLE_JIT:  # type: ignore[attr-defined]
+
+        def compile_first(signature: Any) -> Any:
+            vars(outer).pop("compile", None)  # from now on its own
+            _keep_on_disk(outer)  # late: finding a folder for each kernel slows the import
+            return outer.compile(signature)
 
         @functools.cache
         def inner() -> Any:
@@ -52,24 +57,26 @@ def kernel(function: F) -> F:
             widened = {name: _widened(arg) for name, arg in kws.items()}
             return inner().get_call_template([_widened(arg) for arg in args], widened)
 
+        outer.compile = compile_first
         outer.get_call_template = get_call_template
         outer.get_overload = lambda signature: inner().get_overload(signature)
     return cast(F, outer)
 
 
-def _cached(function: Any) -> Any:
+def _keep_on_disk(dispatcher: Any) -> None:
+    """Keep what is compiled, if there is a folder for it."""
+    global _is_kept
+    if not _is_kept:
+        return
     try:
-        return numba.njit(**_OPTIONS, **_CACHED)(function)
-    except RuntimeError:  # no folder to keep compiled code in
-        if not _CACHED["cache"]:
-            raise
-        _CACHED["cache"] = False
+        dispatcher.enable_caching()
+    except RuntimeError:
+        _is_kept = False
         warnings.warn(
             "No folder is writable for compiled code, so it is compiled again in every process. "
             "Set NUMBA_CACHE_DIR to a writable folder to keep it.",
-            stacklevel=4,
+            stacklevel=5,
         )
-        return _cached(function)
 
 
 def _widened(arg: Any) -> Any:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-import strudel.io.estimator_options as estimator_options
+import strudel.io.held_models as held_models
 from strategies import (
     any_circuits,
     circuit_mixtures,
@@ -821,8 +821,8 @@ class SmallEstimator(BaseEstimator):
 
 @pytest.fixture
 def fitted_mixture(monkeypatch):
-    place = estimator_options.Estimator(__name__, "mixture", __name__, "SmallHistory")
-    monkeypatch.setitem(estimator_options.ESTIMATORS, "SmallEstimator", place)
+    place = held_models.Estimator(__name__, "mixture", __name__, "SmallHistory")
+    monkeypatch.setitem(held_models.ESTIMATORS, "SmallEstimator", place)
     return SmallEstimator(n_components=3).fit()
 
 
@@ -880,7 +880,7 @@ def test_an_estimator_must_hold_its_mixture(tmp_path, fitted_mixture, refused):
 
 
 def test_only_listed_classes_are_imported():
-    places = estimator_options.ESTIMATORS.values()
+    places = held_models.ESTIMATORS.values()
     assert {place.module for place in places} == {
         "strudel.models.strudel",
         "strudel.models.mixture",

@@ -11,6 +11,7 @@ from strudel.cli.console import InputError
 from strudel.cli.shell_completion import complete_model
 
 if TYPE_CHECKING:
+    from strudel.io.held_models import HeldModel
     from strudel.queries.model import Model
 
 ModelArgument = Annotated[
@@ -27,15 +28,26 @@ def read_file(path: Path) -> Any:
     """The circuit, mixture or fitted estimator in a file."""
     from strudel.io.model_file import load
 
+    return load(_checked(path))
+
+
+def read_held(path: Path) -> HeldModel:
+    """What a file holds, without the estimator around it, which takes longer to load."""
+    from strudel.io.model_file import load_held_model
+
+    return load_held_model(_checked(path))
+
+
+def read_model(path: Path) -> Model:
+    """The circuit or mixture in a file."""
+    from strudel.queries.model import model_of
+
+    return model_of(read_held(path).model)
+
+
+def _checked(path: Path) -> Path:
     if not path.exists():
         raise InputError(f"there is no model file {str(path)!r}. `strudel fit` writes one.")
     if path.is_dir():
         raise InputError(f"{str(path)!r} is a folder, not a model file.")
-    return load(path)
-
-
-def read_model(path: Path) -> Model:
-    """The circuit or mixture in a file, without the estimator around it."""
-    from strudel.queries.model import model_of
-
-    return model_of(read_file(path))
+    return path

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from strudel.errors import FileFormatError
 from strudel.io.archive import as_json, expect
+from strudel.io.held_models import ESTIMATORS, estimator_of
 from strudel.io.options_of_0_1 import encoder_options_of_0_1, options_of_0_1
 from strudel.learning.mixture_methods import METHODS
 from strudel.learning.options import Options
@@ -25,32 +26,6 @@ OPTION_CLASSES: dict[str, type[Options]] = {
 }
 CLASS, RANGE = "__class__", "__range__"  # keys of what is no plain value
 MAX_EVENT_SIZE = 10**5  # parts of an event that is saved; shared ones count each time
-
-
-class Estimator(NamedTuple):
-    """Where the class of an estimator lives, and what a fitted one holds."""
-
-    module: str
-    holds: str  # "circuit", "mixture", "predictor" or, of the first two either, "model"
-    history_module: str = ""
-    history_class: str = ""
-
-
-ESTIMATORS = {  # nothing else is ever imported
-    "Strudel": Estimator(
-        "strudel.models.strudel", "circuit", "strudel.learning.history", "History"
-    ),
-    "StrudelMixture": Estimator(
-        "strudel.models.mixture",
-        "mixture",
-        "strudel.learning.history",
-        "MixtureHistory",
-    ),
-    "RegressionCircuit": Estimator("strudel.models.regression", "predictor"),
-    "LogisticCircuit": Estimator("strudel.models.logistic", "predictor"),
-    "StrudelClassifier": Estimator("strudel.models.classifier", "mixture"),
-    "StrudelImputer": Estimator("strudel.models.imputer", "model"),
-}
 
 
 def plain_options(model: Any) -> tuple[dict[str, Any], list[str]]:
@@ -131,10 +106,7 @@ def learner_from(state: Any, model: Any, encoder: Any) -> Any:
 
 def class_of(name: Any) -> Any:
     """The class of an estimator by its name, if it is one of ours."""
-    class_name = expect(name, str, "the class of the estimator")
-    if class_name not in ESTIMATORS:
-        raise FileFormatError(f"it holds an estimator of the unknown class {class_name!r}")
-    return getattr(import_module(ESTIMATORS[class_name].module), class_name)
+    return getattr(import_module(estimator_of(name).module), name)
 
 
 def known_options(estimator_class: Any, params: Any) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,6 @@ from strudel.circuits.mixture import Mixture
 from strudel.errors import FileFormatError
 from strudel.io.archive import Archive, as_json, expect
 from strudel.io.estimator_options import (
-    ESTIMATORS,
-    Estimator,
     class_of,
     encoder_from,
     encoder_options,
@@ -28,6 +25,7 @@ from strudel.io.estimator_options import (
     learner_state,
     plain_options,
 )
+from strudel.io.held_models import ESTIMATORS, history_from
 from strudel.io.model_states import (
     READERS,
     WRITERS,
@@ -198,9 +196,9 @@ def estimator_from_state(archive: Archive) -> Any:
         _restore_fitted_predictor(model, archive)
     if class_name == "StrudelClassifier":
         _restore_classifier(model, archive)
-    if meta.get("history") is not None:
-        state = expect(meta["history"], dict, "the history")
-        model.history_ = _history_from_state(archive, state, place)
+    history = history_from(archive, place)
+    if history is not None:
+        model.history_ = history
     return model
 
 
@@ -236,13 +234,3 @@ def _history_state(history: Any) -> State:
         for name, column in columns.items()
     }
     return meta, arrays
-
-
-def _history_from_state(archive: Archive, state: dict[str, Any], place: Estimator) -> Any:
-    history_class = getattr(import_module(place.history_module), place.history_class)
-    names = expect(state.get("columns"), list, "the columns of the history")
-    columns = {name: archive.read_array(f"history.{name}", ("<f8", "<i8")) for name in names}
-    best = expect(state.get("best"), int, "the best row of the history")
-    history = history_class.from_columns(columns, best, str(state.get("stopped_because", "")))
-    history.columns()  # fails now, not later, if a count is not a whole number
-    return history

@@ -24,19 +24,31 @@ from strudel.circuits.predictor import PredictorCircuit
 from strudel.errors import FileFormatError
 from strudel.io import model_states
 from strudel.io.archive import Archive, expect, read_archive, write_archive
-from strudel.io.estimator_options import ESTIMATORS
-from strudel.io.estimator_states import estimator_from_state, estimator_state
+from strudel.io.held_models import ESTIMATORS, HeldModel, held_model
 
 FORMAT = "strudel"
 VERSION = 4  # the newest that is read; a model is written as the oldest that can hold it
 
+
+def _estimator_state(model: Any) -> model_states.State:
+    from strudel.io.estimator_states import estimator_state  # late: needs scikit-learn
+
+    return estimator_state(model)
+
+
+def _estimator_from_state(archive: Archive) -> Any:
+    from strudel.io.estimator_states import estimator_from_state
+
+    return estimator_from_state(archive)
+
+
 WRITERS: dict[str, Callable[[Any], model_states.State]] = {
     **model_states.WRITERS,
-    "estimator": estimator_state,
+    "estimator": _estimator_state,
 }
 READERS: dict[str, Callable[[Archive], Any]] = {
     **model_states.READERS,
-    "estimator": estimator_from_state,
+    "estimator": _estimator_from_state,
 }
 
 
@@ -103,15 +115,24 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Raises `FileFormatError` if the file is incomplete, of another kind, or no valid model.
     """
+    return _read(path, lambda archive: READERS[archive.meta["kind"]](archive))
 
-    def build(archive: Archive) -> Any:
+
+def load_held_model(path: str | os.PathLike[str]) -> HeldModel:
+    """Read what the estimator of a file holds, without the estimator and without scikit-learn."""
+    held: HeldModel = _read(path, held_model)
+    return held
+
+
+def _read(path: str | os.PathLike[str], build: Callable[[Archive], Any]) -> Any:
+    def checked(archive: Archive) -> Any:
         _check_meta(archive.meta)
         try:
-            return READERS[archive.meta["kind"]](archive)
+            return build(archive)
         except ValueError as error:  # the rules of a model
             raise FileFormatError(str(error)) from error
 
-    return read_archive(path, build)
+    return read_archive(path, checked)
 
 
 def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:

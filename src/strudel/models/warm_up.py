@@ -102,6 +102,7 @@ def _steps(rows: AnyArray) -> dict[str, Step]:
         "bagged EM": lambda: mixed(method=BaggedEM(n_bags=2, max_iter=2)),
         "boosting": lambda: mixed(method=Boosting()),
         "structures of their own": lambda: mixed(2, method=PerComponent()),
+        "columns of tables": lambda: _learn_table(rows),
         "weighted rows": lambda: Strudel(max_splits=3, random_state=0).fit(
             rows, sample_weight=weight
         ),
@@ -117,6 +118,14 @@ def _steps(rows: AnyArray) -> dict[str, Step]:
         "algebra": lambda: _compare(one.circuit_, gaps[0]),
         "predictions": lambda: _predict(one.circuit_, rows, gaps),
     }
+
+
+def _learn_table(rows: AnyArray) -> None:
+    import pandas as pd
+
+    numbers, codes = rows @ np.arange(rows.shape[1]), rows[:, 0] + 2 * rows[:, 1]
+    table = pd.DataFrame({"number": numbers, "kind": np.array(["a", "b", "c", "d"])[codes]})
+    Strudel(encoder="auto", max_splits=3, random_state=0).fit(table).score(table)
 
 
 def _ask(model: Any, rows: AnyArray, gaps: AnyArray) -> None:

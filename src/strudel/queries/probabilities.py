@@ -11,7 +11,6 @@ with several if the components are few.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp, softmax
 
 from strudel._numba import in_threads, kernel
 from strudel._types import AnyArray, FloatArray
@@ -54,11 +53,17 @@ def rows_at_a_time(model: Model, cells: int = 1) -> int:
 def log_mean(model: Model, log_p: FloatArray) -> FloatArray:
     """Log-probability of every row under the model, from those under its components."""
     joint = log_p + log_weights_of(model)
-    return joint[:, 0] if joint.shape[1] == 1 else np.asarray(logsumexp(joint, axis=1))
+    if joint.shape[1] == 1:
+        return joint[:, 0]
+    from scipy.special import logsumexp  # late: circuits are asked without loading scipy
+
+    return np.asarray(logsumexp(joint, axis=1))
 
 
 def posterior(model: Model, log_p: FloatArray) -> FloatArray:
     """How probable every component is given a row; NaN where the row is impossible."""
+    from scipy.special import softmax
+
     joint = log_p + log_weights_of(model)
     weight = np.full(joint.shape, np.nan)
     is_possible = np.any(joint > -np.inf, axis=1)

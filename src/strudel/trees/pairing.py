@@ -13,7 +13,6 @@ optimum on dna and 99.7 to 100 % on plants, tmovie and cr52. Of 800 matrices of 
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
@@ -67,6 +66,8 @@ def _take(first: AnyArray, second: AnyArray, partner: IntArray) -> None:
 
 def _from_assignment(weight: FloatArray) -> IntArray:
     """Every row chooses another, no two the same, and the cycles of choices fall into pairs."""
+    from scipy.optimize import linear_sum_assignment  # late: slow to load, and rarely needed
+
     choice_weight = weight.copy()
     np.fill_diagonal(choice_weight, -1.0 - np.abs(weight).sum())
     choice = linear_sum_assignment(choice_weight, maximize=True)[1].tolist()

@@ -13,8 +13,6 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.cluster.hierarchy import linkage
-from scipy.spatial.distance import squareform
 
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.data.bits import BitMatrix
@@ -154,6 +152,9 @@ def _bottom_up(information: FloatArray) -> Vtree:
 
 
 def _clusters(information: FloatArray) -> Vtree:
+    from scipy.cluster.hierarchy import linkage  # late: takes a fifth of a second to load
+    from scipy.spatial.distance import squareform
+
     nodes = VtreeNodes()
     trees = [nodes.leaf(var) for var in range(len(information))]
     if len(trees) > 1:

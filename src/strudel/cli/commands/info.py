@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from strudel.cli.console import JsonOption, print_json, say, show_facts, show_table
-from strudel.cli.model_files import ModelArgument, read_file
+from strudel.cli.model_files import ModelArgument, read_held
 
 if TYPE_CHECKING:
     from strudel.circuits.circuit import Circuit
@@ -25,19 +25,19 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     from strudel.io.model_file import read_provenance
     from strudel.queries.model import model_of, structure_of, structures_of
 
-    held = read_file(model)
-    found = model_of(held)
+    held = read_held(model)
+    found = model_of(held.model)
     circuit = structure_of(found)
     is_shared = not isinstance(found, CircuitMixture)
     report: dict[str, Any] = {
         "model": model,
-        "kind": type(held).__name__,
+        "kind": held.kind,
         "size": _size(circuit),
         "columns": _columns(found.table_code),
         "mixture": _mixture(found) if isinstance(found, Mixture) else {},
-        "chosen": getattr(held, "chosen_", {}),
+        "chosen": held.chosen,
         "properties": _properties(structures_of(found)),
-        "learning": _learning(getattr(held, "history_", None)),
+        "learning": _learning(held.history),
         "provenance": read_provenance(model),
     }
     if isinstance(found, Mixture) and found.n_components > 1:

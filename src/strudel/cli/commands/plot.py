@@ -20,6 +20,7 @@ from strudel.cli.shell_completion import complete_from
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
+    from strudel.io.held_models import HeldModel
     from strudel.queries.model import Model
 
 DOT = ".dot"
@@ -112,7 +113,7 @@ def plot(
 
     picture = None if what is None else read_what(what, Picture)
     held = _read(model)
-    picture = picture or _default_picture(held)
+    picture = picture or _default_picture(held.model)
     for option, value in {"--given": given, "--row": row, "--top": top}.items():
         if value is not None and picture not in OWNERS[option]:
             raise InputError(
@@ -132,22 +133,24 @@ def plot(
             _write_dot(thing, picture, values["row"], path)
         else:
             _draw(thing, picture, values, path, inches, f"{model.name}: {picture}", dark)
-    report = {"model": model, "kind": type(held).__name__, "picture": picture.value, "output": path}
+    report = {"model": model, "kind": held.kind, "picture": picture.value, "output": path}
     if as_json:
         print_json(report | {"bytes": path.stat().st_size})
     else:
         say(f"wrote {path}")
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> HeldModel:
     """What a file holds."""
-    from strudel.cli.model_files import read_file
+    from strudel.cli.model_files import read_held
     from strudel.io.formats.text import bare_suffix
+    from strudel.io.held_models import HeldModel
     from strudel.io.read_write import FORMATS, read
 
     if bare_suffix(path) in FORMATS and path.is_file():
-        return read(path)
-    return read_file(path)
+        found = read(path)
+        return HeldModel(type(found).__name__, found, {}, None)
+    return read_held(path)
 
 
 def _default_picture(held: Any) -> Picture:
@@ -190,7 +193,7 @@ def _good_size(thing: Any, what: Picture) -> tuple[float, float]:
     return (size_of_nodes(thing) if what is Picture.CIRCUIT else None) or SIZES[what]
 
 
-def _thing_to_draw(held: Any, what: Picture, path: Path) -> Any:
+def _thing_to_draw(file: HeldModel, what: Picture, path: Path) -> Any:
     """What the picture needs, out of what the file holds."""
     from strudel.circuits.compile import compile_chow_liu
     from strudel.circuits.mixture import Mixture
@@ -202,11 +205,12 @@ def _thing_to_draw(held: Any, what: Picture, path: Path) -> Any:
     from strudel.trees.vtree import Vtree, vtree_from_chow_liu
 
     if what is Picture.CURVE:
-        if getattr(held, "history_", None) is None:
+        if file.history is None:
             raise InputError(
                 f"{str(path)!r} holds no history of learning; `strudel fit` keeps one."
             )
-        return held.history_
+        return file.history
+    held = file.model
     if isinstance(held, ChowLiuTree):
         if what is Picture.TREE:
             return held
@@ -222,7 +226,7 @@ def _thing_to_draw(held: Any, what: Picture, path: Path) -> Any:
         model = model_of(held)
     except TypeError as error:
         raise InputError(
-            f"{str(path)!r} holds a {type(held).__name__}, of which there is no picture of {what}."
+            f"{str(path)!r} holds a {file.kind}, of which there is no picture of {what}."
         ) from error
     if what is Picture.COMPONENTS and not isinstance(model, Mixture):
         raise InputError(f"{str(path)!r} holds a single circuit, which has no components.")

@@ -1,0 +1,70 @@
+"""The clock of time limits, and what is told of the compiler."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from strudel import Strudel
+from strudel._compiling import Compiled, _compiler, compiled, is_compiling, now, on_compile
+from strudel._numba import kernel
+
+EVENT = SimpleNamespace(kind="numba:compile")
+
+
+def test_the_clock_stands_still_while_something_is_compiled(monkeypatch):
+    clock = iter(np.arange(0.0, 1000.0, 10.0))
+    before = now()
+    monkeypatch.setattr(time, "perf_counter", lambda: before + next(clock))
+    _compiler.on_start(EVENT)
+    _compiler.on_start(EVENT)  # what it calls
+    assert is_compiling()
+    _compiler.on_end(EVENT)
+    assert is_compiling()
+    first = now()
+    second = now()
+    _compiler.on_end(EVENT)
+    assert not is_compiling()
+    third = now()
+    fourth = now()
+    assert second == first  # although the real clock went on
+    assert fourth - third == 10.0
+
+
+@pytest.mark.compiled
+def test_every_function_that_is_compiled_is_told():
+    @kernel
+    def double(x):
+        return x + x
+
+    told = []
+    before = compiled()
+    with on_compile(told.append):
+        assert double(2.5) == 5.0
+        assert double(3.5) == 7.0
+    assert [done.n_functions for done in told] == [1]
+    assert told[0].seconds > 0.0
+    assert (compiled() - before).n_functions == 1
+    double(1)  # for integers
+    assert len(told) == 1
+
+
+def test_progress_of_compiling_reaches_the_callback():
+    told = []
+
+    def callback(progress):
+        told.append(progress)
+        if len(told) == 1:
+            _compiler.on_start(EVENT)
+            _compiler.on_end(EVENT)
+
+    rows = np.random.default_rng(0).integers(0, 2, (100, 4))
+    Strudel(max_splits=2, random_state=0).fit(rows, callback=callback)
+    shown = [progress for progress in told if progress.stage == "compiling"]
+    assert shown[-1].step >= 1
+    assert shown[-1].message.startswith("compiling, once per installation: ")
+
+
+def test_a_sentence_of_it():
+    assert str(Compiled(12, 5.4)) == "compiling, once per installation: 12 functions, 5 s"
