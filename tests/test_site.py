@@ -102,3 +102,21 @@ def test_the_pictures_of_the_pages_can_be_drawn_again(tmp_path, monkeypatch):
     drawn["write"](tmp_path, list(drawn["FIGURES"]))
     kept = {path.name for path in (DOCS / "images").glob("*.svg")}
     assert {path.name for path in tmp_path.iterdir()} <= kept
+
+
+@pytest.mark.compiled
+def test_the_calls_for_questions_in_words_give_answers():
+    import matplotlib.pyplot as plt
+
+    plt.switch_backend("Agg")
+    text = (DOCS / "queries.md").read_text(encoding="utf-8")
+    section = text.partition("## Your question in words")[2].partition("\n## Every query")[0]
+    names = {name: getattr(strudel, name) for name in strudel.__all__}
+    exec("\n".join(re.findall(r"^>>> (.*)$", section, flags=re.MULTILINE)), names)
+    names["patients"] = names["patients"].head(200)
+    calls = re.findall(r"^\|.*\| \[?`([^`]+\([^`]+)`", section, flags=re.MULTILINE)
+    assert len(calls) == 26
+    for call in calls:
+        if "..." not in call:
+            assert eval(call, names) is not None, call
+    plt.close("all")
