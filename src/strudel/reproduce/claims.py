@@ -228,12 +228,16 @@ def _mixture_beats_circuit(found: Found) -> Finding:
 
 
 def _beats_record(found: Found, model_class: str) -> Finding:
-    """How often we beat the best published model of a class."""
-    n_better = 0
+    """How often we beat the best published model of a class, to two digits."""
+    n_better = n_equal = 0
     for dataset, one in found.items():
         best = record(dataset, model_class)
-        n_better += best is not None and one["test"] > float(best["test"])
-    return 2 * n_better > len(found), f"{n_better} of {len(found)} datasets"
+        if best is not None:
+            ours, theirs = round(one["test"], 2), round(float(best["test"]), 2)
+            n_better += ours > theirs
+            n_equal += ours == theirs
+    words = f", equal to two digits on {n_equal} more" if n_equal else ""
+    return 2 * n_better > len(found), f"{n_better} of {len(found)} datasets{words}"
 
 
 # fmt: off
