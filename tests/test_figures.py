@@ -50,4 +50,4 @@ def test_claims_are_told_alike_by_the_page_and_the_file():
     counts = [
         figures["FIGURES"][name]() for name in ("better than the record", "equal to the record")
     ]
-    assert said["R1"].== f"{counts[0]} of 20 datasets, equal to two digits on {counts[1]} more"
+    assert said["R1"] == f"{counts[0]} of 20 datasets, equal to two digits on {counts[1]} more"
