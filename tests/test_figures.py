@@ -31,6 +31,7 @@ def test_every_figure_that_is_opened_is_closed(page):
     text = page.read_text(encoding="utf-8")
     n_opened, n_closed = text.count("<!-- figure"), text.count("<!-- /figure -->")
     assert n_opened == n_closed == len(figures["FIGURE"].findall(text))
+    assert not re.findall(r"^<!-- figure.*-->.", text, flags=re.MULTILINE), "it ends a paragraph"
 
 
 def test_another_value_is_replaced():
