@@ -33,7 +33,9 @@ def test_the_clock_stands_still_while_something_is_compiled(monkeypatch):
 
 
 @pytest.mark.compiled
-def test_every_function_that_is_compiled_is_told():
+def test_every_function_that_is_compiled_is_told(monkeypatch):
+    monkeypatch.setattr("strudel._numba._is_kept", False)
+
     @kernel
     def double(x):
         return x + x

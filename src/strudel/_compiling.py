@@ -9,6 +9,7 @@ seconds would learn nothing on a new machine.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,10 +52,13 @@ class _Compiler(event.Listener):
         self._seconds = 0.0
         self._depth = 0  # a function compiles those that it calls
         self._since = 0.0
+        self._collects = True
 
     def on_start(self, event: Any) -> None:
         if self._depth == 0:
             self._since = time.perf_counter()
+            self._collects = gc.isenabled()
+            gc.disable()  # looking through the compiler's many small objects takes 7 % of its time
         self._depth += 1
 
     def on_end(self, event: Any) -> None:
@@ -62,6 +66,8 @@ class _Compiler(event.Listener):
         self._depth -= 1
         if self._depth == 0:
             self._seconds += time.perf_counter() - self._since
+            if self._collects:
+                gc.enable()
         for listener in self.listeners:
             listener(compiled())
 

@@ -35,22 +35,24 @@ def pick_edge(
     if score == "random":
         candidates = growing.candidates()
         return int(rng.choice(candidates)) if len(candidates) else None
-    edge = _largest_flow(growing.growth)
-    if edge == NONE or growing.growth.edge["train"][edge] == 0.0:
+    g = growing.growth
+    edge = _largest_flow(g.size, g.heap, g.edge)
+    if edge == NONE or g.edge["train"][edge] == 0.0:
         # Only edges without rows are left, and those of the last split are not in the heap yet.
         growing.queue_all()
-        edge = _largest_flow(growing.growth)
+        g = growing.growth  # it may have moved
+        edge = _largest_flow(g.size, g.heap, g.edge)
     if edge == NONE:
         return None
-    return int(_first_left(growing.growth) if tie_rule == "depth_first" else edge)
+    return int(_first_left(g) if tie_rule == "depth_first" else edge)
 
 
 @kernel
-def _largest_flow(g: Growth) -> int:
+def _largest_flow(size: AnyArray, heap: AnyArray, edge: AnyArray) -> int:
     """The first edge of the heap that is still what it was when it entered."""
-    while g.size[N_HEAP] and _is_stale(g.heap, g.edge, 0):
-        pop(g.size, g.heap)
-    return g.heap[0]["edge"] if g.size[N_HEAP] else NONE
+    while size[N_HEAP] and _is_stale(heap, edge, 0):
+        pop(size, heap)
+    return heap[0]["edge"] if size[N_HEAP] else NONE
 
 
 @kernel
@@ -186,7 +188,7 @@ class VariablePicker:
                 self.table,
                 self.is_unit,
                 self.columns,
-                self.pair,
+                self.pair.ravel(),
                 self.touched,
                 self.slot,
                 scores,
@@ -201,7 +203,10 @@ def best_place(place_var: IntArray, places: IntArray, scores: FloatArray, total:
     """The place with the largest score; of several, that of the lowest variable."""
     # Sums in another order differ in the last digits, so equal means equal up to rounding.
     slack = 1e-12 * (1.0 + len(places)) * (1.0 + np.log1p(total))
-    enough = scores.max() - slack
+    largest = -np.inf  # `scores.max()` takes half a second to compile
+    for score in scores:
+        largest = max(largest, score)
+    enough = largest - slack
     best = NONE
     for i in range(len(places)):
         if scores[i] >= enough and (best == NONE or place_var[places[i]] < place_var[best]):

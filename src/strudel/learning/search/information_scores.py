@@ -225,12 +225,10 @@ def _add_visited_pairs(
     touched: IntArray,
     scores: FloatArray,
 ) -> None:
-    """Correct the pairs that do occur together; leaves `pair` all zero again."""
+    """Correct the pairs that do occur together; leaves `pair` (m * m or more) all zero again."""
     m = len(single)
     ones = np.empty(m, dtype=np.int32)
     n_touched = 0
-    stride = pair.shape[1]
-    flat = pair.reshape(-1)
     for k in range(len(rows)):
         s = rows[k]
         w_s = int(weight[s])
@@ -244,20 +242,20 @@ def _add_visited_pairs(
             while word:
                 i = local[w * 64 + lowest_bit(word)]
                 word &= word - np.uint64(1)
-                base = i * stride
+                base = i * m
                 for b in range(n_ones):
                     at = base + ones[b]
-                    if flat[at] == 0:
+                    if pair[at] == 0:
                         touched[n_touched] = at
                         n_touched += 1
-                    flat[at] += w_s
+                    pair[at] += w_s
                 ones[n_ones] = i
                 n_ones += 1
     for k in range(n_touched):
         at = touched[k]
-        i, j = at // stride, at % stride
-        both = int(flat[at])
-        flat[at] = 0
+        i, j = at // m, at % m
+        both = int(pair[at])
+        pair[at] = 0
         gain = _cells(single[i], single[j], both, total, table) - _cells(
             single[i], single[j], 0, total, table
         )
