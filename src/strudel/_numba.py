@@ -45,8 +45,8 @@ def kernel(function: F) -> F:
     if not config.DISABLE_JIT:  # type: ignore[attr-defined]
 
         def compile_first(signature: Any) -> Any:
-            vars(outer).pop("compile", None)  # from now on its own
             _keep_on_disk(outer)  # late: finding a folder for each kernel slows the import
+            vars(outer).pop("compile", None)  # from now on its own; another thread may be here
             return outer.compile(signature)
 
         @functools.cache
