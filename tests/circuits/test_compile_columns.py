@@ -13,9 +13,8 @@ from strategies import binary_tables, seeds
 from strudel import Vtree, log_likelihood, sample
 from strudel.circuits import compile_chow_liu
 from strudel.circuits.compile_columns import compile_column_tree
-from strudel.data import pack_columns
-from strudel.tables import ColumnCode
-from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
+from strudel.data.bits import pack_columns
+from strudel.tables.column_codes import ColumnCode, as_column_codes, column_values, complete_columns
 from strudel.trees import learn_chow_liu_tree, vtree_from_chow_liu
 from strudel.trees.column_tree import learn_column_tree, vtree_of_columns
 
@@ -167,3 +166,10 @@ def test_columns_say_what_is_wrong_with_them():
 def test_columns_without_variables_are_left_out():
     columns = complete_columns([ColumnCode(0, np.zeros((1, 0))), ColumnCode(1, one_hot(2))], 3)
     assert [(column.start, column.stop) for column in columns] == [(0, 1), (1, 3)]
+
+
+def test_an_example_of_compile_column_tree():
+    columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
+    bits = pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]] * 5)
+    circuit = compile_column_tree(*learn_column_tree(bits, columns))
+    assert log_likelihood(circuit, [[1, 1, 0], [1, 0, 1]]).round(2).tolist() == [-1.21, -np.inf]

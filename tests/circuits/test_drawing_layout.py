@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from strudel.circuits import figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.drawing_layout import layout_circuit
-from strudel.circuits.examples import figure_1_circuit
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import Vtree, balanced_vtree, vtree_from_chow_liu
 
@@ -71,3 +71,8 @@ def test_a_literal_used_by_a_product_and_by_a_sum_is_drawn_once_for_each():
     layout = layout_circuit(builder.build(root))
     assert layout.mark_label.count("x1") == 2
     assert layout.mark_label.count("¬x1") == 1
+
+
+def test_an_example_of_layout_circuit():
+    layout = layout_circuit(figure_1_circuit())
+    assert [layout.mark_kind.count(kind) for kind in ("literal", "sum", "product")] == [8, 7, 8]

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 import oracle
 from strategies import circuits, examples, partly_observed_rows, split_circuit
 from strudel._numba import use_threads
-from strudel.circuits import evaluate
+from strudel.circuits import evaluate, figure_1_circuit
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.evaluate import evaluate_log
-from strudel.circuits.examples import figure_1_circuit
 from strudel.errors import CircuitPropertyError
 from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
 
@@ -108,3 +107,9 @@ def test_a_circuit_that_is_not_decomposable_is_refused():
 def test_rows_of_another_width_are_refused():
     with pytest.raises(ValueError, match="evidence has 3 features"):
         evaluate_log(figure_1_circuit(), [[0, 0, 0]])
+
+
+def test_an_example_of_evaluate_log():
+    assert np.exp(evaluate_log(figure_1_circuit(), [[1, 0, 1, 0], [np.nan] * 4])).round(
+        4
+    ).tolist() == [0.0192, 1.0]

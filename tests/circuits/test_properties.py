@@ -19,9 +19,9 @@ from strategies import (
     sum_circuit,
     vtrees,
 )
+from strudel.circuits import figure_1_circuit
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.compile import compile_factorized
-from strudel.circuits.examples import figure_1_circuit
 from strudel.circuits.properties import (
     WHY_NOT,
     check_properties,
@@ -397,3 +397,11 @@ def test_random_sums_are_deterministic_now_and_then():
         for seed in range(60)
     }
     assert found == {True, False}
+
+
+def test_an_example_of_why_not_in_normal_form():
+    assert why_not_in_normal_form(figure_1_circuit()) is None
+
+
+def test_an_example_of_check_properties():
+    check_properties(figure_1_circuit(), "entropy", "smooth", "deterministic")

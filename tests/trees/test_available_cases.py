@@ -65,3 +65,8 @@ def test_tables_of_a_tree_count_pairs_of_known_values():
     tree = learn_chow_liu_tree(X, alpha=0.0, root=0, sample_weight=[1, 1, 5, 5, 2])
     assert tree.var_theta[0] == pytest.approx([7 / 9, 7 / 9])
     assert tree.var_theta[1] == pytest.approx([1.0, 0.5])
+
+
+def test_an_example_of_available_cases():
+    cases = available_cases(np.array([[1, 1], [1, np.nan], [0, 1]]))
+    assert cases.known.tolist() == [[3.0, 2.0], [2.0, 2.0]]

@@ -66,3 +66,8 @@ def test_negative_weights_do_no_harm():
     # Rounding makes the mutual information of independent variables slightly negative.
     weight = -symmetric(6, np.random.default_rng(0))
     assert cut(weight, bisect(weight)) == pytest.approx(smallest_cut(weight))
+
+
+def test_an_example_of_bisect():
+    weight = np.array([[0, 1, 9, 1], [1, 0, 1, 9], [9, 1, 0, 1], [1, 9, 1, 0]])
+    assert bisect(weight.astype(float)).tolist() == [0, 1, 0, 1]

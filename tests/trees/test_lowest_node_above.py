@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from strategies import vtrees
 from strudel.trees.lowest_node_above import MeetingPlaces
+from strudel.trees.vtree import Vtree
 
 
 @given(vtrees(max_vars=12), st.data())
@@ -16,3 +17,10 @@ def test_top_is_the_smallest_node_above_both_leaves(vtree, data):
     last = data.draw(st.integers(first, vtree.n_vars - 1))
     above = [v for v in range(vtree.n_nodes) if {order[first], order[last]} <= set(vtree.scope(v))]
     assert places.top(first, last) == min(above, key=lambda v: len(vtree.scope(v)))
+
+
+def test_an_example_of_meeting_places():
+    vtree = Vtree.from_nested(((2, 0), 1))
+    places = MeetingPlaces(vtree)
+    assert places.var_place == [1, 2, 0]
+    assert vtree.scope(places.top(0, 1)) == [2, 0]

@@ -81,3 +81,8 @@ def test_equal_and_absent_weights_still_give_pairs():
     for n in range(1, 8):
         assert_pairs(pair_up(np.zeros((n, n))))
         assert_pairs(pair_up(-symmetric(n, np.random.default_rng(n))))
+
+
+def test_an_example_of_pair_up():
+    weight = np.array([[0, 5, 4, 0], [5, 0, 0, 4], [4, 0, 0, 1], [0, 4, 1, 0]])
+    assert pair_up(weight.astype(float)).tolist() == [2, 3, 0, 1]

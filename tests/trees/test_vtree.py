@@ -12,6 +12,7 @@ from strudel.trees.vtree import (
     balanced_vtree,
     linear_vtree,
     random_vtree,
+    restrict_vtree,
     vtree_from_chow_liu,
 )
 
@@ -199,3 +200,7 @@ def test_arrays_that_are_no_vtree_say_why(left, right, var, reason):
 
 def test_the_repr_gives_size_and_depth():
     assert repr(linear_vtree(4)) == "Vtree(n_vars=4, depth=3)"
+
+
+def test_an_example_of_restrict_vtree():
+    assert restrict_vtree(Vtree.from_nested(((0, 1), (2, 3))), [3, 0]).vtree.to_nested() == (1, 0)

@@ -21,20 +21,7 @@ from strudel.trees.vtree import Vtree
 
 
 def compile_column_tree(tree: ColumnTree, vtree: Vtree) -> Circuit:
-    """Compile a tree over columns for the vtree it was learned with.
-
-    Examples
-    --------
-    >>> from strudel.data.bits import pack_columns
-    >>> from strudel.tables.column_codes import ColumnCode
-    >>> from strudel.trees.column_tree import learn_column_tree
-    >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    >>> bits = pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]] * 5)
-    >>> circuit = compile_column_tree(*learn_column_tree(bits, columns))
-    >>> from strudel import log_likelihood
-    >>> log_likelihood(circuit, [[1, 1, 0], [1, 0, 1]]).round(2)  # 01 is no code of the second
-    array([-1.21,  -inf])
-    """
+    """Compile a tree over columns for the vtree it was learned with."""
     columns, parents, tables = tree.columns, tree.column_parent, tree.column_table
     column_at = {v: c for c, v in enumerate(column_tops(vtree, columns).tolist())}
     n_children = np.bincount(parents[parents != NONE], minlength=len(columns))

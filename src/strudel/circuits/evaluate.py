@@ -26,12 +26,6 @@ def evaluate_log(circuit: Circuit, evidence: Any) -> FloatArray:
     """Log-probability of rows of 0, 1 and NaN under a smooth and decomposable circuit.
 
     Rows are of the variables, also where a circuit knows the columns of a table.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> np.exp(evaluate_log(figure_1_circuit(), [[1, 0, 1, 0], [np.nan] * 4])).round(4)
-    array([0.0192, 1.    ])
     """
     check_properties(circuit, "evaluate_log", "smooth", "decomposable")
     names = None if circuit.feature_names is None else tuple(circuit.feature_names)

@@ -40,15 +40,6 @@ def normal_form(graph: SumProductGraph, vtree: Vtree, *, fill: bool = False) -> 
 
     Raises `GraphError` where a product does not follow the vtree, or where something is missing
     and `fill` is not set.
-
-    Examples
-    --------
-    >>> from strudel.trees import linear_vtree
-    >>> graph = SumProductGraph()
-    >>> a, b, c = (graph.add_literal(2 * var + 1) for var in range(3))
-    >>> root = graph.add_product([a, b, c])
-    >>> normal_form(graph, linear_vtree(3))
-    Circuit(n_vars=3, n_nodes=8, n_edges=2)
     """
     mentioned = graph.variables()
     if mentioned and max(mentioned) >= vtree.n_vars:

@@ -17,14 +17,6 @@ def normalize(circuit: Circuit) -> tuple[Circuit, float]:
     """Divide what a circuit gives to every row by its total, sum by sum; also the log of the total.
 
     The parameters of every sum of the result add up to one, but for sums of total zero.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> twice, log_total = normalize(circuit.with_parameters(circuit.edge_log_theta + np.log(2)))
-    >>> bool(np.allclose(twice.theta, circuit.theta))
-    True
     """
     log_theta, log_total = normalized_parameters(
         circuit.edges, circuit.edge_log_theta, circuit.n_vars

@@ -178,12 +178,6 @@ def why_not_in_normal_form(circuit: Circuit) -> str | None:
     child of its vtree node, a sum at a vtree leaf has literals below it, and the root is normalised
     for the vtree root. Such a circuit is smooth and structured-decomposable. Unlike the other
     properties this one is asked of all nodes, since passes over the arrays meet them all.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> why_not_in_normal_form(figure_1_circuit()) is None
-    True
     """
     vtree = circuit.vtree
     v = circuit.node_vtree[circuit.edge_parent]
@@ -222,13 +216,7 @@ WHY_NOT: dict[Property, tuple[str, Callable[[Circuit], str | None]]] = {
 
 
 def check_properties(circuit: Circuit, query: str, *properties: Property) -> None:
-    """Raise `CircuitPropertyError` in the name of a query for the first property that is missing.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> check_properties(figure_1_circuit(), "entropy", "smooth", "deterministic")
-    """
+    """Raise `CircuitPropertyError` in the name of a query for the first missing property."""
     for name in properties:
         if not getattr(circuit, f"is_{name}"):  # found once for each circuit
             needed, why_not = WHY_NOT[name]

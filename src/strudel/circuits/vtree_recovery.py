@@ -30,14 +30,6 @@ def recover_vtree(graph: SumProductGraph, n_vars: int | None = None) -> Vtree:
     """A vtree over the variables below the root (all `n_vars`, if given) that all products follow.
 
     Variables that the graph does not mention come first, each on the left of all the rest.
-
-    Examples
-    --------
-    >>> graph = SumProductGraph()
-    >>> a, b, c = (graph.add_literal(2 * var + 1) for var in range(3))
-    >>> root = graph.add_product([graph.add_product([a, c]), b])
-    >>> recover_vtree(graph).to_nested()
-    ((0, 2), 1)
     """
     reached = graph.reached()
     mentioned = sorted(graph.variables())

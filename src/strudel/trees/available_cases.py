@@ -70,15 +70,7 @@ def complete_cases(counts: CountArray, total: float) -> AvailableCases:
 
 
 def available_cases(X: FloatArray, sample_weight: FloatArray | None = None) -> AvailableCases:
-    """Count every pair of columns on the rows that know both.
-
-    Examples
-    --------
-    >>> cases = available_cases(np.array([[1, 1], [1, np.nan], [0, 1]]))
-    >>> cases.known
-    array([[3., 2.],
-           [2., 2.]])
-    """
+    """Count every pair of columns on the rows that know both."""
     # Ones and known cells side by side: their pair counts hold all three tables.
     is_known = ~np.isnan(X)
     counts = pair_counts(pack_columns(np.hstack([X == 1.0, is_known]), sample_weight))

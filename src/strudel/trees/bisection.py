@@ -23,14 +23,7 @@ SMALLEST_GAIN = 1e-12  # of a pass of swaps; sums in another order differ by les
 
 
 def bisect(weight: FloatArray) -> ByteArray:
-    """Halve the rows of `weight`; the larger half of an odd number is the second.
-
-    Examples
-    --------
-    >>> weight = np.array([[0, 1, 9, 1], [1, 0, 1, 9], [9, 1, 0, 1], [1, 9, 1, 0]])
-    >>> bisect(weight.astype(float))
-    array([0, 1, 0, 1], dtype=uint8)
-    """
+    """Halve the rows of `weight`; the larger half of an odd number is the second."""
     n = len(weight)
     if n < 2:
         return np.ones(n, dtype=np.uint8)

@@ -22,13 +22,6 @@ def learn_class_tree(classes: Sequence[BitMatrix], *, alpha: float = 0.5) -> Cho
     """Learn the maximum spanning tree of the mutual information given the class.
 
     `alpha` virtual rows are added to each of the four cells of a pair, in every class.
-
-    Examples
-    --------
-    >>> from strudel.data.bits import pack_columns
-    >>> rows = np.array([[0, 0, 1], [0, 1, 0], [0, 0, 1], [0, 1, 0]], dtype=np.uint8)
-    >>> learn_class_tree([pack_columns(rows), pack_columns(1 - rows)]).var_parent
-    array([ 1, -1,  1], dtype=int32)
     """
     counts = [pair_counts(bits) for bits in classes]
     totals = [bits.total_weight for bits in classes]

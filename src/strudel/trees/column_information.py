@@ -36,14 +36,6 @@ def column_information(
 
     Where values are unknown, every pair has the rows that know both. `bits` are the same rows, if
     all values are known: columns of one variable are quicker to count there.
-
-    Examples
-    --------
-    >>> columns = [ColumnCode(0, [[0, 0], [1, 0], [1, 1]]), ColumnCode(2, [[0], [1]])]
-    >>> values = np.array([[0, 1, 2] * 100, [0, 1, 1] * 100], dtype=np.int32)
-    >>> column_information(columns, values, np.ones(300)).round(3)
-    array([[0.   , 0.598],
-           [0.598, 0.   ]])
     """
     n_values = np.array([column.n_values for column in columns], dtype=np.int32)
     is_done = np.array([bits is not None and column.is_bit for column in columns], dtype=np.bool_)
@@ -142,14 +134,6 @@ def value_counts(bits: BitMatrix, columns: Sequence[ColumnCode]) -> CountArray:
     """How often every two values of all columns occur together, `(n_values, n_values)` in all.
 
     Counts of parts of a table add up to those of the table.
-
-    Examples
-    --------
-    >>> from strudel.data.bits import pack_columns
-    >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    >>> value_counts(pack_columns([[1, 1, 0], [1, 1, 1], [0, 1, 1]]), columns)[:2, 2:]
-    array([[0., 0., 1.],
-           [0., 1., 1.]])
     """
     first = value_starts(columns)
     place = column_values(bits, columns) + first[:-1, np.newaxis]

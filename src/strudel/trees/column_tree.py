@@ -60,17 +60,6 @@ def learn_column_tree(
 
     The variables of a column form a subtree of the vtree, halved again and again: then the codes
     of a column of k values share all but about k log k nodes, one-hot or not.
-
-    Examples
-    --------
-    >>> from strudel.data.bits import pack_columns
-    >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    >>> bits = pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]] * 5)
-    >>> tree, vtree = learn_column_tree(bits, columns)
-    >>> tree.column_parent
-    array([-1,  0], dtype=int32)
-    >>> vtree.to_nested()
-    (0, (1, 2))
     """
     values = column_values(X, columns)
     bits = X if isinstance(X, BitMatrix) else None
@@ -116,18 +105,7 @@ def column_tree_from_counts(
     is_independent: bool = False,
     alpha: float = 1.0,
 ) -> tuple[ColumnTree, Vtree]:
-    """`learn_column_tree` for complete rows, from their `value_counts` and total weight.
-
-    Examples
-    --------
-    >>> from strudel.data.bits import pack_columns
-    >>> from strudel.trees.column_information import value_counts
-    >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    >>> bits = pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]] * 5)
-    >>> tree, _ = column_tree_from_counts(value_counts(bits, columns), columns, 15.0)
-    >>> tree.column_parent
-    array([-1,  0], dtype=int32)
-    """
+    """`learn_column_tree` for complete rows, from their `value_counts` and total weight."""
     price = _price(columns, total)
     worth = information_from_counts(columns, counts, total, alpha) - price
     parent, arranged = _chow_liu(worth)
@@ -171,14 +149,7 @@ def _price(columns: Sequence[ColumnCode], total: float) -> FloatArray:
 
 
 def vtree_of_variables(arranged: Vtree, columns: Sequence[ColumnCode]) -> Vtree:
-    """Put the variables of every column, halved again and again, where a vtree has the column.
-
-    Examples
-    --------
-    >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])]
-    >>> vtree_of_variables(Vtree.from_nested((1, 0)), columns).to_nested()
-    ((1, (2, 3)), 0)
-    """
+    """Put the variables of every column, halved again and again, where a vtree has the column."""
     nodes = VtreeNodes()
     built: list[int] = []
     for left, right, c in zip(

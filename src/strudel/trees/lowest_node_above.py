@@ -13,17 +13,7 @@ from strudel.trees.vtree import Vtree
 
 
 class MeetingPlaces:
-    """Answers `top(first, last)`: the lowest node above the leaves at two places and between.
-
-    Examples
-    --------
-    >>> vtree = Vtree.from_nested(((2, 0), 1))
-    >>> places = MeetingPlaces(vtree)
-    >>> places.var_place  # variable 0 is the leaf in the middle
-    [1, 2, 0]
-    >>> vtree.scope(places.top(0, 1))
-    [2, 0]
-    """
+    """Answers `top(first, last)`: the lowest node above the leaves at two places and between."""
 
     def __init__(self, vtree: Vtree) -> None:
         first, _ = vtree.node_span

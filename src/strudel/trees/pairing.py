@@ -23,14 +23,7 @@ SMALLEST_GAIN = 1e-12  # of a chain; sums in another order differ by less
 
 
 def pair_up(weight: FloatArray) -> IntArray:
-    """The partner of every row of `weight`, NONE for the one left over.
-
-    Examples
-    --------
-    >>> weight = np.array([[0, 5, 4, 0], [5, 0, 0, 4], [4, 0, 0, 1], [0, 4, 1, 0]])
-    >>> pair_up(weight.astype(float))  # 4 + 4, better than 5 + 1
-    array([2, 3, 0, 1], dtype=int32)
-    """
+    """The partner of every row of `weight`, NONE for the one left over."""
     n = len(weight)
     # The partner of a row without weights is the one that is left out.
     even = np.zeros((n + n % 2, n + n % 2))

@@ -291,13 +291,7 @@ class Restriction(NamedTuple):
 
 
 def restrict_vtree(vtree: Vtree, variables: Sequence[int]) -> Restriction:
-    """Cut off the leaves of all other variables; these get the numbers 0, 1, ... in this order.
-
-    Examples
-    --------
-    >>> restrict_vtree(Vtree.from_nested(((0, 1), (2, 3))), [3, 0]).vtree.to_nested()
-    (1, 0)
-    """
+    """Cut off the leaves of all other variables; these get the numbers 0, 1, ... in this order."""
     var_number = {var: number for number, var in enumerate(variables)}
     nodes = VtreeNodes()
     number: list[int] = []
