@@ -3,7 +3,9 @@
 import pathlib
 import tempfile
 
-from strudel.io.frames import read_frame
+import numpy as np
+
+from strudel.io.frames import column_of_text, read_frame
 
 
 def test_an_example_of_read_frame():
@@ -16,3 +18,10 @@ def test_an_example_of_read_frame():
         ("smoker", "text"),
         ("since", "date"),
     ]
+
+
+def test_an_example_of_column_of_text():
+    np.testing.assert_allclose(
+        column_of_text("age", ["31", "", "7.5"]).values, ([31.0, np.nan, 7.5])
+    )
+    assert column_of_text("place", ["01067", "80331"]).dtype == "text"

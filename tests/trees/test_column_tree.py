@@ -1,9 +1,15 @@
 """Facts about `column_tree`."""
 
+
 from strudel.data.bits import pack_columns
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.column_information import value_counts
-from strudel.trees.column_tree import column_tree_from_counts, learn_column_tree, vtree_of_variables
+from strudel.trees.column_tree import (
+    column_nodes,
+    column_tree_from_counts,
+    learn_column_tree,
+    vtree_of_variables,
+)
 from strudel.trees.vtree import Vtree
 
 
@@ -25,3 +31,10 @@ def test_an_example_of_column_tree_from_counts():
 def test_an_example_of_vtree_of_variables():
     columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])]
     assert vtree_of_variables(Vtree.from_nested((1, 0)), columns).to_nested() == ((1, (2, 3)), 0)
+
+
+def test_an_example_of_column_nodes():
+    columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
+    small, node = column_nodes(Vtree.from_nested((0, (1, 2))), columns)
+    assert small.to_nested() == (0, 1)
+    assert node.tolist() == [0, 1, 1, 1, 2]

@@ -122,16 +122,7 @@ def zero_model(
 
 
 def local_parameters(circuit: Circuit) -> tuple[FloatArray, float]:
-    """Log-parameters with which every sum adds up to 1, and the log of what the circuit did.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> circuit = figure_1_circuit()
-    >>> log_theta, log_total = local_parameters(circuit.with_parameters(np.zeros(16)))
-    >>> np.exp(log_theta[:2]), round(np.exp(log_total))
-    (array([0.5, 0.5]), 16)
-    """
+    """Log-parameters with which every sum adds up to 1, and the log of what the circuit did."""
     if circuit.n_edges == 0:  # a single literal
         return circuit.edge_log_theta, 0.0
     with np.errstate(over="ignore"):

@@ -61,15 +61,6 @@ def check_binary(
     `n_vars` columns, and a frame those in `feature_names`, in any order; `name` is what errors call
     it. The cells are C-contiguous, the caller's own memory when that is already so. The names are
     `feature_names` if given, else those of a frame if all of them are strings, else None.
-
-    Examples
-    --------
-    >>> check_binary([[True, False], [0.0, 1]])[0]
-    array([[1, 0],
-           [0, 1]], dtype=uint8)
-    >>> check_binary([[0, 2]])
-    Traceback (most recent call last):
-    strudel.errors.NotBinaryError: X must hold only 0 and 1, but column 1 holds 2 at row 0. ...
     """
     encode = getattr(feature_names, "encode_table", None)  # names that know the code of a table
     rows = None if encode is None else encode(X, name)
@@ -98,13 +89,6 @@ def check_evidence(
     and what it does not name is unknown; without feature names, the columns are called ``x0``,
     ``x1``, ... If the names know a table's code, the rows may be in the columns of that table, see
     `coded_rows`. The result is C-contiguous, the caller's own memory when that is already so.
-
-    Examples
-    --------
-    >>> check_evidence({"b": 1}, feature_names=["a", "b", "c"])
-    array([[nan,  1., nan]])
-    >>> check_evidence([0, None, 1], n_vars=3)
-    array([[ 0., nan,  1.]])
     """
     encode = getattr(feature_names, "encode_evidence", None)  # names that know the code of a table
     coded = None if encode is None else encode(X, name)
@@ -139,13 +123,6 @@ def check_partial(
 
     Takes what `check_binary` takes, with NaN, None or `pandas.NA` where a value is unknown, and
     returns the same `uint8` table if nothing is; otherwise `float64` with NaN.
-
-    Examples
-    --------
-    >>> check_partial([[0, 1]])[0]
-    array([[0, 1]], dtype=uint8)
-    >>> check_partial([[0, None]])[0]
-    array([[ 0., nan]])
     """
     values, names = _check_columns(*read_values(X, name), n_vars, feature_names, name)
     rule = f"{name} must hold only 0 and 1, or NaN"
@@ -165,14 +142,6 @@ def check_sample_weight(
     """Check row weights: one per row, finite, not negative, and not all zero.
 
     Those of a part of the rows may all be zero.
-
-    Examples
-    --------
-    >>> check_sample_weight([1, 0, 2], n_rows=3)
-    array([1., 0., 2.])
-    >>> check_sample_weight([1, -1], n_rows=2)
-    Traceback (most recent call last):
-    ValueError: sample_weight must not be negative, but holds -1.0 at row 1.
     """
     values, _ = read_values(sample_weight, name)
     if values.shape != (n_rows,):

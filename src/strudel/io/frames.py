@@ -139,15 +139,7 @@ def _is_gap(cell: str) -> bool:
 
 
 def column_of_text(name: str, cells: Sequence[str]) -> RawColumn:
-    """A column of the simplest type that fits all its cells.
-
-    Examples
-    --------
-    >>> column_of_text("age", ["31", "", "7.5"]).values
-    array([31. ,  nan,  7.5])
-    >>> column_of_text("place", ["01067", "80331"]).dtype
-    'text'
-    """
+    """A column of the simplest type that fits all its cells."""
     known = {cell: cell.strip() for cell in set(cells) if not _is_gap(cell)}
     readers: tuple[tuple[str, Callable[[str], float]], ...] = (
         ("boolean", _boolean),

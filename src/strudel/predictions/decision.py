@@ -89,15 +89,7 @@ class Decision:
 
 
 def decision_of(model: Model, decision: Any, threshold: float = 0.5) -> Decision:
-    """The decision that a variable, an event or a predictor makes.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> decision = decision_of(figure_1_circuit(), "X1", threshold=0.3)
-    >>> decision.cut, decision.form.weight.ravel()
-    (0.3, array([1., 0., 0., 0.]))
-    """
+    """The decision that a variable, an event or a predictor makes."""
     form = form_of_decision(model, decision)
     n_outputs = form.n_outputs
     cut = _cut(form, threshold)

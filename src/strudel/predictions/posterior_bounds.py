@@ -49,17 +49,7 @@ class _Question(NamedTuple):
 
 
 class PosteriorBounds:
-    """Intervals of conditional expectations under one circuit.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> bounds = PosteriorBounds(figure_1_circuit(), np.array([2, 3]))  # X3 and X4 are open
-    >>> weight = np.array([1.0, 0.0, 0.0, 0.0])
-    >>> row = np.full((1, 4), UNKNOWN, dtype=np.uint8)
-    >>> bounds.of_sum(weight, row)  # X1 has probability 0.4 or 0.7, by X3
-    (array([0.4]), array([0.7]))
-    """
+    """Intervals of conditional expectations under one circuit."""
 
     def __init__(self, circuit: Circuit, open_vars: AnyArray) -> None:
         self._circuit = circuit
@@ -340,14 +330,6 @@ def split_posteriors(
     If some vtree node holds all variables of the sum and none of the open ones, the open variables
     can only choose which of its sum nodes is passed. If they choose one for sure, there are no more
     different posteriors than such nodes, however many states the open variables have.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> row = np.full(4, UNKNOWN, dtype=np.uint8)
-    >>> weight = np.array([1.0, 0.0, 0.0, 0.0])  # X1, which depends on X3 only
-    >>> split_posteriors(figure_1_circuit(), weight, np.array([2, 3]), row, "example")
-    (array([0.6, 0.4]), array([0.4, 0.7]))
     """
     vtree = circuit.vtree
     free = open_vars[codes[open_vars] == UNKNOWN]

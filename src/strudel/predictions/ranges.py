@@ -34,15 +34,7 @@ def mentioned_variables(form: Form) -> AnyArray:
 
 
 class Ranges:
-    """The outputs that completions of a row can have.
-
-    Examples
-    --------
-    >>> form = LinearForm(np.array([[1.0], [-2.0]]), np.array([0.5]))
-    >>> low, high = Ranges(form).bounds(np.array([[1, UNKNOWN]], dtype=np.uint8))
-    >>> low, high
-    (array([[-0.5]]), array([[1.5]]))
-    """
+    """The outputs that completions of a row can have."""
 
     def __init__(self, form: Form) -> None:
         self.form = form

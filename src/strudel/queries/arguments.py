@@ -23,12 +23,6 @@ def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArra
     """Rows of 0, 1 and NaN, and whether they are one row without an axis of rows.
 
     `name` is what errors call them.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> given_rows(figure_1_circuit(), {"X2": 1})
-    (array([[nan,  1., nan, nan]]), True)
     """
     if given is None:
         return np.full((1, model.n_vars), np.nan), True

@@ -181,15 +181,7 @@ def vtree_of_columns(vtree: Vtree, columns: Sequence[ColumnCode]) -> Vtree:
 
 
 def column_nodes(vtree: Vtree, columns: Sequence[ColumnCode]) -> tuple[Vtree, IntArray]:
-    """`vtree_of_columns`, and for every node of the vtree the one that it is or belongs to there.
-
-    Examples
-    --------
-    >>> columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
-    >>> small, node = column_nodes(Vtree.from_nested((0, (1, 2))), columns)
-    >>> small.to_nested(), node
-    ((0, 1), array([0, 1, 1, 1, 2], dtype=int32))
-    """
+    """`vtree_of_columns`, and for every node of the vtree the one that it belongs to there."""
     small = vtree_of_columns(vtree, columns)
     n_variables = [columns[c].stop - columns[c].start for c in small.order]
     place = np.repeat(np.arange(len(columns)), n_variables)  # of the column of every leaf

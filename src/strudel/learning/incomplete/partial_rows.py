@@ -69,15 +69,7 @@ def partial_rows(
     sample_weight: ArrayLike | None = None,
     n_vars: int | None = None,
 ) -> PartialRows:
-    """Check rows and merge equal ones; those of weight zero are left out.
-
-    Examples
-    --------
-    >>> rows = partial_rows([[0, None], [1, 1], [0, None]])
-    >>> rows.codes, rows.weight
-    (array([[0, 2],
-           [1, 1]], dtype=uint8), array([2., 1.]))
-    """
+    """Check rows and merge equal ones; those of weight zero are left out."""
     if isinstance(X, PartialRows):
         return X
     if isinstance(X, BitMatrix):
