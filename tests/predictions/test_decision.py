@@ -1,6 +1,5 @@
 """Facts about `decision`."""
 
-
 from strudel.circuits import figure_1_circuit
 from strudel.predictions.decision import decision_of
 

@@ -1,6 +1,5 @@
 """Facts about `column_tree`."""
 
-
 from strudel.data.bits import pack_columns
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.column_information import value_counts

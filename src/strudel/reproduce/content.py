@@ -45,13 +45,13 @@ class Picture:
 class Section:
     """What the report says about one item."""
 
-    text: str
     tables: list[Table] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # where we differ, and why
     numbers: list[dict[str, Any]] = field(default_factory=list)  # rows of its csv
     item: str = ""  # its name
     title: str = ""
+    text: str = ""  # before its tables and pictures, see `facts/sections.toml`
 
 
 Row: TypeAlias = list[tuple[str, Any]]  # the header of each column, and a cell or a value

@@ -11,6 +11,7 @@ Out: rows by dataset, under the datasets' file names.
 - `expectations.csv`: the curves of the paper's figure 4.
 - `differences.csv`: why our numbers differ, by item or claim.
 - `by_design.csv`: what we do differently from the released programs.
+- `sections.toml`: what our report says about each item, before its tables and pictures.
 - `costs.csv`: seconds that our experiments take on one core, measured or guessed, for the
   estimate of the time left.
 """
@@ -18,6 +19,7 @@ Out: rows by dataset, under the datasets' file names.
 from __future__ import annotations
 
 import csv
+import tomllib
 from functools import cache
 from importlib import resources
 
@@ -30,6 +32,13 @@ def read_facts(name: str) -> tuple[dict[str, str], ...]:
     path = resources.files("strudel.reproduce").joinpath("facts", f"{name}.csv")
     with path.open(encoding="utf-8") as lines:
         return tuple(csv.DictReader(lines))
+
+
+@cache
+def section_text(item: str) -> str:
+    """What the report says about an item before its tables and pictures."""
+    path = resources.files("strudel.reproduce").joinpath("facts", "sections.toml")
+    return str(tomllib.loads(path.read_text(encoding="utf-8"))[item]["text"])
 
 
 def find_fact(name: str, **wanted: str) -> dict[str, str] | None:

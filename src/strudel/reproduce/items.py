@@ -8,6 +8,7 @@ from importlib import import_module
 
 from strudel._names import did_you_mean
 from strudel.reproduce.content import Section
+from strudel.reproduce.facts import section_text
 from strudel.reproduce.store import Results
 
 
@@ -24,7 +25,8 @@ class Item:
         """What the report says about it."""
         file, function = self.section.split(".")
         module = import_module(f"strudel.reproduce.sections.{file}")
-        return replace(getattr(module, function)(results), item=self.name, title=self.title)
+        section: Section = getattr(module, function)(results)
+        return replace(section, item=self.name, title=self.title, text=section_text(self.name))
 
 
 # fmt: off

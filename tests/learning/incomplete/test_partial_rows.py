@@ -1,6 +1,5 @@
 """Facts about `partial_rows`."""
 
-
 from strudel.learning.incomplete.partial_rows import partial_rows
 
 

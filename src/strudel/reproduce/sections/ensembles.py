@@ -46,12 +46,6 @@ def ensembles(results: Results) -> Section:
             far.append((f"{dataset} (EM)", em["test"], known["strudel_em_test"]))
             far.append((f"{dataset} (BEM)", bem["test"], known["strudel_bem_test"]))
     return Section(
-        "The paper's protocol: the structure is the one that the search keeps within 1,000 "
-        "splits, early stopping included; EM with 2, 5, 10, 15, 20, 25 or 30 components, "
-        "chosen on the validation rows; BEM averages EM on ten bootstrap samples. *Single* is "
-        'that structure by itself. The last column is `StrudelMixture("auto")`, which also '
-        "chooses how far a best-first search of the structure goes, averages many runs and "
-        "draws components to the single circuit.",
         tables_of(
             rows,
             "Mean test log-likelihood in nats; EM and BEM coloured against the paper's column "

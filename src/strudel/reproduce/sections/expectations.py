@@ -47,10 +47,6 @@ def expectations(results: Results) -> Section:
         "sets. So the order of the methods is comparable, single errors are not."
     )
     return Section(
-        "Four regression sets of Khosravi et al. (2019). Bits of the test rows are removed, "
-        "and the target is predicted by a regression circuit: after imputation, or by its "
-        "exact expectation under a circuit or a mixture on its vtree, learned here. Root mean "
-        "square errors, means over repeats; MICE sees one repeat.",
         tables,
         pictures,
         notes=[note] if found else [],

@@ -31,9 +31,4 @@ def figure_1(results: Results) -> Section:
         caption = "Active edges of X1=1, X2=0, X3=1, X4=0 in red; the root is on the right"
         pictures = [as_picture("figure-1", caption, figure)]
         numbers = [{name: value for name, value in result.items() if name != "row"}]
-    text = (
-        "The Chow-Liu tree of the paper's figure 1, its vtree, and the circuit compiled from both. "
-        "The probability of a row is the product of the parameters on its active edges: "
-        "0.6 x 0.8 x 0.4 x 0.1 = 0.0192."
-    )
-    return Section(text, pictures=pictures, numbers=numbers)
+    return Section(pictures=pictures, numbers=numbers)

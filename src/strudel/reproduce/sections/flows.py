@@ -15,14 +15,6 @@ COLOURS = dict(zip(FORMS, (RED, ORANGE, GREEN), strict=True))
 def flows(results: Results) -> Section:
     """Q5: shared flows against the classical evaluation."""
     found = results.by_dataset("flows")
-    text = (
-        "All test rows under a mixture of 1 to 100 components on the structure of the greedy "
-        "search, on one core: one call of `log_likelihood`, with checking and packing the rows and "
-        "finding their flows, against the value of every node for every row and component. "
-        "*Logs* is the usual, safe form of the classical evaluation; *scaled* replaces logs by one "
-        "power of two per vtree node; *bare* only multiplies and adds, 64 rows side by side, and "
-        "underflows on some rows. All agree to 1e-9."
-    )
     rows = []
     for dataset, result in found.items():
         most = result["times"][-1]
@@ -39,9 +31,8 @@ def flows(results: Results) -> Section:
             ]
         )
     if not found:
-        return Section(text)
+        return Section()
     return Section(
-        text,
         tables_of(rows, "With the most components."),
         [draw_grid("flows", "Seconds for all test rows against components", found, _draw)],
         numbers=[

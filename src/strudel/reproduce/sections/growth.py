@@ -23,13 +23,6 @@ from strudel.reproduce.sections.explain import cut_runs
 from strudel.reproduce.store import Results
 
 CHOW_LIU, INDEPENDENT = "eFLOW-vMI", "independent start"
-STOPPING = (
-    "The paper does not say whether these searches stop early. The released program does by "
-    "default, after 100 splits without a better validation likelihood, and the paper's ensembles, "
-    "which build on these circuits, come out the same only if they do. Such a search then stays at "
-    "the circuit that it keeps. The claims are checked with early stopping; the curves without are "
-    "drawn beside."
-)
 LABELS = {CHOW_LIU: "Chow-Liu start", INDEPENDENT: "independent start"}
 CHOICES = {name: name for name in ("eFLOW-vMI", "eFLOW-vRAND", "eRAND-vMI", "eRAND-vRAND")}
 BUBBLES = {"eFLOW-vMI": BLUE, "eFLOW-vRAND": RED}
@@ -38,16 +31,9 @@ BUBBLES = {"eFLOW-vMI": BLUE, "eFLOW-vRAND": RED}
 def initialisation(results: Results) -> Section:
     """Q1: the Chow-Liu tree against independent variables as the start."""
     found = results.by_dataset("growth")
-    text = (
-        "The circuit before the first split is the Chow-Liu tree, or, as in LearnPSDD, all "
-        "variables independent on a vtree learned in advance (pairs of sets with most mutual "
-        "information). Then up to 1,000 splits by eFLOW and vMI; test bits per dimension after "
-        "every tenth split. " + STOPPING
-    )
     if not found:
-        return Section(text)
+        return Section()
     return Section(
-        text,
         tables=_starts_table(found),
         pictures=[
             mean_picture("initialisation", found, LABELS),
@@ -139,15 +125,9 @@ def curve_rows(found: dict[str, Any], labels: tuple[str, ...]) -> list[dict[str,
 def heuristics(results: Results) -> Section:
     """Q2: four ways to choose the split."""
     found = results.by_dataset("growth")
-    text = (
-        "The edge with the most rows (eFLOW) or a random one (eRAND); the variable with the most "
-        "information about the others (vMI) or a random one (vRAND). Up to 1,000 splits "
-        "from the Chow-Liu start, one random seed. " + STOPPING
-    )
     if not found:
-        return Section(text)
+        return Section()
     return Section(
-        text,
         tables=_choices_table(found),
         pictures=[
             mean_picture("heuristics", found, CHOICES),

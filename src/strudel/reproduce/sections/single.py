@@ -48,7 +48,6 @@ def sizes(results: Results) -> Section:
         "ties are few, sizes agree with the paper to some edges (kdd, netflix)."
     )
     return Section(
-        "Edges of the circuits of the table above; the paper calls the number of edges the size.",
         tables_of(rows, "Edges."),
         notes=[note] if rows else [],
         numbers=numbers,
@@ -91,16 +90,12 @@ def seconds(results: Results) -> Section:
                 }
             )
         rows.append([("dataset", dataset), *per_iteration, *in_all])
-    text = (
-        "Seconds on the clock of one core, from the rows to the finished circuit, patience "
-        "included. The paper does not say what machine its seconds are from."
-    )
     if not found:
-        return Section(text)
+        return Section()
     sums = [("", seconds_cell(total)) for total in totals.values()]
     rows.append([("", "together"), *[("", "")] * 4, *sums])
     tables = tables_of(rows, "Seconds, ours on one core.") + _published(list(found))
-    return Section(text, tables, numbers=numbers)
+    return Section(tables, numbers=numbers)
 
 
 def _published(datasets: list[str]) -> list[Table]:
@@ -143,10 +138,6 @@ def single_models(results: Results) -> Section:
         if known:
             far.append((dataset, result["greedy"]["test"], known["strudel_test"]))
     return Section(
-        "Greedy splits by eFLOW and vMI from the Chow-Liu start, and our LearnPSDD "
-        '(`search="learnpsdd"`) with the operations, scores and start of the released program. '
-        "Both stop after 100 operations without a better validation likelihood and return the "
-        "best circuit.",
         tables_of(
             rows,
             "Mean test log-likelihood in nats; ours coloured against the paper's column beside.",
@@ -183,8 +174,6 @@ def wilcoxon(results: Results) -> Section:
         )
         numbers.append({"dataset": dataset, **test, "paper_p": known.get("learnpsdd_p")})
     return Section(
-        "Wilcoxon signed-rank tests on the log-likelihoods of the test rows, Strudel against "
-        "our LearnPSDD. With thousands of rows even small differences are significant.",
         tables_of(
             rows,
             "Strudel minus LearnPSDD, in nats per test row. With p below 0.01 the two differ; "
@@ -203,15 +192,9 @@ def _p(p: float | None) -> str:
 def search_curves(results: Results) -> Section:
     """Q3: likelihood and seconds per iteration, iteration by iteration."""
     found = results.by_dataset("single")
-    text = (
-        "Test bits per dimension and seconds per iteration, Strudel in blue and our LearnPSDD in "
-        "red, until each stops. In the mean of the bits a search that has stopped stays where it "
-        "is; the mean of the seconds goes as far as half of the searches do."
-    )
     if not found:
-        return Section(text)
+        return Section()
     return Section(
-        text,
         pictures=[
             draw_row(
                 "search-curves",

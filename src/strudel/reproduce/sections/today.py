@@ -46,11 +46,6 @@ def records(results: Results) -> Section:
         numbers.append(row)
         sources |= {fact["source"] for fact in (*best.values(), unchecked) if fact}
     return Section(
-        '`Strudel(preset="accurate")` and `StrudelMixture("auto")`, each within its time '
-        "limit on one core. Our circuit is deterministic and structured-decomposable, our "
-        "mixture structured-decomposable. Tractable models answer marginals exactly; the rest "
-        "(VAEs, autoregressive networks, Bayesian networks) need not. Numbers that were "
-        "not looked up in their source stand in a column of their own.",
         tables_of(
             rows,
             "Mean test log-likelihood in nats. Our circuit is coloured against the best published "
@@ -109,10 +104,6 @@ def peers(results: Results) -> Section:
             for label, one in (columns | result["peers"]).items()
         ]
     return Section(
-        "Mean test log-likelihood and, in brackets, seconds of one core to learn. Clusters are "
-        "a mixture of independent variables: k-means, then naive Bayes, with the number of "
-        "clusters and the smoothing chosen on the validation rows. Packages run with the "
-        "settings of their examples, each in its own process with a time limit.",
         tables_of(rows, "The best of each row is coloured."),
         notes=_absent(found),
         numbers=numbers,
