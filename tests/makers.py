@@ -10,8 +10,8 @@ import numpy as np
 
 from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
 from strudel.learning.search_options import SEARCHES, SearchOptions
-from strudel.logic.nnf import AND, OR, Nnf
-from strudel.logic.nnf import LITERAL as NNF_LITERAL
+from strudel.logic.formula import AND, OR, Nnf
+from strudel.logic.formula import LITERAL as NNF_LITERAL
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd
 
 

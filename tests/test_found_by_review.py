@@ -21,7 +21,7 @@ from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circui
 from strudel.logic import at_least
 from strudel.logic.event_forms import event_of
 from strudel.logic.event_grammar import parse_event
-from strudel.logic.nnf import AND, LITERAL, Nnf
+from strudel.logic.formula import AND, LITERAL, Nnf
 from strudel.trees import balanced_vtree
 
 

@@ -884,8 +884,7 @@ def test_only_listed_classes_are_imported():
     assert {place.module for place in places} == {
         "strudel.models.strudel",
         "strudel.models.mixture",
-        "strudel.models.regression",
-        "strudel.models.logistic",
+        "strudel.models.predictor_circuits",
         "strudel.models.classifier",
         "strudel.models.imputer",
     }

@@ -11,7 +11,7 @@ import oracle
 from makers import nnf_of, random_function, sdd_of
 from strategies import seeds, vtrees
 from strudel.errors import CircuitPropertyError
-from strudel.logic.nnf import AND, LITERAL, OR, Nnf
+from strudel.logic.formula import AND, LITERAL, OR, Nnf
 from strudel.logic.satisfying_rows import log_model_count, uniform_circuit
 from strudel.logic.sdd import Sdd, nnf_from_sdd
 from strudel.trees.vtree import Vtree, linear_vtree

@@ -27,7 +27,7 @@ from strudel import (
 from strudel.data.bits import pack_columns
 from strudel.errors import UnseenValueWarning
 from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, count_classes
-from strudel.trees.class_tree import learn_class_tree
+from strudel.trees.chow_liu import learn_class_tree
 
 pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
 

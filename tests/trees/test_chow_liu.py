@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import math
 from collections import deque
 from itertools import product
 
@@ -10,18 +12,21 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from strategies import binary_tables
-from strudel.data.bits import pack_columns
+from strategies import binary_tables, weights
+from strudel.data.bits import exact_weights, pack_columns
 from strudel.data.counts import pair_counts
 from strudel.trees.chow_liu import (
     _maximum_spanning_tree,
+    available_cases,
     jordan_centre,
     learn_chow_liu_tree,
+    learn_class_tree,
 )
 from strudel.trees.mutual_information import pairwise_mutual_information
 
 NONE = -1
 tables = binary_tables(max_rows=30, max_vars=7)
+nan = math.nan
 
 
 def kruskal(weight):
@@ -229,3 +234,69 @@ def test_any_root_gives_the_same_tree(X):
 def test_a_root_that_is_none_is_refused(root):
     with pytest.raises(ValueError, match="root must be 'centre', 'hub' or a variable from 0 to 1"):
         learn_chow_liu_tree([[0, 1], [1, 0]], root=root)
+
+
+def test_an_example_of_learn_class_tree():
+    rows = np.array([[0, 0, 1], [0, 1, 0], [0, 0, 1], [0, 1, 0]], dtype=np.uint8)
+    assert learn_class_tree([pack_columns(rows), pack_columns(1 - rows)]).var_parent.tolist() == [
+        1,
+        -1,
+        1,
+    ]
+
+
+@st.composite
+def partly_known_tables(draw):
+    n_rows, n_vars = draw(st.integers(1, 12)), draw(st.integers(1, 5))
+    cells = st.lists(st.sampled_from([0.0, 1.0, nan]), min_size=n_vars, max_size=n_vars)
+    return np.array([draw(cells) for _ in range(n_rows)])
+
+
+@given(partly_known_tables(), st.data())
+def test_every_pair_is_counted_on_the_rows_that_know_both(X, data):
+    weight = exact_weights(data.draw(weights(len(X))))
+    cases = available_cases(X, weight)
+    for i, j in itertools.product(range(X.shape[1]), repeat=2):
+        known = one = both = 0.0
+        for row, w in zip(X.tolist(), weight.tolist(), strict=True):
+            if not math.isnan(row[i]) and not math.isnan(row[j]):
+                known += w
+                one += w * (row[i] == 1)
+                both += w * (row[i] == 1 and row[j] == 1)
+        assert (cases.known[i, j], cases.one[i, j], cases.both[i, j]) == (known, one, both)
+
+
+@given(partly_known_tables(), st.sampled_from([0.0, 0.5, 1.0]))
+def test_information_of_a_pair_is_that_of_its_complete_rows(X, alpha):
+    information = available_cases(X).mutual_information(alpha)
+    for i, j in itertools.combinations(range(X.shape[1]), 2):
+        pair = X[:, [i, j]]
+        pair = pair[~np.isnan(pair).any(axis=1)]
+        counts = pair.T @ pair
+        expected = pairwise_mutual_information(counts, float(len(pair)), alpha)[0, 1]
+        assert information[i, j] == pytest.approx(expected, abs=1e-12)
+        assert information[j, i] == information[i, j]
+
+
+def test_a_tree_of_complete_rows_is_the_usual_one():
+    X = np.random.default_rng(0).integers(0, 2, (60, 1)).repeat(5, axis=1).astype(float)
+    X = np.where(np.random.default_rng(1).random(X.shape) < 0.2, 1 - X, X)
+    usual = learn_chow_liu_tree(X)
+    cases = available_cases(X)
+    assert cases.conditional_tables(usual.var_parent, 1.0) == pytest.approx(usual.var_theta)
+    with_gap = np.vstack([X, np.full((1, 5), nan)])  # a row that tells nothing
+    again = learn_chow_liu_tree(with_gap)
+    assert np.array_equal(again.var_parent, usual.var_parent)
+    assert again.var_theta == pytest.approx(usual.var_theta)
+
+
+def test_tables_of_a_tree_count_pairs_of_known_values():
+    X = np.array([[1, 1], [1, 0], [1, nan], [nan, 1], [0, 1.0]])
+    tree = learn_chow_liu_tree(X, alpha=0.0, root=0, sample_weight=[1, 1, 5, 5, 2])
+    assert tree.var_theta[0] == pytest.approx([7 / 9, 7 / 9])
+    assert tree.var_theta[1] == pytest.approx([1.0, 0.5])
+
+
+def test_an_example_of_available_cases():
+    cases = available_cases(np.array([[1, 1], [1, np.nan], [0, 1]]))
+    assert cases.known.tolist() == [[3.0, 2.0], [2.0, 2.0]]

@@ -43,7 +43,7 @@ def to_frame(table: RawTable) -> Any:
 
 def cells_of(column: RawColumn) -> list[Any]:
     """The values of a column, None where one is missing; dates as dates."""
-    from strudel.tables.frames import as_date
+    from strudel.tables.columns import as_date
 
     if column.dtype in ("date", "datetime"):
         return [as_date(cell, column) for cell in column.objects()]

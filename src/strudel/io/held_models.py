@@ -35,8 +35,8 @@ ESTIMATORS = {  # nothing else is ever imported
         "strudel.learning.history",
         "MixtureHistory",
     ),
-    "RegressionCircuit": Estimator("strudel.models.regression", "predictor"),
-    "LogisticCircuit": Estimator("strudel.models.logistic", "predictor"),
+    "RegressionCircuit": Estimator("strudel.models.predictor_circuits", "predictor"),
+    "LogisticCircuit": Estimator("strudel.models.predictor_circuits", "predictor"),
     "StrudelClassifier": Estimator("strudel.models.classifier", "mixture"),
     "StrudelImputer": Estimator("strudel.models.imputer", "model"),
 }

@@ -29,8 +29,7 @@ from strudel.io.formats.shared import ReadOptions
 from strudel.io.formats.spn import read_spn, spn_lines
 from strudel.io.formats.text import TextFile, bare_suffix, write_text
 from strudel.io.formats.vtree import read_vtree, vtree_lines
-from strudel.logic.formula import Cnf, Dnf
-from strudel.logic.nnf import Nnf
+from strudel.logic.formula import Cnf, Dnf, Nnf
 from strudel.logic.sdd import Sdd
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import Vtree

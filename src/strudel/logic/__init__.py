@@ -1,7 +1,7 @@
 """Events and formulas over the variables -> logical circuits, and the rows that satisfy them.
 
-Reading order: `events`, `event_grammar` (events as text), `formula` (CNF, DNF), `nnf` (negation
-normal form), `sdd` (sentential decision diagrams), `event_compiler`; then `satisfying_rows`, which
+Reading order: `events`, `event_grammar` (events as text), `formula` (CNF, DNF,
+NNF), `sdd` (sentential decision diagrams), `event_compiler`; then `satisfying_rows`, which
 makes circuits of them.
 """
 

@@ -12,7 +12,7 @@ from .event_compiler import compile_event as compile_event
 # formulas and logical circuits
 from .formula import Cnf as Cnf
 from .formula import Dnf as Dnf
-from .nnf import Nnf as Nnf
+from .formula import Nnf as Nnf
 from .sdd import Sdd as Sdd
 from .satisfying_rows import uniform_circuit as uniform_circuit
 from .satisfying_rows import log_model_count as log_model_count

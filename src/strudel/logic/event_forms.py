@@ -15,8 +15,7 @@ from strudel._names import names_of, places_of
 from strudel.data.validation import check_evidence
 from strudel.logic.event_grammar import parse_event
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
-from strudel.logic.formula import Cnf, Dnf
-from strudel.logic.nnf import AND, LITERAL, Nnf
+from strudel.logic.formula import AND, LITERAL, Cnf, Dnf, Nnf
 from strudel.logic.sdd import Sdd
 from strudel.tables.coded_rows import code_of
 

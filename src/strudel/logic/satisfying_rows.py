@@ -15,7 +15,7 @@ from strudel.circuits.properties import why_not_deterministic
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.circuits.vtree_recovery import recover_vtree
 from strudel.errors import CircuitPropertyError
-from strudel.logic.nnf import LITERAL, OR, Nnf
+from strudel.logic.formula import LITERAL, OR, Nnf
 from strudel.logic.sdd import Sdd, nnf_from_sdd
 from strudel.trees.vtree import Vtree
 
@@ -39,7 +39,7 @@ def uniform_circuit(formula: Sdd | Nnf, vtree: Vtree | None = None) -> Circuit:
 
     Examples
     --------
-    >>> from strudel.logic.nnf import AND, LITERAL, OR, Nnf
+    >>> from strudel.logic.formula import AND, LITERAL, OR, Nnf
     >>> from strudel import log_likelihood
     >>> nnf = Nnf.from_nodes([(LITERAL, 0), (LITERAL, 3), (AND, [0, 1])], n_vars=3)
     >>> np.exp(log_likelihood(uniform_circuit(nnf), [[0, 1, 0], [0, 1, 1], [1, 1, 1]]))
@@ -56,7 +56,7 @@ def log_model_count(formula: Sdd | Nnf, vtree: Vtree | None = None) -> float:
 
     Examples
     --------
-    >>> from strudel.logic.nnf import LITERAL, Nnf
+    >>> from strudel.logic.formula import LITERAL, Nnf
     >>> round(np.exp(log_model_count(Nnf.from_nodes([(LITERAL, 0)], n_vars=5))))
     16
     """

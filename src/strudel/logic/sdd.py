@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from strudel._types import NONE, IntArray
 from strudel.data.validation import check_binary
-from strudel.logic.nnf import AND, LITERAL, OR, Nnf
+from strudel.logic.formula import AND, LITERAL, OR, Nnf
 from strudel.trees.vtree import Vtree
 
 FALSE: Final = 0

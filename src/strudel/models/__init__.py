@@ -1,7 +1,7 @@
 """Tables -> fitted estimators of scikit-learn: check, call, keep.
 
-Reading order: `base`, `strudel`, `mixture`; then `classifier`, `imputer`, and `regression` and
-`logistic` with `flow_predictor`. Estimators are dataclasses, whose fields are their options.
+Reading order: `base`, `strudel`, `mixture`; then `classifier`, `imputer`, and
+`predictor_circuits` with `flow_predictor`. Estimators are dataclasses; their fields are options.
 """
 
 from strudel._lazy import attach

@@ -17,8 +17,7 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import as_frame, read_values
 from strudel.tables.coded_column import BIT, Column
-from strudel.tables.columns import RawColumn, RawTable, read_columns
-from strudel.tables.frames import as_date, make_frame
+from strudel.tables.columns import RawColumn, RawTable, as_date, make_frame, read_columns
 from strudel.tables.table_code import TableCode
 
 _MOST_EXACT = 2**53  # whole numbers beyond it are not exact as floats

@@ -21,8 +21,7 @@ from strudel._names import check_same_names, did_you_mean, quote
 from strudel._types import FloatArray
 from strudel.tables.coded_column import BIT, column_from_dict, column_to_dict
 from strudel.tables.coded_column import Column as Column
-from strudel.tables.columns import RawColumn, RawTable, read_columns
-from strudel.tables.frames import make_frame
+from strudel.tables.columns import RawColumn, RawTable, make_frame, read_columns
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ Out: `ChowLiuTree`, rooted at its Jordan centre, so that the vtree made from it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal
@@ -17,10 +18,10 @@ from numpy.typing import ArrayLike
 from strudel._display import Shown
 from strudel._numba import kernel
 from strudel._types import NONE, CountArray, FloatArray, IntArray
-from strudel.data.bits import BitMatrix
+from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.counts import pair_counts
 from strudel.data.validation import as_bits, check_evidence, check_sample_weight
-from strudel.trees.available_cases import available_cases, complete_cases
+from strudel.data.x_log_x import x_log_x_of
 from strudel.trees.mutual_information import pairwise_mutual_information
 
 
@@ -229,3 +230,82 @@ def conditional_tables(
 ) -> FloatArray:
     """P(X = 1 | parent), smoothed like the mutual information, from the counts of complete rows."""
     return complete_cases(counts, total).conditional_tables(parent, alpha)
+
+
+def learn_class_tree(classes: Sequence[BitMatrix], *, alpha: float = 0.5) -> ChowLiuTree:
+    """The tree with the largest mutual information given the class; its tables are of all rows.
+
+    Dependence that the class itself explains does not count (Friedman, Geiger and Goldszmidt 1997
+    call the classifier "tree-augmented naive Bayes"). `alpha` virtual rows are added to each of the
+    four cells of a pair, in every class.
+    """
+    counts = [pair_counts(bits) for bits in classes]
+    totals = [bits.total_weight for bits in classes]
+    information = np.zeros_like(counts[0])
+    for count, total in zip(counts, totals, strict=True):
+        information += total * pairwise_mutual_information(count, total, alpha)
+    parent = spanning_tree(information)
+    tables = conditional_tables(parent, np.sum(counts, axis=0), sum(totals), alpha)
+    return ChowLiuTree(parent, tables)
+
+
+@dataclass(frozen=True, eq=False)
+class AvailableCases:
+    """Weights of the rows that know both of two variables; the diagonal is about single ones.
+
+    Dropping all rows with an unknown value would leave hardly any row of a wide table; a pair of
+    columns loses only the rows that do not know one of the two.
+    """
+
+    known: CountArray  # (n_vars, n_vars) both are known
+    one: CountArray  # (n_vars, n_vars) the first is 1, and the second is known
+    both: CountArray  # (n_vars, n_vars) both are 1
+
+    def mutual_information(self, alpha: float = 1.0) -> FloatArray:
+        """Smoothed mutual information of all pairs, `alpha` virtual rows in each of four cells."""
+        one, other = self.one, self.one.T
+        cells = (
+            self.both,
+            one - self.both,
+            other - self.both,
+            self.known - one - other + self.both,
+        )
+        scale = self.known + 4.0 * alpha
+        pair = sum(x_log_x_of(cell + alpha) for cell in cells)
+        single = x_log_x_of(one + 2.0 * alpha) + x_log_x_of(self.known - one + 2.0 * alpha)
+        # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
+        has_rows = scale > 0.0
+        rest = np.divide(pair - (single + single.T), scale, out=np.zeros_like(one), where=has_rows)
+        information: FloatArray = rest + np.log(np.where(has_rows, scale, 1.0))
+        np.fill_diagonal(information, 0.0)
+        return information
+
+    def conditional_tables(self, parent: IntArray, alpha: float) -> FloatArray:
+        """P(X = 1 | parent), smoothed like the mutual information; 1/2 where nothing is known."""
+        var = np.arange(len(parent))
+        is_root = parent == NONE
+        up = np.where(is_root, var, parent)
+        one, one_up = self.one[var, up], self.one[up, var]
+        both, known = self.both[var, up], self.known[var, up]
+        joint = np.stack([one - both, both], axis=1) + alpha
+        margin = np.stack([known - one_up, one_up], axis=1) + 2 * alpha
+        joint[is_root] = (one + 2 * alpha)[is_root, None]
+        margin[is_root] = (known + 4 * alpha)[is_root, None]
+        theta = np.full(joint.shape, 0.5)
+        np.divide(joint, margin, out=theta, where=margin > 0)
+        return theta
+
+
+def complete_cases(counts: CountArray, total: float) -> AvailableCases:
+    """The cases of rows that know everything, from their pair counts and their weight."""
+    one = np.broadcast_to(np.diagonal(counts)[:, np.newaxis], counts.shape)
+    return AvailableCases(np.broadcast_to(total, counts.shape), one, counts)
+
+
+def available_cases(X: FloatArray, sample_weight: FloatArray | None = None) -> AvailableCases:
+    """Count every pair of columns on the rows that know both."""
+    # Ones and known cells side by side: their pair counts hold all three tables.
+    is_known = ~np.isnan(X)
+    counts = pair_counts(pack_columns(np.hstack([X == 1.0, is_known]), sample_weight))
+    n = X.shape[1]
+    return AvailableCases(counts[n:, n:], counts[:n, n:], counts[:n, :n])

@@ -81,7 +81,7 @@ def _as_kind(model: Any, wanted: Format | None) -> tuple[Any, str]:
     from strudel.circuits.circuit import Circuit
     from strudel.circuits.compile import compile_chow_liu
     from strudel.circuits.mixture import Mixture
-    from strudel.logic.nnf import Nnf
+    from strudel.logic.formula import Nnf
     from strudel.logic.satisfying_rows import uniform_circuit
     from strudel.logic.sdd import Sdd, nnf_from_sdd
     from strudel.trees.chow_liu import ChowLiuTree

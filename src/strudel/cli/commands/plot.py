@@ -197,7 +197,7 @@ def _thing_to_draw(file: HeldModel, what: Picture, path: Path) -> Any:
     """What the picture needs, out of what the file holds."""
     from strudel.circuits.compile import compile_chow_liu
     from strudel.circuits.mixture import Mixture
-    from strudel.logic.nnf import Nnf
+    from strudel.logic.formula import Nnf
     from strudel.logic.satisfying_rows import uniform_circuit
     from strudel.logic.sdd import Sdd
     from strudel.queries.model import model_of

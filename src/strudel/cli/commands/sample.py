@@ -90,7 +90,7 @@ def sample(
 
 def _decoded(code: TableCode, rows: ByteArray, given: str | None, n: int) -> dict[str, list[Any]]:
     """Rows in the columns of the table; what a table gives stays as it is."""
-    from strudel.tables.frames import as_date
+    from strudel.tables.columns import as_date
 
     known: dict[str, list[Any]] = {}
     if given is not None and given != "-" and not is_condition(given):

@@ -11,7 +11,7 @@ from typing import Any
 
 from strudel.io.formats.text import Ids, TextFile, signed
 from strudel.io.formats.vtree import read_header
-from strudel.logic.nnf import AND, LITERAL, OR, Nnf
+from strudel.logic.formula import AND, LITERAL, OR, Nnf
 
 HEADER = """\
 c ids of logic circuit nodes start at 0

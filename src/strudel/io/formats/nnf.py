@@ -11,7 +11,7 @@ from typing import Any
 
 from strudel._types import NONE
 from strudel.io.formats.text import MAX_VARIABLE, TextFile, show, signed
-from strudel.logic.nnf import AND, LITERAL, OR, Nnf
+from strudel.logic.formula import AND, LITERAL, OR, Nnf
 
 
 def read_nnf(file: TextFile) -> Nnf:

@@ -32,8 +32,7 @@ from strudel.learning.supervised.class_mixtures import (
     count_classes,
 )
 from strudel.queries.mixture_likelihood import class_logs, class_logs_of_joint
-from strudel.trees.chow_liu import learn_chow_liu_tree
-from strudel.trees.class_tree import learn_class_tree
+from strudel.trees.chow_liu import learn_chow_liu_tree, learn_class_tree
 from strudel.trees.vtree import vtree_from_chow_liu
 
 MANY_CELLS = 50_000  # with more, half of the settings are dropped after every fold

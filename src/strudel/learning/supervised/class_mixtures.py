@@ -28,7 +28,7 @@ from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, train_runs
 from strudel.queries.sampling import sample
-from strudel.trees.class_tree import learn_class_tree
+from strudel.trees.chow_liu import learn_class_tree
 from strudel.trees.vtree import vtree_from_chow_liu
 
 MOST_STEPS = 30  # of EM: smoothing, chosen afterwards, matters more than the last of the likelihood

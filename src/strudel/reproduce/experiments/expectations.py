@@ -34,7 +34,7 @@ from strudel.learning.parameters import fit_parameters
 from strudel.learning.search.learn_structure import first_circuit, grow
 from strudel.learning.search_options import SearchOptions
 from strudel.logic.event_compiler import compile_event, event_circuit
-from strudel.models.regression import RegressionCircuit
+from strudel.models.predictor_circuits import RegressionCircuit
 from strudel.predictions.expected import expected_prediction
 from strudel.queries.likelihood import log_likelihood
 from strudel.queries.maximum.most_probable import most_probable_state
