@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,14 +20,11 @@ if TYPE_CHECKING:
     from strudel.tables.columns import RawColumn, RawTable
     from strudel.tables.table_code import TableCode
 
-LIBRARIES = ("pandas", "polars", "pyarrow")
-
 
 def to_frame(table: RawTable) -> Any:
-    """A frame of the first library that is installed; an array if there is none, or no names."""
+    """A pandas frame; an array if the table has no names."""
     cells = {column.name: cells_of(column) for column in table.columns}
-    library: Any = next((name for name in LIBRARIES if find_spec(name) is not None), None)
-    if library is None or not table.has_names:
+    if not table.has_names:
         kinds = {column.dtype for column in table.columns}
         if kinds <= {"integer", "float", "boolean"}:
             return np.column_stack([column.values for column in table.columns])
@@ -38,7 +34,7 @@ def to_frame(table: RawTable) -> Any:
         return array
     import narwhals as nw
 
-    return nw.from_dict(cells, backend=library).to_native()
+    return nw.from_dict(cells, backend="pandas").to_native()
 
 
 def cells_of(column: RawColumn) -> list[Any]:
