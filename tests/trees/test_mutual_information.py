@@ -85,3 +85,11 @@ def test_a_column_says_everything_of_its_copy():
 
 def test_no_rows_and_no_smoothing_say_nothing():
     assert not information(np.zeros((0, 2)), alpha=0.0).any()
+
+
+def test_an_example_of_pairwise_mutual_information():
+    counts = np.array([[50.0, 50.0], [50.0, 50.0]])
+    assert pairwise_mutual_information(counts, 100.0).round(3).tolist() == [
+        [0.0, 0.598],
+        [0.598, 0.0],
+    ]

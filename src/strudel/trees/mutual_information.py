@@ -17,15 +17,7 @@ from strudel.data.x_log_x import x_log_x
 
 
 def pairwise_mutual_information(counts: CountArray, total: float, alpha: float = 1.0) -> FloatArray:
-    """Smoothed mutual information of all pairs.
-
-    Examples
-    --------
-    >>> counts = np.array([[50.0, 50.0], [50.0, 50.0]])  # two equal columns, half of them ones
-    >>> pairwise_mutual_information(counts, 100.0).round(3)
-    array([[0.   , 0.598],
-           [0.598, 0.   ]])
-    """
+    """Smoothed mutual information of all pairs."""
     information = np.zeros_like(counts)
     _pairwise_mutual_information(counts, float(total), float(alpha), information)
     return information

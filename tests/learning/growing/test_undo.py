@@ -11,7 +11,7 @@ from strudel.learning.growing.growth import N_EDGES, N_HEAP, N_NODES, STAMP
 from strudel.learning.growing.undo import UndoableSplits
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.trees.chow_liu import learn_chow_liu_tree
-from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
+from strudel.trees.vtree import Vtree, random_vtree, vtree_from_chow_liu
 
 
 def table(rng, n_rows, n_vars):
@@ -190,3 +190,13 @@ def test_the_heap_can_be_filled_again():
         place = VariablePicker(growing, "mutual_information").pick(edge, rng)
         splits.split(edge, place)
         alone.split(edge, place)
+
+
+def test_an_example_of_undoable_splits():
+    rows = pack_columns(np.array([[0, 0], [1, 1], [1, 1]], dtype=np.uint8))
+    growing = GrowingCircuit(compile_factorized(Vtree.from_nested((0, 1))), rows, rows)
+    splits = UndoableSplits(growing)
+    splits.split(int(growing.candidates()[0]), 0)
+    assert (growing.n_splits, growing.n_edges) == (1, 4)
+    splits.undo()
+    assert (growing.n_splits, growing.n_edges) == (0, 5)

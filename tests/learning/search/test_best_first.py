@@ -15,11 +15,12 @@ from strudel.circuits import compile_factorized, compute_flows
 from strudel.data.bits import pack_columns
 from strudel.learning import SearchOptions, learn_structure
 from strudel.learning import search_options as searches
+from strudel.learning.growing.counts import places_in, undecided
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.growth import ALIVE, N_EDGES
+from strudel.learning.growing.growth import ALIVE, N_EDGES, rows_through
 from strudel.learning.growing.operations import Operation, apply, replay
 from strudel.learning.search.best_first import BestFirstPolicy
-from strudel.learning.search.best_first_splits import LONG
+from strudel.learning.search.best_first_splits import LONG, split_gains
 from strudel.learning.search.gains import Gains
 from strudel.learning.search.learn_structure import entrants, first_circuit, grow
 from strudel.learning.search.scored_search import ScoredSearch
@@ -32,6 +33,24 @@ def clusters(seed, n_rows=200, n_vars=7):
     centre = rng.random((6, n_vars)) < 0.5
     flips = rng.random((n_rows, n_vars)) < 0.1
     return (centre[rng.integers(6, size=n_rows)] ^ flips).astype(np.uint8)
+
+
+def gains_by_place(gains, edge):
+    """For every undecided place below an edge its gain in nats, and the parameters that it adds.
+
+    The gain includes that of the copies beside the way that the split makes possible.
+    """
+    g = gains.growing.growth
+    gains._have_room()
+    room, mask = gains._split_room, undecided(g, edge, True)
+    v = int(g.node[g.edge[edge]["parent"]]["vtree"])
+    rows = room.rows[0][: rows_through(g.train_active[v], edge, room.rows[0])]
+    first, last = int(g.vtree[v]["first"]), int(g.vtree[v]["last"])
+    gain, cost = np.full(last - first, -np.inf), np.ones(last - first)
+    local = room.local[0], room.local_node[0]
+    split_gains(g, v, rows, mask, False, gains.table, gains.least_gain, *local, gain, cost)
+    places = places_in(mask)
+    return places, gain[places - first], cost[places - first]
 
 
 def growing_circuit(rows, start=None, **options):
@@ -74,7 +93,7 @@ def test_gain_of_every_split_is_the_change_of_the_likelihood(n_operations, is_ra
     gains = Gains(growing, least_gain=np.inf)  # no copies beside the way
     n_seen = 0
     for edge in growing.candidates():
-        for place, gain, cost in zip(*gains.of_variables(int(edge)), strict=True):
+        for place, gain, cost in zip(*gains_by_place(gains, int(edge)), strict=True):
             assert cost >= 1.0
             if gain > -np.inf:  # both values occur
                 real = real_gain(growing, Operation(int(edge), int(place)))
@@ -190,7 +209,7 @@ def test_long_edges_are_compared_on_a_part_first_and_exactly_at_the_end():
     candidates = growing.candidates()
     edge = int(candidates[np.argmax(growing.growth.edge["train"][candidates])])
     assert growing.growth.edge["train"][edge] > LONG
-    places, value, cost = gains.of_variables(edge)
+    places, value, cost = gains_by_place(gains, edge)
     best = gains.best_place(edge)
     rank = np.argsort(np.argsort(-value / cost))[list(places).index(best)]
     assert rank < 3  # the price of edges may reorder the first ones

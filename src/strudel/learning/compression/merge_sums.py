@@ -34,16 +34,9 @@ SLACK = 1e-9  # nats: what rounding alone can lose
 def merge_sums(circuit: Circuit, total: float, price: float, few: float) -> Circuit:
     """Merge what can be merged.
 
-    Parameters
-    ----------
-    circuit : Circuit
-        Deterministic and in normal form, with parameters that sum to one.
-    total : float
-        How many rows the parameters stand for.
-    price : float
-        Nats of log-likelihood of all rows that one edge may be worth.
-    few : float
-        Edges and sums with at most so many expected rows take whatever admits the same rows.
+    The circuit is deterministic and in normal form, with parameters that sum to one and stand for
+    `total` rows. `price` is what one edge may be worth, in nats of log-likelihood of all rows.
+    Edges and sums with at most `few` expected rows take whatever admits the same rows.
     """
     vtree, n_literals = circuit.vtree, 2 * circuit.n_vars
     print_of = fingerprints(circuit)

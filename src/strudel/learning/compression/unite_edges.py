@@ -32,14 +32,7 @@ MOST_PAIRED = 8  # edges with one child in common that are paired in every way; 
 def unite_edges(circuit: Circuit, total: float, price: float) -> Circuit:
     """Unite what saves edges and loses at most the price per edge.
 
-    Parameters
-    ----------
-    circuit : Circuit
-        Deterministic and in normal form, with parameters that sum to one.
-    total : float
-        How many rows the parameters stand for.
-    price : float
-        Nats of log-likelihood of all rows that one edge may be worth.
+    Takes what `merge_sums` takes.
     """
     vtree, n_old = circuit.vtree, circuit.n_nodes
     count = expected_counts(circuit, total)

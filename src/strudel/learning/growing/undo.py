@@ -62,23 +62,7 @@ class Edit(NamedTuple):
 
 
 class UndoableSplits:
-    """Splits of a `GrowingCircuit` that can be taken back, the latest first.
-
-    Examples
-    --------
-    >>> from strudel.circuits.compile import compile_factorized
-    >>> from strudel.data.bits import pack_columns
-    >>> from strudel.trees.vtree import Vtree
-    >>> rows = pack_columns(np.array([[0, 0], [1, 1], [1, 1]], dtype=np.uint8))
-    >>> growing = GrowingCircuit(compile_factorized(Vtree.from_nested((0, 1))), rows, rows)
-    >>> splits = UndoableSplits(growing)
-    >>> splits.split(int(growing.candidates()[0]), 0)
-    >>> growing.n_splits, growing.n_edges
-    (1, 4)
-    >>> splits.undo()
-    >>> growing.n_splits, growing.n_edges
-    (0, 5)
-    """
+    """Splits of a `GrowingCircuit` that can be taken back, the latest first."""
 
     def __init__(self, growing: GrowingCircuit) -> None:
         self.growing = growing

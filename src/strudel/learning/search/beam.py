@@ -49,25 +49,10 @@ def grow_beam(
 ) -> tuple[GrowingCircuit, list[Operation]]:
     """Search with a beam; the history gets the path of the best member, then the later steps.
 
-    Parameters
-    ----------
-    make : callable
-        Gives the growing circuit before the first split.
-    search : SearchOptions
-    rng : numpy Generator
-        Used by the random scores only.
-    history : History
-        Empty. A step adds the row of the member with the best validation likelihood; without
-        validation rows, of the first member.
-    on_split : callable, optional
-        Called with the history after every step.
-
-    Returns
-    -------
-    growing : GrowingCircuit
-        Whose circuit after ``history.best`` splits is the best one.
-    operations : list of Operation
-        The splits that lead to the best one.
+    `make` gives the growing circuit before the first split; `rng` is used by the random scores
+    only. A step adds the row of the member with the best validation likelihood to the history,
+    which is empty; without validation rows, of the first member. Returns the circuit that after
+    ``history.best`` splits is the best one, and the splits that lead there.
     """
     beam = _Beam(make(), search, rng, history)
     is_whole = True

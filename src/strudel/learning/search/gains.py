@@ -12,15 +12,13 @@ import numpy as np
 from strudel._numba import run_blocks
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.data.x_log_x import x_log_x_table
-from strudel.learning.growing.counts import places_in, undecided
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.growth import STAMP, rows_through
+from strudel.learning.growing.growth import STAMP
 from strudel.learning.search.best_first_clones import clone_room, pair_room, score_clones
 from strudel.learning.search.best_first_splits import (
     LONG,
     row_ranks,
     score_splits,
-    split_gains,
     split_room,
 )
 
@@ -83,36 +81,6 @@ class Gains:
             )
 
         run_blocks(score, n_lanes, 1)
-
-    def of_variables(self, edge: int) -> tuple[IntArray, FloatArray, FloatArray]:
-        """For every undecided place below an edge its gain, and the parameters that it adds.
-
-        The gain is in nats of training likelihood, without smoothing. It includes that of the
-        copies beside the way which the split makes possible and `least_gain` asks for.
-        """
-        g = self.growing.growth
-        mask = undecided(g, edge, True)
-        v = int(g.node["vtree"][g.edge["parent"][edge]])
-        self._have_room()
-        room = self._split_room
-        rows = room.rows[0][: rows_through(g.train_active[v], edge, room.rows[0])]
-        first, last = int(g.vtree["first"][v]), int(g.vtree["last"][v])
-        gains, costs = np.full(last - first, -np.inf), np.ones(last - first)
-        split_gains(
-            g,
-            v,
-            rows,
-            mask,
-            False,
-            self.table,
-            self.least_gain,
-            room.local[0],
-            room.local_node[0],
-            gains,
-            costs,
-        )
-        places = places_in(mask)
-        return places, gains[places - first], costs[places - first]
 
     def best_place(self, edge: int) -> int:
         """On which variable to split an edge: its place."""

@@ -41,15 +41,8 @@ def shrink(
 ) -> tuple[Circuit, History]:
     """The best circuit on the way, with its parameters, and the history with those parameters.
 
-    Parameters
-    ----------
-    make : callable
-        Gives the growing circuit before the first operation, for a `strength`.
-    operations : list of Operation
-    strength : float or "auto"
-        Virtual rows per copied sum.
-    history : History
-        Of the search, for the seconds and the reason to stop.
+    `make` gives the growing circuit before the first operation, for a strength: virtual rows per
+    copied sum. The history is that of the search, for the seconds and the reason to stop.
     """
     best, best_strength = history, MIDDLE if strength == "auto" else float(strength)
     if strength == "auto" and not np.isnan(history.valid[0]):
