@@ -2,13 +2,13 @@
 
 from strudel.data.bits import pack_columns
 from strudel.tables.column_codes import ColumnCode
-from strudel.trees.column_information import value_counts
 from strudel.trees.column_tree import (
     column_nodes,
     column_tree_from_counts,
     learn_column_tree,
     vtree_of_variables,
 )
+from strudel.trees.mutual_information import value_counts
 from strudel.trees.vtree import Vtree
 
 

@@ -11,7 +11,12 @@ from sklearn.metrics import mutual_info_score
 from strategies import binary_tables
 from strudel.data.bits import pack_columns
 from strudel.data.counts import pair_counts
-from strudel.trees.mutual_information import pairwise_mutual_information
+from strudel.tables.column_codes import ColumnCode
+from strudel.trees.mutual_information import (
+    column_information,
+    pairwise_mutual_information,
+    value_counts,
+)
 
 tables = binary_tables(max_rows=40, max_vars=5)
 
@@ -93,3 +98,19 @@ def test_an_example_of_pairwise_mutual_information():
         [0.0, 0.598],
         [0.598, 0.0],
     ]
+
+
+def test_an_example_of_column_information():
+    columns = [ColumnCode(0, [[0, 0], [1, 0], [1, 1]]), ColumnCode(2, [[0], [1]])]
+    values = np.array([[0, 1, 2] * 100, [0, 1, 1] * 100], dtype=np.int32)
+    assert column_information(columns, values, np.ones(300)).round(3).tolist() == [
+        [0.0, 0.598],
+        [0.598, 0.0],
+    ]
+
+
+def test_an_example_of_value_counts():
+    columns = [ColumnCode(0, [[0], [1]]), ColumnCode(1, [[0, 0], [1, 0], [1, 1]])]
+    assert value_counts(pack_columns([[1, 1, 0], [1, 1, 1], [0, 1, 1]]), columns)[
+        :2, 2:
+    ].tolist() == [[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]]

@@ -18,7 +18,7 @@ from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix, exact_weights
 from strudel.tables.column_codes import ColumnCode, column_values
 from strudel.trees.chow_liu import ChowLiuTree, spanning_tree
-from strudel.trees.column_information import (
+from strudel.trees.mutual_information import (
     column_information,
     conditional_table,
     information_from_counts,

@@ -1,19 +1,26 @@
-"""Mutual information of every pair of variables, from counts.
+"""Mutual information of every pair of variables, or of columns of any number of values.
 
-In:  pair counts and the total weight.
+In:  pair counts and the total weight; or the number of every column's value in every row.
 Out: float64 `(n_vars, n_vars)` in nats, zero on the diagonal.
 
 Smoothing adds `alpha` to each of the four cells of a pair, hence `2 alpha` to the two cells of a
-single variable, so that pairs always sum to their margins.
+single variable, so that pairs always sum to their margins; to a pair of columns as many virtual
+rows, evenly spread over its cells.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
-from strudel._numba import kernel
-from strudel._types import CountArray, FloatArray
+import numpy as np
+from numpy.typing import NDArray
+
+from strudel._numba import kernel, run_blocks
+from strudel._types import NONE, CountArray, FloatArray, IntArray
+from strudel.data.bits import BitMatrix, pack_columns
+from strudel.data.counts import pair_counts
 from strudel.data.x_log_x import x_log_x
+from strudel.tables.column_codes import ColumnCode, column_values
 
 
 def pairwise_mutual_information(counts: CountArray, total: float, alpha: float = 1.0) -> FloatArray:
@@ -48,3 +55,146 @@ def _pairwise_mutual_information(
             value = (pair - (single[i] + single[j])) / scale + np.log(scale)
             information[i, j] = value
             information[j, i] = value
+
+
+def column_information(
+    columns: Sequence[ColumnCode],
+    values: IntArray,
+    weight: FloatArray,
+    alpha: float = 1.0,
+    bits: BitMatrix | None = None,
+) -> FloatArray:
+    """Smoothed mutual information of all pairs of columns.
+
+    Where values are unknown, every pair has the rows that know both. `bits` are the same rows, if
+    all values are known: columns of one variable are quicker to count there.
+    """
+    n_values = np.array([column.n_values for column in columns], dtype=np.int32)
+    is_done = np.array([bits is not None and column.is_bit for column in columns], dtype=np.bool_)
+    information = np.zeros((len(columns), len(columns)))
+    single = np.flatnonzero(is_done).tolist()
+    if bits is not None and single:
+        words = bits.words[[columns[c].start for c in single]]
+        counts = pair_counts(BitMatrix(words, bits.n_rows, bits.row_weight))
+        information[np.ix_(single, single)] = pairwise_mutual_information(
+            counts, bits.total_weight, alpha
+        )
+    if not is_done.all():
+        run_blocks(
+            lambda part: _information_of_column(
+                values, n_values, is_done, weight, part.start, float(alpha), information
+            ),
+            len(columns),
+            1,
+        )
+    return information
+
+
+@kernel
+def _information_of_column(
+    values: IntArray,
+    n_values: IntArray,
+    is_done: NDArray[np.bool_],
+    weight: FloatArray,
+    i: int,
+    alpha: float,
+    information: FloatArray,
+) -> None:
+    """Fill line and column i of `information` from i on, except for pairs that are both done."""
+    k = n_values[i]
+    cells = np.empty((k, n_values.max()))
+    for j in range(i + 1, len(values)):
+        if is_done[i] and is_done[j]:
+            continue
+        m = n_values[j]
+        cells[:, :m] = 0.0  # weights are added first: their sums are exact, in any order
+        for s in range(len(weight)):
+            if values[i, s] != NONE and values[j, s] != NONE:
+                cells[values[i, s], values[j, s]] += weight[s]
+        information[i, j] = information[j, i] = _information_of_cells(cells, k, m, alpha)
+
+
+@kernel
+def _information_of_cells(cells: FloatArray, k: int, m: int, alpha: float) -> float:
+    """What two columns tell about each other, from the weight of each pair of their values."""
+    one, other = np.zeros(k), np.zeros(m)
+    pair = 0.0
+    for x in range(k):
+        for y in range(m):
+            cell = cells[x, y] + 4.0 * alpha / (k * m)
+            one[x] += cell
+            other[y] += cell
+            pair += x_log_x(cell)
+    for x in range(k):
+        pair -= x_log_x(one[x])
+    for y in range(m):
+        pair -= x_log_x(other[y])
+    scale = one.sum()
+    # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
+    return pair / scale + np.log(scale) if scale > 0.0 else 0.0
+
+
+def conditional_table(
+    values: IntArray,
+    parent_values: IntArray | None,
+    n_values: int,
+    n_parent_values: int,
+    weight: FloatArray,
+    alpha: float,
+) -> CountArray:
+    """P(value | parent's value), smoothed like the information; one line without a parent.
+
+    Even where nothing is known.
+    """
+    up = np.zeros_like(values) if parent_values is None else parent_values
+    is_known = (values != NONE) & (up != NONE)
+    cell = up[is_known].astype(np.int64) * n_values + values[is_known]
+    n_cells = n_parent_values * n_values
+    count: CountArray = np.bincount(cell, weight[is_known], n_cells).astype(np.float64)
+    return table_from_counts(count.reshape(n_parent_values, n_values), alpha)
+
+
+def table_from_counts(count: CountArray, alpha: float) -> CountArray:
+    """The same from the weight of each pair, one line per value of the parent."""
+    table = count + 4.0 * alpha / count.size
+    total = table.sum(axis=1, keepdims=True)
+    even = np.full_like(table, 1.0 / table.shape[1])
+    return np.divide(table, total, out=even, where=total > 0.0)
+
+
+def value_counts(bits: BitMatrix, columns: Sequence[ColumnCode]) -> CountArray:
+    """How often every two values of all columns occur together, `(n_values, n_values)` in all.
+
+    Counts of parts of a table add up to those of the table.
+    """
+    first = value_starts(columns)
+    place = column_values(bits, columns) + first[:-1, np.newaxis]
+    has_value = np.zeros((bits.n_rows, first[-1]), dtype=np.uint8)
+    has_value[np.arange(bits.n_rows), place] = 1
+    return pair_counts(BitMatrix(pack_columns(has_value).words, bits.n_rows, bits.row_weight))
+
+
+def value_starts(columns: Sequence[ColumnCode]) -> IntArray:
+    """The number of every column's first value, and of all values."""
+    return np.cumsum([0, *(column.n_values for column in columns)], dtype=np.int32)
+
+
+def information_from_counts(
+    columns: Sequence[ColumnCode], counts: CountArray, total: float, alpha: float
+) -> FloatArray:
+    """`column_information` of complete rows, from their `value_counts` and total weight."""
+    first = value_starts(columns)
+    information = np.zeros((len(columns), len(columns)))
+    single = [c for c, column in enumerate(columns) if column.is_bit]
+    ones = [first[c] + int(columns[c].codewords[1, 0]) for c in single]
+    information[np.ix_(single, single)] = pairwise_mutual_information(
+        counts[np.ix_(ones, ones)], total, alpha
+    )
+    for i, one in enumerate(columns):
+        for j in range(i + 1, len(columns)):
+            if not (one.is_bit and columns[j].is_bit):
+                cells = counts[first[i] : first[i + 1], first[j] : first[j + 1]]
+                k, m = cells.shape
+                found = _information_of_cells(cells, k, m, float(alpha))
+                information[i, j] = information[j, i] = found
+    return information

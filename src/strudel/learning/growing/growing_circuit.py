@@ -22,9 +22,8 @@ from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix, pack_rows
-from strudel.learning.growing.clone import clone
+from strudel.learning.growing.copies import clone, copy_below
 from strudel.learning.growing.copy_sum import n_sums_below
-from strudel.learning.growing.deeper_copies import copy_below
 from strudel.learning.growing.growth import (
     ALIVE,
     EDGE,

@@ -23,8 +23,7 @@ import numpy as np
 from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.compile import compile_chow_liu
-from strudel.circuits.compile_columns import compile_column_tree
+from strudel.circuits.compile import compile_chow_liu, compile_column_tree
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.bits import BitMatrix
 from strudel.errors import NothingKnownWarning

@@ -12,8 +12,7 @@ import numpy as np
 
 from strudel._types import CountArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.compile import compile_chow_liu, compile_factorized
-from strudel.circuits.compile_columns import compile_column_tree
+from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix
 from strudel.errors import NotPartitionedError
@@ -30,8 +29,8 @@ from strudel.learning.search.race import Run
 from strudel.learning.search_options import BestFirst, Greedy, SearchOptions
 from strudel.tables.column_codes import complete_columns
 from strudel.trees.chow_liu import chow_liu_tree_from_counts
-from strudel.trees.column_information import value_counts
 from strudel.trees.column_tree import column_tree_from_counts
+from strudel.trees.mutual_information import value_counts
 from strudel.trees.vtree import vtree_from_chow_liu
 
 

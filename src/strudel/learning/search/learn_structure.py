@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 
 from strudel._types import AnyArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.compile import compile_chow_liu, compile_factorized
-from strudel.circuits.compile_columns import compile_column_tree
+from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.properties import check_properties, why_not_deterministic
 from strudel.data.bits import BitMatrix, merge_if_it_pays
