@@ -97,7 +97,7 @@ def test_clusters(mixture):
 
 def test_the_component_that_is_drawn(mixture):
     for values in ({"a": 5, "b": 10, "c": 7}, {"a": 9, "b": 18, "c": 11}):
-        drawn, _ = _circuit_to_draw(mixture.mixture_, checked_row(mixture.mixture_, values))
+        drawn, *_ = _circuit_to_draw(mixture.mixture_, checked_row(mixture.mixture_, values))
         best = int(responsibilities(mixture, values)[0].argmax())
         own = mixture.mixture_.component(best)
         np.testing.assert_array_equal(drawn.edge_log_theta, own.edge_log_theta)
