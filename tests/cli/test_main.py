@@ -66,7 +66,7 @@ def test_a_fault_of_ours_is_one_line_and_exit_code_1(run, monkeypatch, model):
     def fail(path):
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr(strudel.io.model_file, "load", fail)
+    monkeypatch.setattr(strudel.io.model_file, "load_held_model", fail)
     code, out, err = run("info", model)
     assert (code, out) == (1, "")
     assert err.count("\n") == 1
