@@ -111,9 +111,9 @@ def test_options_that_two_estimators_share_have_one_default():
 def test_a_wrong_name_is_told_where_it_is_or_what_is_meant():
     with pytest.raises(AttributeError, match="Did you mean 'Strudel'"):
         strudel.Strudle  # noqa: B018
-    with pytest.raises(AttributeError, match=r"no attribute 'Cnf', but 'strudel\.logic' has"):
+    with pytest.raises(AttributeError, match=r"no attribute 'Cnf', but 'strudel\.logic' does"):
         strudel.Cnf  # noqa: B018
-    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'\. There are 'Circuit'"):
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'\. Choose from 'Circuit'"):
         strudel.circuits.nonsense  # noqa: B018
     assert not hasattr(strudel, "__wrapped__")
 

@@ -7,7 +7,7 @@ def test_names_that_are_close_come_first_and_in_any_case():
 
 def test_where_none_is_close_the_first_are_listed():
     names = [f"x{var}" for var in range(9)]
-    assert did_you_mean("smoker", names) == "There are 'x0', 'x1', 'x2', 'x3', 'x4' and 4 more."
+    assert did_you_mean("smoker", names) == "Choose from 'x0', 'x1', 'x2', 'x3', 'x4' and 4 more."
 
 
 def test_a_value_that_is_no_text_can_be_close():

@@ -1,4 +1,4 @@
-"""What the compiler does, and a clock that stands still meanwhile.
+"""What the compiler does, and a clock that stops meanwhile.
 
 In:  events of the compiler.
 Out: `now`, seconds that time limits and histories are measured by; `compiled`, what was done.
@@ -95,7 +95,7 @@ def is_compiling() -> bool:
 
 
 def now() -> float:
-    """Seconds on a clock that stands still while something is compiled."""
+    """Seconds on a clock that stops while something is compiled."""
     return time.perf_counter() - _compiler.seconds()
 
 

@@ -3,8 +3,8 @@
 In:  a tree, a circuit, a mixture, a history or an estimator.
 Out: what a notebook shows of it, or a picture.
 
-How things look is known by `strudel.plotting`, a later layer than all of them. It is imported by
-name, here and nowhere else, when somebody looks.
+`strudel.plotting`, a later layer than all of them, knows how things look. It is imported by name,
+only here, on first use.
 """
 
 from __future__ import annotations

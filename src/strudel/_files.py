@@ -39,7 +39,7 @@ def complete_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         return
     final = Path(os.path.realpath(path))  # through a link, so that the link stays one
     if not final.parent.is_dir():
-        raise FileNotFoundError(f"The folder {final.parent} does not exist: make it first.")
+        raise FileNotFoundError(f"The folder {final.parent} does not exist: create it first.")
     unfinished = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield unfinished

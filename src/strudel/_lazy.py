@@ -48,7 +48,7 @@ def read_contents(folder: str) -> dict[str, str]:
 
 
 def _why_not(package: str, name: str, public: list[str]) -> str:
-    """There is no such name; where it is, or what is meant."""
+    """Why there is no such name: where it is instead, or what may be meant."""
     reason = f"module {package!r} has no attribute {name!r}"
     if name.startswith("_"):  # asked for by tools, not by people
         return reason
@@ -57,5 +57,5 @@ def _why_not(package: str, name: str, public: list[str]) -> str:
     root = import_module("strudel")
     for page, module in read_contents(root.__path__[0]).items():
         if not module and name in import_module(f"strudel.{page}").__all__:
-            return f"{reason}, but 'strudel.{page}' has."
+            return f"{reason}, but 'strudel.{page}' does."
     return f"{reason}. {did_you_mean(name, public)}"

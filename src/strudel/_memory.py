@@ -10,7 +10,7 @@ UNKNOWN = 4 * 2**30  # where a machine does not tell
 
 
 def total_memory() -> int:
-    """Bytes of memory of the machine, or of its container; 4 GiB where it does not tell."""
+    """Bytes of memory of the machine, or of its container; 4 GiB if that is not known."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -67,21 +67,21 @@ def find_name(key: Any, place: Mapping[str, int], who: str) -> int:
 
 
 def did_you_mean(name: Any, names: Iterable[str]) -> str:
-    """A sentence with the names that are close to a wrong one, or else with some that there are.
+    """A sentence with the names that are close to a wrong one, or else with some of the known ones.
 
     Examples
     --------
     >>> did_you_mean("smokr", ["smoker", "cough"])
     "Did you mean 'smoker'?"
     >>> did_you_mean("age", ["smoker", "cough"])
-    "There are 'smoker', 'cough'."
+    "Choose from 'smoker', 'cough'."
     """
     close = close_names(name, names)
-    return f"Did you mean {quote(close)}?" if close else f"There are {quote(list(names))}."
+    return f"Did you mean {quote(close)}?" if close else f"Choose from {quote(list(names))}."
 
 
 def close_names(name: Any, names: Iterable[str], at_most: int = 3) -> list[str]:
-    """The names that are spelled much like this one, in small or capital letters."""
+    """The names that are spelled much like this one, whatever their case."""
     spelling = {known.lower(): known for known in names}
     close = difflib.get_close_matches(str(name).lower(), spelling, n=at_most)
     return [spelling[known] for known in close]
@@ -90,7 +90,7 @@ def close_names(name: Any, names: Iterable[str], at_most: int = 3) -> list[str]:
 def check_same_names(
     found: Iterable[str], expected: Iterable[str], rule: str, advice: str = ""
 ) -> None:
-    """Refuse columns of other names, in whatever order; the rule says whose they should be.
+    """Refuse columns of other names, in any order; the rule says which names are expected.
 
     Examples
     --------

@@ -149,7 +149,7 @@ def n_threads() -> int:
 def use_threads(n_jobs: int | None) -> Iterator[None]:
     """Share the work of kernels among `n_jobs` threads inside the block.
 
-    All cores for -1; for None as many as outside the block, which are all unless someone says less.
+    -1 means all cores; None means as many as outside the block, which is all by default.
     """
     most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     before = n_threads()
@@ -164,7 +164,7 @@ def use_threads(n_jobs: int | None) -> Iterator[None]:
 def in_threads(work: Callable[..., None], n_tasks: int, *args: Any) -> None:
     """Call ``work(first, last, *args)`` for ranges that make up all tasks, on several threads.
 
-    Tasks are independent of each other, and kernels let go of the interpreter, so this is as quick
+    Tasks are independent of each other, and kernels release the interpreter, so this is as quick
     as a parallel loop of the compiler, which takes seconds to compile.
     """
     n_callers = min(n_tasks, n_threads())

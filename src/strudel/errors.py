@@ -1,9 +1,9 @@
 """Every exception and warning of the library.
 
 Wrong arguments raise `ValueError` or `TypeError`, as in scikit-learn; the exceptions here are both
-a `StrudelError` and what Python has for such a case. Each says what is wrong (`problem`) and, apart
-from it, what to do in Python (`advice`), with the facts as fields: callers need not look into
-texts, and the command line gives advice of its own.
+a `StrudelError` and the matching exception of Python. Each says what is wrong (`problem`) and,
+apart from it, what to do in Python (`advice`), with the facts as fields: callers need not parse
+messages, and the command line gives its own advice.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class CircuitPropertyError(StrudelError, ValueError):
 
 
 class EventSyntaxError(StrudelError, ValueError):
-    """An event as text breaks the grammar, or names what is not a variable."""
+    """An event as text breaks the grammar, or names something that is not a variable."""
 
     position: int  # of the first character that does not fit, from 0
     reason: str  # the problem without the place
@@ -97,7 +97,7 @@ class ImpossibleRowError(StrudelError, ValueError):
 
 
 class JournalError(StrudelError, ValueError):
-    """What a checkpoint recorded does not fit to what is being learned."""
+    """What a checkpoint recorded does not fit what is being learned."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -122,7 +122,7 @@ class NotBinaryError(StrudelError, ValueError):
 
 
 class NotBinaryFileError(FileFormatError):
-    """A file holds other values than 0, 1 and unknown ones, or lines of unequal length."""
+    """A file holds values other than 0, 1 and unknown, or lines of unequal length."""
 
 
 class NotPartitionedError(StrudelError, ValueError):
@@ -170,16 +170,16 @@ class MovedBoundWarning(Explained, UserWarning):
 
 
 class NothingKnownWarning(UserWarning):
-    """Nothing is known of a column or of rows to learn from."""
+    """All values of a column, or of the rows to learn from, are unknown."""
 
 
 class SearchLimitWarning(UserWarning):
-    """A limit stopped a search, so that what it found may not be the best.
+    """A limit stopped a search, so its result may not be the best.
 
     Attributes
     ----------
     upper_bound : ndarray of shape (n_rows,)
-        Per row of evidence, the log-probability that no completion but those returned exceeds.
+        For each row of evidence, a log-probability that only the returned completions can exceed.
     """
 
     def __init__(self, message: str, upper_bound: NDArray[np.float64]) -> None:
@@ -188,4 +188,4 @@ class SearchLimitWarning(UserWarning):
 
 
 class UnseenValueWarning(Explained, UserWarning):
-    """Values of a category that were not seen at fit were taken as missing."""
+    """Values of a category that were not seen at fit were treated as missing."""

@@ -162,7 +162,7 @@ def test_not_structured_decomposable_names_the_two_sides():
     circuit = make(((0, 1), 2), sums)
     assert circuit.is_decomposable
     assert why_not_structured_decomposable(circuit) == (
-        "edge 1 of node 7 joins x0 and x2 with x1, which lie on the two sides of no vtree node"
+        "edge 1 of node 7 joins x0 and x2 with x1, which no vtree node separates"
     )
     assert why_not_structured_decomposable(circuit, Vtree.from_nested(((0, 2), 1))) is None
 

@@ -273,7 +273,7 @@ def test_without_names_the_columns_are_x0_x1_and_so_on():
     ("given", "expected"),
     [
         ({"smokr": 1}, "X names 'smokr', which is not a variable. Did you mean 'smoker'?"),
-        ({"zzz": 1}, "not a variable. There are 'smoker', 'age'."),
+        ({"zzz": 1}, "not a variable. Choose from 'smoker', 'age'."),
         ({2: 1}, "X must name variables or number them from 0 to 1, but has 2."),
         ({-1: 1}, "but has -1."),
         ({None: 1}, "but has None."),

@@ -341,7 +341,7 @@ def test_a_folder_cannot_be_written_or_read(tmp_path):
 
 
 def test_a_missing_folder(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"The folder .* does not exist: make it first"):
+    with pytest.raises(FileNotFoundError, match=r"The folder .* does not exist: create it first"):
         save(figure_1_circuit(), tmp_path / "nowhere" / "c.strudel")
 
 
@@ -578,11 +578,11 @@ def test_arrays_that_lie_about_themselves(good, refused, content, words):
         (header((2**32, 2**32), n_bytes=0), "does not have the length"),  # 0 in 64 bits
         (header((2**31, 2**30), n_bytes=0), "does not have the length"),
         (header((10**15, 10**15), fortran_order=True), "does not have the length"),
-        (header((0, 10**15), n_bytes=0), "must have that shape"),
-        (header((10**15, 0), fortran_order=True, n_bytes=0), "must have that shape"),
+        (header((0, 10**15), n_bytes=0), "must have shape (16, 3)"),
+        (header((10**15, 0), fortran_order=True, n_bytes=0), "must have shape (16, 3)"),
         (header((0, 10**40), n_bytes=0), ""),
-        (header((3, 16), n_bytes=384), "must have that shape, but have (3, 16)"),
-        (header((24, 2), n_bytes=384), "must have that shape, but have (24, 2)"),
+        (header((3, 16), n_bytes=384), "per component, but have (3, 16)"),
+        (header((24, 2), n_bytes=384), "per component, but have (24, 2)"),
         (header((1.5, 32), n_bytes=384), "shape"),
         (header((16, 3), fortran_order="yes", n_bytes=384), "fortran_order"),
     ],

@@ -223,7 +223,7 @@ def test_folders_and_missing_files_are_said_to_be_so(tmp_path):
         write(figure_1_circuit(), tmp_path / "a.psdd")
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "b.psdd")
-    with pytest.raises(FileNotFoundError, match="does not exist: make it first"):
+    with pytest.raises(FileNotFoundError, match="does not exist: create it first"):
         write(figure_1_circuit(), tmp_path / "nowhere" / "b.psdd")
 
 

@@ -49,7 +49,7 @@ def test_options_are_set_by_name_one_after_another():
     assert search == LearnPSDD(copies="minimal", clones=False)
     with pytest.raises(ValueError, match=r"Beam has no option 'with'\. Did you mean 'width'"):
         Beam().set_params(**{"with": 3})
-    with pytest.raises(ValueError, match=r"EM has no option 'n_bags'\. There are 'n_init'"):
+    with pytest.raises(ValueError, match=r"EM has no option 'n_bags'\. Choose from 'n_init'"):
         EM().set_params(n_bags=3)
 
 

@@ -71,7 +71,7 @@ def test_what_is_read_means_the_same_as_in_python(tokens):
 @pytest.mark.parametrize(
     ("text", "position", "message"),
     [
-        ("", 0, "should be here"),
+        ("", 0, "expected a variable"),
         ("a &", 3, "the end"),
         ("a b", 2, "an operator"),
         ("(a | b", 6, r"'\(' at 1 is never closed"),
@@ -81,7 +81,7 @@ def test_what_is_read_means_the_same_as_in_python(tokens):
         ("a >> b >> c", 7, "parentheses"),
         ("a == b != c", 7, "parentheses"),
         ("a & smokr", 4, "Did you mean 'smoker'"),
-        ("a & 'zzz'", 4, "'zzz' is not a variable. There are 'a', 'b', 'c', 'smoker'"),
+        ("a & 'zzz'", 4, "'zzz' is not a variable. Choose from 'a', 'b', 'c', 'smoker'"),
         ("foo(a)", 0, "no foo"),
         ("a & 'b", 4, "never closed"),
         ("a & 3", 4, "a number"),

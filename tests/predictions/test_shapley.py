@@ -86,7 +86,7 @@ def test_classes_of_a_classifier_add_up_to_nothing():
     assert np.sum(values, axis=0) == approx(np.zeros(8), abs=1e-12)
     wanted = by_definition(World(Joint(circuit), predictor), row, column=1)
     assert values[1] == approx(wanted, abs=1e-12)
-    with pytest.raises(ValueError, match="Give target"):
+    with pytest.raises(ValueError, match="Set target"):
         shap_values(circuit, predictor, row)
     with pytest.raises(ValueError, match="target must be"):
         shap_values(circuit, predictor, row, target=7)

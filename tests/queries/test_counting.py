@@ -166,7 +166,7 @@ def test_impossible_evidence_is_refused():
     ("variables", "message"),
     [
         ([], "variables must name at least one variable, but is empty"),
-        (["X1", "X9"], "variables names 'X9', which is not a variable. There are 'X1', 'X2'"),
+        (["X1", "X9"], "variables names 'X9', which is not a variable. Choose from 'X1', 'X2'"),
         (["X1", 0], "variables must name each variable once, but 'X1' and 0 are the same"),
         ([4], "number them from 0 to 3, but has 4"),
         ([-1], "number them from 0 to 3, but has -1"),

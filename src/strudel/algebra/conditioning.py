@@ -1,7 +1,8 @@
 """Models given evidence, or given an event, as models again.
 
 In:  a circuit or mixture in normal form; a row, a dict, or an event.
-Out: a `Circuit` or `Mixture` on the same vtree that gives zero to every row against the evidence.
+Out: a `Circuit` or `Mixture` on the same vtree that gives zero to every row that contradicts the
+     evidence.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model
 
 IF_ZERO = (
-    "The evidence has probability zero under the model, so there is no distribution given it. Set "
+    "The evidence has probability zero under the model, so it cannot be conditioned on. Set "
     "some of its values to NaN."
 )
 IF_EVENT_ZERO = (
-    "The event has probability zero under the model, so there is no distribution given it: no row "
+    "The event has probability zero under the model, so it cannot be conditioned on: no row "
     "is possible under both."
 )
 
@@ -55,27 +56,28 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     given : row, dict by feature name, frame of one row, or event
         A row holds 0, 1, or NaN where the value is unknown. An event is an `Event`, a string such
         as ``"a | ~b"``, a `Cnf`, `Dnf`, `Nnf` or `Sdd`, or a deterministic circuit on the same
-        vtree with parameters 0 and 1 only, so that it is 1 on the rows of the event and else 0.
+        vtree with parameters 0 and 1 only, so that it is 1 on the rows of the event and 0
+        elsewhere.
     normalize : bool
         Whether the result adds up to 1. If not, it is `p` on the rows that agree and zero on all
         others, and adds up to the probability of what is given.
     max_pairs : int
-        The most pairs of nodes, and of edges, of `p` and an event that may be met.
+        Limit on the pairs of nodes, and of edges, of `p` and an event.
 
     Returns
     -------
     Circuit or Mixture
-        As `p` is, with structures of their own where components had them; over all variables, known
-        ones included, on the same vtree, so that it can be compared and multiplied; `marginalize`
-        drops some. Deterministic if `p` is. Components of a mixture for which the event is
-        impossible are dropped.
+        Like `p`; components with their own structures keep them. Over all variables, known ones
+        included, on the same vtree, so that it can be compared and multiplied; `marginalize` drops
+        some. Deterministic if `p` is. Components of a mixture for which the event is impossible are
+        dropped.
 
     Raises
     ------
     ValueError
-        If what is given has probability zero and the result should be normalised.
+        If what is given has probability zero and `normalize` is set.
     MissingDependencyError
-        Without PySDD, if the event needs it; see `probability`.
+        If the event needs PySDD, which is not installed; see `probability`.
 
     Examples
     --------

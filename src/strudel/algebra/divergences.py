@@ -38,9 +38,9 @@ def inner_product(p: Any, q: Any, *, log: bool = False, max_pairs: int = MAX_PAI
     p, q : Circuit, Mixture or fitted estimator
         In normal form on one vtree.
     log : bool
-        Whether to give its natural log, which many variables call for.
+        Whether to return the natural log; use it with many variables.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
+        Limit on the pairs of nodes, and of edges, at about 60 bytes each.
 
     Returns
     -------
@@ -68,14 +68,14 @@ def mean_squared_distance(
     p, q : Circuit, Mixture or fitted estimator
         In normal form on one vtree.
     log : bool
-        Whether to give its natural log, which many variables call for.
+        Whether to return the natural log; use it with many variables.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
+        Limit on the pairs of nodes, and of edges, at about 60 bytes each.
 
     Returns
     -------
     float
-        Zero or more. It is a difference of inner products, exact to rounding of these: about 1e-16
+        Zero or more. It is a difference of inner products, exact up to their rounding: about 1e-16
         of the mean of ``p(x) ** 2 + q(x) ** 2``.
 
     Examples
@@ -111,7 +111,7 @@ def cauchy_schwarz_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> 
     p, q : Circuit, Mixture or fitted estimator
         In normal form on one vtree. They need not be deterministic.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
+        Limit on the pairs of nodes, and of edges, at about 60 bytes each.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def cross_entropy(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
     p, q : Circuit, Mixture or fitted estimator
         In normal form on one vtree; `q` one deterministic circuit.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
+        Limit on the pairs of nodes, and of edges, at about 60 bytes each.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def kl_divergence(p: Any, q: Any, *, max_pairs: int = MAX_PAIRS) -> float:
         Deterministic, in normal form on one vtree; not mixtures, whose logs do not split into those
         of their components.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
+        Limit on the pairs of nodes, and of edges, at about 60 bytes each.
 
     Returns
     -------
@@ -220,7 +220,7 @@ def renyi_divergence(p: Any, q: Any, alpha: float, *, max_pairs: int = MAX_PAIRS
         Zero or more. The limit at 1 is the Kullback-Leibler divergence; 0 gives minus the log of
         what `q` gives to the rows possible under `p`.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
+        Limit on the pairs of nodes, and of edges, at about 60 bytes each.
 
     Returns
     -------

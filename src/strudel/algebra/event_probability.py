@@ -112,29 +112,29 @@ def probability(
     model : Circuit, Mixture or fitted estimator
         In normal form.
     event : Event, str, Cnf, Dnf, Nnf, Sdd, dict, row, or Circuit
-        For example ``"a & ~(b | c)"``, an expression of `variables`, or what `read` makes of a
-        formula's file. A circuit must be deterministic, on the model's vtree, with parameters 0
-        and 1 only.
+        For example ``"a & ~(b | c)"``, an expression of `variables`, or what `read` returns for a
+        formula file. A circuit must be deterministic, on the model's vtree, with parameters 0 and 1
+        only.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, dict, or event, optional
         0, 1, or NaN where the value is unknown; nothing is known by default. It may also be an
         event itself.
     log : bool
-        Whether to give the natural logarithm, which tells small probabilities apart.
+        Whether to return the natural log, which keeps small probabilities apart.
     max_pairs : int
-        The most pairs of nodes, and of edges, of the model and the compiled event that may be met,
-        at about 60 bytes each.
+        Limit on the pairs of nodes, and of edges, of the model and the compiled event, at about 60
+        bytes each.
 
     Returns
     -------
-    float, or ndarray of shape (n_rows,) where `given` is a table
+    float, or ndarray of shape (n_rows,) if `given` is a table
 
     Raises
     ------
     ValueError
         If what is given has probability zero, or the event cannot be read.
     MissingDependencyError
-        Without PySDD, if the event needs it. Rows, conjunctions, single clauses, counts of
-        variables and SDDs on the model's vtree do not.
+        If the event needs PySDD, which is not installed. Rows, conjunctions, single clauses, counts
+        of variables and SDDs on the model's vtree do not.
 
     Examples
     --------
@@ -168,12 +168,12 @@ def _given_event(model: Model, event: Any, given: Any, max_pairs: int) -> FloatA
     log_given = _log_probabilities(model, given, nothing, max_pairs)
     if log_given[0] == -np.inf:
         raise ValueError(
-            "The event that is given has probability zero under the model, so there is no "
-            "probability given it. Give another event."
+            "The given event has probability zero under the model, so it cannot be conditioned "
+            "on. Give another event."
         )
     if isinstance(event, Circuit):
         raise TypeError(
-            "The event must not be a Circuit where `given` is an event. Use multiply and condition."
+            "The event must not be a Circuit if `given` is an event. Use multiply and condition."
         )
     both = as_event(event, model.n_vars, model.feature_names) & given
     log_joint = _log_probabilities(model, both, nothing, max_pairs)

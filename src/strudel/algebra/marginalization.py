@@ -50,14 +50,15 @@ def marginalize(
     normalize : bool
         Whether the result adds up to 1. If not, it adds up to what `p` does.
     max_edges : int
-        The most edges that the result, or a step on the way to it, may have.
+        Limit on the edges of the result, and of every step on the way to it.
 
     Returns
     -------
     Circuit
         In normal form, on the vtree of `p` without the other variables. In general it is not
-        deterministic: summing out a variable hides the choices that only it tells apart. Of at most
-        ten variables it is a table, one edge per state and so deterministic, where that is smaller.
+        deterministic: summing out a variable hides the choices that only it tells apart. With at
+        most ten variables it is a table if that is smaller: one edge per state, and so
+        deterministic.
 
     Raises
     ------

@@ -93,8 +93,8 @@ def two_models(p: Any, q: Any, query: str) -> tuple[Model, Model]:
 def need_single(model: Model, what: str, function: str, hint: str = "") -> Circuit:
     """The model, which must be one deterministic circuit.
 
-    `what` is done to it, for instance "power takes a power of p", and `function`, "log" or "power",
-    is why several components do not do. Raises `CircuitPropertyError`.
+    `what` is done to it, for example "power takes a power of p", and `function`, "log" or "power",
+    is why several components are refused. Raises `CircuitPropertyError`.
     """
     if isinstance(model, Mixture):
         raise CircuitPropertyError(

@@ -8,9 +8,9 @@ the product of their left children times that of their right children. Only pair
 can reach together, by edges of positive weight, with some row that satisfies both, become edges.
 The search goes depth first from the two roots and looks at the right side of two products only
 once the left side was found possible. It meets no pair of nodes twice; most pairs that exclude each
-other are known to by what they need (`circuits/determinism.py`) and are not met at all.
+other are ruled out by what they need (`circuits/determinism.py`) and are not met at all.
 
-Nothing here depends on parameters, but for which are zero: circuits with several columns of them
+Nothing here depends on parameters, except which are zero: circuits with several columns of them
 share one `Pairs`.
 """
 
@@ -72,7 +72,7 @@ def find_pairs(p: Circuit, q: Circuit, query: str, max_pairs: int = MAX_PAIRS) -
             break
         if room == max_pairs:
             raise ValueError(
-                f"{query} meets more than max_pairs = {max_pairs} pairs, of nodes or of edges, of "
+                f"{query} needs more than max_pairs = {max_pairs} pairs of nodes or edges for "
                 f"circuits with {p.n_edges} and {q.n_edges} edges. Allow more with max_pairs; a "
                 "pair takes about 60 bytes."
             )

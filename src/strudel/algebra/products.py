@@ -1,9 +1,9 @@
 """Products, powers and quotients of circuits on one vtree, as circuits again.
 
 In:  circuits or mixtures in normal form.
-Out: a `Circuit` in normal form on the same vtree. Its sums add up to 1, but for the root, which
-     holds the total unless it is asked to be normalised. A product of mixtures is a `Mixture`, with
-     one component per pair of theirs on one structure.
+Out: a `Circuit` in normal form on the same vtree. Its sums add up to 1, except the root, which
+     holds the total unless the result is normalised. A product of mixtures is a `Mixture`, with one
+     component per pair of theirs on one structure.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PA
     p, q : Circuit, Mixture or fitted estimator
         In normal form on one vtree.
     normalize : bool
-        Whether the result adds up to 1. If not, it adds up to `inner_product(p, q)`, which is what
-        `log_marginal` of a row without a known value gives the log of.
+        Whether the result adds up to 1. If not, it adds up to `inner_product(p, q)`, whose log is
+        `log_marginal` of a row with no known value.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
+        Limit on the pairs of nodes, and of edges, at about 60 bytes each.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PA
     Raises
     ------
     ValueError
-        If it should be normalised and is zero everywhere.
+        If `normalize` is set and the product is zero everywhere.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def divide(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIR
     normalize : bool
         Whether the result adds up to 1.
     max_pairs : int
-        The most pairs of nodes, and of edges, that may be met, at about 60 bytes each.
+        Limit on the pairs of nodes, and of edges, at about 60 bytes each.
 
     Returns
     -------
@@ -129,15 +129,14 @@ def power(p: Any, a: float, *, normalize: bool = False) -> Circuit:
     p : Circuit or fitted estimator
         Deterministic and in normal form.
     a : float
-        Any finite number. Zero gives 1, and a negative one the inverse, where `p` is positive; all
-        leave zero zero.
+        Any finite number. Where `p` is positive, zero gives 1 and a negative number the inverse.
     normalize : bool
         Whether the result adds up to 1.
 
     Returns
     -------
     Circuit
-        With the structure of `p`, less what is impossible.
+        With the structure of `p`, without what is impossible.
 
     Examples
     --------
@@ -217,7 +216,7 @@ def is_covered(p: Circuit, pairs: Pairs) -> bool:
     A number cannot tell: the rows of p that q lacks may weigh 1e-20. So every edge of p with
     positive weight gets a random whole number instead, and p is added up twice modulo a prime, over
     all rows and over those that q also has. The two polynomials in these numbers differ if any row
-    is lacking, and if they differ, their values do, but for a chance below (variables / 5e8)**2
+    is lacking, and if they differ, their values do, except with a chance below (variables / 5e8)**2
     with two primes.
     """
     weight = np.random.default_rng(0).integers(1, 2**30, (p.n_edges + 1, 2), dtype=np.uint64)

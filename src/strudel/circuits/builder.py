@@ -1,4 +1,4 @@
-"""The growing form of a circuit, for people and readers who build one node at a time.
+"""The growing form of a circuit, for people and file readers that build one node at a time.
 
 In:  a vtree, then `add_sum` calls, children first.
 Out: `build()` sorts, drops what the root does not reach, and freezes.

@@ -105,7 +105,7 @@ class Circuit(Shown):
 
     @cached_property
     def depth(self) -> int:
-        """Number of edges on the longest way from the root down to a literal."""
+        """Number of edges on the longest path from the root down to a literal."""
         height = np.zeros(self.n_nodes, dtype=np.int64)
         parent = self.edge_parent
         for v in range(self.vtree.n_nodes):  # all edges of one at once: their children lie below

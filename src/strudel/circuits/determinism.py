@@ -9,7 +9,7 @@ Three ways, from cheap to expensive:
    This settles every pair of edges that a split or a Chow-Liu tree makes.
 2. Below a node whose products all follow the vtree, a search over pairs of nodes decides.
 3. Elsewhere the question is hard. Up to 16 variables all rows are tried, 64 at a time; beyond that
-   we do not know.
+   nothing is known.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ MIN_BLOCK_ROWS = 16
 def evaluate_log(circuit: Circuit, evidence: Any) -> FloatArray:
     """Log-probability of rows of 0, 1 and NaN under a smooth and decomposable circuit.
 
-    Rows are of the variables, also where a circuit knows the columns of a table.
+    Rows hold the 0/1 variables, even if the circuit knows the columns of a table.
     """
     check_properties(circuit, "evaluate_log", "smooth", "decomposable")
     names = None if circuit.feature_names is None else tuple(circuit.feature_names)

@@ -218,8 +218,8 @@ def _why_not_a_mixture(mixture: Mixture) -> str | None:
         return problem
     if log_theta.shape != (mixture.structure.n_edges, len(log_weight)):
         return (
-            f"the parameters of {mixture.structure.n_edges} edges and {len(log_weight)} components "
-            f"must have that shape, but have {log_theta.shape}"
+            f"the parameters must have shape ({mixture.structure.n_edges}, {len(log_weight)}), one "
+            f"row per edge and one column per component, but have {log_theta.shape}"
         )
     return _why_not_logs("parameters", log_theta)
 

@@ -307,7 +307,7 @@ class _Normaliser(VtreeSums):
         if not self.fill:
             var = int(self.vtree.order[self.first_place[v]])
             raise GraphError(
-                f"the circuit is not smooth: something here does not mention variable {var + 1}, "
+                f"the circuit is not smooth: a node does not mention variable {var + 1}, "
                 "unlike its neighbours",
                 self.now,
             )

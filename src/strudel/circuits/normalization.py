@@ -16,7 +16,7 @@ from strudel.circuits.circuit import Circuit, Edges
 def normalize(circuit: Circuit) -> tuple[Circuit, float]:
     """Divide what a circuit gives to every row by its total, sum by sum; also the log of the total.
 
-    The parameters of every sum of the result add up to one, but for sums of total zero.
+    The parameters of every sum of the result add up to one, except for sums of total zero.
     """
     log_theta, log_total = normalized_parameters(
         circuit.edges, circuit.edge_log_theta, circuit.n_vars

@@ -41,7 +41,7 @@ class PairSearch:
         return None if e == NONE else (e, f)
 
     def example(self, e: int, f: int) -> dict[int, int]:
-        """A value for every variable below two edges that some row satisfies, to do so."""
+        """Values for the variables below two edges that satisfy both."""
         items, n_nodes = self._items, self._circuit.n_nodes
         row: dict[int, int] = {}
         todo: list[tuple[int, ...]] = [(n_nodes + e, n_nodes + f)]

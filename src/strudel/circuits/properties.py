@@ -1,6 +1,6 @@
-"""Structural properties: what a circuit is, and when it is not, why not.
+"""Structural properties: which ones a circuit has, and why it lacks others.
 
-In:  any well-formed `Circuit`, also one whose nodes do not respect the vtree nodes they name.
+In:  any well-formed `Circuit`, even one whose nodes do not respect the vtree nodes they name.
 Out: `why_not_*` give a reason in words, or None; `check_properties` raises it for a query.
 
 Only the root and what lies below it counts, and scopes come from the literals really below a node.
@@ -113,9 +113,8 @@ def _first_shared_edge(
 def why_not_structured_decomposable(circuit: Circuit, vtree: Vtree | None = None) -> str | None:
     """Why some product does not split its variables as a node of the vtree does; None if all do.
 
-    A product follows a vtree node if one child speaks only of variables on its one side and the
-    other child only of variables on its other side. The vtree is the circuit's own unless another
-    is given.
+    A product follows a vtree node if one child has only variables on one of its sides and the other
+    child only variables on the other. The vtree is the circuit's own unless another is given.
 
     Examples
     --------
@@ -124,7 +123,7 @@ def why_not_structured_decomposable(circuit: Circuit, vtree: Vtree | None = None
     >>> why_not_structured_decomposable(figure_1_circuit()) is None
     True
     >>> why_not_structured_decomposable(figure_1_circuit(), linear_vtree(4))
-    'edge ... of node ... joins ... with ..., which lie on the two sides of no vtree node'
+    'edge ... of node ... joins ... with ..., which no vtree node separates'
     """
     vtree = circuit.vtree if vtree is None else vtree
     if vtree.n_vars != circuit.n_vars:
@@ -138,7 +137,7 @@ def why_not_structured_decomposable(circuit: Circuit, vtree: Vtree | None = None
         )
         return (
             f"edge {edge} of node {circuit.edge_parent[edge]} joins {left} with {right}, "
-            "which lie on the two sides of no vtree node"
+            "which no vtree node separates"
         )
     return None
 

@@ -1,4 +1,4 @@
-"""Sum-product graphs: circuits as files in the wild hold them, before they are in our normal form.
+"""Sum-product graphs: circuits as files hold them, before they are in our normal form.
 
 In:  nodes one at a time, children first: literals, products of many children, sums of anything.
 Out: `SumProductGraph`, plain lists that `normal_form` turns into a `Circuit`.

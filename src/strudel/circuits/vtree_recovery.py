@@ -4,7 +4,7 @@ In:  a `SumProductGraph`.
 Out: a `Vtree` that all its products follow, or `GraphError`.
 
 If the variables below the factors of all products are nested or disjoint, they are nodes of a
-vtree; so it is in every smooth structured-decomposable circuit. Otherwise (circuits of logic that
+vtree; this holds in every smooth structured-decomposable circuit. Otherwise (circuits of logic that
 do not mention all variables everywhere) variables that some factor keeps together are grouped,
 level by level: a product is followed if and only if no level tears one of its factors apart before
 it separates them, so the groups are exactly what a level must keep.
@@ -47,7 +47,7 @@ def recover_vtree(graph: SumProductGraph, n_vars: int | None = None) -> Vtree:
     if total == 0:
         raise GraphError("no variable is mentioned, so there is no vtree", graph.root)
     if len(reached) * max(mentioned, default=0) > MAX_SCOPE_BITS:
-        raise GraphError("there are too many variables for so many nodes", graph.root)
+        raise GraphError("the circuit is too large to find a vtree; give one", graph.root)
     products = _products(graph, reached)
     shape = _Shape()
     everything = 0

@@ -53,7 +53,7 @@ def _encode(error: NotBinaryError) -> str:
 
 def _drop(error: TooManyCategoriesError) -> str:
     return (
-        f"Drop it (--drop {error.column!r}) if it is an identifier or free text, unite rare "
+        f"Drop it (--drop {error.column!r}) if it is an identifier or free text, merge rare "
         "categories, or allow more with --set encoder.max_categories=..."
     )
 
@@ -69,8 +69,8 @@ _ADVICE: dict[type[BaseException], Callable[[Any], str]] = {
     NotBinaryError: _encode,
     TooManyCategoriesError: _drop,
     MovedBoundWarning: _edges,
-    UnseenValueError: lambda _: "Put it right, leave the cell empty, or fit on rows that have it.",
-    UnseenValueWarning: lambda _: "Put them right if they are misspelt.",
+    UnseenValueError: lambda _: "Correct it, leave the cell empty, or fit on rows that have it.",
+    UnseenValueWarning: lambda _: "Correct them if they are misspelt.",
     UnorderedColumnError: lambda _: "Use =, != or in [a, b].",
     OtherFitError: lambda _: NO_RESUME,
     JournalError: lambda _: NO_RESUME,

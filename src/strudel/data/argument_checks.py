@@ -1,4 +1,4 @@
-"""Checks of arguments and options: a name out of some, a whole number, a finite number.
+"""Checks of arguments and options: one of several names, a whole number, a finite number.
 
 In:  the name of an argument and its value.
 Out: nothing, or a `ValueError` that says what the argument may be.
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
-    """Refuse what is not one of some names.
+    """Refuse a value that is not one of the allowed names.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def check_count(
     may_be_none: bool = False,
     may_be_auto: bool = False,
 ) -> None:
-    """Refuse what is not a whole number, or too small, or too large.
+    """Refuse a value that is not a whole number, or is too small or too large.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def check_size(
     may_be_none: bool = False,
     may_be_auto: bool = False,
 ) -> None:
-    """Refuse what is not a finite number of at least 0, or above 0.
+    """Refuse a value that is not a finite number of at least 0, or above 0.
 
     Examples
     --------

@@ -100,7 +100,7 @@ def exact_weights(sample_weight: ArrayLike, total: float | None = None) -> Float
 
 
 def weight_quantum(total: float) -> float:
-    """What weights of such a total are rounded to multiples of."""
+    """The power of two to whose multiples weights with this total are rounded."""
     # Sums in another order may end just below or above a power of two, as of weights that add up
     # to one: a little more than the total is always above.
     _, exponent = np.frexp(total * (1.0 + 2.0**-40))
@@ -130,7 +130,7 @@ MERGE_BELOW = 0.5  # merge equal rows when that at least halves them
 
 
 def merge_if_it_pays(bits: BitMatrix) -> BitMatrix:
-    """Merge equal rows where many are: most rows of a narrow table are copies of one another."""
+    """Merge equal rows if there are many: most rows of a narrow table are copies of one another."""
     if bits.n_rows < 2:
         return bits
     merged, _ = merge_equal_rows(bits)

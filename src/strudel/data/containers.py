@@ -4,7 +4,7 @@ In:  an array, a list of rows, a scipy sparse matrix, a pandas, polars or pyarro
 Out: an array of booleans, integers, floats or objects, and the column names if there are any.
 
 Nothing here imports a library that the caller's own table does not come from; frames are read
-through narwhals. What the cells may hold is the business of `validation`.
+through narwhals. `validation` checks what the cells hold.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _values_of_frame(X: Any, name: str) -> tuple[AnyArray, tuple[str, ...] | Non
 
 
 def as_frame(X: Any, name: str = "X") -> Any:
-    """The table as a narwhals frame, or None if it is no frame."""
+    """The table as a narwhals frame, or None if it is not a frame."""
     import narwhals as nw
 
     try:
@@ -118,9 +118,9 @@ def as_frame(X: Any, name: str = "X") -> Any:
 
 
 def check_shape(shape: tuple[int, ...], name: str) -> None:
-    """Refuse what is no table, or an empty one.
+    """Refuse what is not a table, or is empty.
 
-    The words are scikit-learn's, which its estimator checks look for.
+    The words are scikit-learn's; its estimator checks look for them.
     """
     if len(shape) != 2 and 0 in shape:
         raise ValueError(f"{name} must have at least one row, but is empty.")

@@ -124,7 +124,7 @@ def unknown_dataset_message(name: str) -> str:
 
 
 def search_folders() -> list[Path]:
-    """Where benchmarks may lie, in the order they are looked for; the last is the cache."""
+    """Where benchmarks may be, in the order of the search; the last is the cache."""
     data = os.environ.get("STRUDEL_DATA")
     return [*([Path(data)] if data else []), _cache_folder()]
 
@@ -163,7 +163,7 @@ def unpack_splits(raw: bytes, label: str) -> dict[str, ByteArray]:
             n_vars = int(archive["n_vars"])
             packed = {split: archive[split] for split in SPLITS}
     except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+        reason = f"an array is missing ({error})" if isinstance(error, KeyError) else error
         raise FileFormatError(_not_packed(label, reason)) from error
     for split, table in packed.items():
         if table.dtype != np.uint8 or table.ndim != 2 or table.shape[1] != -(-n_vars // 8):
@@ -194,7 +194,7 @@ def _download(name: str) -> dict[str, ByteArray]:
                 raise ConnectionError(_not_fetched(name, error)) from None
             except ValueError as error:
                 raise FileFormatError(
-                    f"The download of {file} does not have the published checksum. Try again."
+                    f"The download of {file} does not match the published checksum. Try again."
                 ) from error
             table = parse_zero_one_lines(raw)
             if table is None:

@@ -3,9 +3,9 @@
 In:  a query that answers row by row, and a Dask array or frame instead of a table.
 Out: a lazy answer with one block per block of rows; nothing is computed yet.
 
-What an answer looks like is seen from one example row. Arrays become Dask arrays, frames Dask
-frames, tuples and lists tuples and lists of them. Nothing here imports Dask unless the caller's own
-table comes from it.
+One example row shows what an answer looks like. Arrays become Dask arrays, frames Dask frames,
+tuples and lists tuples and lists of them. Nothing here imports Dask unless the caller's own table
+comes from it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def by_block(*rows: str, example: Callable[[Any, Any], Any] = unknown_row) -> Ca
             tables = {name: value for name, value in given.items() if is_lazy(value)}
             for name in tables:
                 if name not in rows:
-                    raise ValueError(f"{name} must be in memory, but is lazy: call its compute().")
+                    raise ValueError(
+                        f"{name} must be in memory, but is lazy: call its compute() first."
+                    )
             others = {name: value for name, value in given.items() if name not in tables}
             for name in rows:
                 value = others.get(name)

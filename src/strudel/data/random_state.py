@@ -10,7 +10,7 @@ RandomState: TypeAlias = np.random.Generator | np.random.RandomState | int | Non
 
 
 def generator_from(random_state: RandomState) -> np.random.Generator:
-    """Itself, or one that starts from a seed, from a `RandomState` or, with None, anywhere."""
+    """The generator itself, or one from a seed, a `RandomState` or, for None, anywhere."""
     if isinstance(random_state, np.random.RandomState):
         # As `default_rng` does from NumPy 2.2 on: its numbers go on, so the next draws differ.
         return np.random.Generator(random_state._bit_generator)

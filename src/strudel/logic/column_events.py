@@ -41,13 +41,13 @@ class ColumnTerm:
         self.column, self.names = column, names
 
     def compare(self, operator: str, value: Any) -> Event:
-        """The event that the column compares so with a value."""
+        """The event that this comparison of the column with a value holds."""
         if operator == "!=":
             return ~self.compare("==", value)
         return self._event(compare(self.column, operator, value))
 
     def isin(self, values: Iterable[Any]) -> Event:
-        """The event that the column has one of some values."""
+        """The event that the column has one of these values."""
         return self._event(is_in(self.column, values))
 
     def between(self, low: Any, high: Any) -> Event:

@@ -1,6 +1,6 @@
 """Events to SDDs on a model's own vtree, and SDDs to circuits.
 
-In:  whatever may stand for an event, a `Vtree`, and the names of its variables.
+In:  anything that can be an event, a `Vtree`, and the names of its variables.
 Out: `Sdd`; a `Circuit` that is 1 on its rows and 0 on all others.
 
 Simple events (`simple_events`) are built directly; all others by PySDD (`pysdd_compiler`).
@@ -74,8 +74,8 @@ def compile_event(event: Any, vtree: Vtree, feature_names: Sequence[str] | None 
     Raises
     ------
     MissingDependencyError
-        Without PySDD, unless the event is a row, a conjunction of literals, a single clause, a
-        count of literals, a count and a conjunction, or an SDD on this vtree.
+        If PySDD is not installed, unless the event is a row, a conjunction of literals, a single
+        clause, a count of literals, a count and a conjunction, or an SDD on this vtree.
 
     Examples
     --------

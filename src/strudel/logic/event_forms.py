@@ -1,4 +1,4 @@
-"""Whatever may stand for an event, as an `Event`.
+"""Anything that can be an event, as an `Event`.
 
 In:  an event, a string, a `Cnf`, `Dnf`, `Nnf` or `Sdd`, a dict of values, or one row.
 Out: `Event`.

@@ -14,8 +14,8 @@ Out: an `Event`, or `EventSyntaxError` with the place.
     name        letters, digits, _ and . after a letter or _; anything else in '...', "..." or `...`
 
 Operators that Python has keep Python's precedence, so that a string means what the same characters
-mean in code. Where that would surprise, ``a & b >> c`` and ``a == b == c``, parentheses are asked
-for; ``->`` and ``<->`` bind least of all, as in logic.
+mean in code. Where that would surprise, ``a & b >> c`` and ``a == b == c``, parentheses are
+required; ``->`` and ``<->`` bind least tightly, as in logic.
 
 The reader keeps a stack of its own, so no depth of parentheses breaks it.
 """
@@ -121,7 +121,7 @@ def parse_event(
     text : str
         For example ``"a & ~(b | c)"``; the grammar is at the top of this file.
     names : mapping with the names of the variables as keys, optional
-        Other names are refused, with those that come close; by default all are taken.
+        Other names are refused, and close ones suggested; by default all are accepted.
     code : TableCode, optional
         The columns that comparisons may be about.
 
@@ -195,7 +195,7 @@ class _Reader:
                 self.groups.append(_Group("(", at=self._advance().at))
             elif token.symbol == "[":
                 if not group.call or group.operators or group.operands:
-                    self._fail(f"a list stands only inside {', '.join(CALLS)}", token.at)
+                    self._fail(f"a list is allowed only inside {', '.join(CALLS)}", token.at)
                 self.groups.append(_Group("[", at=self._advance().at))
             elif token.kind in ("number", "date"):
                 if not self._starts_with_value():
@@ -208,7 +208,7 @@ class _Reader:
                 if not self._name():
                     return
             else:
-                what = "a variable, 'true', 'false', '~' or '(' should be here"
+                what = "expected a variable, 'true', 'false', '~' or '('"
                 if token.kind == "other" and token.text in "'\"`":
                     what = "this quotation mark is never closed"
                 self._fail(what, token.at)
@@ -219,8 +219,8 @@ class _Reader:
         is_argument = self.token.symbol in (",", ")")
         if not group.call or group.operators or group.operands or not is_argument:
             self._fail(
-                "a number stands only as in a=1 or at_least(2, a, b, c); a name that starts with a "
-                "digit needs quotes",
+                "a number is allowed only as in a=1 or at_least(2, a, b, c); a name that starts "
+                "with a digit needs quotes",
                 token.at,
             )
         if not token.text.isdigit():
@@ -230,7 +230,7 @@ class _Reader:
         group.arguments.append(int(token.text))
 
     def _name(self) -> bool:
-        """A variable, perhaps with its value; or the start of a call, which is no operand yet."""
+        """A variable, perhaps with its value; or the start of a call, not yet an operand."""
         token = self._advance()
         name = token.text
         if token.kind == "quoted":
@@ -251,7 +251,7 @@ class _Reader:
             self._advance()
             value = self._advance()
             if value.kind != "number" or value.text not in ("0", "1"):
-                self._fail("a value must be 0 or 1; == says that two events agree", value.at)
+                self._fail("a value must be 0 or 1; use == for two events that agree", value.at)
             event = event if value.text == "1" else ~event
         self.groups[-1].operands.append((event, ""))
         return False
@@ -264,7 +264,7 @@ class _Reader:
             column = self.code.column(name)
             sign = "=" if column.kind == "category" else ">="
             some = f"{quoted(name)} {sign} {column.values[-1]!r}"
-            self._fail(f"{name!r} is a column, to be compared with a value, as in {some}", at)
+            self._fail(f"{name!r} is a column: compare it with a value, as in {some}", at)
         self._fail(f"{name!r} is not a column. {did_you_mean(name, self.code.names)}", at)
 
     def _is_comparison(self, name: str) -> bool:
@@ -289,7 +289,7 @@ class _Reader:
         value, sign, name = self._value(), self._advance(), self._advance()
         column = _unquoted(name.text) if name.kind == "quoted" else name.text
         if column not in self.code.names:
-            self._fail("a column should be here", name.at)
+            self._fail("expected a column", name.at)
         if sign.text == "<=" and self.token.text == "<":
             self._advance()
             event = self._compare(column, sign._replace(text="between"), (value, self._value()))
@@ -327,14 +327,14 @@ class _Reader:
         """Values in brackets."""
         opening = self._advance()
         if opening.symbol not in CLOSE:
-            self._fail("a list of values such as [a, b] should be here", opening.at)
+            self._fail("expected a list of values such as [a, b]", opening.at)
         values = [self._value()]
         while self.token.symbol == ",":
             self._advance()
             values.append(self._value())
         closing = self._advance()
         if closing.symbol != CLOSE[opening.text]:
-            self._fail(f"a comma or '{CLOSE[opening.text]}' should be here. {QUOTES}", closing.at)
+            self._fail(f"expected a comma or '{CLOSE[opening.text]}'. {QUOTES}", closing.at)
         return values
 
     def _value(self) -> Any:
@@ -347,9 +347,7 @@ class _Reader:
         if token.kind in ("name", "date"):
             return token.text
         if token.kind != "number":
-            self._fail(
-                "a value should be here: a word, a number, a date, or text in quotes", token.at
-            )
+            self._fail("expected a value: a word, a number, a date, or text in quotes", token.at)
         return _number(token.text)
 
     def _operator(self) -> bool:
@@ -358,7 +356,7 @@ class _Reader:
         text = token.symbol
         if text in KIND:
             if not group.operands:  # after a number or a list
-                self._fail("a comma or a closing bracket should be here", token.at)
+                self._fail("expected a comma or a closing bracket", token.at)
             self._reduce(group, text)
             group.operators.append(self._advance())
             return True
@@ -379,8 +377,8 @@ class _Reader:
         if group.bracket and text in (")", "]"):
             self._fail(f"the '{group.bracket}' at {group.at + 1} must be closed first", token.at)
         if text in (")", "]"):
-            self._fail(f"no '{ {')': '(', ']': '['}[text] }' is open that it could close", token.at)
-        self._fail("an operator such as & or | should be here", token.at)
+            self._fail(f"no '{ {')': '(', ']': '['}[text] }' is open here", token.at)
+        self._fail("expected an operator such as & or |", token.at)
 
     def _close_argument(self, group: _Group) -> None:
         if group.operands:
@@ -448,7 +446,7 @@ class _Reader:
                 f"put parentheses around {top!r} next to this, as it binds more tightly than it "
                 "may seem"
                 if is_arrow
-                else f"put parentheses around one {top!r} of these",
+                else f"put parentheses around one of these {top!r}",
                 token.at,
             )
 

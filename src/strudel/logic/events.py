@@ -35,7 +35,7 @@ class Event:
     ``&`` is and, ``|`` or, ``~`` not, ``^`` xor, ``>>`` implies, ``==`` if and only if, ``!=`` the
     same as ``^``. Their precedence is Python's: ``>>`` binds more tightly than ``&``, and ``==``
     less tightly than ``|``, so use parentheses. Either side may also be a string, a dict of values,
-    or what `read` makes of a formula's file.
+    or what `read` returns for a formula file.
 
     Examples
     --------
@@ -379,7 +379,7 @@ def at_most(k: int, events: Iterable[Any]) -> Event:
 
 
 def exactly(k: int, events: Iterable[Any]) -> Event:
-    """The event that `k` of some events hold, no more and no less.
+    """The event that exactly `k` of some events hold.
 
     Examples
     --------
@@ -397,7 +397,7 @@ def less_than(a: Any, b: Any) -> Event:
     ----------
     a, b : list of events, or whole number
         The digits of a number, the most significant first, as numbers are written; or the number
-        itself. The shorter list is filled up with zeros in front.
+        itself. The shorter list is padded with leading zeros.
 
     Examples
     --------

@@ -125,7 +125,7 @@ class _Compiler:
         if self.manager.size() > MAX_ELEMENTS:
             raise ValueError(
                 f"The event needs an SDD of more than {MAX_ELEMENTS} elements on the vtree of this "
-                "model. Take it apart, or ask about fewer variables at a time."
+                "model. Split it, or ask about fewer variables at a time."
             )
         return result
 

@@ -4,7 +4,7 @@ In:  decisions, children first: lists of elements (prime, sub).
 Out: `Sdd`, flat arrays.
 
 A decision at a vtree node holds if one of its elements does; primes are about variables on the left
-of the vtree node and exclude each other, subs of variables on its right.
+of the vtree node and exclude each other, and subs are about variables on its right.
 """
 
 from __future__ import annotations
@@ -178,7 +178,9 @@ def _why_not_sdd(sdd: Sdd) -> str | None:
         return "the arrays differ in length, or literals are missing"
     width = np.diff(start)
     if start[0] != 0 or start[-1] != len(prime) or np.any(width < 0) or np.any(width[:first]):
-        return "node_start must go from 0 to the number of elements, and only decisions have some"
+        return (
+            "node_start must go from 0 to the number of elements, and only decisions have elements"
+        )
     literals = np.repeat(vtree.var_leaf, 2)
     if np.any(sdd.node_vtree[:2] != NONE) or np.any(sdd.node_vtree[2:first] != literals):
         return "nodes must start with false, true and the literals of all variables"

@@ -56,21 +56,21 @@ def classifier_agreement(
         An event says 1 where it holds. Trees, forests and other classifiers of scikit-learn decide
         as they do themselves: by the largest averaged probability, with ties to the first class.
         Classes are compared by their names; an event's 0 and 1 stand for the first and the second
-        of two classes. What gives a value says 1 where it is at least `threshold`.
+        of two classes. A predictor of values says 1 where its value is at least `threshold`.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, dict, or event, optional
         0, 1, or NaN where the value is unknown; nothing is known by default.
     threshold : float
         Of probabilities and values.
     max_nodes, max_seconds : optional
-        Most splits per row, and most seconds in all. Where a limit is reached the answer is the
+        Limits on the splits per row and on the seconds in all. If one is reached, the answer is the
         middle of an interval that contains the truth, and a `SearchLimitWarning` says so.
     details : bool
-        Whether to give an `Agreement`: `probability`, `lower_bound`, `upper_bound`, `is_exact` and
-        `n_nodes`.
+        Whether to return an `Agreement`: `probability`, `lower_bound`, `upper_bound`, `is_exact`
+        and `n_nodes`.
 
     Returns
     -------
-    float, or ndarray of shape (n_rows,) where `given` is a table; or Agreement
+    float, or ndarray of shape (n_rows,) if `given` is a table; or Agreement
 
     Examples
     --------
@@ -108,7 +108,7 @@ def classifier_agreement(
 
 
 def _as_event(model: Model, decisions: list[Decision], rows: FloatArray) -> Agreement | None:
-    """The answer for two formulas; None if they are none, or need a compiler that is missing."""
+    """The answer for two formulas; None for others, or if they need a missing compiler."""
     f, g = (decision.form for decision in decisions)
     is_plain = all(0.0 < decision.cut <= 1.0 for decision in decisions)
     if not (isinstance(f, EventForm) and isinstance(g, EventForm) and is_plain):
@@ -129,14 +129,15 @@ def _common_labels(decisions: list[Decision]) -> list[IntArray]:
         if n_labels[0] != n_labels[1]:
             raise ValueError(
                 f"One classifier decides between {n_labels[0]} classes and the other between "
-                f"{n_labels[1]}, and not both name them. Give classifiers with the same classes."
+                f"{n_labels[1]}, and at least one does not name them. Give classifiers with the "
+                "same classes."
             )
         return [np.arange(n_labels[0], dtype=np.int32)] * 2
     names = [list(map(_key, classes.tolist())) for classes in (first, second)]
     if not set(names[0]) & set(names[1]):
         raise ValueError(
             f"The classifiers never agree: one decides between {quote(names[0])}, the other "
-            f"between {quote(names[1])}. Give classifiers with classes of the same names."
+            f"between {quote(names[1])}. Give classifiers with the same class names."
         )
     number = {name: i for i, name in enumerate(dict.fromkeys(names[0] + names[1]))}
     return [np.array([number[name] for name in one], dtype=np.int32) for one in names]

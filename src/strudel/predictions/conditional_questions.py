@@ -44,7 +44,7 @@ def answer_questions(
 ) -> tuple[FloatArray, FloatArray]:
     """Log-probability of each row, and the probability of each question given its row.
 
-    `asked_row` does not decrease. Of rows of probability zero nothing can be said: NaN.
+    `asked_row` does not decrease. Rows of probability zero get NaN.
     """
     mixture = as_mixture(model)
     log_p = np.empty(len(codes))

@@ -84,19 +84,19 @@ def expected_prediction(
     output : {"value", "logit", "probability"}, optional
         What is predicted. By default what the predictor adds up: the value of a regression, the
         class probabilities of a tree or a forest, the log-odds of a logistic regression, a
-        logistic circuit or a boosted classifier. For these last "probability" asks for the
+        logistic circuit or a boosted classifier. For the last three, "probability" asks for the
         probability of each class.
     max_states : int
-        Where no other way is exact, the most states of the unknown variables that matter to the
-        predictor, per row: for probabilities made of log-odds, and from the third moment on for
-        sums of trees.
+        If no other way is exact, the limit per row on the states of the unknown variables that
+        matter to the predictor: for probabilities made of log-odds, and from the third moment on
+        for sums of trees.
     max_pairs : int
-        The most pairs of leaves, of all rows together, for the second moment of a sum of trees.
+        Limit on the pairs of leaves, of all rows together, for the second moment of a sum of trees.
     n_samples : int, optional
-        Completions to draw for each row that has too many states. The answer is then an
-        `Estimate`, whatever is exact in it.
+        Completions to draw for each row that has too many states. The answer is then an `Estimate`,
+        even where it is exact.
     random_state : int, numpy Generator, RandomState or None
-        Of the samples.
+        Seed of the samples.
 
     Returns
     -------
@@ -107,9 +107,8 @@ def expected_prediction(
     Raises
     ------
     ValueError
-        Where a row has probability zero, so that nothing can be said; where the answer is not
-        exact within `max_states` or `max_pairs`; where the predictor is not over the same variables
-        or on another vtree.
+        If a row has probability zero; if the answer is not exact within `max_states` or
+        `max_pairs`; if the predictor is over other variables or on another vtree.
 
     Examples
     --------
@@ -146,7 +145,7 @@ def prediction_variance(
 ) -> float | FloatArray:
     """Variance of a prediction, given what is known of each row.
 
-    Zero where all that matters is known. More exact than the second moment less the square of the
+    Zero if all that matters is known. More exact than the second moment minus the square of the
     first, because no large numbers are subtracted.
 
     Parameters
@@ -261,7 +260,7 @@ def _linear_moments(
 
 
 def _event_moments(task: _Task, form: EventForm, order: int) -> Moments:
-    """An event is a coin that shows 1 with its probability."""
+    """An event is 1 with its probability, else 0."""
     rows = decode(task.codes)
     raise_if_impossible(log_probabilities(task.model, rows, task.query)[task.place])
     chance = np.exp(event_log_probabilities(task.model, form.event, rows))

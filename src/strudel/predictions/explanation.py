@@ -110,17 +110,17 @@ def sufficient_explanation(
     threshold : float
         Of the probability, or of the value where the predictor gives one.
     max_sets : int or None
-        The most sets to look at for a proof that a set is smallest. Past that a beam of
-        `beam_width` sets grows by one feature at a time, and what is not needed is taken out again.
+        Limit on the sets to look at for a proof that a set is smallest. After that a beam of
+        `beam_width` sets grows by one feature at a time, and what is not needed is removed.
     max_nodes : int or None
-        The most splits of the search for the probability of one set.
+        Limit on the splits of the search for the probability of one set.
 
     Returns
     -------
     SufficientExplanation
-        Of several smallest sets the one that keeps the decision with the highest probability, or
-        the one with the clearest expectation. If not even all that is known is enough,
-        `is_sufficient` is False and all of it is given.
+        If several sets are smallest, the one that keeps the decision with the highest probability,
+        or the one with the clearest expectation. If all known values together are not enough,
+        `is_sufficient` is False and all of them are returned.
 
     Examples
     --------

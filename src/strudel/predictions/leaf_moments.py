@@ -60,7 +60,7 @@ def leaf_moments(
             )
             if n_left < 0:
                 raise ValueError(
-                    f"{query} of {form.n_trees} trees meets more than max_pairs = {max_pairs} "
+                    f"{query} of {form.n_trees} trees needs more than max_pairs = {max_pairs} "
                     f"pairs of leaves by row {start + len(codes[part]) - 1}. Allow more with "
                     "max_pairs, ask for fewer rows or rows with fewer unknown values, or use "
                     "fewer or smaller trees."

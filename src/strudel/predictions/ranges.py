@@ -4,7 +4,7 @@ In:  a form of a predictor, and rows as codes.
 Out: the least and the largest output over all completions of each row, or bounds on them that are
      exact for complete rows; and the variable that is best known next.
 
-No model takes part: every completion counts, also an impossible one.
+No model takes part: every completion counts, even an impossible one.
 """
 
 from __future__ import annotations

@@ -78,24 +78,24 @@ def same_decision_probability(
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
         0, 1, or NaN where the value is unknown; nothing is known by default.
     hidden : name or number of a variable, or several, optional
-        Those that could become known. Values that a row knows are not hidden in it. By default all,
-        but not the variable that is decided about.
+        Those that could become known. Values that a row knows are not hidden in it. By default all
+        except the variable that is decided about.
     threshold : float
         Of the probability, or of the value where the predictor gives one.
     max_nodes, max_seconds : optional
-        Most splits per row, and most seconds in all. Where a limit is reached the answer is the
+        Limits on the splits per row and on the seconds in all. If one is reached, the answer is the
         middle of an interval that contains the truth, and a `SearchLimitWarning` says so.
     details : bool
-        Whether to give a `SameDecision`, with the interval and with what is decided.
+        Whether to return a `SameDecision`, with the interval and the decision.
 
     Returns
     -------
-    float, or ndarray of shape (n_rows,) where `given` is a table; or SameDecision
+    float, or ndarray of shape (n_rows,) if `given` is a table; or SameDecision
 
     Raises
     ------
     ValueError
-        Where a row of `given` has probability zero.
+        If a row of `given` has probability zero.
 
     Examples
     --------
@@ -147,12 +147,12 @@ def expected_same_decision_probability(
     observe : name or number of a variable, or several
         What will be observed; values that a row knows already add nothing.
     hidden : name or number of a variable, or several, optional
-        What could become known later. What is observed is not hidden any more. By default all that
-        is unknown, but not the variable that is decided about.
+        What could become known later. What is observed is no longer hidden. By default all
+        unknown ones except the variable that is decided about.
 
     Returns
     -------
-    float, or ndarray of shape (n_rows,) where `given` is a table; or SameDecision
+    float, or ndarray of shape (n_rows,) if `given` is a table; or SameDecision
 
     Examples
     --------

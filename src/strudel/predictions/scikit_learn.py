@@ -107,7 +107,7 @@ def _feature_variables(model: Any, n_vars: int, feature_names: tuple[str, ...] |
     if model.n_features_in_ != n_vars:
         raise ValueError(
             f"This {kind} has {model.n_features_in_} features, but the model has {n_vars} "
-            "variables. Give both the same columns in the same order, or names to both."
+            "variables. Give both the same columns in the same order, or name those of both."
         )
     return np.arange(n_vars)
 

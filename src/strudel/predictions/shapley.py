@@ -68,7 +68,7 @@ def shap_values(
     """How much each known value of a row moves the expected output of a predictor.
 
     The Shapley values of the game v(S) = E[f(X) | x_S], with conditional expectations under the
-    model. ``values.sum() == prediction - base_value``, also where they are sampled.
+    model. ``values.sum() == prediction - base_value``, even if they are sampled.
 
     Parameters
     ----------
@@ -82,12 +82,12 @@ def shap_values(
     target : class of the classifier, optional
         Whose output is explained; needed with more than two classes.
     max_exact : int
-        Rows with at most this many known values are exact, by all their subsets; at most 20. Others
-        are sampled.
+        Rows with at most this many known values are exact, from all their subsets; at most 20.
+        Others are sampled.
     n_permutations : int
-        Orders of the features to sample, in pairs of an order and its reverse; at least four.
+        Number of feature orders to sample, in pairs of an order and its reverse; at least four.
     random_state : int, numpy Generator, RandomState or None
-        Of the orders. 0 if None, so that values can be repeated.
+        Seed of the orders. None means 0, so that values are repeatable.
 
     Returns
     -------
@@ -184,8 +184,8 @@ def _column(form: Form, target: Any) -> int:
     if target is None:
         if form.n_outputs > 2:
             raise ValueError(
-                f"The predictor has {form.n_outputs} classes. Give target, the class whose output "
-                "is to be explained."
+                f"The predictor has {form.n_outputs} classes. Set target to the class whose "
+                "output to explain."
             )
         return form.n_outputs - 1
     classes = list(range(form.n_outputs)) if form.classes is None else form.classes.tolist()

@@ -1,4 +1,4 @@
-"""Queries on Dask arrays and frames, block by block: the row from which their answers are foreseen.
+"""Queries on Dask arrays and frames, block by block: the row that shows what answers look like.
 
 In:  a model and a lazy table.
 Out: one possible row, in memory, with the columns and types of that table.

@@ -52,12 +52,12 @@ class ColumnMarginals(Mapping[str, dict[Any, Any]]):
     """The probability of every value of every column: ``marginals["smoker"]["yes"]``.
 
     Cells of numbers and dates are keyed by text such as ``"[40, 60)"``, all else by the value
-    itself. As an array, it is the probability of every 0/1 variable to be 1.
+    itself. As an array, it is the probability that each 0/1 variable is 1.
 
     Attributes
     ----------
     variables : ndarray of shape (n_vars,) or (n_rows, n_vars)
-        The probability of every 0/1 variable to be 1.
+        The probability that each 0/1 variable is 1.
 
     Examples
     --------

@@ -34,8 +34,8 @@ def count_distribution(model: Model, variables: Any = None, given: Any = None) -
     variables : names or numbers of variables, optional
         What is counted; all variables by default.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
-        0, 1, or NaN where the value is unknown; nothing is known by default. Variables that are
-        known count as what they are.
+        0, 1, or NaN where the value is unknown; nothing is known by default. Known variables count
+        with their values.
 
     Returns
     -------

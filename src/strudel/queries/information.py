@@ -52,7 +52,8 @@ def entropy(model: Model, given: Any = None, *, max_states: int = MAX_STATES) ->
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
         0, 1, or NaN where the value is unknown; nothing is known by default.
     max_states : int
-        On a mixture, or a circuit that is not deterministic, the most states that may be looked at.
+        For a mixture, or a circuit that is not deterministic, the limit on the states that are
+        looked at.
 
     Returns
     -------
@@ -81,18 +82,18 @@ def mutual_information(
 ) -> float | FloatArray:
     """How much two sets of variables tell about each other, given what is known.
 
-    This is ``H(a) + H(b) - H(a, b)``; it is exact, also where other variables are summed out.
+    This is ``H(a) + H(b) - H(a, b)``; it is exact, even if other variables are summed out.
 
     Parameters
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and decomposable.
     a, b : names or numbers of variables
-        Two sets without a variable in common.
+        Two disjoint sets.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
         0, 1, or NaN where the value is unknown; nothing is known by default.
     max_states : int
-        The most states of the two sets that may be looked at. All of them are at worst, when
+        Limit on the states of the two sets that are looked at. At worst that is all of them, when
         summing out the other variables hides the choices that the circuit makes, and always in a
         mixture.
 

@@ -29,8 +29,7 @@ def log_likelihood(model: Model, X: ArrayLike) -> FloatArray:
     ----------
     model : Circuit, Mixture or fitted estimator
         Rows pass a deterministic circuit by its flows, and components of a mixture that share a
-        structure by one flow;
-        any other smooth and decomposable circuit is evaluated.
+        structure by one flow; any other smooth and decomposable circuit is evaluated.
     X : array-like of shape (n_rows, n_vars)
         0 and 1.
 

@@ -91,7 +91,7 @@ def rows_responsibilities(model: Model, rows: FloatArray) -> FloatArray:
 
 
 def component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
-    """Log-probabilities `(n_rows, n_components)`; those of complete rows by flows, if there are."""
+    """Log-probabilities `(n_rows, n_components)`; by flows for complete rows, if any."""
     is_open = np.any(codes == UNKNOWN, axis=1)
     log_p = np.empty((len(codes), mixture.n_components))
     if not is_open.all():
@@ -260,7 +260,7 @@ def _add_lines(
 
 @kernel
 def _are_zero(line: FloatArray) -> bool:
-    """Whether all are zero, known at the first that is not."""
+    """Whether all are zero; stops at the first that is not."""
     c = 0
     while c < len(line) and line[c] == 0.0:
         c += 1

@@ -2,7 +2,7 @@
 
 In:  a `Circuit` or a `Mixture`, smooth and decomposable, and evidence.
 Out: log-probabilities of rows, or of rows under each component; the posterior of the components;
-     the probability of every variable to be 1, given each row.
+     the probability that each variable is 1, given each row.
 
 A pass takes eight lanes side by side: rows of a circuit, or components of a mixture with one row or
 with several if the components are few.
@@ -46,7 +46,7 @@ def log_probabilities(model: Model, evidence: FloatArray, query: str) -> FloatAr
 
 
 def rows_at_a_time(model: Model, cells: int = 1) -> int:
-    """How many rows to take together when each needs so many cells per component."""
+    """How many rows to take together when each needs this many cells per component."""
     return max(1, BLOCK_CELLS // (cells * len(log_weights_of(model))))
 
 

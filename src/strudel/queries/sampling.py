@@ -47,24 +47,24 @@ PIECE = 512  # samples that one pass up serves at most, so that all threads have
 def sample(
     model: Model, n_samples: int = 1, given: Any = None, random_state: RandomState = None
 ) -> ByteArray:
-    """Draw rows from the model, or exactly from `p(rest | given)` what completes partly known rows.
+    """Draw rows from the model, or complete partly known rows, exactly from `p(rest | given)`.
 
     Parameters
     ----------
     model : Circuit, Mixture or fitted estimator
         Smooth and structured-decomposable.
     n_samples : int
-        Number of rows; for every row of `given` where that is a table.
+        Number of rows; per row of `given` if that is a table.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict by feature name
         0, 1, or NaN where the value is unknown. Nothing is known by default.
     random_state : int, numpy Generator, RandomState or None
-        For lazy rows, block b draws from the seed and b: other blocks make other draws.
+        For lazy rows, block b draws from the seed and b: other blocks give other draws.
 
     Returns
     -------
     uint8 ndarray of shape (n_samples, n_vars)
-        With an axis of rows before these, (n_rows, n_samples, n_vars), where `given` is a table. If
-        the model was learned from a table, a frame of so many rows in all: what is given stays as
+        With an axis of rows before these, (n_rows, n_samples, n_vars), if `given` is a table. If
+        the model was learned from a table, a frame of all these rows: what is given stays as
         it is, and numbers are the median of their cell.
 
     Examples

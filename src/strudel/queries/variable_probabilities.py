@@ -1,4 +1,4 @@
-"""First and second moments: how probable each variable, and each pair of them, is to be 1.
+"""First and second moments: how probable it is that each variable, or each pair, is 1.
 
 One pass up and one down give all P(X_i = 1 | given) at once; pairs take one such row per variable.
 """
@@ -24,7 +24,7 @@ BLOCK_CELLS = 2**22  # cells of the evidence rows behind the pairs made at a tim
 
 @by_block("given")
 def marginal_probabilities(model: Model, given: Any = None) -> Any:
-    """Probability of every variable to be 1, given what is known.
+    """Probability that each variable is 1, given what is known.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def marginal_probabilities(model: Model, given: Any = None) -> Any:
 
 @by_block("given")
 def pair_probabilities(model: Model, given: Any = None) -> FloatArray:
-    """Probability of every two variables to be 1 together, given what is known.
+    """Probability that two variables are both 1, for every pair, given what is known.
 
     Parameters
     ----------

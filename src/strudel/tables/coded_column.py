@@ -96,7 +96,7 @@ class Column:
                 raise UnseenValueError(
                     f"Column {self.name!r} holds {cells[row]!r} at row {row}, a value that was not "
                     f"seen at fit. {did_you_mean(cells[row], self.labels)}",
-                    "Put it right, fit on rows that have it, or take such values as missing with "
+                    "Correct it, fit on rows that have it, or treat such values as missing with "
                     "TableEncoder(unknown='missing').",
                     row=row,
                     column=self.name,
@@ -234,7 +234,9 @@ def column_from_dict(content: Mapping[str, Any]) -> Column:
     """The column that `column_to_dict` gave; a `ValueError` if it is not one."""
     known = {field.name for field in fields(Column)}
     if set(content) != known:
-        raise ValueError(f"A column has {quote(sorted(known))}, but here {quote(sorted(content))}.")
+        raise ValueError(
+            f"A column has the fields {quote(sorted(known))}, not {quote(sorted(content))}."
+        )
     read = dict(content)
     for name in ("labels", "variable_names", "values", "edges", "counts"):
         if not isinstance(content[name], list):
@@ -243,7 +245,7 @@ def column_from_dict(content: Mapping[str, Any]) -> Column:
     read["ranges"] = tuple(tuple(seen) for seen in content["ranges"])
     words = content["codewords"]
     if not all(isinstance(word, str) and set(word) <= {"0", "1"} for word in words):
-        raise ValueError("Codewords must be texts of 0 and 1.")
+        raise ValueError("Codewords must be strings of 0 and 1.")
     if len({len(word) for word in words}) != 1:
         raise ValueError("Codewords must be of equal length.")
     read["codewords"] = np.array([[int(bit) for bit in word] for word in words], dtype=np.uint8)
@@ -259,20 +261,20 @@ def _why_not_a_column(column: Column) -> str | None:
     if not isinstance(column.start, int) or not isinstance(column.stop, int) or width < 1:
         return "it must have at least one variable"
     if n_values < 1 or column.codewords.shape != (n_values, width):
-        return f"{n_values} values and {width} variables need as many codewords and bits"
+        return f"its codewords must have shape ({n_values}, {width})"
     if np.any(column.codewords > 1) or len(np.unique(column.codewords, axis=0)) != n_values:
-        return "the codewords must be distinct and of 0 and 1"
+        return "the codewords must be distinct and hold only 0 and 1"
     if len(column.variable_names) != width or not (
         len(column.values) == len(column.counts) == n_values
     ):
         return "there must be a name for every variable, and a value and a count for every label"
     texts = (*column.labels, *column.variable_names, column.zone or "UTC")
     if not all(isinstance(text, str) for text in texts) or len(set(column.labels)) != n_values:
-        return "labels, names and time zone must be texts, and the labels distinct"
+        return "labels, names and time zone must be text, and the labels distinct"
     if not all(isinstance(count, int) for count in column.counts):
         return "counts must be whole numbers"
     if not all(value is None or isinstance(value, str | int | float) for value in column.values):
-        return "values must be texts, numbers, booleans or None"
+        return "values must be text, numbers, booleans or None"
     if (column.dtype in ("date", "datetime")) > (column.kind == "date"):
         return "only a column of kind 'date' holds dates"
     types: dict[str, Any] = {"integer": int, "boolean": bool, "float": float, "text": str}
@@ -287,7 +289,7 @@ def _why_not_a_column(column: Column) -> str | None:
     if not all(isinstance(edge, float | int) and np.isfinite(edge) for edge in edges):
         return "edges must be numbers"
     if len(edges) != n_values - 1 or any(a >= b for a, b in pairwise(edges)):
-        return "there must be one edge less than cells, each larger than the one before"
+        return "there must be one edge fewer than cells, each larger than the one before"
     if len(column.ranges) != n_values or not all(
         len(seen) == 2 and all(isinstance(end, float | int) for end in seen)
         for seen in column.ranges

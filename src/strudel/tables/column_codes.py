@@ -45,7 +45,7 @@ class ColumnCode:
         codewords = np.asarray(self.codewords)
         words = f"The codewords of the column that starts at variable {self.start} must"
         if codewords.ndim != 2 or len(codewords) == 0:
-            raise ValueError(f"{words} be a table with a row for every value, of which at least 1.")
+            raise ValueError(f"{words} be a table with a row for every value, at least one.")
         if not np.isin(codewords, (0, 1)).all():
             raise ValueError(f"{words} hold only 0 and 1.")
         if codewords.shape[1] and len(np.unique(codewords, axis=0)) != len(codewords):
@@ -126,7 +126,7 @@ def column_values(
                 row = int(np.argmax(is_known & ~found))
                 raise ValueError(
                     f"Row {first + row} of the {name} rows holds {part[row].tolist()} at variables "
-                    f"{column.start} to {column.stop - 1}, which is the code of no value. Codes "
+                    f"{column.start} to {column.stop - 1}, which codes no value. Codes "
                     "come from the encoder. With TableEncoder(respect_one_hot=False) any code "
                     "is possible."
                 )

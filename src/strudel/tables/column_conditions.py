@@ -34,8 +34,8 @@ def compare(column: Column, operator: str, value: Any) -> AnyArray:
         return found if operator == "==" else ~found
     if column.kind in ("category", "boolean", BIT):
         raise UnorderedColumnError(
-            f"Column {column.name!r} has values without an order ({quote(column.labels)}), so it "
-            f"has no {operator}.",
+            f"The values of column {column.name!r} have no order ({quote(column.labels)}), so "
+            f"{operator} does not apply.",
             "Use ==, != or isin, or make it an ordinal: "
             f"TableEncoder(kinds={{{column.name!r}: [...]}}) with its values in order.",
             column=column.name,
@@ -93,14 +93,14 @@ def literals_of(column: Column, value: Any) -> tuple[tuple[int, int], ...]:
     if not found.any():
         raise ValueError(
             f"No value of column {column.name!r} that was seen at fit is {_said(value)}: "
-            f"{_seen(column)}. Nothing can be said given what is impossible."
+            f"{_seen(column)}. Give possible evidence."
         )
     literals = column.literals(found)
     if literals is None:
         labels = ", ".join(column.labels[place] for place in np.flatnonzero(found))
         raise ValueError(
-            f"{column.name!r}: {_said(value)} has gaps ({labels}), and the "
-            "variables of its thermometer code cannot say so in one row. Condition on the event "
+            f"{column.name!r}: {_said(value)} has gaps ({labels}), which "
+            "its thermometer code cannot express in one row. Condition on the event "
             f"instead, condition(model, variables(model)[{column.name!r}].isin([...])), or learn "
             "with TableEncoder(code='one_hot')."
         )
@@ -176,9 +176,9 @@ def _warn_moved(
     wanted: list[float],
     operator: str | None = None,
 ) -> None:
-    """Say which interval was used instead of the one that was said, and which would be exact.
+    """Say which interval was used instead of the given one, and which would be exact.
 
-    With an operator, that alone is exact at the edge that is wanted.
+    With an operator, only that one is exact at the wanted edge.
     """
     text = _text(column)
     used = "no value" if first == last else column.name
@@ -187,7 +187,7 @@ def _warn_moved(
     used = "any value" if (first, last) == (0, column.n_values) else used
     ask = ""
     if operator is not None:
-        ask = f"ask for {column.name} {operator} {text(wanted[0])}, which an edge there tells"
+        ask = f"ask for {column.name} {operator} {text(wanted[0])}, which an edge there decides"
     is_there = operator is not None and wanted[0] in column.edges
     _warn(column, f"{said} was taken as {used}", None if is_there else wanted, ask)
 
@@ -202,7 +202,7 @@ def _warn(column: Column, what: str, edges: Iterable[float] | None, ask: str) ->
         ways.insert(0, f"learn with {learn}")
     warnings.warn(
         MovedBoundWarning(
-            f"{what}: the model tells values of {column.name!r} apart only at "
+            f"{what}: the model separates values of {column.name!r} only at "
             f"{', '.join(map(text, column.edges)) or 'no edge'}.",
             f"For an exact answer, {' and '.join(ways)}.",
             column=column.name,
@@ -214,7 +214,7 @@ def _warn(column: Column, what: str, edges: Iterable[float] | None, ask: str) ->
 
 
 def _stack_level() -> int:
-    """How far up the caller is who is not in this package."""
+    """How far up the first caller outside this package is."""
     import sys
 
     level, frame = 1, sys._getframe(1)

@@ -35,12 +35,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         booleans and columns of only 0 and 1 are "boolean", text and categories "category", ordered
         categories of pandas and enums of polars "ordinal", other numbers "number".
     n_bins : int, default=8
-        The largest number of cells of a column of numbers or dates. A column with at most so many
+        The maximum number of cells of a column of numbers or dates. A column with at most that many
         values has one cell per value.
     edges : {"quantile", "uniform", "supervised"} or dict, default="quantile"
-        Where the cells meet: so that each holds as many rows, or is as wide; or where a small
+        Where the cells meet: each holds equally many rows, or is equally wide; or where a small
         decision tree cuts the column to predict `y`. A dict maps columns to a method or to their
-        edges, and the others have quantiles.
+        edges; other columns use quantiles.
     code : {"thermometer", "one_hot"}, default="thermometer"
         Whether ordinals, numbers and dates have one variable ``value >= edge`` per edge, or one
         per cell. Categories always have one per value, or a single one if there are two.
@@ -49,9 +49,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     unknown : {"error", "missing"}, default="error"
         What to do with categories that were not seen at fit.
     respect_one_hot : bool, default=True
-        Of a model with this encoder: whether bits that are the code of no value have probability
-        zero, because the search starts from a tree over whole columns; else from one over 0/1
-        variables, any bits of which are possible.
+        For a model with this encoder: whether bits that code no value have probability zero. If so,
+        the search starts from a tree over whole columns, otherwise from one over 0/1 variables, in
+        which any bits are possible.
 
     Attributes
     ----------
@@ -115,8 +115,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         empty = [raw.name for raw in table.columns if raw.is_missing().all()]
         if empty:
             warnings.warn(
-                f"Nothing is known of {quote(empty)}: all values are missing, and will be when "
-                "decoded. Drop such columns, unless later rows have values there.",
+                f"All values of {quote(empty)} are missing, and stay missing when decoded. Drop "
+                "such columns, unless later rows have values there.",
                 EmptyColumnWarning,
                 stacklevel=2,
             )
@@ -168,14 +168,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return CodeOptions(int(self.n_bins), self.edges, self.code, int(self.max_categories))
 
     def _target(self, y: Any, table: RawTable, edges: dict[str, Any]) -> AnyArray | None:
-        """What supervised edges tell apart, if there are any."""
+        """The target of supervised edges, if there are any."""
         methods = [self.edges] if isinstance(self.edges, str) else list(edges.values())
         if not any(isinstance(method, str) and method == "supervised" for method in methods):
             return None
         if y is None:
             raise ValueError(
-                "edges='supervised' needs y, the classes or numbers to predict. requires y to be "
-                "passed, but the target y is None: call fit(X, y), or use edges='quantile'."
+                "edges='supervised' requires y to be passed, but the target y is None: call "
+                "fit(X, y) with the classes or numbers to predict, or use edges='quantile'."
             )
         target: AnyArray = column_or_1d(y)
         if len(target) != table.n_rows:
@@ -257,7 +257,7 @@ def fitted_encoder(option: Any, code: TableCode) -> TableEncoder:
 
 
 def raise_with_advice(error: ValueError) -> NoReturn:
-    """Say of a table that is not 0/1 how to learn from it."""
+    """Say how to learn from a table that is not 0/1."""
     if not isinstance(error, NotBinaryError):
         raise error
     raise NotBinaryError(

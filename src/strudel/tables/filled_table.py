@@ -98,7 +98,7 @@ def _as_at_fit(gap: Gaps, container: str) -> Any:
 
 
 def _fit_numbers(own: Any, raw: RawColumn, values: list[Any]) -> tuple[Any, list[Any]]:
-    """A column of numbers that can hold the values, and they as it holds them."""
+    """A column of numbers that can hold the values, and the values as it holds them."""
     import narwhals as nw
 
     if not _are_numbers(values):
@@ -120,7 +120,7 @@ def _fit_numbers(own: Any, raw: RawColumn, values: list[Any]) -> tuple[Any, list
 
 
 def _fill_categories(own: Any, missing: AnyArray, values: list[Any]) -> Any:
-    """A column of categories, which gets those that it has not."""
+    """A column of categories, with those that it lacks added."""
     import narwhals as nw
 
     if own.implementation.is_pandas_like():

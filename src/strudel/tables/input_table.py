@@ -67,7 +67,7 @@ class InputTable:
 
 
 def look_at_table(X: Any, encoder: Any, n_bins: Sequence[int] = (8,)) -> InputTable:
-    """Look at a table; "auto" takes encoders with so many cells if it is not of 0 and 1."""
+    """Look at a table; "auto" takes encoders with these numbers of cells if it is not 0/1."""
     if encoder is not None and encoder != "auto" and not hasattr(encoder, "transform"):
         raise ValueError(f"encoder must be 'auto', a TableEncoder or None, but is {encoder!r}.")
     if is_lazy(X) and hasattr(X, "columns"):
@@ -151,7 +151,7 @@ def rows_like(estimator: Any, X: Any) -> FloatArray:
 
 
 def _warn_of_unseen(code: TableCode, columns: list[RawColumn], rows: FloatArray) -> None:
-    """Say which values have no code and are taken as missing."""
+    """Say which values have no code and are treated as missing."""
     unseen = []
     for column, raw in zip(code.columns, columns, strict=True):
         is_unseen = np.isnan(rows[:, column.start]) & ~raw.is_missing()
@@ -161,10 +161,10 @@ def _warn_of_unseen(code: TableCode, columns: list[RawColumn], rows: FloatArray)
     if unseen:
         warnings.warn(
             UnseenValueWarning(
-                f"Values that were not seen at fit are taken as missing: {', '.join(unseen[:5])}"
+                f"Values that were not seen at fit are treated as missing: {', '.join(unseen[:5])}"
                 f"{', ...' if len(unseen) > 5 else ''}.",
-                "Put them right if they are misspelt; encoder=TableEncoder(unknown='missing') "
-                "accepts them without a word, unknown='error' refuses them.",
+                "Correct them if they are misspelt; encoder=TableEncoder(unknown='missing') "
+                "accepts them silently, unknown='error' refuses them.",
             ),
             stacklevel=4,
         )

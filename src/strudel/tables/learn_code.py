@@ -51,7 +51,7 @@ _FORMS = (  # how people write numbers and dates, and what to do; thousands befo
     (
         re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"),
         "numbers",
-        "leave the cells that are none empty",
+        "leave the other cells empty",
     ),
 )
 
@@ -72,7 +72,7 @@ def learn_column(
     """The code of a column whose variables start at `start`.
 
     `kind` is one of KINDS, or the values of an ordinal in their order; by default what fits the
-    column's type. `y` is what supervised edges are to tell apart.
+    column's type. `y` is the target of supervised edges.
     """
     options = options or CodeOptions()
     order = None if kind is None or isinstance(kind, str) else list(kind)
@@ -141,7 +141,7 @@ def _learn_values(
         raise TooManyCategoriesError(
             f"Column {raw.name!r} has {len(values)} categories (such as {quote(values, 3)}), more "
             f"than max_categories={options.max_categories}.{_looks_like(values)}",
-            "Drop it if it is an identifier or free text, unite rare categories, or allow more "
+            "Drop it if it is an identifier or free text, merge rare categories, or allow more "
             "with TableEncoder(max_categories=...).",
             column=raw.name,
         )
@@ -221,7 +221,7 @@ def _values_in_order(
     if strange is not None:
         raise ValueError(
             f"Column {raw.name!r} holds {strange!r}, which is not one of its values "
-            f"{quote(list(map(str, order)))}. Add it to kinds[{raw.name!r}], or put it right."
+            f"{quote(list(map(str, order)))}. Add it to kinds[{raw.name!r}], or correct it."
         )
     return order
 

@@ -128,11 +128,12 @@ class TableCode:
         """A frame of the kind that was encoded, from rows of 0, 1 and NaN.
 
         A number or date is given by the median of its cell at fit. A column whose bits do not say
-        which value it has stays missing. Bits that are no value's codeword stand for the value
-        whose codeword is nearest: that differs in the fewest bits, or of several such, the one with
+        which value it has stays missing. Bits that are not a codeword stand for the value whose
+        codeword is nearest: the one that differs in the fewest bits or, if several do, the one with
         most rows at fit.
 
-        `known` gives values of some columns that stay as they are, and None where to decode.
+        `known` gives values of some columns that stay as they are, and None where a value is to be
+        decoded.
         """
         table = np.asarray(rows, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.n_vars:
@@ -195,7 +196,7 @@ def _why_not_a_code(code: TableCode) -> str | None:
     for column in code.columns:
         if column.start != end:
             return (
-                f"column {column.name!r} must start at variable {end}, but does at {column.start}"
+                f"column {column.name!r} must start at variable {end}, but starts at {column.start}"
             )
         end = column.stop
     for what, names in (("columns", code.names), ("variables", code.variable_names)):

@@ -47,7 +47,7 @@ def bisect(weight: FloatArray) -> ByteArray:
 
 
 def _seeds(weight: FloatArray) -> list[int]:
-    """The row with most weight, and again and again the one that has least with those so far."""
+    """The row with most weight, then repeatedly the one that has least with those so far."""
     seeds = [int(weight.sum(axis=1).argmax())]
     nearness = weight[seeds[0]].copy()
     while len(seeds) < min(N_STARTS, len(weight)):

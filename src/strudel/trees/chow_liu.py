@@ -81,9 +81,9 @@ def learn_chow_liu_tree(
     alpha : float
         Virtual rows added to each of the four cells of a pair of variables.
     root : {"centre", "hub"} or int
-        Where the tree hangs: at its Jordan centre, so that it is shallow; at the variable with most
-        neighbours (of several, the lowest index); or at this variable. The distribution is the
-        same, but the vtree made from it is not.
+        The root: the Jordan centre, so that the tree is shallow; the variable with most neighbours
+        (of several, the lowest index); or this variable. The distribution is the same, but the
+        vtree made from it is not.
 
     Returns
     -------

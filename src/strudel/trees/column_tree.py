@@ -141,7 +141,7 @@ def _price(columns: Sequence[ColumnCode], total: float) -> FloatArray:
     """What a pair of columns must tell to be worth its parameters, in nats per row.
 
     The likelihood of new rows is lower than that of the training rows by about one nat for every
-    parameter, shared by all rows (Akaike 1974); counted is what a pair has more than two bits have.
+    parameter, shared by all rows (Akaike 1974); only parameters beyond those of two bits count.
     Wine in 16 bins has -35 nats per test row with it and -45 without.
     """
     more = np.array([column.n_values - 1 for column in columns], dtype=np.float64)
@@ -206,7 +206,7 @@ def column_tops(vtree: Vtree, columns: Sequence[ColumnCode]) -> IntArray:
         top = node_at.get((int(places.min()), int(places.max()) + 1))
         if top is None or last[top] - first[top] != len(places):
             raise ValueError(
-                "A vtree for columns must hold the variables of each in a subtree of its own, but "
+                "A vtree for columns must hold the variables of each in its own subtree, but "
                 f"variables {column.start} to {column.stop - 1} have none. Name a method instead, "
                 "or learn with TableEncoder(respect_one_hot=False)."
             )

@@ -58,8 +58,8 @@ def learn_vtree(
           variables.
         - ``"clusters"``: join the two sets of variables whose least dependent pair depends most,
           again and again (complete linkage); sets may differ in size.
-        - ``"balanced"``, ``"linear"``: in the order of the columns, whatever the rows are.
-        - ``"random"``: any.
+        - ``"balanced"``, ``"linear"``: in the order of the columns, regardless of the rows.
+        - ``"random"``: any vtree, at random.
     alpha : float
         Virtual rows added to each of the four cells of a pair of variables.
     rng : numpy Generator or seed

@@ -302,7 +302,7 @@ def test_singular_and_plural_are_the_same(run, model, word):
     [
         ("margnal", "Did you mean 'marginal'?"),
         ("responsibilty", "Did you mean 'responsibilities'"),
-        ("xyz", "There are 'marginal'"),
+        ("xyz", "Choose from 'marginal'"),
     ],
 )
 def test_a_slip_gets_a_suggestion(run, model, word, meant):

@@ -76,14 +76,14 @@ def marginal_map(
     given : one row, or dict by feature name, optional
         0, 1, or NaN where the value is unknown.
     max_seconds, max_nodes : optional
-        Stop the search after so many seconds, or partial assignments. The result is then the best
+        Stop the search after this many seconds or partial assignments. The result is then the best
         state so far, with a bound on all others.
 
     Returns
     -------
     MarginalMap
         `state`, `log_probability` of the state and what is given, `upper_bound`, `is_optimal` and
-        `n_nodes`. Of several best states any one.
+        `n_nodes`. If several states are best, any one of them.
 
     Raises
     ------

@@ -50,15 +50,15 @@ def most_probable_state(
     k : int
         How many completions per row.
     max_seconds, max_nodes : optional
-        Stop the search in a mixture after so many seconds, or partial assignments, per row. What
-        was found until then is returned, and a `SearchLimitWarning` says how much better another
+        Stop the search in a mixture after this many seconds or partial assignments per row. What
+        was found so far is returned, and a `SearchLimitWarning` says how much better another
         completion could be.
 
     Returns
     -------
     states : uint8 ndarray
         Of shape (n_rows, n_vars) for k = 1, else (n_rows, k, n_vars): best first, equally probable
-        ones in the order of their values; of the last ones a mixture may give any. Without the
+        ones in the order of their values; of the last ones, a mixture may return any. Without the
         first axis when `given` is a single row, a dict or nothing. A frame of ``n_rows * k`` rows
         if the model was learned from a table: what is given stays as it is, and numbers are the
         median of their cell.
