@@ -1,7 +1,7 @@
 """Files that are complete or not there at all.
 
 In:  a path.
-Out: another one beside it to write to; what was written is moved to the path when it is complete.
+Out: a path beside it to write to; what was written is moved to its place when it is complete.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 def complete_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Where to write the content of `path`; it is moved there if the block ends without an error.
 
-    A file that was there is replaced in one step and its permissions are kept; after an error it is
-    as it was. A process that is killed leaves a file `.NAME.*.tmp`. Devices and pipes are written
+    An existing file is replaced in one step and keeps its permissions; after an error it is
+    unchanged. A process that is killed leaves a file `.NAME.*.tmp`. Devices and pipes are written
     to directly.
 
     Examples

@@ -88,7 +88,7 @@ class GraphError(StrudelError, ValueError):
 
 
 class ImpossibleRowError(StrudelError, ValueError):
-    """A row that reaches no edge of the root, whatever the parameters."""
+    """A row reaches no edge of the root, whatever the parameters."""
 
     def __init__(self, row: int) -> None:
         super().__init__(f"Row {row} is impossible under this structure.")
@@ -110,7 +110,7 @@ class MissingDependencyError(StrudelError, ImportError):
 
 
 class NoRowsError(StrudelError, ValueError):
-    """There is no row to learn from that has a weight above zero."""
+    """No row to learn from has a weight above zero."""
 
 
 class NotBinaryError(StrudelError, ValueError):

@@ -913,7 +913,7 @@ def with_code(good, change):
     [
         (lambda m: m.update(table_code=[]), "the table's code should be dict, but is list"),
         (lambda m: m["table_code"].pop("columns"), "This is not a table code"),
-        (lambda m: m["table_code"]["columns"].pop(), "needs as many names, but has 6"),
+        (lambda m: m["table_code"]["columns"].pop(), "needs that many names, but has 6"),
         (lambda m: m["table_code"]["columns"][0].update(kind="x"), "a kind of 'boolean'"),
         (lambda m: m["table_code"]["columns"][1].update(edges=[3.5, 2.5]), "each larger than"),
         (lambda m: m["table_code"]["columns"][2].update(dtype="date"), "holds dates"),

@@ -237,9 +237,9 @@ def test_what_is_no_table_is_refused(table, words):
 
 def test_text_that_looks_like_something_else_is_said():
     days = pd.date_range("2020-01-01", periods=40).strftime("%Y-%m-%d")
-    with pytest.raises(ValueError, match="look like dates: make them dates first"):
+    with pytest.raises(ValueError, match="look like dates: convert them first"):
         TableEncoder().fit(pd.DataFrame({"day": days}))
-    with pytest.raises(ValueError, match="look like numbers: make them numbers first"):
+    with pytest.raises(ValueError, match="look like numbers: convert them first"):
         TableEncoder().fit(pd.DataFrame({"n": [f"{n}.5" for n in range(40)]}))
 
 

@@ -222,7 +222,7 @@ def _simple_log_probabilities(
 ) -> tuple[FloatArray, AnyArray]:
     """Literals are evidence, and counts have a pass of their own.
 
-    Returns also where a count is so improbable that its pass, which is not in logs, may be off.
+    Also returns where a count is so improbable that its pass, which is not in logs, may be off.
     """
     literals = np.array(simple.literals, dtype=np.int64)
     var, value = literals // 2, literals % 2

@@ -22,7 +22,7 @@ from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.circuits.normalization import normalized_parameters
 from strudel.trees.vtree import Vtree
 
-ROUNDING = 1e-13  # a sum that adds up to 1 but for this is taken as it is
+ROUNDING = 1e-13  # a sum that adds up to 1 within this is left as it is
 
 
 class Structure(NamedTuple):

@@ -140,7 +140,7 @@ def _answer(
     question: tuple[Callable[..., Any], dict[str, Any], dict[str, Any]], number: int, *blocks: Any
 ) -> Any:
     """The answer to one block of every table."""
-    from strudel._numba import use_threads  # late: telling lazy tables is quick
+    from strudel._numba import use_threads  # late: recognising lazy tables is quick
 
     query, others, examples = question
     is_empty = len(blocks[0]) == 0  # as a partition of a frame may be

@@ -181,7 +181,7 @@ class _Reader:
     def read(self) -> Event:
         while True:
             self._operand()
-            while not self._operator():  # a closed bracket ends an operand too
+            while not self._operator():  # a closed bracket also ends an operand
                 if not self.groups:
                     return self.result
 

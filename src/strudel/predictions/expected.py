@@ -176,7 +176,7 @@ def prediction_variance(
 def expected_outputs(model: Model, form: Form, rows: FloatArray) -> FloatArray:
     """The expectation of what a form adds up, given rows that are checked and possible.
 
-    Decisions and explanations ask for it: one row of outputs each, also where there is one only.
+    Decisions and explanations ask for it: each gets a row of outputs, even if there is only one.
     """
     codes, place = distinct_rows(encode(rows))
     task = _Task(model, form, codes, place, False, False, "expected_prediction")

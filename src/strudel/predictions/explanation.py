@@ -55,7 +55,7 @@ class SufficientExplanation:
     expected_with_all: float  # and given everything that is known of the row
     delta: float
     criterion: str
-    is_sufficient: bool  # False if not even all that is known of the row is enough
+    is_sufficient: bool  # False if all known values of the row together are not enough
     is_smallest: bool  # whether it is proven that no smaller set is sufficient
     n_sets: int  # sets that were looked at
 
@@ -207,7 +207,8 @@ class _Sets:
     def best(self, sets: list[tuple[int, ...]]) -> tuple[int, ...]:
         """The set by which the decision is clearest; of equal ones the first.
 
-        By probability, those that cannot be are left out before the others are looked at closely.
+        By probability, sets that cannot be best are ruled out before the others are looked at
+        closely.
         """
         if self._criterion == "expectation":
             merit = self._merit(self._expected(self._rows(sets)))

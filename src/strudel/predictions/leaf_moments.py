@@ -3,10 +3,10 @@
 In:  a circuit or mixture, smooth and decomposable; a `LeafForm`; rows.
 Out: log-probabilities of the rows, and `Moments` of the prediction given each.
 
-Of a row only the leaves count that it may still reach, and of such a leaf only the literals that
-are unknown: a *question*. Leaves with the same question are asked about once, and the questions of
-a row share their passes (`conditional_questions.py`). One tree has every moment, because its leaves
-exclude each other. The variance of a sum of trees takes questions about every two leaves.
+Only the leaves that a row may still reach count, and of such a leaf only the unknown literals: a
+*question*. Leaves with the same question are asked about once, and the questions of a row share
+their passes (`conditional_questions.py`). One tree has every moment, because its leaves exclude
+each other. The variance of a sum of trees takes questions about every two leaves.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def enumerated_moments(
 ) -> Moments:
     """Moments of what is `made_of` the form's output given the rows in `is_few`, else NaN.
 
-    All states of the unknown variables are enumerated that the predictor uses, and of a tree only
+    All states of the unknown variables that the predictor uses are enumerated, and of a tree only
     those on paths that are still open; the others are summed out.
     """
     n_columns = made_of(np.zeros((1, form.n_outputs))).shape[1]

@@ -221,7 +221,7 @@ def _tree(tree: Any, value: FloatArray) -> _Tree:
 
 
 def _histogram_trees(model: Any) -> Iterator[_Tree]:
-    """The same of gradient boosting on histograms, whose trees have no public name."""
+    """The same for gradient boosting on histograms, whose trees have no public name."""
     if getattr(model, "loss", None) in ("poisson", "gamma"):
         raise ValueError(
             f"This {type(model).__name__} with loss={model.loss!r} predicts the exponential of a "

@@ -90,5 +90,5 @@ def raise_if_impossible(log_given: FloatArray, first_row: int = 0) -> None:
     if len(impossible):
         raise ValueError(
             f"Row {first_row + impossible[0]} of the evidence has probability zero under the "
-            "model, so there is no answer given it. Set some of its values to NaN."
+            "model, so it cannot be conditioned on. Set some of its values to NaN."
         )

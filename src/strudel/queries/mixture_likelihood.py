@@ -39,7 +39,7 @@ from strudel.queries.probabilities import (
 
 BLOCK_CELLS = 2**25  # cells packed at a time, so that a million rows need little extra memory
 BLOCK_ROWS = 64 * BLOCK_WORDS  # rows whose flows are found together
-FAR = -50.0  # nats; components that are so much less probable than the best do not count
+FAR = -50.0  # nats; components this much less probable than the best do not count
 
 
 @by_block("X")
@@ -81,7 +81,7 @@ def responsibilities(model: Model, X: Any) -> FloatArray:
 
 
 def rows_responsibilities(model: Model, rows: FloatArray) -> FloatArray:
-    """The same of rows that are checked: 0, 1 and NaN, one column per variable."""
+    """The same for checked rows: 0, 1 and NaN, one column per variable."""
     model = as_mixture(model)
     weight = np.empty((len(rows), model.n_components))
     for part in slices(len(rows), rows_at_a_time(model)):

@@ -24,7 +24,7 @@ from strudel.circuits.mixture import LANES as LANES  # rows or components that g
 
 UNKNOWN = 2  # code of an unknown value
 FAINT = 2.0**-100  # values are scaled when the largest of a vtree node leaves FAINT..1/FAINT
-SMALLEST_VALUE = 1e-120  # what no value but zero may fall below, once scaled
+SMALLEST_VALUE = 1e-120  # no value except zero may fall below this, once scaled
 SMALLEST_LOG_THETA = -138.0  # 1e-60: two values and a parameter multiply to 1e-300 or more
 
 

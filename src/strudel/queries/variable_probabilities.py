@@ -105,7 +105,7 @@ def _pairs(model: Model, codes: AnyArray, ones: FloatArray) -> FloatArray:
     # Where X_i is known: 1 or 0 times P(X_j = 1).
     pairs = (codes == 1)[:, :, np.newaxis] * ones[:, np.newaxis, :]
     pairs[row, var] = ones[row, var, np.newaxis] * given_one
-    pairs = (pairs + pairs.transpose(0, 2, 1)) / 2.0  # equal but for rounding
+    pairs = (pairs + pairs.transpose(0, 2, 1)) / 2.0  # equal up to rounding
     diagonal = np.arange(model.n_vars)
     pairs[:, diagonal, diagonal] = ones
     return pairs

@@ -37,7 +37,7 @@ class CodedNames(tuple[str, ...]):
         names = code.variable_names if names is None else names
         if len(names) != code.n_vars:
             raise ValueError(
-                f"A code of {code.n_vars} variables needs as many names, but has {len(names)}."
+                f"A code of {code.n_vars} variables needs that many names, but has {len(names)}."
             )
         made = super().__new__(cls, names)
         made.code = code

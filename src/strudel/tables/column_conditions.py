@@ -92,7 +92,7 @@ def literals_of(column: Column, value: Any) -> tuple[tuple[int, int], ...]:
     found = matches(column, value)
     if not found.any():
         raise ValueError(
-            f"No value of column {column.name!r} that was seen at fit is {_said(value)}: "
+            f"No value of column {column.name!r} seen at fit is {_said(value)}: "
             f"{_seen(column)}. Give possible evidence."
         )
     literals = column.literals(found)

@@ -30,7 +30,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     kinds : dict, optional
-        The kind of a column where it is not what its type says: "boolean", "category", "ordinal",
+        The kind of a column, if it is not what its type says: "boolean", "category", "ordinal",
         "number" or "date"; or a list of its values in their order, for an ordinal. By default
         booleans and columns of only 0 and 1 are "boolean", text and categories "category", ordered
         categories of pandas and enums of polars "ordinal", other numbers "number".

@@ -108,8 +108,8 @@ def _learn_boolean(raw: RawColumn, start: int) -> Column:
     strange = next((cell for cell in cells if cell not in (0, 1)), None)
     if strange is not None:
         raise ValueError(
-            f"Column {raw.name!r} cannot be boolean: it holds {strange!r}, and not only True, "
-            "False, 0 and 1. Give it another kind."
+            f"Column {raw.name!r} cannot be boolean: it holds {strange!r}, which is not "
+            "True, False, 0 or 1. Give it another kind."
         )
     make = {"boolean": bool, "integer": int, "float": float}.get(raw.dtype, bool)
     values = (make(0), make(1))
@@ -181,7 +181,9 @@ def _looks_like(values: list[Any]) -> str:
                 read(value)
         except (ValueError, TypeError):
             continue
-        return f" Its values look like {kind}: make them {kind} first, as with {how} in pandas."
+        return (
+            f" Its values look like {kind}: convert them first, for example with {how} in pandas."
+        )
     for form, what, advice in _FORMS:
         fits = [value for value in values if isinstance(value, str) and form.fullmatch(value)]
         n_plain = sum(bool(_PLAIN.fullmatch(str(value))) for value in values)

@@ -4,7 +4,7 @@ In:  pair counts and the total weight; or the number of every column's value in 
 Out: float64 `(n_vars, n_vars)` in nats, zero on the diagonal.
 
 Smoothing adds `alpha` to each of the four cells of a pair, hence `2 alpha` to the two cells of a
-single variable, so that pairs always sum to their margins; to a pair of columns as many virtual
+single variable, so that pairs always sum to their margins. A pair of columns gets as many virtual
 rows, evenly spread over its cells.
 """
 

@@ -29,7 +29,7 @@ from strudel.queries.probabilities import log_probabilities
 
 ROUNDING = 1e-11  # what a bound and the probability it bounds may differ by when they are equal
 N_TAKEN = 4  # assignments looked at together
-N_LISTED = 6  # the states of so few open variables are all scored
+N_LISTED = 6  # with this few open variables all states are scored
 MOST_GAIN = 50.0  # nats; an impossible value counts as much
 
 
@@ -159,7 +159,7 @@ class MixtureSearch:
         if max(self._best) > before:
             self._improve()
         for row, item in enumerate(taken):
-            # A bound holds for all that follows, also where that was raised to keep its digits.
+            # A bound holds for all that follows, even where that was raised to keep its digits.
             bound = min(float(log_bound[row]), -item.minus_bound)
             self._split(values[row], bound, log_literal[row])
 

@@ -45,7 +45,7 @@ class Relaxation(NamedTuple):
     vtree_right: IntArray
     vtree_var: IntArray
     vtree_is_open: BoolArray  # (n_vtree,) whether an open variable lies below
-    vtree_first: IntArray  # (n_vtree + 1,) nodes of v, but literals, are first[v]:first[v + 1]
+    vtree_first: IntArray  # (n_vtree + 1,) nodes of v, except literals, are first[v]:first[v + 1]
     node_is_max: BoolArray  # (n_nodes,)
     node_edges: IntArray  # (n_nodes + 1,)
     edge_left: IntArray
@@ -97,7 +97,7 @@ def relax(circuit: Circuit, codes: AnyArray, open_vars: AnyArray) -> Relaxation:
 def find_decided(circuit: Circuit, is_hidden: BoolArray, sums: AnyArray) -> BoolArray:
     """Whether the edges of a sum exclude each other whatever values the hidden variables have.
 
-    A search over pairs of nodes finds them also where no single variable tells two edges apart.
+    A search over pairs of nodes finds them even where no single variable tells two edges apart.
     """
     if not is_hidden.any() and circuit.is_deterministic:
         return np.ones(circuit.n_nodes, dtype=np.bool_)
@@ -119,7 +119,7 @@ def find_decided(circuit: Circuit, is_hidden: BoolArray, sums: AnyArray) -> Bool
 def find_live(
     circuit: Circuit, codes: AnyArray, is_possible: BoolArray
 ) -> tuple[BoolArray, BoolArray]:
-    """Of the possible edges, those on the way of some row that agrees with the codes; and nodes."""
+    """The possible edges, and the nodes, that some row that agrees with the codes reaches."""
     is_live, is_reached = is_possible.copy(), np.zeros(circuit.n_nodes, dtype=np.bool_)
     _find_live(codes, circuit.edges, is_live, is_reached)
     return is_live, is_reached
