@@ -44,7 +44,7 @@ def test_a_killed_fit_goes_on_to_the_same_model(run, table, tmp_path):
     assert "random_state=0, and now it is 1. --no-resume starts again." in err
 
     code, _, err = run("fit", table, "-o", path, *OPTIONS, "--resume")
-    assert (code, err) == (0, f"note: going on from {str(part)!r}\n")
+    assert (code, err) == (0, f"note: continuing from {str(part)!r}\n")
     assert not part.exists()
     run("fit", table, "-o", other, *OPTIONS)
     one, two = load(path), load(other)

@@ -309,8 +309,8 @@ def test_infinite_numbers_belong_to_the_end_cells(run, tmp_path):
     code, out, err = run("fit", path, *options)
     assert (code, out) == (0, "")
     assert err == (
-        f"note: column 'pay' of {path} is infinite in 2 of 32 rows, which count to its first or "
-        "last cell\n"
+        f"note: column 'pay' of {path} is infinite in 2 of 32 rows, which are counted in its "
+        "first or last cell\n"
     )
     assert load(model).circuit_.table_code.columns[0].labels == ("10", "20", "30")
     assert run("impute", model, path)[1].splitlines()[-2:] == ["inf", "-inf"]

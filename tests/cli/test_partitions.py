@@ -205,7 +205,7 @@ def test_columns_in_names_of_folders_are_refused(run, model, visits, tmp_path):
     visits.rename(tmp_path / "by_year" / "year=2024")
     code, _, err = run("score", model, tmp_path / "by_year" / "*" / "*.parquet")
     assert (code, err.count("\n")) == (2, 1)
-    assert "'year' stands in names of folders" in err
+    assert "'year' is only in the names of folders" in err
 
 
 def test_what_is_noted_of_every_part_is_said_once_each(run, tmp_path):
@@ -241,7 +241,7 @@ def test_wrong_options_are_refused_before_the_work(
     )
     assert "give -o FOLDER" in refused("predict", classifier, visits)
     assert "no file, folder or pattern" in refused("score", model, "a.zarr", "--workers", 2)
-    assert "among the rows" in refused("score", model, visits, "-o", visits / "values")
+    assert "the folder of the input" in refused("score", model, visits, "-o", visits / "values")
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
     assert "exists" in refused("score", model, visits, "-o", tmp_path / "nowhere")
     assert "not a classifier" in refused("predict", model, visits, "-o", tmp_path / "new")
@@ -251,7 +251,7 @@ def test_wrong_options_are_refused_before_the_work(
     )
     narrow = pd.DataFrame(unseen_rows[:, :4], columns=NAMES[:4])
     narrow.to_parquet(visits / "part.11.parquet")
-    assert "part.11.parquet has not" in refused("score", model, visits)
+    assert "part.11.parquet does not" in refused("score", model, visits)
     narrow.assign(cake=2).to_parquet(visits / "part.11.parquet")
     assert "part.11.parquet: " in refused("score", model, visits, "-o", tmp_path / "values")
 
@@ -301,7 +301,7 @@ def test_workers_draw_what_one_process_draws(run, model, unseen_rows, tmp_path):
     for name, more in (("here", ()), ("there", ("--workers", 2)), ("other", ("--seed", 4))):
         code, _, err = run("impute", model, parts, *options, *more, "-o", tmp_path / name)
         assert code == 0, err
-        assert f"filled {np.isnan(rows).sum()} gaps of 120 rows" in err
+        assert f"filled {np.isnan(rows).sum()} gaps in 120 rows" in err
         drawn[name] = read_in_order(tmp_path / name, 3)[NAMES].to_numpy()
     assert np.array_equal(drawn["here"], drawn["there"])
     assert not np.array_equal(drawn["here"], drawn["other"])
@@ -363,7 +363,7 @@ def test_frames_and_classes_in_parts_are_filled(run, classifier, tmp_path, strat
             "impute", classifier, data, "--strategy", strategy, "-o", tmp_path / output
         )
         assert code == 0, err
-        assert f"filled {hidden.isna().sum().sum()} gaps of 50 rows" in err
+        assert f"filled {hidden.isna().sum().sum()} gaps in 50 rows" in err
     found = read_in_order(tmp_path / "full", 4).reset_index(drop=True)
     assert not found.isna().any(axis=None)
     for name in frame:

@@ -156,7 +156,7 @@ def test_an_option_that_would_do_nothing_is_refused(options, words):
 
 def test_sampled_rows_are_refused_for_a_partitioned_table():
     model = Strudel(**CIRCUIT, search=Greedy(sampled_rows=10))
-    with pytest.raises(ValueError, match="sampled_rows needs all rows in one place"):
+    with pytest.raises(ValueError, match="sampled_rows needs all rows in memory"):
         model.fit(in_parts(clusters(), {50}))
 
 

@@ -187,7 +187,7 @@ def test_options_that_would_have_no_effect_are_refused():
         StrudelMixture(method="per_component", vtree="auto").fit(clusters(0))
     with pytest.raises(ValueError, match=r"structure_rows of a mixture .* for a table in memory"):
         StrudelMixture(search=Greedy(structure_rows=50)).fit(clusters(0))
-    with pytest.raises(ValueError, match="sampled_rows is for one circuit"):
+    with pytest.raises(ValueError, match="sampled_rows is for single circuits"):
         StrudelMixture(search=BestFirst(sampled_rows=50)).fit(clusters(0))
 
 

@@ -170,7 +170,7 @@ def test_what_an_earlier_constraint_excludes_stays_excluded():
     assert possible(model.set_params(constraint=None).fit(rows)) == FIRST
     rows[4, :3] = 0
     with pytest.raises(
-        ValueError, match=r"have a way through the circuit of the last fit.* row 4 does"
+        ValueError, match=r"be possible under the circuit of the last fit.* row 4 does"
     ):
         model.fit(rows)
 

@@ -242,7 +242,7 @@ def test_a_mixture_is_drawn_without_parameters_or_as_its_most_responsible_compon
     plot_circuit(mixture, row=[0, 0, 0, 1], ax=other)
     assert set(texts(other, "parameter")) == {"0.5"}
     share = 0.5**4 / (0.5**4 + 0.042)
-    assert texts(other, "caption") == [f"component 1 of 2, responsible for the row by {share:.0%}"]
+    assert texts(other, "caption") == [f"component 1 of 2, with responsibility {share:.0%}"]
 
 
 @pytest.mark.parametrize("row", [[1, 0, 1], [[1, 0, 1, 0]], [1, 0, 1, 2], [1, 0, 1, np.nan]])

@@ -19,7 +19,7 @@ ResumeOption = Annotated[
     typer.Option(
         "--resume/--no-resume",
         rich_help_panel=OUTPUT,
-        help="Go on from the checkpoint of a fit that was killed, or start again.",
+        help="Continue from the checkpoint of a fit that was killed, or start again.",
         show_default=False,
     ),
 ]
@@ -29,7 +29,7 @@ SecondsOption = Annotated[
         rich_help_panel=OUTPUT,
         metavar="SECONDS",
         min=0.0,
-        help="Write a checkpoint, MODEL.part, every so many seconds.",
+        help="Write a checkpoint, MODEL.part, at this interval, in seconds.",
     ),
 ]
 
@@ -59,12 +59,12 @@ def open_checkpoint(model: Path, resume: bool | None, seconds: float) -> KeptChe
         raise InputError(f"cannot write a checkpoint to {str(checkpoint.path)!r}: it is a folder.")
     if is_there and resume is None:
         raise InputError(
-            f"{str(checkpoint.path)!r} is left from a fit that did not end: --resume goes on from "
+            f"{str(checkpoint.path)!r} is left from a fit that did not finish: --resume continues "
             "it, --no-resume starts again."
         )
     if is_there and not resume:
         checkpoint.remove()
     if resume:
-        found = "going on from" if is_there else "starting again: there is no checkpoint"
+        found = "continuing from" if is_there else "starting again: there is no checkpoint"
         note(f"note: {found} {str(checkpoint.path)!r}")
     return KeptCheckpoint(checkpoint)

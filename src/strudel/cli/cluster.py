@@ -28,7 +28,7 @@ WorkersOption = Annotated[
         rich_help_panel="Cluster",
         metavar="N",
         min=1,
-        help="Work on so many Dask workers, processes of this machine with a thread each.",
+        help="Use this many Dask workers: processes on this machine, one thread each.",
     ),
 ]
 SchedulerOption = Annotated[
@@ -36,7 +36,7 @@ SchedulerOption = Annotated[
     typer.Option(
         rich_help_panel="Cluster",
         metavar="ADDRESS",
-        help="Work on the workers of a Dask cluster, as in tcp://host:8786; they read DATA "
+        help="Use the workers of a Dask cluster, such as tcp://host:8786; they read DATA "
         "themselves, from the same path.",
     ),
 ]
@@ -55,7 +55,7 @@ def use_workers(workers: int | None, scheduler: str | None, is_quiet: bool) -> I
     """How many workers there are inside the block; none without either option."""
     if workers is not None and scheduler is not None:
         raise InputError(
-            "--workers starts workers here and --scheduler takes those of a cluster: leave out one."
+            "--workers starts workers here and --scheduler uses those of a cluster: leave out one."
         )
     if workers is None and scheduler is None:
         yield 0
@@ -75,8 +75,8 @@ def use_workers(workers: int | None, scheduler: str | None, is_quiet: bool) -> I
             yield len(client.nthreads())
         except dask.KilledWorker:
             raise InputError(
-                "workers died over the same partition again and again, most likely for lack of "
-                "memory: give them more, or cut DATA into smaller partitions."
+                "workers kept dying on the same partition, most likely for lack of memory: give "
+                "them more, or split DATA into smaller partitions."
             ) from None
 
 

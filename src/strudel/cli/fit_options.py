@@ -175,9 +175,9 @@ def _with_settings(model: Any, settings: list[str], choices: Choices) -> Any:
         if name in given:
             raise InputError(f"--set gives {name!r} twice.")
         if name in FLAGS:
-            raise InputError(f"--set {name}: say {FLAGS[name]} instead.")
+            raise InputError(f"--set {name}: use {FLAGS[name]} instead.")
         if name == "encoder.edges" and hasattr(model.encoder, "edges"):
-            raise InputError("--edges and --set encoder.edges say the same: leave out one.")
+            raise InputError("--edges and --set encoder.edges mean the same: leave out one.")
         given[name] = value
     for name in dict.fromkeys(name.partition(".")[0] for name in given if "." in name):
         held: Any = getattr(model, name, None)

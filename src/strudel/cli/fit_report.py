@@ -25,8 +25,8 @@ STOPPED = {
     "max_splits": "--max-splits was reached",
     "max_edges": "--max-edges was reached",
     "max_seconds": "time limit reached",
-    "max_iter": "after {max_iter} {steps}, the most there may be",
-    "n_components": "there are as many components as asked for",
+    "max_iter": "the limit of {max_iter} {steps} was reached",
+    "n_components": "the mixture has all components it was asked for",
     "interrupted": "interrupted",
 }
 

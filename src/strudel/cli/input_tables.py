@@ -80,7 +80,7 @@ def read_frame_rows(source: str, part: str = "test") -> tuple[RawTable, str]:
         if n_infinite:
             note(
                 f"note: column {column.name!r} of {label} is infinite in {n_infinite:,} of "
-                f"{table.n_rows:,} rows, which count to its first or last cell"
+                f"{table.n_rows:,} rows, which are counted in its first or last cell"
             )
     return table, label
 
@@ -91,7 +91,7 @@ def _refuse_partitioned(source: str) -> None:
     if path.is_dir() or (any(mark in path.name for mark in "*?") and not path.exists()):
         raise InputError(
             f"{source!r} is a folder or a pattern, a partitioned table, which only strudel fit, "
-            "score, predict and impute take; in Python every query takes a Dask frame or array."
+            "score, predict and impute accept; in Python every query takes a Dask frame or array."
         )
 
 
@@ -128,7 +128,7 @@ def check_has_columns(given: Sequence[str], names: Sequence[str], source: str, o
     if missing:
         raise InputError(
             f"{source} lacks {len(missing)} of the {len(names)} columns of {owner}, among them "
-            f"{missing[0]!r}. Add it, with nothing in it where it is unknown."
+            f"{missing[0]!r}. Add it, and leave its unknown cells empty."
         )
     if len(given) > len(names):
         note(left_out(len(given) - len(names), source, owner))

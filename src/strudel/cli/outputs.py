@@ -58,7 +58,7 @@ def check_is_model_file(path: Path) -> None:
     if path.suffix in FORMATS:
         raise InputError(
             f"a model is written to a .strudel file, not to {str(path)!r}. `strudel convert` then "
-            f"makes a {path.suffix} file of it."
+            f"makes a {path.suffix} file from it."
         )
     if path.suffix != ".strudel" and not _is_device(path):
         raise InputError(f"a model is a .strudel file, but -o says {str(path)!r}.")
@@ -104,7 +104,7 @@ def _check_folder_output(path: Path, what: str, data: str) -> Path:
             f"{str(path)!r}: leave out the ending."
         )
     if Path(data).is_dir() and Path(data).resolve() in path.resolve().parents:
-        raise InputError(f"{what} would lie among the rows they are made of, in {data!r}.")
+        raise InputError(f"{what} would be written into the folder of the input, {data!r}.")
     return check_output(path, what, (), path.suffix)
 
 

@@ -64,7 +64,7 @@ def partition_table(table: Table, n_workers: int) -> Table:
     if not hasattr(table.X, "shape"):
         raise InputError(
             "--encode of partitioned rows or on workers takes parquet files, but "
-            f"{table.source} is another table: save it as parquet, or give all rows as csv."
+            f"{table.source} is not one: save it as parquet, or give all rows as csv."
         )
     array = import_dask("dask.array", "a partitioned table")
     share = -(-len(table.X) // max(1, n_workers))
@@ -103,9 +103,9 @@ def parquet_files(path: Path, source: str) -> list[str]:
         nested = min(path.glob("[!.]*/**/*.parquet"), default=None)
         if nested is not None:
             raise InputError(
-                f"the folder {source!r} has parquet files in folders of its own, such as "
-                f"{nested.relative_to(path).as_posix()!r}: say which to read, as in "
-                f"'{source}/*.parquet' for those beside them or '{source}/**/*.parquet' for all."
+                f"the folder {source!r} has parquet files in subfolders, such as "
+                f"{nested.relative_to(path).as_posix()!r}: name those to read, as in "
+                f"'{source}/*.parquet' for the top folder or '{source}/**/*.parquet' for all."
             )
         found = [str(file) for file in path.glob("*.parquet") if not file.name.startswith(".")]
         if not found:
@@ -134,7 +134,7 @@ def check_same_columns(files: list[str], source: str) -> None:
             has, lacks = (files[0], file) if different[0] in first else (file, files[0])
             raise FileFormatError(
                 f"the files of {source!r} must have the same columns, but {os.path.basename(has)} "
-                f"has {different[0]!r} and {os.path.basename(lacks)} has not."
+                f"has {different[0]!r} and {os.path.basename(lacks)} does not."
             )
 
 

@@ -179,7 +179,7 @@ def list_partitions(data: str, n_workers: int = 0) -> list[Partition]:
         in_names = folder_columns(files[0])
         if in_names:
             raise InputError(
-                f"{data}: the column {min(in_names)!r} stands in names of folders only. Write it "
+                f"{data}: the column {min(in_names)!r} is only in the names of folders. Write it "
                 "into the files, or ask in Python, where every query takes a Dask frame."
             )
         from pyarrow.parquet import read_metadata
@@ -236,7 +236,7 @@ def _new_folder(path: Path | None) -> Iterator[Path | None]:
         for left in unfinished.glob(".*.tmp"):  # by a worker that died
             left.unlink()
         if os.path.lexists(final):
-            raise InputError(f"somebody else made {str(path)!r} meanwhile: give -o another name.")
+            raise InputError(f"{str(path)!r} was created meanwhile: give -o another name.")
         unfinished.rename(final)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)

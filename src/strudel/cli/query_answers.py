@@ -378,7 +378,7 @@ def show_counts(question: Question, answer: Answer, n_lines: float) -> None:
     show_facts("", {"mean": answer["mean"]})
     say()
     lines: list[Line] = [(j, float(p[j]), float(or_more[j])) for j in range(len(p))]
-    columns = ("ones", "probability", "so many or more")
+    columns = ("ones", "probability", "this many or more")
     _show_lines(columns, lines, n_lines, lambda line: -line[1], is_sorted=True)
 
 

@@ -105,7 +105,7 @@ def _fitted_predictor_state(model: Any) -> State:
 def _plain_classes(classes: AnyArray) -> Any:
     text = as_json(classes)
     if text is None:
-        raise TypeError("save keeps classes that are plain numbers or text, and no others.")
+        raise TypeError("save keeps only classes that are plain numbers or text.")
     return json.loads(text)
 
 

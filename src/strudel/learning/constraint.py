@@ -49,7 +49,7 @@ def constraint_circuit(constraint: Any, vtree: Vtree, names: Sequence[str] | Non
     """The rows that satisfy the constraint."""
     event = event_circuit(compile_event(constraint, vtree, names))
     if event is None:
-        raise ValueError("No row at all satisfies the constraint, so there is nothing to learn.")
+        raise ValueError("No row satisfies the constraint, so there is nothing to learn.")
     return event
 
 
@@ -80,7 +80,7 @@ def check_satisfied(
     others = "" if len(violating) == 1 else f" (and {len(violating) - 1} more do not)"
     raise ValueError(
         f"Every row of {name} must {must}, but row {row} does not{others}: its "
-        f"ones are {shown or 'none at all'}. {advice}"
+        f"ones are {shown or 'none'}. {advice}"
     )
 
 

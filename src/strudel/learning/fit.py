@@ -71,10 +71,10 @@ def fit_circuit(
     """Learn one circuit."""
     is_asked_for = bool(search.search.sampled_rows)  # not only by the preset
     if is_asked_for and is_lazy(given.X):
-        raise ValueError("sampled_rows needs all rows in one place: take a sample of them.")
+        raise ValueError("sampled_rows needs all rows in memory: take a sample of them.")
     rows = prepare(given, search)
     if is_asked_for and rows.start is not None:
-        raise ValueError("sampled_rows does not go with a constraint or with warm_start.")
+        raise ValueError("sampled_rows cannot be used with a constraint or with warm_start.")
     search = replace(search, columns=rows.columns)
     with use_threads(given.estimator.n_jobs):
         circuit, history = learn_circuit(rows, search, sampled_rows, report)

@@ -54,7 +54,7 @@ from strudel.tables.input_table import n_rows_of, take_rows
 
 FEWEST_COPIES = 4  # of a search for one circuit: on one, chance stops it too early
 CONTINUED = {
-    "must": "have a way through the circuit of the last fit, from which warm_start continues",
+    "must": "be possible under the circuit of the last fit, from which warm_start continues",
     "advice": "Leave such rows out, or start again with warm_start=False.",
 }
 

@@ -40,8 +40,8 @@ def open_journal(
     seed = estimator.random_state
     if not isinstance(seed, Integral):
         raise ValueError(
-            "A checkpoint needs a whole number as random_state, so that a fit that goes on holds "
-            f"out the same rows, but random_state is {seed!r}."
+            "A checkpoint needs a whole number as random_state, so that a resumed fit holds out "
+            f"the same rows, but random_state is {seed!r}."
         )
     return checkpoint.open(
         {

@@ -195,7 +195,7 @@ class LearnPSDD(Search):
         check_choice("split_sides", self.split_sides, get_args(Sides))
         if self.heuristic is not None and (self.clones or self.split_sides != "both"):
             raise ValueError(
-                'operation_score="heuristic" chooses among all splits, and among nothing else: it '
+                'operation_score="heuristic" chooses among all splits and nothing else: it '
                 f'needs clones=False and split_sides="both", but clones is {self.clones!r} and '
                 f"split_sides is {self.split_sides!r}."
             )

@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 class NotebookSummary:
-    """Adds sizes, a drawing and the learning curve to what scikit-learn shows of an estimator."""
+    """Adds sizes, a drawing and the learning curve to what scikit-learn shows for an estimator."""
 
     def _repr_html_inner(self) -> str:
         return super()._repr_html_inner() + self._summary()  # type: ignore[misc]
@@ -114,12 +114,12 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
     n_jobs: int | None
 
     def set_params(self, **params: Any) -> Self:
-        """Set options; ``search__copies`` also where `search` is a name that stands for an object.
+        """Set options; ``search__copies`` also works if `search` is a name.
 
         Parameters
         ----------
         **params : dict
-            Options by name, those of a search or method behind two underscores.
+            Options by name; those of a search or method after two underscores.
         """
         for option, kinds in (("search", SEARCHES), ("method", METHODS)):
             value = params.get(option, getattr(self, option, None))
@@ -174,7 +174,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
 
     @by_block("X")
     def score_samples(self, X: Any) -> FloatArray:
-        """Log-likelihood of every row; where values are unknown (NaN), of those that are known."""
+        """Log-likelihood of the known values of every row; unknown ones (NaN) are summed out."""
         model = self._fitted()
         if model.table_code is not None:
             rows = coded_table(X, model.table_code, "X", may_be_missing=True)
@@ -187,7 +187,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         return rows_log_likelihood(model, table)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood of the rows, in nats; of lazy rows, block by block."""
+        """Mean log-likelihood of the rows, in nats; for lazy rows, block by block."""
         log_p = self.score_samples(X)
         return lazy_mean(log_p) if is_lazy(log_p) else float(log_p.mean())
 

@@ -49,7 +49,7 @@ BINS = (5, 8)  # cells of a column of numbers
 
 @dataclass(eq=False, repr=False)
 class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that knows how the inputs are distributed, and so what a missing one means.
+    """A classifier that also models its inputs, so that some of them may be missing.
 
     Every class has a mixture of circuits, all on one structure; or one mixture describes inputs and
     class together. The probability of a class is exact by Bayes' rule whichever inputs are known:
@@ -58,7 +58,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Components of every class, fewer where a class has few rows; of a joint mixture on average.
+        Components of every class, fewer if a class has few rows; in a joint mixture, on average.
     method : {"auto", "per_class", "joint"}, default="auto"
         A mixture per class, or one mixture in which the class is a variable like all others.
     init : {"auto", "tree", "independent"}, default="auto"
@@ -73,32 +73,32 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         How inputs become 0 and 1. "auto" takes a table of 0 and 1 as it is, and chooses among
         encoders for any other. None refuses other tables.
     scoring : {"log_loss", "brier", "accuracy"}, default="log_loss"
-        By which everything that is "auto" is chosen.
+        The score by which everything that is "auto" is chosen.
     n_folds : int, default=3
         Folds of the cross-validation in which it is chosen; the winner is fitted to all rows.
     random_state : int, RandomState or None
-        For the folds, the starts of EM, and draws of what is unknown in training rows.
+        For the folds, the starts of EM, and draws of unknown values in training rows.
     n_jobs : int or None
         Threads; all cores by default. The result does not depend on it.
     verbose : int, default=0
-        Print what is tried to stderr.
+        Print every trial to stderr.
 
     Attributes
     ----------
     classes_ : ndarray
         The classes, sorted.
     target_name_ : str
-        What the class is called: the name of `y` if it has one, else "class".
+        The name of the class: that of `y` if it has one, else "class".
     mixture_ : Mixture
-        The mixture of all classes; its weights hold their shares. Of a joint mixture, the last
+        The mixture of all classes; its weights hold their shares. In a joint mixture, the last
         variables are the class.
     component_class_ : ndarray or None
         The class number of every component; None for a joint mixture.
     encoder_ : TableEncoder
         The fitted encoder, if the table was not of 0 and 1.
     chosen_ : dict
-        What was chosen, or given, with its scores on rows that were held out; they are NaN if
-        nothing had to be chosen.
+        What was chosen, or given, with its scores on held-out rows, which are NaN if nothing had
+        to be chosen.
     trials_ : list of ClassTrial
         All that was tried.
     n_features_in_, feature_names_in_
@@ -113,7 +113,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> model = StrudelClassifier(n_splits=0, random_state=0).fit(X, y)
     >>> model.predict([[1, 1, 0, 0], [1, 0, 0, 0]])
     array(['same', 'different'], dtype='<U9')
-    >>> model.predict([[1, 1, np.nan, np.nan]])  # what is not known does not matter here
+    >>> model.predict([[1, 1, np.nan, np.nan]])  # unknown values do not matter here
     array(['same'], dtype='<U9')
     """
 
@@ -314,7 +314,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy: the share of rows whose most probable class is the true one.
 
-        Of lazy rows only the classes are loaded.
+        For lazy rows, only the classes are loaded.
         """
         return float(
             accuracy_score(np.asarray(y), np.asarray(self.predict(X)), sample_weight=sample_weight)

@@ -1,6 +1,6 @@
 """What `RegressionCircuit` and `LogisticCircuit` share: checks, held-out rows, and the fit.
 
-In:  0/1 rows with a target, and a density model or nothing.
+In:  0/1 rows with a target, and optionally a density model.
 Out: a `PredictorCircuit` on the vtree of the density model, so that its expectation under that
      model is exact.
 """
@@ -73,7 +73,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n_rows,)
             What to predict: finite numbers, or at least two classes.
         X_valid, y_valid : array-like, optional
-            Rows to choose by; a part of `X`, of every class, is held out when not given.
+            Rows to choose on; by default a part of `X`, with every class, is held out.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
 
@@ -84,7 +84,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         self._check_options(X_valid is not None)
         table, names = check_binary(X)
         if (X_valid is None) != (y_valid is None):
-            raise ValueError("X_valid and y_valid belong together: give both, or none.")
+            raise ValueError("X_valid and y_valid belong together: give both, or neither.")
         weight = np.ones(len(table))
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, len(table))
@@ -140,7 +140,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
         return None
 
     def _columns(self, values: AnyArray, classes: AnyArray | None) -> FloatArray:
-        """What the circuit is to give for each row `(n_rows, n_outputs)`."""
+        """What the circuit should give for each row `(n_rows, n_outputs)`."""
         return values[:, np.newaxis]
 
     def _starts(

@@ -50,7 +50,7 @@ MOST_COMPONENTS = 100  # of one run
 
 @dataclass(eq=False, repr=False)
 class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Fills unknown values by a density model, given all known values of a row.
+    """Fills unknown values with a density model, given all known values of a row.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         with more components, and the average of several larger ones for "mean" and "sample". An
         estimator that is not fitted is copied and fitted; a fitted one, a circuit or a mixture is
         used as it is. A fitted classifier fills its inputs and its class, which is the last column,
-        or the one with its name. In cross-validation give ``model.circuit_`` rather than the fitted
+        or the one with its name. In cross-validation, give ``model.circuit_``, not the fitted
         estimator: scikit-learn copies estimators without what they learned.
     strategy : {"map", "mean", "sample"}, default="map"
         What to fill in: the unknown values of a row that are most probable together; the mean of
-        each (of a table of 0 and 1 the probability of 1, of numbers and dates their mean, of
-        other columns the most probable value); or values drawn from their joint distribution.
+        each (for a table of 0 and 1, the probability of 1; for numbers and dates, their mean; for
+        other columns, the most probable value); or values drawn from their joint distribution.
     encoder : "auto", TableEncoder or None, default="auto"
         How columns become 0 and 1. "auto" is the encoder of the estimator if it has one; else a
         table of 0 and 1 is taken as it is, and any other gets a `TableEncoder`. A fitted estimator
@@ -189,7 +189,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return estimator.encoder_, model_of(estimator)
 
     def _default(self, rows: FloatArray) -> StrudelMixture:
-        """The best mixture that is still quick for what is asked of it."""
+        """The best mixture that is still quick for the strategy."""
         size = int(np.clip(len(rows) // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
         if self.strategy == "map":  # its search takes longer with more components
             return StrudelMixture(min(size, 20), n_splits=0)

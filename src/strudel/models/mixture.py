@@ -42,10 +42,10 @@ class StrudelMixture(DensityEstimator):
         Components of one run. "auto" chooses on the validation rows, together with the number of
         runs to be averaged.
     n_splits : int, "auto" or range, default="auto"
-        How far the structure search goes before training begins. "auto" chooses among the circuits
-        the search passes: with many components a short search is often best; a range, for example
-        ``range(300)``, chooses within it. With `PerComponent` the most splits that one component
-        may have on average. Best-first search also counts its clones.
+        Splits of the structure before training begins. "auto" chooses among the circuits of the
+        search: with many components a short search is often best; a range, for example
+        ``range(300)``, chooses within it. With `PerComponent`, the most splits per component, on
+        average. Best-first search also counts its clones.
     method : str or EM, BaggedEM, Boosting, PerComponent; default="em"
         How the mixture is trained: "em" on all rows; "bagged_em", EM on bootstrap samples of the
         rows, averaged; "boosting", components added one after another where the mixture so far
@@ -58,32 +58,32 @@ class StrudelMixture(DensityEstimator):
     init, vtree
         Where the search starts, as in `Strudel`.
     max_components : int, optional
-        Most components of the whole mixture; 3200 by default when their number is chosen.
+        Limit on the components of the whole mixture; 3200 by default if their number is chosen.
     max_edges : int, optional
-        Most edges of the structure.
+        Limit on the edges of the structure.
     max_seconds : float, optional
-        Stop after about so many seconds with the best mixture so far. Without it the result depends
-        on the seed alone.
+        Stop after about this many seconds with the best mixture so far. Without it, the result
+        depends on the seed alone.
     pseudocount : float or "auto", default="auto"
         How strongly parameters are smoothed, in virtual rows per sum node and component; "auto" is
-        chosen on the validation rows (1 without), but is 2 in boosting.
+        chosen on the validation rows (1 if there are none), but is 2 in boosting.
     smoothing : {"auto", "single", "uniform"}, default="auto"
-        What parameters are smoothed towards: those of the single circuit, or all alike. "auto" is
+        What parameters are smoothed towards: those of the single circuit, or equal ones. "auto" is
         "single".
     validation_fraction : float or None, default=0.1
-        Rows held out when `fit` gets no `X_valid`; None holds nothing out, and nothing can be
-        chosen then.
+        Rows held out when `fit` gets no `X_valid`; with None, nothing is held out, and
+        nothing can be chosen.
     constraint : event, optional
         What every row satisfies, as in `Strudel`.
     encoder : TableEncoder or "auto", optional
-        Turns a table with text, numbers, dates into 0/1 variables; "auto" is ``TableEncoder()``.
+        Turns a table with text, numbers or dates into 0/1 variables; "auto" is ``TableEncoder()``.
         `fit` and all queries then take the table's own columns, and answer in them.
     random_state : int, RandomState or None
         For the held-out rows and the starts.
     n_jobs : int or None
         Threads; all cores by default. The result does not depend on it.
     verbose : int, default=0
-        Print how the search goes to stderr.
+        Print progress to stderr.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class StrudelMixture(DensityEstimator):
         One row per EM step of the last runs, or per component in boosting.
     chosen_ : dict
         `n_splits`, `n_components` and `n_runs` of the mixture, and its `valid` log-likelihood. To
-        get a best-first structure again, give ``search="best_first"`` beside the number of splits.
+        get a best-first structure again, also give ``search="best_first"``.
     trials_ : list of Trial
         All settings that were tried, in order; empty if nothing had to be chosen.
     n_features_in_, feature_names_in_
@@ -143,7 +143,7 @@ class StrudelMixture(DensityEstimator):
         checkpoint: Any = None,
         callback: Callback | None = None,
     ) -> StrudelMixture:
-        """Learn a mixture from rows of which some values may be unknown.
+        """Learn a mixture from rows; some of their values may be unknown.
 
         Parameters
         ----------
@@ -154,12 +154,12 @@ class StrudelMixture(DensityEstimator):
         y : array-like of shape (n_rows,), optional
             What an encoder with supervised edges tells apart; else ignored.
         X_valid : array-like of shape (n_valid, n_vars), optional
-            Rows by which everything is chosen; a part of `X` is held out when not given.
+            Rows on which everything is chosen; by default a part of `X` is held out.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
         checkpoint : Checkpoint, optional
-            A file from which a fit that was killed goes on. Boosting, and components with their own
-            structure, begin again after it.
+            A file from which a fit that was killed continues. Boosting, and components with their
+            own structure, start again.
         callback : callable, optional
             Called after every step with a `Progress`: the stage, the step, the log-likelihoods so
             far and the seconds. A `KeyboardInterrupt` raised in it ends the fit like Ctrl-C.
@@ -178,8 +178,9 @@ class StrudelMixture(DensityEstimator):
         is_chosen = task.n_components == "auto" or task.chooses_splits
         if task.search.search.structure_rows is not None and not (is_lazy(X) and is_chosen):
             raise ValueError(
-                "structure_rows of a mixture says on how many rows of a partitioned table numbers "
-                "are chosen: leave it out for a table in memory, and where all numbers are given."
+                "structure_rows of a mixture is the size of the sample on which n_components and "
+                "n_splits of a partitioned table are chosen: leave it out for a table in memory, "
+                "or if both are given."
             )
         given = self._fit_input(X, y, X_valid, sample_weight, checkpoint)
         report = Reporter(callback, self.verbose)
@@ -247,7 +248,7 @@ class StrudelMixture(DensityEstimator):
             )
         if isinstance(kind, BestFirst) and isinstance(method, PerComponent):
             raise ValueError(
-                "search='best_first' grows one structure for all components: take search='greedy' "
+                "search='best_first' grows one structure for all components: use search='greedy' "
                 "for method='per_component'."
             )
         check_vtree(self.vtree, self.constraint)
@@ -258,7 +259,7 @@ class StrudelMixture(DensityEstimator):
                 "method='per_component'."
             )
         if kind.sampled_rows:
-            raise ValueError("sampled_rows is for one circuit: a mixture is learned without them.")
+            raise ValueError("sampled_rows is for single circuits: leave it out for a mixture.")
         max_splits: Any = None if self.n_splits == "auto" else self.n_splits
         if isinstance(max_splits, range):
             max_splits = max(max_splits, default=0)
@@ -304,7 +305,7 @@ class StrudelMixture(DensityEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Numbers of components; of equally responsible ones the lowest.
+            Numbers of components; the lowest of equally responsible ones.
         """
         clusters: IntArray = self.predict_proba(X).argmax(axis=1).astype(np.int32)
         return clusters
@@ -312,5 +313,5 @@ class StrudelMixture(DensityEstimator):
     def fit_predict(
         self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
     ) -> IntArray:
-        """Learn a mixture, and give the cluster of each row."""
+        """Learn a mixture, and return the cluster of each row."""
         return self.fit(X, y, X_valid=X_valid, sample_weight=sample_weight).predict(X)

@@ -19,7 +19,7 @@ class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
 
     The predictor has the vtree of a density model, so `expected_prediction` is exact: what it would
     predict on average if the missing values were known. Weights are found by ridge regression on
-    flow features: for every edge whether a row takes it, and the variables themselves.
+    flow features: whether a row takes an edge, for every edge, and the variables themselves.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ class RegressionCircuit(RegressorMixin, FlowPredictor):  # type: ignore[misc]
     alpha : float or "auto", default="auto"
         Penalty on squared weights; "auto" chooses it on the validation rows.
     n_splits : int or "auto", default="auto"
-        Splits of the density search after which its structure is taken, if none was given. "auto"
-        chooses among the circuits that the search passes.
+        Splits of the density search after which its structure is taken, if `density` is not given.
+        "auto" chooses among the circuits of the search.
     target_splits : int or "auto", default="auto"
         Further splits, chosen where the predictor still errs; with "auto", as many as help on the
-        validation rows. They do not touch the density model.
+        validation rows. They do not change the density model.
     validation_fraction : float or None, default=0.1
-        Rows held out to choose by, when `fit` gets no `X_valid`; the weights are then found on all
-        rows. With None all of the above must be numbers.
+        Rows held out to choose on, if `fit` gets no `X_valid`; the weights are then found on all
+        rows. With None, all of the above must be numbers.
     random_state : int, RandomState or None
         For the held-out rows.
     n_jobs : int or None

@@ -32,16 +32,16 @@ class Strudel(DensityEstimator):
         several searches and vtrees, hierarchical smoothing, and a second search with rows sampled
         from a mixture.
     search : str or Greedy, BestFirst, LearnPSDD, Beam, Race; default="auto"
-        How the structure grows: "greedy" is Algorithm 2 of the paper; "best_first" does, of all
-        splits and clones everywhere, the one with the largest gain per new parameter; "learnpsdd"
-        does the one with the largest gain per new edge, with deeper copies; "beam" keeps several
-        circuits after every step; "race" lets best-first search and LearnPSDD run side by side. A
+        How the structure grows: "greedy" is Algorithm 2 of the paper; "best_first" takes the split
+        or clone with the largest gain per new parameter, anywhere in the circuit; "learnpsdd"
+        takes the one with the largest gain per new edge, with deeper copies; "beam" keeps several
+        circuits after every step; "race" runs best-first search and LearnPSDD side by side. A
         name stands for the object with its defaults, for example ``LearnPSDD(copies="minimal")``.
-        "auto" is what the preset says: "greedy", or "race" for "accurate".
+        "auto" is "greedy", or "race" for the preset "accurate".
     init : {"chow_liu", "independent"}, optional
-        The first circuit: the tree-shaped network with most mutual information among those that
-        the vtree has room for, which is the Chow-Liu tree for the vtree made from it; or all
-        variables independent. By default "chow_liu", for LearnPSDD "independent"; ``vtree="auto"``
+        The first circuit: the tree-shaped network with the most mutual information that fits the
+        vtree, which is the Chow-Liu tree for the vtree made from it; or all variables
+        independent. By default "chow_liu", for LearnPSDD "independent"; ``vtree="auto"``
         and a race try both.
     vtree : Vtree or str, optional
         How the circuit decomposes. A name is a method of `learn_vtree`: "chow_liu", "bottom_up",
@@ -50,36 +50,36 @@ class Strudel(DensityEstimator):
     max_splits, max_edges : int, optional
         Bounds on the search.
     max_seconds : float, optional
-        Stop after so many seconds with the best circuit so far. By default what the preset says;
+        Stop after this many seconds with the best circuit so far. The preset sets the default;
         ``math.inf`` is no limit.
     patience : int, optional
-        Stop after so many splits without a better validation likelihood. By default what the preset
-        says: 100, 30 for "fast", 500 for "accurate".
+        Stop after this many splits without a better validation likelihood. By default 100; 30 for
+        the preset "fast", 500 for "accurate".
     pseudocount : float or "auto", default="auto"
         Virtual rows per sum node, shared by its edges; "auto" is 1.
     smoothing : {"auto", "uniform", "hierarchical"}, default="auto"
-        What parameters are smoothed towards: all edges of a sum alike; or, for copies, the
-        parameters of the sum they were copied from. "auto" is what the preset says: "uniform", or
-        "hierarchical" for "accurate".
+        What parameters are smoothed towards: equal ones for all edges of a sum; or, for copies,
+        the parameters of the sum they were copied from. "auto" is "uniform", or "hierarchical" for
+        the preset "accurate".
     smoothing_strength : float or "auto", default="auto"
         How strongly copies are smoothed in hierarchical smoothing, in virtual rows per sum;
         "auto" chooses on validation rows.
     validation_fraction : float or None, default=0.1
-        Rows held out to decide when to stop, when `fit` gets no `X_valid`. None holds nothing out;
-        the search then needs one of the bounds.
+        Rows held out to decide when to stop, if `fit` gets no `X_valid`. With None, nothing is held
+        out, and the search needs one of the bounds.
     constraint : event, optional
         What every row satisfies: a formula over `variables`, a string such as ``"a >> (b | c)"``, a
         CNF, DNF or SDD. The search starts from its SDD times the circuit of `init`, and every row
         that violates it has probability zero. Needs PySDD (extra ``logic``), unless it is a count
         of variables such as ``"exactly(1, a, b, c)"``, a conjunction or a single clause.
     encoder : TableEncoder or "auto", optional
-        Turns a table with text, numbers, dates into 0/1 variables; "auto" is ``TableEncoder()``.
+        Turns a table with text, numbers or dates into 0/1 variables; "auto" is ``TableEncoder()``.
         `fit` and all queries then take the table's own columns, and answer in them.
     warm_start : bool, default=False
         Whether a second `fit` continues from `circuit_`, which may come from a file, instead of
         starting again; the columns must be the same, and every row must be possible in it. `init`
         and `vtree` then do not matter, `max_splits` and `max_seconds` count from here, and
-        `history_` goes on from the best circuit. What an earlier constraint excludes stays
+        `history_` continues from the best circuit. What an earlier constraint excludes stays
         excluded; a constraint that `circuit_` was not learned under is multiplied in first. With
         the same rows, give `X_valid` or a number as `random_state`: otherwise rows that it has
         learned from are held out to decide when to stop.
@@ -148,7 +148,7 @@ class Strudel(DensityEstimator):
         checkpoint: Any = None,
         callback: Callback | None = None,
     ) -> Strudel:
-        """Learn a circuit from rows of which some values may be unknown.
+        """Learn a circuit from rows; some of their values may be unknown.
 
         Parameters
         ----------
@@ -159,11 +159,11 @@ class Strudel(DensityEstimator):
         y : array-like of shape (n_rows,), optional
             What an encoder with supervised edges tells apart; else ignored.
         X_valid : array-like of shape (n_valid, n_vars), optional
-            Rows that decide when to stop; a part of `X` is held out when not given.
+            Rows that decide when to stop; by default a part of `X` is held out.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
         checkpoint : Checkpoint, optional
-            A file from which a fit that was killed goes on. A beam search begins again.
+            A file from which a fit that was killed continues. A beam search starts again.
         callback : callable, optional
             Called after every split with a `Progress`: the stage, the step, the log-likelihoods so
             far and the seconds. A `KeyboardInterrupt` raised in it ends the search like Ctrl-C.

@@ -3,7 +3,7 @@
 In:  nothing.
 Out: compiled code on disk, for every later process of this installation.
 
-Everything is done once on a table of a few rows: what has run is compiled.
+Everything runs once on a table of a few rows, which compiles it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Step = Callable[[], Any]
 
 
 def warmup(callback: Callable[[str, Compiled], None] | None = None) -> Compiled:
-    """Compile everything that fits, mixtures and queries use, for images and classrooms.
+    """Compile everything that fits, mixtures and queries use, for container images and classrooms.
 
     Without it, every function is compiled when it is used for the first time, once per
     installation.
@@ -38,13 +38,13 @@ def warmup(callback: Callable[[str, Compiled], None] | None = None) -> Compiled:
     Parameters
     ----------
     callback : callable, optional
-        Called after every function that was compiled, with what is at work ("3 of 14: mixtures by
-        EM") and with the number of functions and seconds so far.
+        Called after every compiled function, with the current step ("3 of 14: mixtures by EM"), and
+        with the number of functions and seconds so far.
 
     Returns
     -------
     Compiled
-        How many functions were compiled, and the seconds it took; nothing if all were on disk.
+        How many functions were compiled, and the seconds it took; zero if all were on disk.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def warmup(callback: Callable[[str, Compiled], None] | None = None) -> Compiled:
 
 
 def _rows(n_rows: int) -> AnyArray:
-    """Rows of eight variables that depend on each other, so that also copies pay."""
+    """Rows of eight variables that depend on each other, so that copies also pay."""
     rng = np.random.default_rng(0)
     kind = np.repeat(rng.integers(0, 2, (n_rows, 4)), 2, axis=1)
     return (rng.random((n_rows, 8)) < 0.1 + 0.8 * kind * kind[:, ::-1]).astype(np.uint8)

@@ -51,7 +51,9 @@ def to_dot(obj: Any, feature_names: Sequence[str] | None = None, row: Any = None
     if names is not None and len(names) != n_vars:
         raise ValueError(f"There are {len(names)} feature names for {n_vars} variables.")
     if row is not None and not isinstance(obj, Circuit):
-        raise ValueError(f"Only a circuit has active edges of a row, not a {type(obj).__name__}.")
+        raise ValueError(
+            f"Only a circuit can show the active edges of a row, not a {type(obj).__name__}."
+        )
     if isinstance(obj, Circuit):
         is_active = np.zeros(obj.n_edges, dtype=bool)
         if row is not None:
@@ -65,7 +67,7 @@ def to_dot(obj: Any, feature_names: Sequence[str] | None = None, row: Any = None
     else:
         raise TypeError(
             f"to_dot draws a Vtree, a ChowLiuTree or a Circuit, not a {type(obj).__name__}. "
-            "Of a mixture, pass one component(c) or its structure."
+            "For a mixture, pass one component(c) or its structure."
         )
     return "\n".join([f"digraph {kind} {{", *(f"  {line};" for line in lines), "}"])
 

@@ -75,7 +75,7 @@ def plot_circuit(
     circuit, has_parameters, about = _circuit_to_draw(found, values)
     if detail == "nodes" and circuit.n_edges > MAX_EDGES:
         raise ValueError(
-            f"detail='nodes' can be read up to {MAX_EDGES} edges, but the circuit has "
+            f"detail='nodes' is readable up to {MAX_EDGES} edges, but the circuit has "
             f"{circuit.n_edges:,}. Use detail='map', which draws any size, or to_dot(circuit) for "
             "Graphviz."
         )
@@ -123,9 +123,7 @@ def _circuit_to_draw(model: Circuit | Mixture, row: np.ndarray | None) -> tuple[
 
     shares = rows_responsibilities(model, row[np.newaxis].astype(np.float64))[0]
     most = int(shares.argmax())
-    about = (
-        f"component {most} of {model.n_components:,}, responsible for the row by {shares[most]:.0%}"
-    )
+    about = f"component {most} of {model.n_components:,}, with responsibility {shares[most]:.0%}"
     return model.component(most), True, about
 
 

@@ -134,8 +134,8 @@ def test_what_a_preset_says_is_reported(run, table, tmp_path):
     [
         ("patient=5", "there is no option 'patient'. Did you mean 'patience'?"),
         ("search.wdith=5", "there is no option 'search.wdith'"),
-        ("max_splits=5", "say --max-splits instead"),
-        ("search=beam", "say --search instead"),
+        ("max_splits=5", "use --max-splits instead"),
+        ("search=beam", "use --search instead"),
         ("warm_start=True", "there is no option 'warm_start'"),
         ("search.copies=minimal", "goes with --search learnpsdd, not with greedy"),
         ("search.copy_depth=far", "copy_depth must be a whole number"),

@@ -147,7 +147,7 @@ def test_pairs_start_with_the_strongest(run, model, joint):
         (["conditional", "--of", "tea=1"], ["probability"]),
         (["entropy"], ["nats", "bits"]),
         (["information", "--a", "tea", "--b", "milk"], ["nats"]),
-        (["count"], ["ones", "so many or more", "mean"]),
+        (["count"], ["ones", "this many or more", "mean"]),
         (["pairs"], ["covariance", "correlation"]),
     ],
 )

@@ -158,7 +158,7 @@ def test_psdd_that_splits_in_two_ways_is_refused(refuses):
 
 def test_psdd_cut_short_is_refused(refuses):
     text = f"psdd 9\nT 0 0 1 {HALF}\nT 1 0 2 {HALF}\nT 2 0 3 {HALF}\nD 3 0 1 1 2 0\n"
-    refuses("a.psdd", text, None, "9 nodes were announced, but 4 are here")
+    refuses("a.psdd", text, None, "9 nodes were announced, but there are 4")
     text = text.replace("psdd 9", "psdd 4")
     refuses("a.psdd", text, 5, "mentions variable 3 but not variable 1")
 
@@ -202,7 +202,7 @@ def test_jpc_with_the_inputs_of_version_0_4(read_text):
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
-        ("jpc 10", "jpc 11", 2, "11 nodes were announced, but 10 are here"),
+        ("jpc 10", "jpc 11", 2, "11 nodes were announced, but there are 10"),
         ("jpc 10", "psdd 10", None, "does not start with a line 'jpc"),
         ("L 4 0 -3", "I 4 0 3 2", 7, "values 0 and 1 here, not '2'"),
         ("L 4 0 -3", "C 4 0 3 -1 -1 -1", 7, "two values here, but this one has 3"),
@@ -279,7 +279,7 @@ def test_dnf_may_call_itself_cnf(read_text):
         ("", None, "does not start with a line 'p cnf"),
         ("p dnf 1 1\n1 0\n", None, "does not start with a line 'p cnf"),
         ("p cnf 1 1\n2 0\n", 2, "literal 2 is not of the variables 1 to 1"),
-        ("p cnf 2 2\n1 0\n", 1, "2 clauses were announced, but 1 are here"),
+        ("p cnf 2 2\n1 0\n", 1, "2 clauses were announced, but there are 1"),
         ("p cnf 2 1\n1 2\n", 2, "not closed by 0"),
         ("p cnf -2 1\n", 1, "cannot have -2 variables"),
         ("p cnf 2 1\n1 x 0\n", 2, "whole number, but is 'x'"),
@@ -315,7 +315,7 @@ def test_nnf_of_d4(read_text):
     [
         ("", None, "empty"),
         ("x 1\n", 1, "it should start with"),
-        (NNF.replace("nnf 7", "nnf 8"), 1, "8 nodes were announced, but 7"),
+        (NNF.replace("nnf 7", "nnf 8"), 1, "8 nodes were announced, but there are 7"),
         (NNF.replace("6 3", "6 1"), 4, "from 1 to 1"),
         (NNF.replace("A 2 0 2", "A 2 0 9"), 5, "child 9"),
         (NNF.replace("A 2 0 2", "A 3 0 2"), 5, "3 children should have 3 words, but there are 2"),
@@ -339,7 +339,9 @@ def test_jlc(read_text, refuses):
     assert nnf.holds(oracle.all_rows(2)).tolist() == [False, False, True, False]
     more = text.replace("O 8", "L 9 0 -1\nO 8")  # not used, and so not counted by Juice
     assert read_text("a.jlc", more).n_nodes == 6
-    refuses("a.jlc", text.replace("O 8 4 2 7 2\n", ""), 1, "5 nodes were announced, but 4")
+    refuses(
+        "a.jlc", text.replace("O 8 4 2 7 2\n", ""), 1, "5 nodes were announced, but there are 4"
+    )
     refuses(
         "a.jlc",
         text.replace("O 8 4 2", "O 8 4 3"),
@@ -431,7 +433,7 @@ def test_predictors_that_are_refused(refuses, old, new, line, words):
 
 
 def test_a_predictor_on_another_vtree_is_refused(refuses):
-    refuses("a.glc", GLC, 6, "another vtree", vtree=Vtree.from_nested((1, 0)))
+    refuses("a.glc", GLC, 6, "does not follow the given vtree", vtree=Vtree.from_nested((1, 0)))
 
 
 CLT = "3\n1\n2 0.5\n1 2 0.9 0.2\n3 1 0.4 0.7\n"

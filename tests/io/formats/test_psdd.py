@@ -16,7 +16,7 @@ def test_a_file_without_its_end_is_refused(tmp_path):
     n_nodes = sum(line[0] in "LTD" for line in lines)
     for n_missing in (1, 2, 3):
         path.write_text("\n".join(lines[:-n_missing]) + "\n")
-        with pytest.raises(FileFormatError, match=f"but {n_nodes - n_missing} are here"):
+        with pytest.raises(FileFormatError, match=f"but there are {n_nodes - n_missing}"):
             read(path)
 
 

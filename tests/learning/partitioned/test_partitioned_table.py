@@ -373,7 +373,7 @@ def test_the_structure_may_come_from_some_rows_and_the_parameters_from_all():
 
 def test_where_all_numbers_are_given_none_is_chosen_on_a_sample():
     model = StrudelMixture(2, n_splits=1, search=Greedy(structure_rows=50))
-    with pytest.raises(ValueError, match="where all numbers are given"):
+    with pytest.raises(ValueError, match="if both are given"):
         model.fit(in_parts(TRAIN, {100}), X_valid=VALID)
 
 
@@ -426,7 +426,7 @@ def test_weighted_pair_counts_by_binary_digits(seed, kind):
     [
         ({"search": "learnpsdd"}, "structure_rows"),
         ({"search": Greedy(copy_depth=4)}, "structure_rows"),
-        ({"constraint": "x0"}, "one place"),
+        ({"constraint": "x0"}, "all rows in memory"),
     ],
     ids=str,
 )

@@ -24,7 +24,7 @@ def convert(
     ] = None,
     normalize: Annotated[
         bool,
-        typer.Option("--normalize", help="Make parameters that do not add up to one do so."),
+        typer.Option("--normalize", help="Normalize parameters that do not add up to one."),
     ] = False,
     without_names: Annotated[
         bool,
@@ -34,9 +34,9 @@ def convert(
 ) -> None:
     """Convert a model from one format to another, by the extensions of the files.
 
-    Circuits: .strudel .psdd .jpc .spn. Vtrees: .vtree, also out of anything that has one. Chow-Liu
-    trees: .clt, which also become circuits. Logic: .sdd .nnf .jlc, of which circuits give all
-    satisfying rows the same probability; .cnf and .dnf. Predictors: .circuit .glc. Any of them but
+    Circuits: .strudel .psdd .jpc .spn. Vtrees: .vtree, also from anything that has one. Chow-Liu
+    trees: .clt, which also become circuits. Logic: .sdd .nnf .jlc, which become circuits that give
+    all satisfying rows the same probability; .cnf and .dnf. Predictors: .circuit .glc. All but
     .strudel may end in .gz.
     """
     from strudel.io.formats.text import bare_suffix
@@ -113,5 +113,5 @@ def _as_kind(model: Any, wanted: Format | None) -> tuple[Any, str]:
             return found, "the vtree only"
     words = "a circuit" if wanted is None else wanted.words
     raise InputError(
-        f"the output would hold {words}, which cannot be made of a {type(model).__name__}."
+        f"the output would hold {words}, which cannot be made from a {type(model).__name__}."
     )

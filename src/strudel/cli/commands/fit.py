@@ -1,6 +1,6 @@
-"""`strudel fit`: learn a model from a table, show how it goes, keep the model.
+"""`strudel fit`: learn a model from a table, show progress, keep the model.
 
-How options make an estimator stands in `fit_options`, what is said of it in `fit_report`.
+`fit_options` makes an estimator from the options, `fit_report` describes the fitted one.
 """
 
 from __future__ import annotations
@@ -197,16 +197,18 @@ def fit(
     ] = 0,
     max_splits: Annotated[
         int | None,
-        typer.Option(rich_help_panel=LIMITS, metavar="N", min=0, help="Stop after so many splits."),
+        typer.Option(
+            rich_help_panel=LIMITS, metavar="N", min=0, help="Stop after this many splits."
+        ),
     ] = None,
     max_edges: Annotated[
         int | None,
-        typer.Option(rich_help_panel=LIMITS, metavar="N", min=1, help="Stop at so many edges."),
+        typer.Option(rich_help_panel=LIMITS, metavar="N", min=1, help="Stop at this many edges."),
     ] = None,
     max_seconds: Annotated[
         float | None,
         typer.Option(
-            rich_help_panel=LIMITS, metavar="SECONDS", min=0.0, help="Stop after so many seconds."
+            rich_help_panel=LIMITS, metavar="SECONDS", min=0.0, help="Stop after this many seconds."
         ),
     ] = None,
     output: Annotated[
@@ -232,12 +234,12 @@ def fit(
     """Learn a circuit, a mixture of circuits or a classifier, and write it to a file.
 
     A dataset brings its own validation and test rows; unknown values (empty, ?, NA) are summed out.
-    Ctrl-C ends the search and keeps the best model so far. A checkpoint, MODEL.part, lets a fit
-    that was killed go on with --resume, to the same model; beam search, boosting and components
-    with their own structure begin again.
+    Ctrl-C ends the search and keeps the best model so far. After a fit
+    that was killed, --resume continues from its checkpoint, MODEL.part, to the same model; beam
+    search, boosting and components with their own structure start again.
 
     Partitioned tables are never in memory as a whole: rows stay on the workers (--workers,
-    --scheduler), or come one partition after the other.
+    --scheduler), or are read one partition at a time.
     """
     if target is not None:
         check_for_classifier(context)

@@ -101,7 +101,7 @@ def impute(
     if as_json:
         print_json(report | ({} if output is not None else {"columns": columns}))
     elif output is not None:
-        note(f"filled {n_gaps:,} gaps of {n_rows:,} rows and wrote them to {output}")
+        note(f"filled {n_gaps:,} gaps in {n_rows:,} rows and wrote them to {output}")
 
 
 def _impute(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     """Show what a model is and how it was learned.
 
-    The four properties are checked on the circuit itself, not read from the file; where one does
+    The four properties are checked on the circuit itself, not read from the file; if one does
     not hold, the reason is given. For a mixture they are those of the structure that its components
     share, or of every component if each has its own.
     """

@@ -84,10 +84,12 @@ def plot(
         str | None,
         typer.Option(
             metavar="X=1,Y=0,...|0,1,...|TABLE:N",
-            help="circuit: mark what this row takes, in red; row N of a table, from 0.",
+            help="circuit: mark the edges of this row in red; N counts from 0.",
         ),
     ] = None,
-    top: Annotated[int | None, typer.Option(min=1, help="marginals: at most so many bars.")] = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="marginals: at most this many bars.")
+    ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Light on dark.")] = False,
     size: Annotated[
         str | None, typer.Option(metavar="WxH", help="Width and height in inches, such as 12x8.")
@@ -97,14 +99,14 @@ def plot(
     """Draw a model, or what it says.
 
     \b
-    circuit       sums, products and parameters; of a large one an overview, its vtree with a disc
-                  on every node for the edges there. With --row, what the row takes, in red
+    circuit       sums, products and parameters; for a large one an overview, its vtree with a disc
+                  on every node for the edges there. With --row, its edges in red
     vtree         how the circuit divides the variables, or the columns of a table
     tree          which of them go together: the Chow-Liu tree closest to the model
     curve         how learning went
-    marginals     how probable each variable is to be 1; with --given, what that changes
+    marginals     the probability of 1 of each variable; with --given, what that changes
     components    the components of a mixture: weights, and marginals of each
-    dependencies  the correlation of every two variables; of columns, the mutual information
+    dependencies  the correlation of every two variables; for columns, the mutual information
 
     A .vtree file is drawn as a vtree and a .clt file as a tree by default. A .dot file is for
     Graphviz: circuit, vtree or tree.

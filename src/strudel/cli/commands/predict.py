@@ -48,9 +48,9 @@ def predict(
 ) -> None:
     """Predict the class of every row, with a model of `strudel fit --target`.
 
-    The csv has the predicted class and the probability of each. Unknown values are summed out
-    exactly. If DATA has the column that is predicted, it also says how often the model is right
-    where it is known.
+    The csv has the predicted class and the probability of each class. Unknown values are summed out
+    exactly. If DATA has the predicted column, the command also says how often the model is
+    right.
     """
     from strudel.models.classifier import StrudelClassifier
 

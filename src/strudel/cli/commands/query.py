@@ -103,10 +103,11 @@ def query(
     a: Annotated[str | None, typer.Option(metavar="X,Y", help="information: one set.")] = None,
     b: Annotated[str | None, typer.Option(metavar="X,Y", help="information: the other.")] = None,
     max_seconds: Annotated[
-        float | None, typer.Option(min=0.0, help="map, mmap: stop after so long, with bounds.")
+        float | None,
+        typer.Option(min=0.0, help="map, mmap: stop after this many seconds, with bounds."),
     ] = None,
     top: Annotated[
-        int | None, typer.Option(min=1, help=f"Show so many lines; {SHOWN_LINES} by default.")
+        int | None, typer.Option(min=1, help=f"Show this many lines; {SHOWN_LINES} by default.")
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="Show all lines and rows.")] = False,
     as_json: JsonOption = False,
@@ -114,21 +115,21 @@ def query(
     """Answer a question exactly.
 
     \b
-    marginal          how probable each variable is to be 1
+    marginal          the probability of 1 of each variable
     map               the most probable values of all that is not given
     mmap              the most probable values of --variables, the rest summed out
     evidence          the probability of what is given
     conditional       the probability of --of
     entropy           how uncertain all variables are together
-    information       how much --a and --b tell about each other
+    information       the mutual information of --a and --b
     count             how many of --variables, or of all, are 1
     pairs             which variables go together, or which columns of a table
     responsibilities  how probable each component of a mixture is
     probability       how probable an EVENT is, as in "a & ~(b | c)" or "at_least(2, a, b, c)",
                       or in a .cnf, .dnf, .nnf or .sdd file
 
-    Everything is meant given what --given says; a table asks once for each of its rows. Of long
-    answers you see first what is most probable, most changed or least expected.
+    All answers are given --given; a table asks once for each of its rows. Long answers start with
+    what is most probable, most changed or least expected.
     """  # noqa: D301
     asked = {
         "EVENT": event,

@@ -32,14 +32,14 @@ def reproduce(
         list[str] | None,
         typer.Option(
             metavar="NAME ...",
-            help="Datasets by name, also separated by commas; the twenty benchmarks by default.",
+            help="Names of datasets, also separated by commas; the twenty benchmarks by default.",
         ),
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
             "--seconds-per-dataset",
-            help="What the searches of an experiment may take on one dataset; each has its own.",
+            help="Time limit of the searches of an experiment on one dataset; each has its own.",
         ),
     ] = None,
     out: Annotated[
@@ -50,7 +50,7 @@ def reproduce(
         bool, typer.Option("--quick", help="All items on four small datasets, in five minutes.")
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes side by side; one per core by default.")
+        int | None, typer.Option(min=1, help="Parallel processes; one per core by default.")
     ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Run nothing; report what was computed before.")
@@ -63,9 +63,9 @@ def reproduce(
 ) -> None:
     """Reproduce the paper's tables and figures, with ours beside them.
 
-    Every experiment on every dataset leaves one json; a run that was stopped, in whatever way, goes
-    on where it was. At the end stand report.html, with all pictures inside, and report.md with csv
-    files of every number. All items on all twenty datasets take less than four hours on two cores.
+    Every experiment on every dataset writes one json file; a run that was stopped continues where
+    it was. The results are report.html, with all pictures inside, and report.md, with csv files of
+    every number. All items on all twenty datasets take less than four hours on two cores.
     """
     if show_list:
         _list_items(as_json)
@@ -94,7 +94,7 @@ def reproduce(
         can_download=not report_only,
     )
     if not plan.tasks:
-        raise InputError(f"nothing can be done. {' '.join(plan.absent)}")
+        raise InputError(f"nothing can be run. {' '.join(plan.absent)}")
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     if not report_only:
@@ -150,7 +150,7 @@ def _show(report: Report, page: Path) -> None:
         note(f"missing: {line}")
     say(
         f"{report.count('holds')} claims hold, {report.count('fails')} fail, "
-        f"{report.count('not enough results')} have not enough results."
+        f"{report.count('not enough results')} do not have enough results."
     )
     say(f"Report: {page}")
 

@@ -63,9 +63,9 @@ def score(
     scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print how probable a model finds rows.
+    """Score rows by how probable they are under a model.
 
-    That is their mean log-likelihood (natural log), and the same as bits per dimension.
+    Prints their mean log-likelihood (natural log), and the same as bits per dimension.
     Unknown values (empty, ?, NA) are summed out exactly. Columns are matched by name when both the
     model and the table have names.
     """

@@ -38,7 +38,7 @@ def _read_groups(file: TextFile, words: tuple[bytes, ...]) -> tuple[int, IntArra
             lines += [line] * len(found)
             n_closed += found.count(b"0")
             if n_closed > n_groups:
-                file.refuse(f"{n_groups} clauses were announced, but here are more", line)
+                file.refuse(f"{n_groups} clauses were announced, but there are more", line)
             continue
         if len(found) != 4 or found[0] != b"p" or found[1].lower() not in words:
             break

@@ -65,7 +65,7 @@ class _Reader:
             self.ids.define(tokens[1], line, node)
             self.lines += [line] * (self.graph.n_nodes - len(self.lines))
             if len(self.ids) > announced:
-                self.file.refuse(f"{announced} nodes were announced, but here are more", line)
+                self.file.refuse(f"{announced} nodes were announced, but there are more", line)
         self.file.check_announced(announced, len(self.ids), header, "nodes")
         if not announced:
             self.file.refuse("it has no nodes", header)

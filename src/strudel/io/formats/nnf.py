@@ -47,7 +47,9 @@ def _read_c2d(file: TextFile) -> Nnf:
         if kind == b"L" and len(tokens) == 2:
             literal = file.literal(tokens[1], line)
             if literal >= 2 * n_vars:
-                file.refuse(f"literal {signed(literal)} is of no variable from 1 to {n_vars}", line)
+                file.refuse(
+                    f"literal {signed(literal)} is not of a variable from 1 to {n_vars}", line
+                )
             nodes.append((LITERAL, literal))
         elif kind in (b"A", b"O") and len(tokens) >= (2 if kind == b"A" else 3):
             skip = 1 if kind == b"A" else 2
@@ -63,7 +65,7 @@ def _read_c2d(file: TextFile) -> Nnf:
             file.refuse_line(forms, tokens, line)
         decisions.append(decision)
         if len(nodes) > n_nodes:
-            file.refuse(f"{n_nodes} nodes were announced, but here are more", line)
+            file.refuse(f"{n_nodes} nodes were announced, but there are more", line)
     file.check_announced(n_nodes, len(nodes), header, "nodes")
     if not nodes:
         file.refuse("it has no nodes", header)

@@ -62,7 +62,7 @@ def read_predictor(file: TextFile, options: ReadOptions) -> PredictorCircuit:
     if recovered is None:
         file.refuse("its decisions do not split the variables 1 to n by one vtree", nodes.line[-1])
     if options.vtree not in (None, recovered[0]):
-        file.refuse("it follows another vtree than the one given", nodes.line[-1])
+        file.refuse("it does not follow the given vtree", nodes.line[-1])
     # Every edge carries its place among the elements through the sorting of nodes.
     nodes.log_theta = -np.arange(len(nodes.prime), dtype=np.float64)
     structure = assemble_nodes(nodes, *recovered)

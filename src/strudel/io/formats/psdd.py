@@ -73,7 +73,7 @@ def _check_is_whole(file: TextFile, nodes: DecisionNodes, announced: int | None)
     # more nodes than the root have no parent; literals may always have none.
     loose = {*nodes.decision, *nodes.coins}.difference(nodes.prime, nodes.sub)
     if len(loose) > 1:
-        file.refuse(f"{announced} nodes were announced, but {n_nodes} are here: it is incomplete")
+        file.refuse(f"{announced} nodes were announced, but there are {n_nodes}: it is incomplete")
 
 
 def _read_nodes(file: TextFile) -> tuple[DecisionNodes, int | None]:

@@ -45,7 +45,7 @@ def _read_values(file: TextFile, lines: Lines) -> tuple[int, int]:
         if not (text.startswith(b"(") and text.endswith(b")")):
             file.refuse(
                 "it should start with the numbers of values, as in '(2 2 2)', but starts with "
-                f"{show(text)}. The .spn format of RPCircuits.jl is another, and not read",
+                f"{show(text)}. The .spn format of RPCircuits.jl is different and is not read",
                 line,
             )
         values = text[1:-1].split()

@@ -60,7 +60,7 @@ class TextFile:
         """Refuse a file that announces another number of nodes or clauses than it holds."""
         if announced != n_found:
             self.refuse(
-                f"{announced} {what} were announced, but {n_found} are here: is it incomplete?",
+                f"{announced} {what} were announced, but there are {n_found}: is it incomplete?",
                 header,
             )
 

@@ -204,7 +204,7 @@ def _simplify(circuit: Circuit, total: float, price: float) -> Circuit:
 
 
 class _Judge:
-    """Mean log-likelihood of the rows that a circuit gives a chance."""
+    """Mean log-likelihood of the rows that are possible under a circuit."""
 
     def __init__(self, circuit: Circuit, bits: BitMatrix) -> None:
         if bits.n_vars != circuit.n_vars:
@@ -218,8 +218,8 @@ class _Judge:
         )
         if self.weight.sum() == 0.0:
             raise ValueError(
-                "compress measures its loss on rows that the circuit gives a chance, but there are "
-                "none."
+                "compress measures its loss on rows that are possible under the circuit, but there "
+                "are none."
             )
 
     def score(self, circuit: Circuit) -> float:

@@ -162,8 +162,7 @@ def _rows_that_count(
     n_left_out = int(np.count_nonzero(counts & ~knows))
     if n_left_out:
         warnings.warn(
-            f"{name} rows without a known value tell nothing and are left out: {n_left_out} of "
-            f"{len(table)}.",
+            f"{name} rows without a known value are left out: {n_left_out} of {len(table)}.",
             NothingKnownWarning,
             stacklevel=6,
         )
@@ -176,8 +175,8 @@ def _warn_of_columns(columns: AnyArray, names: Sequence[str]) -> None:
     shown += ", ..." if len(columns) > SHOWN else ""
     words = "column" if len(columns) == 1 else "columns"
     warnings.warn(
-        f"The training rows tell nothing of {words} {shown}: the model makes a fair coin of each, "
-        "independent of all others.",
+        f"The training rows have no known value in {words} {shown}: in the model each is a fair "
+        "coin, independent of all others.",
         NothingKnownWarning,
         stacklevel=6,
     )

@@ -156,8 +156,8 @@ class PartitionedCircuit(GrowingCircuit):
                 return found
             first = 0
         raise RuntimeError(
-            f"Parts of the rows were lost {SENT_AGAIN} times while catching up. Are workers short "
-            "of memory? Smaller partitions, or structure_rows, need less."
+            f"Partitions were lost {SENT_AGAIN} times while they were computed again. Workers may "
+            "be short of memory: use smaller partitions, or give structure_rows."
         )
 
 

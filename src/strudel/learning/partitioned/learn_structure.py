@@ -154,7 +154,7 @@ def _check(search: SearchOptions) -> None:
     ]
     if wrong:
         raise NotPartitionedError(
-            f"Partitioned rows are searched greedily or best first, without {', '.join(wrong)}.",
+            f"Partitioned rows need a greedy or best-first search, without {', '.join(wrong)}.",
             "Give structure_rows to the search, which then takes a sample of the rows in memory; "
             "the parameters will still see all of them.",
         )

@@ -243,7 +243,7 @@ def _pack_coded(
         except UnseenValueError as error:
             raise error.within(
                 f"In block {number} of {name}, of which the encoder saw a sample",
-                "categorize() of Dask tells an encoder all values.",
+                "Call categorize() of Dask first: it shows the encoder all values.",
             ) from None
         except ValueError as error:
             raise ValueError(f"In block {number} of {name}: {error}") from None
@@ -350,7 +350,8 @@ def weight_blocks(
     weights = weights.ravel().tolist() if hasattr(weights, "ravel") else list(weights)
     if len(weights) != len(blocks):
         raise ValueError(
-            f"sample_weight must have the blocks of {name}, {len(blocks)}, but has {len(weights)}."
+            f"sample_weight must have as many blocks as {name}, {len(blocks)}, but has "
+            f"{len(weights)}."
         )
     return blocks, weights, total
 

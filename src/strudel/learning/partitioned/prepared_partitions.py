@@ -163,10 +163,10 @@ def prepare_partitions(given: FitInput, search: SearchOptions) -> PreparedPartit
     estimator = given.estimator
     if estimator.constraint is not None:
         raise ValueError(
-            "A constraint needs all rows in one place: take a sample of the rows, or none."
+            "A constraint needs all rows in memory: take a sample of the rows, or leave it out."
         )
     if getattr(estimator, "warm_start", False):
-        raise ValueError("warm_start needs all rows in one place: take a sample of the rows.")
+        raise ValueError("warm_start needs all rows in memory: take a sample of the rows.")
     X, X_valid, sample_weight = given.X, given.X_valid, given.sample_weight
     engine = find_engine()
     seed = int(given.random_state.randint(2**31))
@@ -250,8 +250,7 @@ def _warn_of_rows(table: PartitionedTable, name: str) -> None:
     *_, n_rows = table.engine.total(n_known, table.parts)
     if n_rows:
         warnings.warn(
-            f"{name} rows without a known value tell nothing and are left out: {n_rows} of "
-            f"{table.n_rows}.",
+            f"{name} rows without a known value are left out: {n_rows} of {table.n_rows}.",
             NothingKnownWarning,
             stacklevel=6,
         )
@@ -265,8 +264,8 @@ def _check_columns(rows: PreparedPartitions) -> None:
     if unknown:
         more = ", ..." if len(unknown) > SHOWN else ""
         raise ValueError(
-            "A partitioned table must tell something of every column, but those to learn from tell "
-            f"nothing of {', '.join(map(repr, unknown[:SHOWN]))}{more}: leave out such columns."
+            "Every column of a partitioned table needs a known value, but the training rows have "
+            f"none in {', '.join(map(repr, unknown[:SHOWN]))}{more}: leave out such columns."
         )
 
 

@@ -307,8 +307,8 @@ def check_start(start: Circuit, train: BitMatrix, valid: BitMatrix) -> None:
         impossible = impossible_rows(start, bits)
         if len(impossible):
             raise ValueError(
-                f"The circuit to start from must give every row a chance, but row {impossible[0]} "
-                f"of the {name} rows satisfies none of its products."
+                f"Every row must be possible under the circuit to start from, but row "
+                f"{impossible[0]} of the {name} rows is not."
             )
 
 
@@ -341,7 +341,7 @@ def check_rows(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> Non
         )
     if search.compares_starts and (valid.total_weight == 0.0 or isinstance(search.search, Beam)):
         raise ValueError(
-            "search='race' and vtree='auto' compare circuits on validation rows, not in a beam: "
-            "give such rows, or name another search and a vtree."
+            "search='race' and vtree='auto' need validation rows, and no beam search: give such "
+            "rows, or name another search and a vtree."
         )
     search.check_ends(has_valid=valid.total_weight > 0.0)
