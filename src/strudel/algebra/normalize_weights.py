@@ -76,7 +76,7 @@ def normalize_weights(
     kept = np.flatnonzero(np.any(log_theta > -np.inf, axis=1))
     log_theta, owner = log_theta[kept], parent[kept]
     if len(possible) > 1:
-        # A sum that a component never comes to has no parameters of its own there: even ones.
+        # A sum that a component never reaches has no parameters of its own there: even ones.
         is_alive = np.zeros((len(structure.node_vtree), len(possible)), dtype=np.bool_)
         np.logical_or.at(is_alive, owner, log_theta > -np.inf)
         even = -np.log(np.bincount(owner, minlength=len(is_alive))[owner])

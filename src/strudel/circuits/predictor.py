@@ -87,8 +87,8 @@ class PredictorCircuit:
         Returns
         -------
         ndarray of shape (n_rows, n_outputs)
-            The predicted value of a regression circuit; of a logistic circuit the log-odds of every
-            class against the others.
+            The predicted value of a regression circuit; for a logistic circuit, the log-odds of
+            every class against the others.
         """
         table, _ = check_binary(X, n_vars=self.n_vars)
         output = np.empty((len(table), self.n_outputs))

@@ -330,7 +330,7 @@ def variables(model: Any) -> Variables:
     Returns
     -------
     Variables
-        ``x["name"]`` and ``x[number]`` are `Event`s; iterating gives all of them. Of a model that
+        ``x["name"]`` and ``x[number]`` are `Event`s; iterating gives all of them. For a model that
         was learned from a table, ``x["column"]`` is a `ColumnTerm`, to be compared.
 
     Examples

@@ -60,7 +60,7 @@ def classifier_agreement(
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, dict, or event, optional
         0, 1, or NaN where the value is unknown; nothing is known by default.
     threshold : float
-        Of probabilities and values.
+        Threshold of probabilities and values.
     max_nodes, max_seconds : optional
         Limits on the splits per row and on the seconds in all. If one is reached, the answer is the
         middle of an interval that contains the truth, and a `SearchLimitWarning` says so.

@@ -108,7 +108,7 @@ def sufficient_explanation(
         With "expectation" the expected output given the chosen values, not `delta`, must lead to
         the same decision.
     threshold : float
-        Of the probability, or of the value where the predictor gives one.
+        Threshold of the probability, or of the value if the predictor gives one.
     max_sets : int or None
         Limit on the sets to look at for a proof that a set is smallest. After that a beam of
         `beam_width` sets grows by one feature at a time, and what is not needed is removed.

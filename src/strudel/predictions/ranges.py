@@ -76,8 +76,8 @@ class Ranges:
     def next_variables(self, codes: AnyArray) -> IntArray:
         """The unknown variable of each row that narrows the output most; NONE if none is left.
 
-        Of a tree it is the first unknown one on the path, so that a search visits no more rows than
-        the tree has nodes.
+        For a tree it is the first unknown one on the path, so that a search visits no more rows
+        than the tree has nodes.
         """
         gain = self._gains(codes)
         gain[codes[:, self.variables] != UNKNOWN] = -1.0

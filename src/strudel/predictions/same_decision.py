@@ -63,8 +63,8 @@ def same_decision_probability(
     E[f | x, h] if the hidden variables had the values h; the answer is the probability, given x, of
     those h for which both are the same. All other unknown variables are summed out.
 
-    Exact: in one pass where the vtree keeps the hidden variables apart from those of a sum, else by
-    branch and bound over their values, the most probable first.
+    Exact: in one pass if the vtree keeps the hidden variables apart from those of a sum, otherwise
+    by branch and bound over their values, the most probable first.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def same_decision_probability(
         Those that could become known. Values that a row knows are not hidden in it. By default all
         except the variable that is decided about.
     threshold : float
-        Of the probability, or of the value where the predictor gives one.
+        Threshold of the probability, or of the value if the predictor gives one.
     max_nodes, max_seconds : optional
         Limits on the splits per row and on the seconds in all. If one is reached, the answer is the
         middle of an interval that contains the truth, and a `SearchLimitWarning` says so.
@@ -147,8 +147,8 @@ def expected_same_decision_probability(
     observe : name or number of a variable, or several
         What will be observed; values that a row knows already add nothing.
     hidden : name or number of a variable, or several, optional
-        What could become known later. What is observed is no longer hidden. By default all
-        unknown ones except the variable that is decided about.
+        What could become known later. What is observed is no longer hidden. By default all unknown
+        variables except the one that is decided about.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Likelihood of rows: by flows where they are complete, else of what is known."""
+"""Likelihood of rows: by flows if they are complete, otherwise of what is known."""
 
 from __future__ import annotations
 

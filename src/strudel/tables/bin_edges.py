@@ -71,7 +71,7 @@ def supervised_edges(known: FloatArray, y: Any, n_bins: int, shortest: Rounding)
     fitted.fit(np.searchsorted(values, known).reshape(-1, 1), y)
     inner = fitted.tree_.children_left >= 0
     cuts = sorted({int(threshold) for threshold in fitted.tree_.threshold[inner]})
-    if not cuts:  # the column alone tells nothing of y, but may do so with others
+    if not cuts:  # the column alone says nothing about y, but may do so with others
         return quantile_edges(known, 2, shortest)
     return [shortest(float(values[cut]), float(values[cut + 1])) for cut in cuts]
 

@@ -76,7 +76,7 @@ def _from_assignment(weight: FloatArray) -> IntArray:
             row = choice[row]
         if not cycle:
             continue
-        # An even cycle falls into pairs in two ways, an odd one leaves any of its rows over.
+        # An even cycle falls into pairs in two ways, an odd one leaves over any one of its rows.
         ring = np.array(cycle)
         rings = [np.roll(ring, -turn) for turn in range(len(ring) if len(ring) % 2 else 2)]
         n_pairs = len(ring) // 2

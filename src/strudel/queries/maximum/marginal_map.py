@@ -64,7 +64,7 @@ def marginal_map(
 ) -> MarginalMap:
     """The most probable state of some variables, with the rest summed out.
 
-    Exact, by one pass where the vtree puts the query variables on top, else by branch and bound.
+    Exact, by one pass if the vtree puts the query variables on top, otherwise by branch and bound.
     For all variables it is the most probable state.
 
     Parameters
@@ -156,7 +156,7 @@ def _state(
 
 
 class _Search:
-    """Best-first branch and bound over the open variables, the query less what is given."""
+    """Best-first branch and bound over the open variables: the query without what is given."""
 
     def __init__(self, circuit: Circuit, codes: AnyArray, variables: AnyArray) -> None:
         self.circuit = circuit

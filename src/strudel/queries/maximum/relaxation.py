@@ -82,7 +82,7 @@ def relax(circuit: Circuit, codes: AnyArray, open_vars: AnyArray) -> Relaxation:
     one, zero, _, _ = find_needs(circuit, variables=open_vars, is_live=is_live)
 
     n_live = int(is_live.sum())
-    # Two edges or more are parted into two groups, with at most two more to hold them together.
+    # Two edges or more are split into two groups, with at most two more to hold them together.
     room = 3 * n_live + circuit.n_nodes
     groups = _Groups(
         np.empty(room, dtype=np.int32),
