@@ -54,7 +54,7 @@ def test_sizes_names_and_pickle():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"edge_log_theta": np.zeros((3, 2))}, "16 edges and 2 components"),
+        ({"edge_log_theta": np.zeros((3, 2))}, r"must have shape \(16, 2\)"),
         ({"log_weight": np.log([0.3, 0.3])}, "add up to 0.6"),
         ({"log_weight": np.array([np.nan, 0.0])}, "logs of the weights"),
         ({"edge_log_theta": np.full((16, 2), np.inf)}, "logs of the parameters"),
