@@ -1,4 +1,4 @@
-"""`strudel fit --resume`: the checkpoint of a fit, next to the model that is to come."""
+"""`strudel fit --resume`: the checkpoint of a fit, next to the future model file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class KeptCheckpoint:
 
 
 def open_checkpoint(model: Path, resume: bool | None, seconds: float) -> KeptCheckpoint:
-    """The checkpoint that belongs to a model; one that is left over is never lost unasked."""
+    """The checkpoint that belongs to a model; one that is left over is never silently deleted."""
     from strudel.io.checkpoint_file import Checkpoint
 
     checkpoint = Checkpoint(model.with_name(f"{model.name}.part"), seconds)

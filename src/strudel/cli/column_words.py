@@ -75,7 +75,7 @@ def _literals(event: Event, piece: str, option: str) -> Iterator[tuple[str, int]
 def in_words(code: TableCode, row: AnyArray) -> dict[str, str]:
     """The value of every column of a row, as it is called; several where the row leaves a choice.
 
-    Columns of which nothing is known are left out.
+    Columns without a known value are left out.
     """
     words = {}
     for column in code.columns:

@@ -314,7 +314,7 @@ def read_edges(texts: list[str]) -> dict[str, list[Any]]:
 
 
 def _bound(text: str) -> Any:
-    """A number, or a date as it stands."""
+    """A number, or a date as text."""
     try:
         return float(text)
     except ValueError:

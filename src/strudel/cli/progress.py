@@ -1,8 +1,8 @@
 """What a terminal shows while a circuit grows, or a mixture learns.
 
 No total is known, so the bar of a circuit shows how much of the patience is used up: it empties
-whenever the validation likelihood improves, and learning stops when it is full. A mixture tells
-what goes on in its own words.
+whenever the validation likelihood improves, and learning stops when it is full. A mixture
+says what it does.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ MAX_EVENT_SIZE = 10**5  # parts of an event that is saved; shared ones count eac
 
 
 def plain_options(model: Any) -> tuple[dict[str, Any], list[str]]:
-    """The options of an estimator, and the names of those that are no plain values."""
+    """The options of an estimator, and the names of those that are not plain values."""
     options = model.get_params(deep=False)
     if isinstance(options.get("constraint"), Event):
         options["constraint"] = _event_text(options["constraint"]) or options["constraint"]

@@ -113,7 +113,7 @@ def _kind_of(model: Any) -> str:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read the model that `save` wrote to a file.
 
-    Raises `FileFormatError` if the file is incomplete, of another kind, or no valid model.
+    Raises `FileFormatError` if the file is incomplete, of another kind, or not a valid model.
     """
     return _read(path, lambda archive: READERS[archive.meta["kind"]](archive))
 

@@ -1,4 +1,4 @@
-"""Options of estimators in files of version 0.1, where searches and methods were no objects.
+"""Options of estimators in files of version 0.1, where searches and methods were not objects.
 
 In:  the options of an estimator by their old names.
 Out: the same options as this version has them.

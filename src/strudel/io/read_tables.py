@@ -165,7 +165,7 @@ def read_parquet_frame(raw: bytes, label: str) -> Any:
 
 
 def index_columns(schema: Any) -> list[str]:
-    """The columns in which pandas keeps an index, which is no column of the table."""
+    """The columns in which pandas keeps an index, which is not a column of the table."""
     stored = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in stored if isinstance(name, str) and name in schema.names]
 
@@ -276,7 +276,7 @@ def _is_header(cells: list[str]) -> bool:
 
 
 def _value(cell: str) -> float | None:
-    """What a cell means: 0, 1, NaN where unknown, or None if it is nothing of these."""
+    """What a cell means: 0, 1, NaN where unknown, or None if it is none of these."""
     text = cell.strip().strip('"').strip().lower()
     if text in UNKNOWN:
         return np.nan

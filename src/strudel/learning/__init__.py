@@ -2,7 +2,7 @@
 
 Reading order: `fit` (the way of every fit), `search_options` and `mixture_methods`, `parameters`,
 `search` with `growing`, `history`, `mixtures`; then `compression`, `incomplete` (rows with unknown
-values), `supervised` and `partitioned`. `journal` is what lets a fit that was killed go on.
+values), `supervised` and `partitioned`. `journal` lets a fit that was killed continue.
 """
 
 from strudel._lazy import attach

@@ -1,6 +1,6 @@
 """The one pipeline of a fit: prepare -> learn -> what the estimator keeps.
 
-In:  `FitInput`, the options of a search or of a mixture, and who wants to know how it goes.
+In:  `FitInput`, the options of a search or of a mixture, and a reporter of progress.
 Out: `FittedCircuit` or `FittedMixture`.
 
 A table in memory and a partitioned one go the same way: only `prepare` knows which it is.

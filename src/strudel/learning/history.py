@@ -131,7 +131,7 @@ class History(Record):
     def after(self, earlier: History) -> History:
         """The rows behind those of an earlier history, from whose best circuit the search went on.
 
-        Splits and seconds go on counting. What the earlier search did after its best circuit is
+        Splits and seconds keep counting. What the earlier search did after its best circuit is
         left out; that circuit itself is the first of this history, on the rows of this one.
         """
         n_splits, seconds = (self.COLUMNS.index(name) for name in ("n_splits", "seconds"))

@@ -1,4 +1,4 @@
-"""What a fit has done so far, so that another process can go on where it was killed.
+"""What a fit has done so far, so that another process can continue where it was killed.
 
 In:  the sections of an earlier process, if there was one, and a way to save them.
 Out: `Journal`: code that learns opens a section for every stretch of work; a section that an

@@ -24,15 +24,14 @@ class Method(Options):
     Parameters
     ----------
     n_init : int, default=1
-        Starts of every run, of which the best one is kept. More make boosting try more starts of
-        every new component.
+        Starts of every run; the best one is kept. In boosting, starts of every new component.
     max_iter : int, default=500
-        Stop after so many EM steps.
+        Stop after this many EM steps.
     patience : int, default=10
-        Stop after so many steps without a better validation likelihood; boosting, after so many
-        components.
+        Stop after this many steps, in boosting components, without a better validation likelihood.
     tol : float, default=1e-5
-        What counts as better, in nats per row; without validation rows, of the training rows.
+        The least gain that counts as better, in nats per row; without validation rows, on the
+        training rows.
     """
 
     n_init: int = 1
@@ -119,16 +118,16 @@ class Boosting(Method):
 class PerComponent(Method):
     """Each component grows its own structure on the rows it is responsible for.
 
-    Splits and EM steps take turns. Slower than one structure for all, and better only where few
-    components are wanted. Components stop growing after 100 splits and 15 rounds without a better
+    Splits and EM steps take turns. Slower than one structure for all, and better only with few
+    components. Components stop growing after 100 splits and 15 rounds without a better
     validation likelihood. "auto" components are 2, 5, 10 or 20.
 
     Parameters
     ----------
     n_bags : int, optional
-        Learn on so many bootstrap samples of the rows instead, and average.
+        Learn on this many bootstrap samples of the rows instead, and average.
     n_runs : int, default=1
-        Runs from different starts whose mixtures are averaged; not with `n_bags`.
+        Runs from different starts whose mixtures are averaged; not together with `n_bags`.
     init_params : {"kmeans", "k-means++", "random"}, default="kmeans"
         First responsibilities.
     n_init, max_iter, patience, tol
@@ -169,13 +168,13 @@ class MixtureOptions:
         Runs from different starts whose mixtures are averaged; the result has
         `n_runs * n_components` components.
     smoothing : {"uniform", "single"}
-        What parameters are smoothed towards: all edges of a sum alike, or those of the single
-        circuit on the same rows.
+        What parameters are smoothed towards: equal ones for all edges of a sum, or those of
+        the single circuit on the same rows.
     pseudocount : float or "auto"
         How strongly, in virtual rows per sum node and component; "auto" chooses on the validation
         rows once EM has ended.
     max_seconds : float, optional
-        Stop after so many seconds.
+        Stop after this many seconds.
     n_init, init_params, max_iter, patience, tol
         As in `EM`.
     """

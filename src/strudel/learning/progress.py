@@ -30,7 +30,7 @@ class Progress:
     step : int
         Steps of this stage so far.
     train, valid : float
-        Mean log-likelihoods after this step; NaN where they are not known.
+        Mean log-likelihoods after this step; NaN if they are unknown.
     best_step : int
         The step with the best validation likelihood so far.
     best_valid : float
@@ -58,7 +58,7 @@ Callback = Callable[[Progress], None]
 
 
 class Reporter:
-    """Tells a callback, and a person who has asked for it, how a fit goes on."""
+    """Tells a callback, and with `verbose` a person, how a fit proceeds."""
 
     def __init__(self, callback: Callback | None = None, verbose: int = 0) -> None:
         self.callback = callback
@@ -83,7 +83,7 @@ class Reporter:
             self._print(message)
 
     def train_step(self, history: Record, prefix: str = "", step: str = "iteration") -> None:
-        """Say how training goes on."""
+        """Say how training proceeds."""
         last = history.last_row()
         valid = "" if math.isnan(last["valid"]) else f", valid {last['valid']:.4f}"
         message = f"{prefix}{step} {len(history) - 1}: train {last['train']:.4f}{valid}"
@@ -112,7 +112,7 @@ class Reporter:
             self._print(str(done))
 
     def say(self, stage: str, message: str, step: int = 0, valid: float = math.nan) -> None:
-        """Say what goes on where there is no history."""
+        """Say what happens where there is no history."""
         if self.callback is not None:
             elapsed = now() - self._started
             self.callback(Progress(stage, step, math.nan, valid, step, valid, 0, elapsed, message))

@@ -35,14 +35,15 @@ class Search(Options):
     Parameters
     ----------
     sampled_rows : int or "auto", optional
-        After the search, learn a mixture, sample so many rows from it, search again on these and
+        After the search, learn a mixture, sample this many rows from it, search again on these and
         the training rows, and keep the circuit that is better on the validation rows. "auto"
-        samples 60,000 rows; of more than 200 variables 12,000, if time is left. 0 samples none. By
-        default what the preset says. Not for a constraint, `warm_start` or partitioned tables.
+        samples 60,000 rows, or 12,000 if there are more than 200 variables and time is left. 0
+        samples none. The preset sets the default. Not for a constraint, `warm_start` or
+        partitioned tables.
     structure_rows : int, optional
-        Search on about so many of the rows, drawn by the seed; the parameters are then found on all
-        of them. For a mixture on a partitioned table, the rows on which numbers are chosen that are
-        "auto" (50,000 by default).
+        Search on a sample of about this many rows; the parameters are then found on all of them.
+        For a mixture on a partitioned table, the rows on which everything that is "auto" is chosen
+        (50,000 by default).
     """
 
     FIRST: ClassVar[tuple[str, str]] = ("chow_liu", "chow_liu")  # the default init and vtree
@@ -63,14 +64,14 @@ class Greedy(Search):
     Parameters
     ----------
     edge_score : {"flow", "random"}, default="flow"
-        Which edge to split: the one with most rows through it (eFLOW), or any (eRAND).
+        Which edge to split: the one that most rows take (eFLOW), or a random one (eRAND).
     variable_score : {"mutual_information", "random", "gain"}, default="mutual_information"
-        On which variable: the one that tells most about the others below the edge (vMI), any
-        (vRAND), or the one with the largest gain of training likelihood per new parameter, copies
-        that the split makes possible included.
+        On which variable: the one with the most mutual information with the others below the edge
+        (vMI), a random one (vRAND), or the one with the largest gain of training likelihood per new
+        parameter, including the copies that the split makes possible.
     tie_rule : {"root_first", "depth_first"}, default="root_first"
-        Which of several edges with equally many rows to split: the one nearest the root, or the one
-        a depth-first walk leaves first, as the authors' released code does.
+        Which of several edges with the same number of rows to split: the one nearest the root, or
+        the one a depth-first walk leaves first, as the authors' released code does.
     copy_depth : int, default=1
         How far a split copies below the split edge beyond what conditioning forces, counted as in
         the paper: sums and products are one level each, and 0 and 1 copy nothing more.
@@ -125,7 +126,7 @@ class Beam(Greedy):
 
 @dataclass(kw_only=True)
 class BestFirst(Search):
-    """Of all splits and clones, do the one that gains most training likelihood per new parameter.
+    """Take the split or clone that gains most training likelihood per new parameter.
 
     Parameters
     ----------
@@ -142,23 +143,23 @@ class BestFirst(Search):
 class LearnPSDD(Search):
     """LearnPSDD (Liang, Bekker and Van den Broeck 2017): the best split or clone, copied deeply.
 
-    It starts from independent variables on a vtree that is built from below.
+    It starts from independent variables on a vtree that is built bottom-up.
 
     Parameters
     ----------
     copies : {"minimal", "depth", "complete"}, default="depth"
-        How far an operation copies: what it must; also `copy_levels` levels of sums below the split
-        edge, or below the cloned sum; or all that is below. Sums that no training row of the
+        How far an operation copies: only what it must; also `copy_levels` levels of sums below the
+        split edge or the cloned sum; or everything below. Sums that no training row of the
         operation reaches stay shared.
     copy_levels : int, default=3
         Levels for ``copies="depth"``.
     operation_score : {"per_edge", "gain", "heuristic"} or Greedy, default="per_edge"
-        The best operation raises the training log-likelihood most per edge that it adds, or most;
+        The best operation raises the training log-likelihood most per new edge, or most in total;
         or it is the split that the greedy search would make, which needs ``clones=False`` and
-        ``split_sides="both"``. Its scores may be others than the defaults, for example
+        ``split_sides="both"``. A `Greedy` object sets its scores, for example
         ``Greedy(edge_score="random")``.
     split_sides : {"left", "both"}, default="left"
-        Split on variables below the left child of an edge (its prime) only, or on any.
+        Split only on variables below the left child of an edge (its prime), or on any.
     clones : bool, default=True
         Whether one to three of the edges that lead to a sum may also get their own copy of it.
     sampled_rows, structure_rows
@@ -202,7 +203,7 @@ class LearnPSDD(Search):
 
     @property
     def heuristic(self) -> Greedy | None:
-        """The greedy search whose splits are made, if so."""
+        """The greedy search that chooses the splits, if there is one."""
         if isinstance(self.operation_score, Greedy):
             return self.operation_score
         return Greedy() if self.operation_score == "heuristic" else None
@@ -212,7 +213,7 @@ class LearnPSDD(Search):
 class Race(Search):
     """Best-first search and LearnPSDD side by side on several vtrees.
 
-    The validation rows decide which of them go on.
+    The validation rows decide which of them continue.
 
     Parameters
     ----------
@@ -272,17 +273,17 @@ class SearchOptions:
     search : Greedy, BestFirst, LearnPSDD, Beam, Race, or the name of one
         How the next circuit is found.
     init : {"chow_liu", "independent"}, optional
-        The first circuit: the tree-shaped network with most mutual information among those that
-        the vtree has room for (see `learn_tree_for_vtree`; for the vtree of the Chow-Liu tree it is
-        that tree), or all variables independent. By default "chow_liu", for LearnPSDD
-        "independent"; where several starts are compared, what each of them has.
+        The first circuit: the tree-shaped network with the most mutual information that fits the
+        vtree (see `learn_tree_for_vtree`; for the vtree of the Chow-Liu tree it is that tree), or
+        all variables independent. By default "chow_liu", for LearnPSDD "independent"; where several
+        starts are compared, each has its own.
     vtree : Vtree or str, optional
         How the circuit decomposes; a name is a method of `learn_vtree`: "chow_liu", "bottom_up",
-        "top_down", "clusters", "balanced", "linear" or "random". "auto" starts on several and goes
-        on with the one that is best on the validation rows. By default "chow_liu", for LearnPSDD
+        "top_down", "clusters", "balanced", "linear" or "random". "auto" starts on several and
+        continues with the best on the validation rows. By default "chow_liu", for LearnPSDD
         "bottom_up", for a race "auto".
     patience : int
-        Stop after so many splits without a better validation likelihood.
+        Stop after this many splits without a better validation likelihood.
     max_splits, max_edges, max_seconds : optional
         Other bounds.
     pseudocount : float
@@ -290,8 +291,8 @@ class SearchOptions:
     alpha : float
         Virtual rows per cell in mutual information. LearnPSDD learns its vtree without any.
     smoothing : {"uniform", "hierarchical"}
-        What parameters are smoothed towards: all edges of a sum alike, or, for a copied sum, the
-        parameters of the sum it was copied from.
+        What parameters are smoothed towards: equal ones for all edges of a sum; or, for a copied
+        sum, the parameters of the sum it was copied from.
     smoothing_strength : float or "auto"
         How strongly copies are smoothed, in virtual rows per sum; "auto" chooses on validation
         rows.

@@ -30,7 +30,7 @@ def to_dot(obj: Any, feature_names: Sequence[str] | None = None, row: Any = None
     feature_names : sequence of str, optional
         One per variable; a circuit's own names, or x0, x1, ..., by default.
     row : array-like of shape (n_vars,) or dict, optional
-        A fully observed row, whose active edges of a circuit are drawn in red.
+        A fully observed row, whose active edges in a circuit are drawn in red.
 
     Examples
     --------

@@ -53,7 +53,7 @@ def plot_circuit(
     Parameters
     ----------
     model : Circuit, Mixture or fitted estimator
-        Of any size. Of a mixture the structure is drawn without parameters, or with a row the
+        Of any size. Of a mixture, the structure is drawn without parameters; with a row, the
         component that is most responsible for it.
     row : array-like of shape (n_vars,) or dict, optional
         A fully observed row, whose active edges and literals are drawn in red. On a map, names

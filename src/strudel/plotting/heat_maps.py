@@ -1,4 +1,4 @@
-"""Heat maps: the components of a mixture, and what variables or columns tell about each other.
+"""Heat maps: the components of a mixture, and the dependencies of variables or columns.
 
 In:  a model.
 Out: the axes. Variables are in the order of the vtree, which puts related ones side by side.
@@ -38,8 +38,8 @@ LINE = 9.0  # points of height that a component and its label need
 def plot_components(mixture: Any, ax: Axes | None = None) -> Axes:
     """Draw a mixture: one band per component, as high as its weight, coloured by its marginals.
 
-    Where bands would be too thin to read, all have the same height: the heaviest components, as
-    many as fit, and apart from them one band for the weighted mean of all others.
+    If bands would be too thin to read, all have the same height: the heaviest components, as many
+    as fit, and one band for the weighted mean of all others.
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
     """Draw the correlation of every two variables: blue if positive, orange if negative.
 
     Columns of several values have no such correlation. A model of a table that has any is drawn by
-    column: the mutual information of every two, as a share of the smaller entropy. It is 0 if they
-    tell nothing about each other, and 1 if one tells the value of the other.
+    column: the mutual information of every two, as a share of the smaller entropy. It is 0 if
+    they are independent, and 1 if one determines the other.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
 
 
 def _correlations(pairs: FloatArray) -> FloatArray:
-    """From the probabilities of every two variables to be 1."""
+    """From the probabilities that two variables are both 1."""
     one = pairs.diagonal()
     spread = np.sqrt(one * (1.0 - one))
     scale = np.outer(spread, spread)

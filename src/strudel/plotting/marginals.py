@@ -51,12 +51,12 @@ class Bar(NamedTuple):
 def plot_marginals(
     model: Any, given: Any = None, ax: Axes | None = None, *, top: int | None = None
 ) -> Axes:
-    """Draw how probable every variable is to be 1, or every value of a table, given what is known.
+    """Draw the probability of 1 of every variable, or of every value of a table, given evidence.
 
     With evidence, a short line across each bar shows the probability without it, and the given
-    values are at the top, in orange. If there is no room for all variables, those are shown that
-    the evidence changes most, or without evidence the most probable ones. A model of a table has a
-    bar for every value of its columns, or one for a column of two values.
+    values are at the top, in orange. If there is no room for all variables, those that the
+    evidence changes most are shown, or without evidence the most probable ones. A model of a table
+    has a bar for every value of its columns, or one for a column of two values.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def plot_marginals(
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
     top : int, optional
-        Most bars; as many as can be read by default.
+        Limit on the bars; by default as many as can be read.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Shapley values as a waterfall: the way from the expected output to that of a row.
+"""Shapley values as a waterfall: from the expected output to that of a row.
 
 In:  `ShapValues` of one row, and the row.
 Out: the axes. The largest shares are on top; what does not fit is one bar.
@@ -48,13 +48,13 @@ def plot_shap_values(
     shares : ShapValues
         Of one row, from `shap_values`.
     model : Circuit, Mixture or fitted estimator
-        That gave them: it has the names.
+        The model that gave them; it has the names.
     row : array-like of shape (n_vars,) or dict
         The row that is explained.
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
     top : int, optional
-        Most bars beside that of all others; as many as can be read by default.
+        Limit on the bars besides that of all others; by default as many as can be read.
 
     Examples
     --------

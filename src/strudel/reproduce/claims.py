@@ -1,7 +1,7 @@
 """What the paper claims, checked on our numbers.
 
 In:  `Results`.
-Out: `Verdict`s: every claim holds, fails, or has not enough results, with the figures behind it.
+Out: `Verdict`s: every claim holds, fails, or lacks results, with the figures behind it.
 
 A claim is checked on the datasets that have results, and says how many those were. Its check is a
 function of the results by dataset; it returns whether the claim holds, and the figures in words.
@@ -79,7 +79,7 @@ def _judge(claim: Claim, results: Results) -> Verdict:
 def _ratios(
     found: Found, of: Callable[[str, Any], float], least: float, *, on_all: bool = True
 ) -> Finding:
-    """Whether a ratio is at least so large on all datasets, or on most; and its extremes."""
+    """Whether a ratio is at least this large on all datasets, or on most; and its extremes."""
     ratios = {name: of(name, one) for name, one in found.items()}
     n_good = sum(ratio >= least for ratio in ratios.values())
     holds = n_good == len(ratios) if on_all else 2 * n_good > len(ratios)

@@ -292,7 +292,7 @@ def test_a_part_may_weigh_nothing():
     whole = Strudel(**options).fit(TRAIN, X_valid=VALID, sample_weight=weight)
     parts = Strudel(**options).fit(in_parts(TRAIN, {100, 200}), X_valid=VALID, sample_weight=weight)
     assert_same_search(whole, parts)
-    with pytest.raises(ValueError, match="at least one row that counts"):
+    with pytest.raises(ValueError, match="at least one row with a positive weight"):
         Strudel(**options).fit(in_parts(TRAIN, {100}), sample_weight=0.0 * weight)
 
 

@@ -118,8 +118,8 @@ def _fit(data: Dataset, **options: Any) -> Strudel:
 def _mixture(tree: Circuit, data: Dataset) -> Mixture:
     """One component for every cluster of images, all on the circuit of the tree.
 
-    `StrudelMixture` would go on from here by EM. This start has nothing more to compile, and is as
-    good on these images: -16.80 both after 20 steps and at once.
+    `StrudelMixture` would continue from here by EM. This start has nothing more to compile, and is
+    as good on these images: -16.80 both after 20 steps and at once.
     """
     import numpy as np
     from sklearn.cluster import KMeans

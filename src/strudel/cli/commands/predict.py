@@ -117,7 +117,7 @@ def _report(target: str, found: Sequence[_Predicted], output: Path | None) -> di
 
 
 def _tell(report: dict[str, Any], columns: Columns, as_json: bool) -> None:
-    """Say how good the predictions are, and where they lie."""
+    """Say how good the predictions are, and where they are."""
     target, output, n_rows = report["target"], report["output"], report["n_rows"]
     if as_json:
         print_json(report | ({} if output is not None else {"predictions": columns}))

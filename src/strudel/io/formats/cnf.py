@@ -1,6 +1,6 @@
 """`.cnf` and `.dnf` files: the DIMACS format, one formula.
 
-In:  clauses over one or several lines, each closed by 0; a line that starts with ``%`` ends it all.
+In:  clauses over one or several lines, each closed by 0; a line that starts with ``%`` ends them.
 Out: `Cnf` or `Dnf`. The extension decides which: some programs write ``p cnf`` into `.dnf` files.
 """
 

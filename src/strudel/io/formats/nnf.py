@@ -122,7 +122,7 @@ def _read_d4(file: TextFile) -> Nnf:
 def _children_first(
     file: TextFile, arcs: dict[int, list[tuple[int, list[int]]]], where: dict[int, int]
 ) -> list[int]:
-    """The nodes below node 1 and itself, last; a circle is refused."""
+    """The nodes below node 1 and itself, last; a cycle is refused."""
     order: list[int] = []
     state: dict[int, int] = {}  # 1 while its children are visited, 2 afterwards
     pending = [1]

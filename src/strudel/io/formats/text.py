@@ -57,7 +57,7 @@ class TextFile:
         self.refuse(f"a line should be {forms}, but {words}", line)
 
     def check_announced(self, announced: int | None, n_found: int, header: int, what: str) -> None:
-        """Refuse a file that announces another number of nodes or clauses than it holds."""
+        """Refuse a file that does not hold the number of nodes or clauses it announces."""
         if announced != n_found:
             self.refuse(
                 f"{announced} {what} were announced, but there are {n_found}: is it incomplete?",

@@ -53,7 +53,7 @@ def read_vtree(file: TextFile) -> tuple[Vtree, dict[int, int]]:
 
 
 def read_header(file: TextFile, lines: Lines, word: bytes) -> tuple[int, int | None]:
-    """Take the line ``word [count]``: its number, and the count, which often is wrong."""
+    """Take the line ``word [count]``: its number, and the count, which is often wrong."""
     for line, tokens in lines:
         if tokens[0].lower() != word or len(tokens) > 2:
             break

@@ -1,4 +1,4 @@
-"""Compression: a smaller circuit that is nearly as good, by undoing what learning did too much of.
+"""Compression: a smaller circuit that is nearly as good, by undoing splits that matter little.
 
 In:  a deterministic circuit, the rows it was learned from, and rows to check the loss on.
 Out: a circuit with fewer edges that admits the same rows.
@@ -47,10 +47,10 @@ def compress(
     reference: Literal["best", "given"] = "best",
     pseudocount: float | None = 1.0,
 ) -> Circuit:
-    """Make a deterministic circuit smaller, and hardly worse.
+    """Make a deterministic circuit smaller and hardly worse.
 
-    Sums that admit the same rows are merged, and splits are undone, where the parameters say that
-    it matters little. Rows that were impossible stay so, and all others stay possible.
+    Sums that admit the same rows are merged, and splits are undone, where that changes little.
+    Rows that were impossible stay so, and all others stay possible.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def compress(
         How much the mean log-likelihood of these rows may fall, in nats per row. Rows that the
         circuit excludes do not count.
     reference : {"best", "given"}, default="best"
-        From where it may fall: from the best circuit met on the way, which is often better than the
-        given one, or from the given one, which allows for a smaller result.
+        What it may fall from: the best circuit found on the way, which is often better than the
+        given one; or the given one, which allows a smaller result.
     pseudocount : float or None, default=1.0
         Virtual rows per sum node when the parameters are fitted again, which is done where it is
         better on the rows above than pooling the parameters of what was merged; None only pools.
@@ -101,7 +101,7 @@ def compress(
     train_bits = as_bits(train)
     judge = _Judge(circuit, train_bits if valid is None else as_bits(valid))
     if train_bits.total_weight == 0.0:
-        raise ValueError("compress needs at least one training row that counts.")
+        raise ValueError("compress needs at least one training row with a positive weight.")
     if circuit.root < 2 * circuit.n_vars:  # a single variable, fixed
         return circuit
     start = _without_impossible_edges(circuit)
@@ -139,7 +139,7 @@ class _Descent:
         self.n_failures = 0
 
     def follow(self, price: float) -> None:
-        """Go on from where we are."""
+        """Continue from the last circuit."""
         self.now = _simplify(self.now, self.train.total_weight, price)
         if self._is_good(self.now):
             self.last_good, self.first_bad, self.n_failures = (price, self.now), None, 0

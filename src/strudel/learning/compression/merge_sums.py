@@ -471,7 +471,7 @@ def _add_to(
     node_count: FloatArray,
     stands_for: IntArray,
 ) -> None:
-    """Let sum `best` stand for `n` too."""
+    """Let sum `best` also stand for `n`."""
     stands_for[n] = best
     node_count[best] += node_count[n]
     for i in range(w):

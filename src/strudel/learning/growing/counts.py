@@ -1,4 +1,4 @@
-"""Counts and what they add to the log-likelihood: the stuff that gains are made of.
+"""Counts and what they add to the log-likelihood: what gains are made of.
 
 A sum with counts h contributes f(h_1) + f(h_2) + ... - f(h_1 + h_2 + ...), with f(x) = x ln x.
 Copying it for some of its rows divides the counts between two sums. The contributions of both, less

@@ -18,7 +18,7 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit
 class Operation(NamedTuple):
     """A split of `edge` at a place, or a clone of the sum `target` for it.
 
-    With `n_levels` the sums that many levels below are copied also, and `others` are edges that
+    With `n_levels` the sums that many levels below are also copied, and `others` are edges that
     share the clone.
     """
 

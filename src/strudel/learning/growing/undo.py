@@ -6,7 +6,7 @@ Out: `UndoableSplits`: `split` as ever, `undo` of the latest split and `redo` of
 
 Before a split, the records of the nodes and edges that it may change are copied, and the active
 edges of its rows; new nodes and edges stand at the end of their tables. To undo is to copy back and
-cut off. What is cut off may be kept, and then redoing is copying also. Splitting the same
+cut off. What is cut off may be kept, and then redoing is also copying. Splitting the same
 edge on the same variable again gives the same numbers, so a circuit is known by its path of splits.
 
 The heap of edge counts is not kept: right after a split it holds what that split pushed, and

@@ -92,9 +92,9 @@ def fit_incomplete(
     pseudocount : float
         Virtual rows per sum node, shared evenly by its edges.
     max_iter : int
-        Stop after so many steps.
+        Stop after this many steps.
     tol : float
-        Stop when a step gains less, in nats per row.
+        Stop when a step gains less than this, in nats per row.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Structural EM: complete the rows, learn from them as ever, complete them better, and so on.
+"""Structural EM: complete the rows, learn from them, complete them better, and so on.
 
 In:  rows with unknown values, a first model, and any way to learn from complete rows.
 Out: the model that makes the known values of the validation rows most likely.

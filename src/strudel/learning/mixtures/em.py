@@ -64,9 +64,9 @@ def fit_mixture(
     X : BitMatrix or array-like of shape (n_rows, n_vars)
         Fully observed rows.
     n_components : int
-        How many components one run has; that of `options` does not count.
+        Components of one run; that of `options` is ignored.
     X_valid : BitMatrix or array-like, optional
-        Rows that decide when to stop and which step to keep. Without them EM goes on until the
+        Rows that decide when to stop and which step to keep. Without them EM continues until the
         training likelihood hardly grows.
     sample_weight : array-like of shape (n_rows,), optional
         How often each row counts.
@@ -77,7 +77,7 @@ def fit_mixture(
     on_iteration : callable, optional
         Called with the history after every step, for progress.
     journal : Journal, optional
-        Where to write what is done, so that another process can go on from there (`Checkpoint`).
+        Where to record what is done, so that another process can continue (`Checkpoint`).
 
     Returns
     -------
@@ -120,7 +120,7 @@ class MixtureData:
         """Merge equal rows and find all flows."""
         rows, place = distinct_rows(train)
         if rows.n_rows == 0:
-            raise ValueError("Learning needs at least one row that counts.")
+            raise ValueError("Learning needs at least one row with a positive weight.")
         options.check_validation(has_valid=valid is not None)
         tables, places = [rows], [place]
         if valid is not None:

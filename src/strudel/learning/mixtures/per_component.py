@@ -65,7 +65,7 @@ def fit_circuit_mixture(
     X : BitMatrix or array-like of shape (n_rows, n_vars)
         Fully observed rows.
     n_components : int
-        How many components one run has; that of `options` does not count.
+        Components of one run; that of `options` is ignored.
     X_valid : BitMatrix or array-like, optional
         Rows that decide when to stop and which step to keep. Without them `search` needs a limit.
     sample_weight : array-like of shape (n_rows,), optional
@@ -77,7 +77,7 @@ def fit_circuit_mixture(
         Starts, smoothing, averaging, and the limits of EM before the first split and after the
         last.
     n_bags : int, optional
-        Average mixtures of so many bootstrap samples of the rows; `n_runs` does not count then.
+        Average mixtures of this many bootstrap samples of the rows; `n_runs` is then ignored.
     rng : numpy Generator or seed
         For the starts, the bags, and random scores.
     on_iteration : callable, optional

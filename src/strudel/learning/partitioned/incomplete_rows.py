@@ -70,7 +70,7 @@ def _completed(rows: PartitionedRows, model: Model, n: int, seed: int) -> Partit
         return rows
     engine = rows.engine
     lengths = np.array(engine.each(attrgetter("n_rows"), rows.parts))
-    first = np.cumsum(lengths) - lengths  # numbered anew: held-out rows and others apart
+    first = np.cumsum(lengths) - lengths  # numbered again: held-out rows and others apart
     total = rows.total_weight
     parts = engine.place(_complete, rows.parts, model, n, seed, total, numbers=first.tolist())
     table = PartitionedTable(

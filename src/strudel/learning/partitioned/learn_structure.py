@@ -139,7 +139,7 @@ def edge_counts(rows: BitMatrix, circuit: Circuit) -> CountArray:
 
 
 def _check(search: SearchOptions) -> None:
-    """Refuse what needs all rows in one place."""
+    """Refuse what needs all rows in memory."""
     kind = search.search
     copy_depth = getattr(kind, "copy_depth", 1)
     wrong = [

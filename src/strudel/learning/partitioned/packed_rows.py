@@ -50,7 +50,7 @@ def mixed(x: AnyArray) -> AnyArray:
 
 
 def digest_rows(bits: BitMatrix, first: int, gaps: AnyArray | None = None) -> int:
-    """What tells rows, their weights and their order from others; sums over parts do, too.
+    """A digest of rows, their weights and their order; those of parts add up.
 
     `gaps` is 1 where a value is unknown.
     """
@@ -157,7 +157,7 @@ def has_gaps(rows: PackedRows) -> bool:
 
 
 def digest_packed(rows: PackedRows, first: int) -> int:
-    """What tells rows and their order from others; sums over parts do, too."""
+    """A digest of rows and their order; those of parts add up."""
     if isinstance(rows, BitMatrix):
         return digest_rows(rows, first)
     return digest_rows(rows.values, first, 1 - rows.known.unpack())

@@ -1,4 +1,4 @@
-"""A partitioned tables: packed rows of a Dask array or frame, on an engine.
+"""A partitioned table: packed rows of a Dask array or frame, on an engine.
 
 In:  a Dask array or frame, or a plain table; perhaps weights, and the code of its columns.
 Out: `PartitionedRows`: one `BitMatrix` per part, equal rows merged where that pays; `PackedCodes`
@@ -145,8 +145,8 @@ class PartitionedTable:
             parts = self.engine.place(merge_if_it_pays, parts)
         n_rows, weight = self.engine.total(_size, parts)
         if weight == 0.0:
-            known = " and knows a value" if self.has_gaps else ""
-            raise NoRowsError(f"Learning needs at least one row that counts{known}.")
+            known = " and a known value" if self.has_gaps else ""
+            raise NoRowsError(f"Learning needs at least one row with a positive weight{known}.")
         return PartitionedRows(
             self.engine,
             parts,
@@ -338,7 +338,7 @@ def weight_blocks(
     if not (np.isfinite(total) and least >= 0.0):
         raise ValueError("sample_weight must hold finite numbers of at least 0.")
     if total == 0.0:
-        raise ValueError("Learning needs at least one row that counts.")
+        raise ValueError("Learning needs at least one row with a positive weight.")
     if hasattr(X, "columns") and not hasattr(sample_weight, "chunks"):
         # Together: Dask may read one column of a table in fewer parts than many.
         from dask import delayed

@@ -257,7 +257,7 @@ def _warn_of_rows(table: PartitionedTable, name: str) -> None:
 
 
 def _check_columns(rows: PreparedPartitions) -> None:
-    """Refuse columns of which nothing is known."""
+    """Refuse columns without a known value."""
     known = rows.table.engine.total(n_known, rows.train.parts)[:-1]
     names = names_of(rows.table.n_vars, rows.names)
     unknown = [names[var] for var in np.flatnonzero(known == 0)]
@@ -270,6 +270,6 @@ def _check_columns(rows: PreparedPartitions) -> None:
 
 
 def _digest(train: PartitionedRows, valid: PartitionedRows | None) -> str:
-    """What tells the rows and their order from others; the same for any parts."""
+    """A digest of the rows and their order; the same for any partitions."""
     tables = [train.table, *([] if valid is None else [valid.table])]
     return digest_of(*(np.array([one.digest(), one.n_rows], dtype=np.uint64) for one in tables))

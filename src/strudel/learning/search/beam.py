@@ -7,7 +7,7 @@ All members share one table (`circuits_on_one_table.py`): a member costs what it
 others. They are visited in the order of a walk around the tree of splits, to and fro, so that a
 step walks along every branch at most once.
 
-Most splits to be tried were tried on the parent also. Where the split between the two changed none
+Most splits to be tried were also tried on the parent. Where the split between the two changed none
 of the nodes they depend on, they change the likelihoods as they did there, and are not tried again.
 
 Dang, Vergari, Van den Broeck: Strudel: A fast and accurate learner of structured-decomposable

@@ -82,7 +82,7 @@ def learn_structure(
         Rows that decide when to stop. Without them the search needs `max_splits`, `max_edges` or
         `max_seconds`, and returns its last circuit.
     search : SearchOptions, optional
-        The paper's defaults when not given.
+        By default those of the paper.
     rng : numpy Generator or seed
         Used by the random scores only.
     on_split : callable, optional
@@ -92,9 +92,9 @@ def learn_structure(
         learned before, read from a file or made by hand, as long as it is deterministic, in normal
         form, and every row is possible. Its parameters do not matter. Splits never make a row
         possible that it excludes, so a circuit of a logical constraint (`uniform_circuit`) stays
-        one. The bounds of the search, but for `max_edges`, count from here.
+        one. The bounds of the search, except `max_edges`, count from here.
     journal : Journal, optional
-        Where to write what is done, so that another process can go on from there (`Checkpoint`).
+        Where to record what is done, so that another process can continue (`Checkpoint`).
 
     Returns
     -------
@@ -286,7 +286,7 @@ def _first_circuit_of_columns(
 
 
 def _vtree_alpha(search: SearchOptions) -> float:
-    """LearnPSDD weighs pairs by plain counts; with virtual rows pumsb_star got -25.0 for -24.3."""
+    """LearnPSDD weighs pairs by plain counts; virtual rows give -25.0, not -24.3, on pumsb_star."""
     return 0.0 if isinstance(search.search, LearnPSDD) else search.alpha
 
 
@@ -333,7 +333,7 @@ def _empty_like(bits: BitMatrix) -> BitMatrix:
 def check_rows(train: BitMatrix, valid: BitMatrix, search: SearchOptions) -> None:
     """Refuse rows from which a search cannot learn, or that would never stop it."""
     if train.total_weight == 0.0 or train.n_vars == 0:
-        raise ValueError("Learning needs a column, and at least one row that counts.")
+        raise ValueError("Learning needs a column, and at least one row with a positive weight.")
     if valid.n_vars != train.n_vars:
         raise ValueError(
             f"The validation rows have {valid.n_vars} columns, "

@@ -1,4 +1,4 @@
-"""One search under way, and several side by side of which the best goes on.
+"""A search that can be continued, and a race of several, of which the best continue.
 
 In:  a way to make the first `GrowingCircuit`, and options.
 Out: `Run`: one operation after another, with the history they make; `race` of several runs. The
@@ -174,11 +174,11 @@ def race(
     search: SearchOptions,
     on_split: Callable[[History], None] | None = None,
 ) -> Run:
-    """Let several runs go side by side; in every round the half that is better goes on.
+    """Race several runs; in every round the better half continues.
 
-    How likely the first circuit makes the rows does not tell which start is best; some hundred
-    operations do. The last one goes on to its end. Where there is a time limit, those that were
-    left behind use what remains of it, the best first.
+    The likelihood of the first circuit does not show which start is best; a few hundred operations
+    do. The last run continues to its end. If there is a time limit, those that were left behind
+    use what remains of it, the best first.
     """
     left_behind: list[Run] = []
     for n_operations in ROUNDS:

@@ -141,7 +141,7 @@ class ScoredSearch:
         return kept | {"level": np.array([self._level])}
 
     def _restore(self, scores: dict[str, AnyArray]) -> None:
-        """Go on with the scores of the same circuit in an earlier process."""
+        """Continue with the scores of the same circuit in an earlier process."""
         used, state = self._used(), self.policy.state()
         restore_arrays(self, scores, used)
         for name, array in state.items():

@@ -26,7 +26,7 @@ def class_codewords(n_classes: int) -> ByteArray:
 
 
 def target_name(y: Any) -> str:
-    """What the target is called: as its series or its only column, else "class"."""
+    """The name of the target: that of its series or only column, else "class"."""
     columns = list(getattr(y, "columns", ()))
     name = columns[0] if len(columns) == 1 else getattr(y, "name", None)
     return name if isinstance(name, str) and name else "class"

@@ -6,8 +6,8 @@ Out: the likelihoods of every number of components, of the best one on the valid
 
 As in the paper: the structure is the one that the search keeps within 1,000 splits, stopping early
 (without, kdd gets 86,178 edges for 6,570, and -2.17 for -2.14); EM has 2 to 30 components, each
-smoothed by one virtual row per sum; bagging averages ten bootstrap samples. How many
-components a bag has the paper does not say; here as many as EM chose.
+smoothed by one virtual row per sum; bagging averages ten bootstrap samples. The paper
+does not say how many components a bag has; here as many as EM chose.
 """
 
 from __future__ import annotations
