@@ -29,8 +29,8 @@ from strudel.queries.sampling import sample
 # Shares of the time: learning from real rows, fitting the mixture, and when the last search ends.
 REAL, MIXTURE, LAST = 0.5, 0.15, 0.92
 N_SAMPLED = 60_000
-# Beyond so many variables the first search may use all of the time, and "auto" samples rows, fewer
-# of them, only if this share is left until LAST.
+# Beyond this many variables the first search may use all of the time, and "auto" samples fewer
+# rows, and only if this share is left until LAST.
 FEW_VARIABLES = 200
 N_SAMPLED_WIDE = 12_000
 LEFT_TO_SAMPLE = 0.4

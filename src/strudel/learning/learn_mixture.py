@@ -257,7 +257,7 @@ class MixtureLearner:
     def _grow_and_train(
         self, rows: Prepared, search: SearchOptions, task: MixtureTask
     ) -> LearnedMixture:
-        """Grow a structure by so many splits, and train, with everything decided."""
+        """Grow a structure by this many splits, and train, with everything decided."""
         grown = rows.grow(search, self.report.on_split)
         last = len(grown.history) - 1  # fewer if nothing was left to split
         structure = grown.growing.snapshot(last)

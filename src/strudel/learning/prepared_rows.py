@@ -126,7 +126,7 @@ class Prepared(ABC):
 
     @abstractmethod
     def part(self, n_rows: int | None) -> Prepared:
-        """About so many of the rows, in memory; these themselves if they are fewer."""
+        """About this many of the rows, in memory; these themselves if they are fewer."""
 
     @abstractmethod
     def grow(self, search: SearchOptions, on_split: Any = None) -> GrownStructure:

@@ -72,7 +72,7 @@ def _text(value: Any) -> str:
 
 
 def digest_of_rows(train: BitMatrix, valid: BitMatrix | None, start: Circuit | None) -> str:
-    """What tells the rows of a fit, and where it starts, from others."""
+    """A digest of the rows of a fit and of where it starts."""
     parts: list[Any] = [np.array([train.n_vars, train.n_rows]), train.words, train.weights]
     if valid is not None:
         parts += [np.array([valid.n_vars, valid.n_rows]), valid.words, valid.weights]

@@ -160,7 +160,7 @@ class _Descent:
                 self.first_bad = price
 
     def smallest(self) -> Circuit:
-        """The smallest circuit within the tolerance; of equal ones the best."""
+        """The smallest circuit within the tolerance; the best of equally small ones."""
         good = [entry for entry in self.found if entry[0] >= self.top - self.tolerance]
         return min(good, key=lambda entry: (entry[1].n_edges, -entry[0]))[1]
 

@@ -1,4 +1,4 @@
-"""Expected counts: how many of so many rows of a circuit's own distribution take every edge.
+"""Expected counts: how many of n rows drawn from a circuit take every edge.
 
 In:  a circuit in normal form without parameters of zero.
 Out: one number per edge.

@@ -5,7 +5,7 @@ Out: two numbers modulo a prime for every node.
 
 Give every literal a random number, multiply in products and add up in sums, all modulo 2**61 - 1.
 In a deterministic circuit the result stands for the set of rows that a node admits: equal sets give
-equal numbers, and different sets different ones but for a chance of about (variables / 2**61)**2.
+equal numbers. Different sets do so only by a chance of about (variables / 2**61)**2.
 The fingerprint of a disjoint union is the sum of the fingerprints. At the root, equal fingerprints
 also mean that every row is admitted in as many ways as before: once, if the circuit was
 deterministic.

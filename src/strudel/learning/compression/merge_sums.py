@@ -286,7 +286,7 @@ def _join_sums(
 ) -> None:
     """Join sums with the same children, the cheapest pair first.
 
-    Sums with the same children stand together in `here`, but for chance.
+    Sums with the same children are neighbours in `here`, except by chance.
     """
     i = 0
     while i < len(here):
@@ -488,9 +488,9 @@ def _replace_rare_sums(
     class_node: IntArray,
     stands_for: IntArray,
 ) -> None:
-    """Choose who stands for every class, and put it in the place of sums with few rows.
+    """Choose a representative of every class, which replaces sums with few rows.
 
-    A literal stands for itself and for all sums over it alone; else the sum with most rows does.
+    A literal represents itself and all sums over it alone; otherwise the sum with most rows does.
     """
     i = 0
     while i < len(here):

@@ -7,7 +7,7 @@ Edges (a, r) and (b, r) of one sum become (u, r), where u has the edges of a and
 the right. This undoes a split: a and b exclude each other, since the two edges do. Where several
 sums hold such a pair, all take the same u, and lose how they differ in choosing between a and b:
 the loss follows from counts alone, and is nothing for a single sum. Edges are saved where a and b
-are needed no more, and the pairs of edges that u inherits can be united in turn.
+are no longer needed, and the pairs of edges that u inherits can be united in turn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Copies: a clone, which gives an edge its own copy of a sum, and deeper copies after a split.
 
-In:  `Growth`, an edge and a sum below it; or the first of the two new edges of a split, and so many
-     levels of sums to copy.
+In:  `Growth`, an edge and a sum below it; or the first of the two new edges of a split, and how
+     many levels of sums to copy.
 Out: the same arrays, changed.
 
 A split copies only what conditioning forces. `copy_depth` asks for more: fresh copies of the next

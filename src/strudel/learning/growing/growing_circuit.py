@@ -130,14 +130,14 @@ class GrowingCircuit:
         self.rows_moved = moved
 
     def split_deeply(self, edge: int, place: int, n_levels: int) -> None:
-        """Split `edge`, and give each new edge its own copies of so many levels of sums below."""
+        """Split `edge`, and give each new edge its own copies of this many levels of sums below."""
         first_new = int(self.growth.size[N_NODES])
         self.split(edge, place)
         ones = self._ensure_room_below_split(n_levels, is_tree=False)
         unshare_after_split(self.growth, ones, first_new, n_levels, self.pseudocount)
 
     def clone_deeply(self, parents: IntArray, target: int, n_levels: int) -> None:
-        """Give edges that lead to a sum a common copy of it, and of so many levels below it."""
+        """Give edges that lead to a sum a common copy of it, and of this many levels below it."""
         nodes, edges = n_sums_below(self.growth, int(parents[0]), n_levels + 1, False)
         self._ensure_room(nodes, edges + len(parents), 2 * edges)
         is_left = bool(self.growth.edge["left"][parents[0]] == target)
@@ -189,7 +189,7 @@ class GrowingCircuit:
         return self._assemble(edges, np.where(width == 1, 0.0, log_share))
 
     def _edges_at(self, time: int) -> IntArray:
-        """The edges after so many splits, in the order of the circuit."""
+        """The edges after this many splits, in the order of the circuit."""
         edge = self.growth.edge[: self.growth.size[N_EDGES]]
         edges = np.flatnonzero((edge["birth"] <= time) & (edge["death"] > time))
         # The two edges of a split stand before the older edges of their sum.
@@ -216,7 +216,7 @@ class GrowingCircuit:
         return ones
 
     def _ensure_room(self, nodes: int, edges: int, entries: int) -> None:
-        """Have room for so many more nodes, edges and heap entries."""
+        """Have room for this many more nodes, edges and heap entries."""
         g = self.growth
         while (
             g.size[N_NODES] + nodes > len(g.node)
@@ -238,7 +238,7 @@ class GrowingCircuit:
 
 
 def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix, room: int) -> Growth:
-    """The arrays before the first split, with room for so many nodes and twice as many edges."""
+    """The arrays before the first split, with room for this many nodes and twice as many edges."""
     n_words = -(-circuit.n_vars // 64)
     room = max(room, circuit.n_nodes, circuit.n_edges // 2 + 1)
     train_active, train_words, train_count = _rows(circuit, train)

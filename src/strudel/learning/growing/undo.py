@@ -1,11 +1,11 @@
 """Take splits back, and make them again: copies of everything that a split changes.
 
 In:  a `GrowingCircuit`.
-Out: `UndoableSplits`: `split` as ever, `undo` of the latest split and `redo` of one that was
+Out: `UndoableSplits`: `split` as before, `undo` of the latest split and `redo` of one that was
      undone, in time and memory proportional to what it changed.
 
 Before a split, the records of the nodes and edges that it may change are copied, and the active
-edges of its rows; new nodes and edges stand at the end of their tables. To undo is to copy back and
+edges of its rows; new nodes and edges are at the end of their tables. To undo is to copy back and
 cut off. What is cut off may be kept, and then redoing is also copying. Splitting the same
 edge on the same variable again gives the same numbers, so a circuit is known by its path of splits.
 

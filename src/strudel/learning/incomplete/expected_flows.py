@@ -4,7 +4,7 @@ In:  a `Circuit` or a `Mixture` with its parameters, and rows with unknown value
 Out: `ExpectedFlows`: the expected weight through every edge of every component, and the
      log-likelihood of the rows.
 
-A complete row takes one edge at every sum it reaches. Of a partly observed one that is uncertain:
+A complete row takes one edge at every sum it reaches. For a partly observed row this is uncertain:
 one pass up sums the unknown values out, one pass down divides the row's weight among the edges in
 proportion to their share. A component of a mixture gets the part of a row that it is responsible
 for. Rows go in a fixed number of parts, each with counts of its own, which are added in their

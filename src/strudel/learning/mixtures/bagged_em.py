@@ -3,7 +3,7 @@
 In:  a deterministic `Circuit` for the structure, and fully observed rows.
 Out: `Mixture`, the average of one mixture per bag: still one structure, and one flow per row.
 
-A bag is nothing but other weights of the same rows, so all bags learn side by side.
+A bag is only other weights of the same rows, so all bags learn in parallel.
 """
 
 from __future__ import annotations

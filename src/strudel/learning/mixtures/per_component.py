@@ -41,7 +41,7 @@ from strudel.learning.search.learn_structure import (
 from strudel.learning.search_options import SearchOptions
 
 STEPS = 3  # of EM after every round of splits, as in LearnPSDD
-IDLE_ROUNDS = 15  # many components may need so many to gain: plants with 20, 0.5 nats
+IDLE_ROUNDS = 15  # many components may need this many to gain: plants with 20, 0.5 nats
 GROWTH = 20  # a round adds one split to as many before, and at least one per component
 
 

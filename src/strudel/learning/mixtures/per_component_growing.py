@@ -78,7 +78,7 @@ class GrowingComponents:
                 self._pickers[c] = self._picker(one)
 
     def split(self, n_splits: int) -> int:
-        """Split so many edges, those with most weight in any component; returns how many."""
+        """Split this many edges, those with most weight in any component; returns how many."""
         score, rule = self.greedy.edge_score, self.greedy.tie_rule
         for done in range(n_splits):
             edges = [pick_edge(one, score, self.rng, rule) for one in self.circuits]
@@ -97,7 +97,7 @@ class GrowingComponents:
         return n_splits
 
     def part_at(self, c: int, n_splits: int, count: FloatArray, prior: FloatArray) -> Part:
-        """Component `c` after so many splits, with what edges had at that time."""
+        """Component `c` after this many splits, with what edges had at that time."""
         growing = self.circuits[c]
         number = np.arange(growing.growth.size[N_EDGES], dtype=np.float64)
         circuit = growing.snapshot(n_splits, number)  # parameters say which edge each was

@@ -90,7 +90,7 @@ def _places(node_vtree: IntArray, width: IntArray) -> IntArray:
 def parameters(
     count: FloatArray, edge_parent: IntArray, prior: FloatArray, strength: float
 ) -> FloatArray:
-    """Parameters that are drawn to a prior by so many virtual rows per sum."""
+    """Parameters that are drawn to a prior by this many virtual rows per sum."""
     total = np.bincount(edge_parent, weights=count, minlength=1)[edge_parent] + strength
     with np.errstate(invalid="ignore"):  # 0 / 0 where nothing came and nothing is drawn
         theta = (count + strength * prior) / total

@@ -129,7 +129,7 @@ def fit_partitioned_mixture(
     """Fit a mixture whose components share the structure of a circuit.
 
     `sample` are rows in memory, with their weights, from which k-means finds where to start.
-    `n_bags` averages mixtures of so many bootstrap samples of the rows. Returns also the mean
+    `n_bags` averages mixtures of this many bootstrap samples of the rows. Returns also the mean
     log-likelihood of the validation rows.
     """
     engine = train.engine

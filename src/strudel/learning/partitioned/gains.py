@@ -40,7 +40,7 @@ from strudel.learning.search.best_first_splits import (
 )
 from strudel.learning.search.gains import LEAST_GAIN, Gains
 
-AHEAD = 2  # more scores than are asked for: so many old ones come first, on average
+AHEAD = 2  # more scores than are asked for: that many old ones come first, on average
 SIDE_BY_SIDE = 512  # edges that are scored together: their counts are some megabytes
 LEVELS = 3  # of the vtree, for which counts are asked together
 

@@ -17,7 +17,7 @@ from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns, pack_ro
 from strudel.queries.passes import UNKNOWN
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # steps of it meet all numbers before they repeat
-POISSON = poisson.cdf(np.arange(20), 1.0)  # chance of at most so many draws of a row by a bag
+POISSON = poisson.cdf(np.arange(20), 1.0)  # chance of at most this many draws of a row by a bag
 
 
 def uniform_numbers(seed: int, first: int, n: int) -> FloatArray:
@@ -26,7 +26,7 @@ def uniform_numbers(seed: int, first: int, n: int) -> FloatArray:
 
 
 def generator_at(seed: int, n_drawn: int) -> np.random.Generator:
-    """A generator from which so many numbers have been drawn."""
+    """A generator from which this many numbers have been drawn."""
     block, skipped = divmod(n_drawn, 4)  # it makes four numbers at a time
     generator = np.random.Generator(np.random.Philox(key=seed).advance(block))
     generator.random(skipped)

@@ -65,7 +65,7 @@ class PartitionedRows:
         return self.table.quantum
 
     def sample(self, n_rows: int, seed: int) -> tuple[ByteArray, FloatArray]:
-        """About so many of the rows, in their order, in memory, with their weights.
+        """About this many of the rows, in their order, in memory, with their weights.
 
         Values that are not known are UNKNOWN. A completion that is drawn weighs as much as its row.
         """
@@ -135,7 +135,7 @@ class PartitionedTable:
             return self.rows(), self.rows()
 
     def digest(self) -> int:
-        """What tells the rows and their order from others, whatever the parts."""
+        """A digest of the rows and their order; the same for any parts."""
         hashes = self.engine.place(digest_packed, self.parts, numbers=self.first)
         return int(sum(self.engine.each(itself, hashes)) % 2**64)
 
@@ -267,7 +267,7 @@ def _taken(block: Any, rows: AnyArray) -> Any:
 def sample_of(
     X: Any, engine: Engine, n_rows: int, seed: int, *, sample_weight: Any = None, name: str = "X"
 ) -> Any:
-    """About so many rows of a lazy table as they are, in memory; none that weighs nothing.
+    """About this many rows of a lazy table as they are, in memory; none that weighs nothing.
 
     They depend on the seed and on the numbers of the rows, not on the parts.
     """

@@ -82,11 +82,11 @@ class PreparedPartitions(Prepared):
         return self.table.feature_names if self.encoder is None else CodedNames(self.encoder.code_)
 
     def sample(self, n_rows: int) -> tuple[ByteArray, FloatArray]:
-        """About so many of the rows to learn from as codes, in memory, and their weights."""
+        """About this many of the rows to learn from as codes, in memory, and their weights."""
         return self.train.sample(n_rows, self.seed + 2)  # numbers of their own
 
     def valid_sample(self, n_rows: int) -> tuple[ByteArray, FloatArray] | None:
-        """About so many of the rows to stop by, if there are any."""
+        """About this many of the rows to stop by, if there are any."""
         return None if self.valid is None else self.valid.sample(n_rows, self.seed + 2)
 
     def with_rows(self, train: PartitionedRows, valid: PartitionedRows | None) -> Self:
@@ -94,7 +94,7 @@ class PreparedPartitions(Prepared):
         return replace(self, train=train, valid=valid)
 
     def part(self, n_rows: int | None) -> Prepared:
-        """About so many of the rows, in memory; these themselves if they are fewer."""
+        """About this many of the rows, in memory; these themselves if they are fewer."""
         if n_rows is None or n_rows >= self.table.n_rows:
             return self
         valid = self.valid_sample(n_rows)

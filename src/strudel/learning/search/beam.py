@@ -4,7 +4,7 @@ In:  a way to make the first `GrowingCircuit`, options, and the history to write
 Out: the growing circuit of the best member that ever was in the beam.
 
 All members share one table (`circuits_on_one_table.py`): a member costs what it differs in from the
-others. They are visited in the order of a walk around the tree of splits, to and fro, so that a
+others. They are visited in the order of a walk around the tree of splits, back and forth, so that a
 step walks along every branch at most once.
 
 Most splits to be tried were also tried on the parent. Where the split between the two changed none
@@ -169,7 +169,7 @@ class _Beam:
         return member.child_like(twin, self.history.elapsed)
 
     def _splits(self, member: Member) -> list[tuple[int, int]]:
-        """The edges to split and the variables to split them on, for the member at hand."""
+        """The edges to split and the variables to split them on, for the current member."""
         growing, width = self.tree.growing, self.beam.width
         splits: list[tuple[int, int]] = []
         if self.beam.edge_score == "random":

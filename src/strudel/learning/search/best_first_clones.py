@@ -38,7 +38,7 @@ class CloneRoom(NamedTuple):
 
 
 def pair_room(n_pairs: int) -> PairRoom:
-    """Room for so many pairs."""
+    """Room for this many pairs."""
     n_keys = 1 << (2 * n_pairs + 16).bit_length()
     return PairRoom(
         keys=np.full(n_keys, NONE, dtype=np.int64),
@@ -131,8 +131,8 @@ def best_clones(
 ) -> None:
     """For every sum at one vtree node: its best context, and the gain of a copy per parameter.
 
-    The pairs may come in any order, since gains are added up as whole numbers, so many `unit` for a
-    nat. They are taken out of their room.
+    The pairs may come in any order, since gains are added up as whole numbers: a nat is `unit` of
+    them. The pairs are removed from their room.
     """
     keys, counts, slots = pairs.keys, pairs.counts, pairs.slots
     gain, occupied, target, contexts = room.gain, room.occupied, room.target, room.contexts

@@ -193,7 +193,7 @@ def keep_balanced(
 def keep_best(
     n_places: int, first: int, mask: WordArray, gains: FloatArray, costs: FloatArray
 ) -> None:
-    """Keep so many places in the mask, the best; then gains and costs are as at the beginning."""
+    """Keep this many places in the mask, the best; then gains and costs are as at the beginning."""
     mask[:] = np.uint64(0)
     for _ in range(n_places):
         i, gain = _take_best(gains, costs)

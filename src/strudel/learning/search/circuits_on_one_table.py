@@ -5,7 +5,7 @@ Out: `SplitTree`: `go_to(member)` makes it the circuit of any `Member`.
 
 A member is the split that makes it from its parent. To go to another one is to undo splits up to
 the common ancestor and to make those of the other path (`undo.py`), so a member costs what it
-differs in from the others. Splits are undone for good when no member uses them any more.
+differs in from the others. Splits are discarded when no member uses them any more.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class SplitTree:
         return self.path[-1]
 
     def is_past(self, member: Member) -> bool:
-        """Whether the circuit at hand came by a member."""
+        """Whether the current circuit passed a member."""
         return member.n_splits < len(self.path) and self.path[member.n_splits] is member
 
     def go_to(self, member: Member) -> None:
@@ -147,7 +147,7 @@ class SplitTree:
         member.edit = self.splits.undo(keep=member.n_uses > 0)
 
     def _enter(self, member: Member) -> None:
-        """Make the split of a child of the member at hand; see what it gives, the first time."""
+        """Make the split of a child of the current member; see what it gives, the first time."""
         parent = self.here
         if member.edit is not None:
             self.splits.redo(member.edit)

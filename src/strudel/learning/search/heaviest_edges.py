@@ -38,11 +38,11 @@ class HeaviestEdges(NamedTuple):
     """The edges that come first."""
 
     entries: AnyArray  # (n,) ENTRY: most rows first, then nearest the root, then oldest
-    floor: float  # every edge that can be split and has so many rows is there; 0 is: all of them
+    floor: float  # every edge that can be split and has this many rows is there; 0 for all
 
 
 def heaviest_edges(growing: GrowingCircuit, n_wanted: int) -> HeaviestEdges:
-    """Those of a circuit, from all of its edges; at least `n_wanted`, if there are so many."""
+    """Those of a circuit, from all of its edges; at least `n_wanted`, if there are that many."""
     g = growing.growth
     edges = growing.candidates()
     count = g.edge["train"][edges]
@@ -121,7 +121,7 @@ def _sorted(entries: AnyArray) -> AnyArray:
 def first_entries(
     growing: GrowingCircuit, heaviest: HeaviestEdges, n_wanted: int, tie_rule: TieRule
 ) -> IntArray:
-    """Where in the list its first edges are; fewer if not so many can be split."""
+    """Where in the list its first edges are; fewer if not that many can be split."""
     key = heaviest.entries["key"]
     n = min(n_wanted, len(key))
     if tie_rule == "depth_first" and n:

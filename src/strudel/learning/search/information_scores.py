@@ -1,6 +1,6 @@
 """Sums of mutual information: how much each variable tells about the others, on some of the rows.
 
-In:  rows packed one bit per place, their weights, the rows at hand and the places to compare.
+In:  rows packed one bit per place, their weights, the current rows and the places to compare.
 Out: one score per place.
 
 The mutual information of a pair is H(i) + H(j) - H(i, j), so all that is needed per pair is the sum

@@ -8,7 +8,7 @@ the edges that lead to it. All are scored by what they add to the training log-l
 and from counts, per edge that they add to the circuit. A score is current until something changes
 at the vtree nodes that it depends on.
 
-All edges that lead to a sum stand at the parent of its vtree node, so rows tell them apart. One
+All edges that lead to a sum are at the parent of its vtree node, so rows distinguish them. One
 table of counts, edges above against edges below, gives the gain of a clone for every subset of
 those above.
 """

@@ -283,7 +283,7 @@ def _divide(
     """How the counts at c fall into three parts.
 
     For every sum, whose position is in `local`: the weight of `rows`, that of the rows with a one
-    at each place, and the gain but for what the sums' own totals contribute.
+    at each place, and the gain without what the sums' own totals contribute.
     """
     active = g.train_active[c]
     n_columns = len(places)

@@ -41,7 +41,7 @@ REFINEMENTS = 10  # steps of EM on rows with unknown values, once all is chosen
 
 
 class Setting(NamedTuple):
-    """What is chosen, but for the smoothing."""
+    """What is chosen, except the smoothing."""
 
     encoder: int  # which of the encoders
     method: str  # "per_class" or "joint"
