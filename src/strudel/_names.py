@@ -73,6 +73,8 @@ def did_you_mean(name: Any, names: Iterable[str]) -> str:
     --------
     >>> did_you_mean("smokr", ["smoker", "cough"])
     "Did you mean 'smoker'?"
+    >>> did_you_mean("prob", ["marginal", "probability"])
+    "Did you mean 'probability'?"
     >>> did_you_mean("age", ["smoker", "cough"])
     "Choose from 'smoker', 'cough'."
     """
@@ -81,9 +83,12 @@ def did_you_mean(name: Any, names: Iterable[str]) -> str:
 
 
 def close_names(name: Any, names: Iterable[str], at_most: int = 3) -> list[str]:
-    """The names that are spelled much like this one, whatever their case."""
+    """The names that are spelled much like this one, or begin with it, whatever their case."""
     spelling = {known.lower(): known for known in names}
-    close = difflib.get_close_matches(str(name).lower(), spelling, n=at_most)
+    text = str(name).lower()
+    close = difflib.get_close_matches(text, spelling, n=at_most)
+    if not close and text:
+        close = [known for known in spelling if known.startswith(text)][:at_most]
     return [spelling[known] for known in close]
 
 

@@ -79,7 +79,7 @@ def facts_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
             "nodes": report["n_nodes"],
             "edges": report["n_edges"],
             "parameters": report["n_parameters"],
-            "splits": f"{report['n_splits']:,}, the best after {report['best_split']:,}",
+            "splits": _splits_in_words(report["n_splits"], report["best_split"]),
             "stopped": stopped.format(patience=report["options"]["patience"], steps="splits"),
         }
     from strudel.learning.mixture_methods import Boosting, PerComponent
@@ -99,6 +99,12 @@ def facts_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
         "choice": report["choice"],
         "stopped": stopped.format(steps=steps, **method.get_params()),
     }
+
+
+def _splits_in_words(n_splits: int, best: int) -> str:
+    if n_splits and not best:
+        return f"{n_splits:,}, and none of them helped: --mixture auto may be better"
+    return f"{n_splits:,}, the best after {best:,}"
 
 
 def method_of(model: StrudelMixture) -> Method:

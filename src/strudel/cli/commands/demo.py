@@ -92,7 +92,7 @@ def demo(
     say(f"   strudel info {files['model']}")
     say(f"   strudel score {files['model']} digits")
     say("   strudel fit digits --mixture auto -o mixture.strudel")
-    say("   strudel fit your-table.csv")
+    say("   strudel fit your-table.csv --encode auto")
 
 
 def _silent(line: str) -> None:

@@ -80,13 +80,14 @@ NEEDS = {
 def query(
     model: ModelArgument,
     what: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="WHAT",
             help="One of the questions above.",
             autocompletion=complete_from(What),
+            show_default=False,
         ),
-    ],
+    ] = None,
     event: Annotated[
         str | None,
         typer.Argument(metavar="EVENT", help="probability: of this event, such as 'x1 & ~x2'."),
@@ -115,8 +116,8 @@ def query(
     """Answer a question exactly.
 
     \b
-    marginal          the probability of 1 of each variable
-    map               the most probable values of all that is not given
+    marginal          the probability of each value of a column; of 1, where columns are 0 and 1
+    map               the most probable values of all columns that are not given
     mmap              the most probable values of --variables, the rest summed out
     evidence          the probability of what is given
     conditional       the probability of --of
@@ -131,6 +132,8 @@ def query(
     All answers are given --given; a table asks once for each of its rows. Long answers start with
     what is most probable, most changed or least expected.
     """  # noqa: D301
+    if what is None:
+        raise InputError(f"say WHAT to ask: {', '.join(What)}. --help says what each means.")
     asked = {
         "EVENT": event,
         "-k": k,
