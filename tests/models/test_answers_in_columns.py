@@ -419,7 +419,7 @@ def test_a_single_number_given_is_said_to_be_taken_as_its_cell(age):
         ({"age": "old"}, "Column 'age' holds numbers, but got 'old'"),
         ({"age": (40, 30)}, "low < high"),
         ({"age": (1, 2, 3)}, "Use a list for a set of values"),
-        ({"age": (500, None)}, "No value of column 'age' that was seen at fit is from 500"),
+        ({"age": (500, None)}, "No value of column 'age' seen at fit is from 500"),
         ({"when": "soon"}, "Expected a date such as '2020-01-31', but found 'soon'"),
         ({"age": (30, 40), "age>=60": 1}, "given contradicts itself"),
         ({"age>=40": 2}, "must be 0, 1 or NaN"),
