@@ -218,7 +218,7 @@ def test_rows_that_tell_nothing_are_left_out_and_columns_refused():
     X[:, 0] = 1.0  # so that every row knows something
     with pytest.raises(ValueError, match=r"none in 'x1', 'x4': leave out"):
         Strudel(**CIRCUIT).fit(in_parts(X, {100}))
-    with pytest.raises(ValueError, match="counts and knows a value"):
+    with pytest.raises(ValueError, match="a positive weight and a known value"):
         Strudel(**CIRCUIT).fit(in_parts(np.full((4, 3), np.nan), {2}))
 
 
