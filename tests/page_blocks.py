@@ -22,6 +22,7 @@ import socket
 import sys
 import tempfile
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,11 +44,22 @@ def blocks_of(text):
         yield block[2], textwrap.dedent(block[3]), text.count("\n", 0, block.start()) + 2
 
 
+MODULES = {"logic": ["pysdd"], "frames": ["polars", "pyarrow"], "dask": ["dask", "zarr"]}
+
+
 def extras_of(text):
     """The extras that a page names above its second heading, as in `strudel-pc[logic]`."""
     top = text.partition("\n## ")[0]
     found = re.findall(r"strudel-pc\[([\w,]+)\]", top)
     return [extra for names in found for extra in names.split(",")]
+
+
+def missing_extra(text):
+    """The first extra of a page that is not installed, or None."""
+    for extra in extras_of(text):
+        if any(find_spec(module) is None for module in MODULES[extra]):
+            return extra
+    return None
 
 
 def run_page(name, text):

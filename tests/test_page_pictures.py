@@ -10,6 +10,8 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
+from page_blocks import missing_extra
+
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "page_pictures.py"
 
 if not SCRIPT.exists():  # an installed copy of the tests
@@ -46,6 +48,9 @@ def test_every_picture_is_linked_for_light_and_for_dark_pages(page):
 @pytest.mark.compiled
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_code_of_a_page_draws_its_pictures(page, tmp_path, monkeypatch):
+    extra = missing_extra(page.read_text(encoding="utf-8"))
+    if extra is not None:
+        pytest.skip(f"{page.name} needs pip install 'strudel-pc[{extra}]'")
     monkeypatch.chdir(tmp_path)
     backend = mpl.get_backend()
     try:

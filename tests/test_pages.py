@@ -6,17 +6,15 @@ skipped where it is missing.
 
 import re
 import shlex
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import typer
 
-from page_blocks import BLOCK, ROOT, blocks_of, extras_of, run_page
+from page_blocks import BLOCK, ROOT, blocks_of, extras_of, missing_extra, run_page
 from strudel.cli.main import app
 
 LANGUAGES = ("python", "pycon", "bash", "console", "text")
-MODULES = {"logic": ["pysdd"], "frames": ["polars", "pyarrow"], "dask": ["dask", "zarr"]}
 
 if not (ROOT / "README.md").exists():  # an installed copy of the tests
     pytest.skip("the pages are in a checkout", allow_module_level=True)
@@ -40,10 +38,9 @@ def page_id(name):
 def test_every_block_runs_and_gives_what_it_says(name, tmp_path, monkeypatch):
     import matplotlib.pyplot as plt
 
-    for extra in extras_of(TEXTS[name]):
-        for module in MODULES[extra]:
-            if find_spec(module) is None:
-                pytest.skip(f"{name} needs pip install 'strudel-pc[{extra}]'")
+    extra = missing_extra(TEXTS[name])
+    if extra is not None:
+        pytest.skip(f"{name} needs pip install 'strudel-pc[{extra}]'")
     plt.switch_backend("Agg")
     monkeypatch.chdir(tmp_path)
     run_page(name, TEXTS[name])
