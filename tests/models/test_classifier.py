@@ -262,7 +262,7 @@ def test_values_that_were_not_seen_are_missing_with_a_word():
     model = StrudelClassifier(**PLAIN).fit(X, y)
     rows = X[:3].assign(town=["west", "north", "west"])
     with pytest.warns(
-        UnseenValueWarning, match=r"missing: 'west' of column 'town' \(row 0\)\. Put"
+        UnseenValueWarning, match=r"missing: 'west' of column 'town' \(row 0\)\. Correct"
     ):
         found = model.predict_proba(rows)
     assert np.array_equal(found, model.predict_proba(rows.assign(town=[None, "north", None])))

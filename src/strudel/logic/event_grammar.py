@@ -136,7 +136,7 @@ def parse_event(
     Event("a & ~(b | 'age > 60')")
     >>> parse_event("a & ")
     Traceback (most recent call last):
-    strudel.errors.EventSyntaxError: The event cannot be read at character 5, the end: a var...
+    strudel.errors.EventSyntaxError: The event cannot be read at character 5, the end: expected ...
     """
     return _Reader(text, names, code).read()
 
