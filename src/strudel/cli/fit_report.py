@@ -6,6 +6,7 @@ Out: plain values for JSON, and the same in words; what independent columns woul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -180,6 +181,8 @@ def independent_log_likelihoods(model: Any, parts: Mapping[str, Table]) -> dict[
         is_held_out[model.held_out_rows_] = True
         values["valid"] = values["train"][:, is_held_out]
         values["train"] = values["train"][:, ~is_held_out]
+    elif not math.isnan(model.log_likelihoods_.valid):
+        values.setdefault("valid", values["train"])  # too few rows to hold any out
     log_shares = [
         _log_shares(values["train"][number], column.n_values)
         for number, column in enumerate(columns)

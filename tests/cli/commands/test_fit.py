@@ -367,3 +367,10 @@ def test_the_vtree_is_read_from_a_file(run, table, tmp_path):
     code, out, err = run("fit", table, "-o", path, "--vtree", tmp_path / "c.psdd")
     assert code == 2
     assert "not a vtree" in err
+
+
+def test_a_table_of_one_row_is_reported(run, tmp_path):
+    (tmp_path / "one.csv").write_text("a,b\n1,0\n")
+    code, out, err = run("fit", tmp_path / "one.csv", "-o", tmp_path / "one.strudel")
+    assert code == 0, err
+    assert "independent columns" in out
