@@ -7,6 +7,7 @@ Warnings are errors (`pyproject.toml`). Real data is looked for in ``$STRUDEL_DA
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before Numba is imported
@@ -42,6 +43,18 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if everything and not is_worker and getattr(config.option, "numprocesses", 0) is None:
         config.option.numprocesses = "logical"
         config.option.dist = "worksteal"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Do not look for doctests in modules that need a package which is not installed."""
+    source = Path(__file__).resolve().parents[1] / "src"
+    for package in ("torch", "triton"):
+        if find_spec(package) is None:
+            line = f"\nimport {package}\n"
+            needing = [
+                str(path) for path in source.rglob("*.py") if line in path.read_text("utf-8")
+            ]
+            config.option.ignore = [*(config.option.ignore or []), *needing]
 
 
 @pytest.fixture

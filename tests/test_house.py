@@ -121,7 +121,14 @@ def test_a_wrong_name_is_told_where_it_is_or_what_is_meant():
 def test_the_import_is_quick_and_loads_nothing_heavy():
     code = "import sys, strudel, strudel.models; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(done.stdout.split()) & {"numba", "numpy", "sklearn", "matplotlib", "pandas"}
+    assert not set(done.stdout.split()) & {
+        "numba",
+        "numpy",
+        "sklearn",
+        "matplotlib",
+        "pandas",
+        "torch",
+    }
 
 
 def test_strudel_fit_has_at_most_25_options_in_panels():

@@ -92,7 +92,7 @@ def fit_circuit(
 
 def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedMixture:
     """Learn a mixture."""
-    rows = prepare(given, task.search)
+    rows = replace(prepare(given, task.search), device=task.options.device)
     task = replace(task, search=replace(task.search, columns=rows.columns))
     now = rows.journal.now
     learner = MixtureLearner(task, Clock(now(), task.options.max_seconds, now), report, [])

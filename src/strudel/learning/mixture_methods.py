@@ -175,6 +175,8 @@ class MixtureOptions:
         rows once EM has ended.
     max_seconds : float, optional
         Stop after this many seconds.
+    device : torch.device, optional
+        Where EM runs; None for the CPU without torch.
     n_init, init_params, max_iter, patience, tol
         As in `EM`.
     """
@@ -189,6 +191,7 @@ class MixtureOptions:
     patience: int = 10
     tol: float = 1e-5
     max_seconds: float | None = None
+    device: Any = None
 
     def __post_init__(self) -> None:
         check_choice("init_params", self.init_params, get_args(InitParams))

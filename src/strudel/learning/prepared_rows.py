@@ -111,6 +111,7 @@ class Prepared(ABC):
     encoder: TableEncoder | None = None
     data: dict[str, Any] = field(default_factory=dict)  # of the table, for provenance
     held_out: AnyArray | None = None  # numbers of the rows of X that were held out
+    device: Any = None  # of torch, for the likelihoods of mixtures; None for the CPU
 
     fewest_copies: ClassVar[int] = 1  # completions of every row, for one circuit
     is_partitioned: ClassVar[bool] = False
@@ -247,7 +248,7 @@ class PreparedRows(Prepared):
         )
 
     def _mean_of_complete(self, model: Model, rows: BitMatrix) -> float:
-        log_p = rows_log_likelihood(model, rows.unpack())
+        log_p = rows_log_likelihood(model, rows.unpack(), self.device)
         counts = rows.weights > 0.0
         return float(np.average(log_p[counts], weights=rows.weights[counts]))
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from strudel._compiling import on_compile
+from strudel._torch import find_device
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_count
@@ -19,7 +20,7 @@ from strudel.learning.constraint import check_vtree
 from strudel.learning.fit import fit_mixture
 from strudel.learning.history import MixtureHistory
 from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
-from strudel.learning.mixture_methods import METHODS, Boosting, Method, PerComponent
+from strudel.learning.mixture_methods import EM, METHODS, BaggedEM, Boosting, Method, PerComponent
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.options import named_options
 from strudel.learning.progress import Callback, Reporter
@@ -78,6 +79,10 @@ class StrudelMixture(DensityEstimator):
     encoder : TableEncoder or "auto", optional
         Turns a table with text, numbers or dates into 0/1 variables; "auto" is ``TableEncoder()``.
         `fit` and all queries then take the table's own columns, and answer in them.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where EM runs, for the methods "em" and "bagged_em". "cuda", or "cuda:1" and so on, is a GPU
+        and needs PyTorch (``pip install 'strudel-pc[torch]'``); "auto" is a GPU where there is one.
+        The mixture is as good as that of the CPU, but not the same: k-means starts elsewhere.
     random_state : int, RandomState or None
         For the held-out rows and the starts.
     n_jobs : int or None
@@ -129,6 +134,7 @@ class StrudelMixture(DensityEstimator):
     validation_fraction: float | None = 0.1
     constraint: Any = None
     encoder: Any = None
+    device: Any = "cpu"
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
@@ -169,7 +175,10 @@ class StrudelMixture(DensityEstimator):
         StrudelMixture
             Itself. A keyboard interrupt keeps the best mixture so far and warns.
         """
-        task = self._task(has_valid=X_valid is not None or self.validation_fraction is not None)
+        task = self._task(
+            has_valid=X_valid is not None or self.validation_fraction is not None,
+            is_partitioned=is_lazy(X),
+        )
         if is_lazy(X) and isinstance(task.method, Boosting | PerComponent):
             raise ValueError(
                 "A partitioned table needs the method em or bagged_em, but method is "
@@ -199,7 +208,7 @@ class StrudelMixture(DensityEstimator):
             )
         return self
 
-    def _task(self, has_valid: bool) -> MixtureTask:
+    def _task(self, has_valid: bool, is_partitioned: bool = False) -> MixtureTask:
         """What is asked for, checked."""
         method = named_options("method", self.method, METHODS)
         check_count("max_components", self.max_components, may_be_none=True)
@@ -227,9 +236,23 @@ class StrudelMixture(DensityEstimator):
             smoothing="single" if self.smoothing == "auto" else self.smoothing,
             pseudocount=pseudocount,
             max_seconds=self.max_seconds,
+            device=self._device(method, is_partitioned),
         )
         search = self._search_options(method)
         return MixtureTask(n_components, self.n_splits, method, most, search, options)
+
+    def _device(self, method: Method, is_partitioned: bool) -> Any:
+        """The device of EM; None for the CPU."""
+        problem = None
+        if not isinstance(method, EM | BaggedEM):
+            problem = f"the method em or bagged_em, but method is {self.method!r}"
+        elif is_partitioned:
+            problem = "a table in memory, but X is partitioned"
+        if problem is None:
+            return find_device(self.device)
+        if self.device not in ("cpu", "auto"):
+            raise ValueError(f"device={self.device!r} needs {problem}: use device='cpu'.")
+        return None
 
     def _search_options(self, method: Method) -> SearchOptions:
         """How the structure grows, and how far."""
@@ -273,9 +296,9 @@ class StrudelMixture(DensityEstimator):
             max_seconds=None if self.max_seconds is None else STRUCTURE_SHARE * self.max_seconds,
         )
 
-    def responsibilities(self, X: Any) -> FloatArray:
+    def responsibilities(self, X: Any, *, device: Any = "cpu") -> FloatArray:
         """Probability of every component, given complete or partly observed rows."""
-        return responsibilities(self._fitted(), X)
+        return responsibilities(self._fitted(), X, device=device)
 
     @by_block("X")
     def predict_proba(self, X: Any) -> FloatArray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from strudel._torch import find_device
 from strudel._types import FloatArray
 from strudel.data.validation import check_evidence
 from strudel.queries.arguments import given_rows
@@ -15,7 +16,7 @@ from strudel.queries.probabilities import log_probabilities
 
 
 @by_block("X")
-def log_marginal(model: Model, X: Any) -> FloatArray:
+def log_marginal(model: Model, X: Any, *, device: Any = "cpu") -> FloatArray:
     """Log-probability of partly observed rows.
 
     Parameters
@@ -24,6 +25,8 @@ def log_marginal(model: Model, X: Any) -> FloatArray:
         Smooth and decomposable.
     X : array-like of shape (n_rows, n_vars), frame, or dict by feature name
         0, 1, or NaN where the value is unknown.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where complete rows are evaluated, as in `log_likelihood`.
 
     Returns
     -------
@@ -38,7 +41,12 @@ def log_marginal(model: Model, X: Any) -> FloatArray:
     """
     model = model_of(model)
     evidence = check_evidence(X, n_vars=model.n_vars, feature_names=model.feature_names)
-    return log_probabilities(model, evidence, "log_marginal")
+    place = find_device(device)
+    if place is None:
+        return log_probabilities(model, evidence, "log_marginal")
+    from strudel.queries.likelihood import rows_log_likelihood  # late: it needs this module
+
+    return rows_log_likelihood(model, evidence, place)
 
 
 @by_block("X", "given")

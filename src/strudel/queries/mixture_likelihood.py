@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from strudel._numba import in_threads, kernel, lowest_bit, popcount
+from strudel._torch import find_device
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray, WordArray
 from strudel.circuits.circuit import Edges
 from strudel.circuits.flows import BLOCK_WORDS, flow_block, raise_if_ambiguous
@@ -43,7 +44,7 @@ FAR = -50.0  # nats; components this much less probable than the best do not cou
 
 
 @by_block("X")
-def responsibilities(model: Model, X: Any) -> FloatArray:
+def responsibilities(model: Model, X: Any, *, device: Any = "cpu") -> FloatArray:
     """Probability of every component given each row.
 
     Parameters
@@ -52,6 +53,8 @@ def responsibilities(model: Model, X: Any) -> FloatArray:
         Smooth and decomposable. A single circuit is a mixture of one component.
     X : array-like of shape (n_rows, n_vars), frame, or dict by feature name
         0, 1, or NaN where the value is unknown.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where complete rows are evaluated, as in `log_likelihood`.
 
     Returns
     -------
@@ -77,26 +80,26 @@ def responsibilities(model: Model, X: Any) -> FloatArray:
     """
     model = model_of(model)
     rows = check_evidence(X, n_vars=model.n_vars, feature_names=model.feature_names)
-    return rows_responsibilities(model, rows)
+    return rows_responsibilities(model, rows, find_device(device))
 
 
-def rows_responsibilities(model: Model, rows: FloatArray) -> FloatArray:
+def rows_responsibilities(model: Model, rows: FloatArray, device: Any = None) -> FloatArray:
     """The same for checked rows: 0, 1 and NaN, one column per variable."""
     model = as_mixture(model)
     weight = np.empty((len(rows), model.n_components))
     for part in slices(len(rows), rows_at_a_time(model)):
-        weight[part] = posterior(model, component_logs(model, encode(rows[part])))
+        weight[part] = posterior(model, component_logs(model, encode(rows[part]), device))
     raise_if_impossible(np.where(np.isnan(weight[:, 0]), -np.inf, 0.0))
     return weight
 
 
-def component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
+def component_logs(mixture: Mixture, codes: AnyArray, device: Any = None) -> FloatArray:
     """Log-probabilities `(n_rows, n_components)`; by flows for complete rows, if any."""
     is_open = np.any(codes == UNKNOWN, axis=1)
     log_p = np.empty((len(codes), mixture.n_components))
     if not is_open.all():
         try:
-            log_p[~is_open] = component_flow_logs(mixture, codes[~is_open])
+            log_p[~is_open] = component_flow_logs(mixture, codes[~is_open], device)
         except CircuitPropertyError:  # not deterministic, or not in normal form
             is_open[:] = True
     if is_open.any():
@@ -104,8 +107,12 @@ def component_logs(mixture: Mixture, codes: AnyArray) -> FloatArray:
     return log_p
 
 
-def component_flow_logs(mixture: Mixture, rows: ByteArray) -> FloatArray:
+def component_flow_logs(mixture: Mixture, rows: ByteArray, device: Any = None) -> FloatArray:
     """Log-likelihoods `(n_rows, n_components)` by flows, without the weights of the components."""
+    if device is not None:
+        from strudel.queries.flows_on_device import component_logs_on  # late: needs torch
+
+        return component_logs_on(device, mixture, rows)
     found = []
     for part in mixture.parts():
         found.append(np.empty((len(rows), part.n_components)))

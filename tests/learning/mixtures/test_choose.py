@@ -165,7 +165,7 @@ def test_runs_that_are_cut_short_never_spoil_what_there_is(monkeypatch, result):
         runs = original(data, options, rng)
         if len(calls) == 7:
             runs.history.stopped_because = "interrupted"
-            runs.count[:] = runs.count[::-1].copy()
+            runs.counts.count[:] = runs.counts.count[::-1].copy()
         return runs
 
     monkeypatch.setattr(module, "train_runs", worse)

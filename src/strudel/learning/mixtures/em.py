@@ -6,11 +6,11 @@ Out: `Mixture`, the best one on the validation rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ from strudel.learning.history import MixtureHistory
 from strudel.learning.journal import Arrays, Journal, Section, take
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em_steps import (
+    Counts,
     Ensemble,
     Prior,
     log_mean,
@@ -135,6 +136,10 @@ class MixtureData:
         except ImpossibleRowError as error:
             name, row = ("X", "X_valid")[error.table], places[error.table][error.row]
             raise ValueError(f"Row {row} of {name} is impossible under this structure.") from None
+        if options.device is not None:
+            from strudel.learning.mixtures.em_on_device import ChoicesOnDevice  # late: needs torch
+
+            choices = ChoicesOnDevice.of(choices, options.device)
         single = fit_parameters(circuit, rows, pseudocount=1.0)
         return cls(rows, single, choices, bags[0], [] if valid is None else bags[1])
 
@@ -179,22 +184,18 @@ class Runs:
 
     choices: Choices
     n_runs: int
-    count: FloatArray  # (n_states, n_runs * n_components)
-    total: FloatArray  # (n_runs * n_components,)
+    n_components: int  # of one run
+    counts: Counts
     history: MixtureHistory
-
-    def with_prior(self, prior: Prior) -> Ensemble:
-        """As an ensemble whose parameters are drawn to a prior."""
-        size = len(self.total) // self.n_runs
-        return Ensemble(self.choices, prior, self.n_runs, size, self.count, self.total)
 
     def mixtures(self, prior: Prior) -> list[Mixture]:
         """The mixture of every run."""
-        return self.with_prior(prior).mixtures()
+        size = self.n_components
+        return Ensemble(self.choices, prior, self.n_runs, size, self.counts).mixtures()
 
     def log_likelihoods(self, prior: Prior, bags: list[Bag]) -> FloatArray:
         """Log-likelihood of each row under each run."""
-        ensemble = self.with_prior(prior)
+        ensemble = new_ensemble(self.choices, prior, self.n_runs, self.n_components, self.counts)
         with _threads_for(bags, ensemble):
             ensemble.maximise()
             return ensemble.log_likelihoods(bags)
@@ -205,9 +206,10 @@ def joined(parts: list[Runs]) -> Runs:
     last = parts[-1]
     if len(parts) == 1:
         return last
-    count = np.hstack([runs.count for runs in parts])
-    total = np.concatenate([runs.total for runs in parts])
-    return Runs(last.choices, sum(runs.n_runs for runs in parts), count, total, last.history)
+    count, total = zip(*(runs.counts.arrays() for runs in parts), strict=True)
+    counts = Counts(np.hstack(count), np.concatenate(total))
+    n_runs = sum(runs.n_runs for runs in parts)
+    return Runs(last.choices, n_runs, last.n_components, counts, last.history)
 
 
 def priors(data: MixtureData, options: MixtureOptions) -> list[Prior]:
@@ -226,13 +228,68 @@ def best_prior(data: MixtureData, parts: list[Runs], options: MixtureOptions) ->
     return choice[int(np.argmax([data.valid_score(np.hstack(one)) for one in log_p]))]
 
 
-def _threads_for(bags: list[Bag], ensemble: Ensemble) -> AbstractContextManager[None]:
+def _threads_for(bags: list[Bag], ensemble: AnyEnsemble) -> AbstractContextManager[None]:
     """One thread where a step ends sooner than a second one would begin."""
-    n_additions = sum(len(bag.row_state) for bag in bags) * len(ensemble.total)
+    n_additions = sum(len(bag.row_state) for bag in bags) * ensemble.n_columns
     return use_threads(1) if n_additions < FEW_ADDITIONS else nullcontext()
 
 
-class EmRows(Protocol):
+class AnyEnsemble(Protocol):
+    """What EM asks of an `Ensemble`, wherever its tables are."""
+
+    @property
+    def choices(self) -> Choices:
+        """The states."""
+
+    @property
+    def n_groups(self) -> int:
+        """Number of mixtures."""
+
+    @property
+    def size(self) -> int:
+        """Components of each."""
+
+    @property
+    def n_columns(self) -> int:
+        """Components of all."""
+
+    def counts(self) -> Counts:
+        """A copy of the counts."""
+
+    def set_counts(self, count: FloatArray, total: FloatArray) -> None:
+        """Take over these counts."""
+
+    def maximise(self) -> None:
+        """M-step."""
+
+    def expect(
+        self, bags: Sequence[Bag], weights: Sequence[FloatArray]
+    ) -> tuple[FloatArray, float]:
+        """E-step."""
+
+    def add(self, bag: Bag, share: Any, weight: FloatArray) -> None:
+        """Add the rows of a bag to the counts."""
+
+    def log_likelihoods(self, bags: Sequence[Bag]) -> FloatArray:
+        """Log-likelihood of each row under each group."""
+
+
+def new_ensemble(
+    choices: Choices, prior: Prior, n_groups: int, size: int, counts: Counts | None = None
+) -> AnyEnsemble:
+    """An ensemble on the device of its choices, or here."""
+    if choices.device is None:
+        return Ensemble(choices, prior, n_groups, size, counts)
+    from strudel.learning.mixtures.em_on_device import ChoicesOnDevice, EnsembleOnDevice
+
+    assert isinstance(choices, ChoicesOnDevice)
+    return EnsembleOnDevice(choices, prior, n_groups, size, counts)
+
+
+E = TypeVar("E", contravariant=True)
+
+
+class EmRows(Protocol[E]):
     """What EM asks of the rows, wherever they are."""
 
     @property
@@ -243,13 +300,13 @@ class EmRows(Protocol):
     def train_total(self) -> float:
         """Weight of all training rows."""
 
-    def start(self, ensemble: Ensemble, options: MixtureOptions, rng: np.random.Generator) -> None:
+    def start(self, ensemble: E, options: MixtureOptions, rng: np.random.Generator) -> None:
         """Give the ensemble the counts of its first responsibilities."""
 
-    def expect(self, ensemble: Ensemble) -> tuple[FloatArray, float]:
+    def expect(self, ensemble: E) -> tuple[FloatArray, float]:
         """E-step; returns the log-likelihood of every group on its rows, and of their average."""
 
-    def valid_scores(self, ensemble: Ensemble, n_init: int) -> tuple[FloatArray, float]:
+    def valid_scores(self, ensemble: E, n_init: int) -> tuple[FloatArray, float]:
         """Log-likelihood of the validation rows under every group.
 
         And its mean per row under the average of the groups that are the best of their restarts.
@@ -273,7 +330,9 @@ class RowsHere:
         """Weight of all training rows."""
         return self.data.train_total
 
-    def start(self, ensemble: Ensemble, options: MixtureOptions, rng: np.random.Generator) -> None:
+    def start(
+        self, ensemble: AnyEnsemble, options: MixtureOptions, rng: np.random.Generator
+    ) -> None:
         """The counts of the first responsibilities."""
         starts = [
             responsibilities(self.data.rows, options.n_components, options.init_params, rng)
@@ -282,17 +341,17 @@ class RowsHere:
         first = 0
         for bag, weight in zip(self.data.train, self.weights, strict=True):
             rows = slice(first, first + bag.n_rows)
-            share = np.empty((bag.n_rows, len(ensemble.total)), dtype=np.float32)
+            share = np.empty((bag.n_rows, ensemble.n_columns), dtype=np.float32)
             for g, start in enumerate(starts):
                 share[:, g * ensemble.size : (g + 1) * ensemble.size] = start(rows)
             ensemble.add(bag, share, weight)
             first += bag.n_rows
 
-    def expect(self, ensemble: Ensemble) -> tuple[FloatArray, float]:
+    def expect(self, ensemble: AnyEnsemble) -> tuple[FloatArray, float]:
         """E-step."""
         return ensemble.expect(self.data.train, self.weights)
 
-    def valid_scores(self, ensemble: Ensemble, n_init: int) -> tuple[FloatArray, float]:
+    def valid_scores(self, ensemble: AnyEnsemble, n_init: int) -> tuple[FloatArray, float]:
         """Of every group, and of what is returned."""
         log_p = ensemble.log_likelihoods(self.data.valid)
         score = weighted_sums(self.data.valid_weight[np.newaxis], log_p)
@@ -319,14 +378,19 @@ def train_runs(
         parts = np.split(per_group, stops[:-1], axis=1)
         weights = [np.ascontiguousarray(part) for part in parts]
     n_groups = options.n_runs * options.n_init
-    ensemble = Ensemble(data.choices, data.prior(options), n_groups, options.n_components)
+    ensemble = new_ensemble(data.choices, data.prior(options), n_groups, options.n_components)
+    rows = RowsHere(data, weights)
+    if data.choices.device is not None:
+        from strudel.learning.mixtures.rows_on_device import RowsOnDevice  # late: needs torch
+
+        rows = RowsOnDevice(data, weights)
     with _threads_for(data.train, ensemble):
-        return run_em(RowsHere(data, weights), ensemble, options, rng, on_iteration, journal)
+        return run_em(rows, ensemble, options, rng, on_iteration, journal)
 
 
 def run_em(
-    rows: EmRows,
-    ensemble: Ensemble,
+    rows: EmRows[Any],
+    ensemble: AnyEnsemble,
     options: MixtureOptions,
     rng: np.random.Generator,
     on_iteration: Callable[[MixtureHistory], None] | None = None,
@@ -352,8 +416,8 @@ def run_em(
     assert best is not None
     kept = best_restarts(best.score, options.n_init)
     columns = (kept[:, np.newaxis] * ensemble.size + np.arange(ensemble.size)).ravel()
-    count, total = best.count[:, columns], best.total[columns]
-    return Runs(ensemble.choices, options.n_runs, count, total, climb.history)
+    counts = best.counts.columns(columns)
+    return Runs(ensemble.choices, options.n_runs, ensemble.size, counts, climb.history)
 
 
 def best_restarts(score: FloatArray, n_init: int) -> IntArray:
@@ -366,8 +430,7 @@ def best_restarts(score: FloatArray, n_init: int) -> IntArray:
 class _Best:
     """The counts behind the best parameters."""
 
-    count: FloatArray
-    total: FloatArray
+    counts: Counts
     score: FloatArray  # (n_groups,) log-likelihood by which restarts are compared
 
 
@@ -375,7 +438,7 @@ class _Climb:
     """EM steps until validation says stop."""
 
     def __init__(
-        self, ensemble: Ensemble, history: MixtureHistory, options: MixtureOptions
+        self, ensemble: AnyEnsemble, history: MixtureHistory, options: MixtureOptions
     ) -> None:
         self.ensemble = ensemble
         self.history = history
@@ -384,7 +447,7 @@ class _Climb:
 
     def go_on(
         self,
-        rows: EmRows,
+        rows: EmRows[Any],
         on_iteration: Callable[[MixtureHistory], None] | None,
         journal: Journal,
     ) -> None:
@@ -396,9 +459,9 @@ class _Climb:
                 ensemble.maximise()
                 if rows.has_valid:
                     valid_score, valid = rows.valid_scores(ensemble, options.n_init)
-                count, total = ensemble.count.copy(), ensemble.total.copy()
+                counts = ensemble.counts()
                 by_group, train = rows.expect(ensemble)
-                candidate = _Best(count, total, valid_score if rows.has_valid else by_group)
+                candidate = _Best(counts, valid_score if rows.has_valid else by_group)
                 is_best = history.add(train / rows.train_total, valid, options.tol)
                 if is_best or self.best is None:
                     self.best = candidate
@@ -415,20 +478,15 @@ class _Climb:
         """The best step, and the history."""
         assert self.best is not None
         steps = {f"step_{name}": column for name, column in self.history.columns().items()}
-        return steps | {
-            "count": self.best.count,
-            "total": self.best.total,
-            "score": self.best.score,
-        }
+        count, total = self.best.counts.arrays()
+        return steps | {"count": count, "total": total, "score": self.best.score}
 
     def state(self) -> Arrays:
         """The same, and where EM is now."""
         if self.best is None:
             return {}
-        return self.result() | {
-            "last_count": self.ensemble.count.copy(),
-            "last_total": self.ensemble.total.copy(),
-        }
+        last_count, last_total = self.ensemble.counts().arrays()
+        return self.result() | {"last_count": last_count, "last_total": last_total}
 
     def restore(self, section: Section) -> None:
         """Take up what an earlier process recorded."""
@@ -443,15 +501,14 @@ class _Climb:
         ):
             self.history.add_again(row, self.options.tol)
         self.history.stopped_because = section.stopped_because
-        numbers = [
-            take(found, name, np.float64, shape)
-            for name, shape in (
-                ("count", ensemble.count.shape),
-                ("total", ensemble.total.shape),
-                ("score", (ensemble.n_groups,)),
-            )
-        ]
-        self.best = _Best(*numbers)
+        shape = (ensemble.choices.n_states, ensemble.n_columns)
+        count = take(found, "count", np.float64, shape)
+        total = take(found, "total", np.float64, shape[1:])
+        self.best = _Best(
+            Counts(count, total), take(found, "score", np.float64, (ensemble.n_groups,))
+        )
         if not section.stopped_because:
-            ensemble.count[:] = take(found, "last_count", np.float64, ensemble.count.shape)
-            ensemble.total[:] = take(found, "last_total", np.float64, ensemble.total.shape)
+            ensemble.set_counts(
+                take(found, "last_count", np.float64, shape),
+                take(found, "last_total", np.float64, shape[1:]),
+            )

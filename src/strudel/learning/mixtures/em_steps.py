@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,26 @@ def uniform_prior(circuit: Circuit, strength: float) -> Prior:
     return Prior(float(strength), 1.0 / np.diff(circuit.node_edges)[circuit.edge_parent])
 
 
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """What determines the parameters of an ensemble: arrays, or tensors on a device."""
+
+    count: Any  # (n_states, n_columns) weight that every component sends through every state
+    total: Any  # (n_columns,) and in all
+
+    def columns(self, chosen: IntArray) -> Counts:
+        """Those of some components."""
+        return Counts(self.count[:, chosen], self.total[chosen])
+
+    def arrays(self) -> tuple[FloatArray, FloatArray]:
+        """Both as arrays."""
+        count, total = (
+            one if isinstance(one, np.ndarray) else one.cpu().numpy()
+            for one in (self.count, self.total)
+        )
+        return count, total
+
+
 class Ensemble:
     """Groups of components on one structure, each group a mixture of its own.
 
@@ -55,19 +76,34 @@ class Ensemble:
         prior: Prior,
         n_groups: int,
         size: int,
-        count: FloatArray | None = None,
-        total: FloatArray | None = None,
+        counts: Counts | None = None,
     ) -> None:
         self.choices = choices
         self.prior = prior
         self.n_groups = n_groups
         self.size = size
         shape = (choices.n_states, n_groups * size)
-        self.count: FloatArray = np.zeros(shape) if count is None else count.copy()
-        self.total: FloatArray = np.zeros(shape[1]) if total is None else total.copy()
+        self.count: FloatArray = np.zeros(shape)
+        self.total: FloatArray = np.zeros(shape[1])
+        if counts is not None:
+            self.set_counts(*counts.arrays())
         self._log_theta: FloatArray = np.zeros(shape)  # stays 0 for "no choice here"
         self._delta: AnyArray = np.zeros(shape, dtype=np.float32)  # to the default of the place
         self._base: AnyArray = np.zeros(shape[1], dtype=np.float32)  # all defaults, and the weight
+
+    @property
+    def n_columns(self) -> int:
+        """Number of components of all groups."""
+        return self.n_groups * self.size
+
+    def counts(self) -> Counts:
+        """A copy of the counts."""
+        return Counts(self.count.copy(), self.total.copy())
+
+    def set_counts(self, count: FloatArray, total: FloatArray) -> None:
+        """Take over these counts."""
+        self.count[:] = count
+        self.total[:] = total
 
     def maximise(self) -> None:
         """M-step: the best parameters for the counts."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -44,11 +45,19 @@ class Choices:
     place_state: IntArray
     default: IntArray  # (n_places,) the state most rows take; NONE where bags list all states
     state_of: IntArray  # (n_edges + n_vtree_nodes,) state of an edge, or of "no choice" at a node
+    device: Any = None  # of torch, on which components learn; None for the kernels here
 
     @property
     def n_states(self) -> int:
         """Number of states."""
         return len(self.place_state)
+
+    @property
+    def is_listed(self) -> AnyArray:
+        """Whether each state is in the bags: all that are no default."""
+        is_listed = np.ones(self.n_states, dtype=np.bool_)
+        is_listed[self.default[self.default != NONE]] = False
+        return is_listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +106,7 @@ def count_states(bits: BitMatrix, circuit: Circuit, by_weight: bool = False) -> 
 
 def bags_of_states(choices: Choices, bits: BitMatrix) -> list[Bag]:
     """The bags of one table."""
-    is_listed = np.ones(choices.n_states, dtype=np.bool_)
-    is_listed[choices.default[choices.default != NONE]] = False
+    is_listed = choices.is_listed
     return [
         _bag(choices.state_of[states], is_listed, weight)
         for weight, states in _state_blocks(choices.circuit, bits)

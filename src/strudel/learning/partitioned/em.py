@@ -172,7 +172,8 @@ def fit_partitioned_mixture(
     strengths = STRENGTHS if options.pseudocount == "auto" else (options.pseudocount,)
     best, best_score = None, -np.inf
     for strength in strengths:
-        ensemble = runs.with_prior(prior(strength))
+        size = runs.n_components
+        ensemble = Ensemble(choices, prior(strength), runs.n_runs, size, runs.counts)
         ensemble.maximise()
         score = rows.valid_scores(ensemble, 1)[1] if rows.has_valid else np.nan
         if best is None or score > best_score:

@@ -123,8 +123,8 @@ def count_classes(
         )
         runs = train_runs(MixtureData.of(circuit, rows, None, options), options, rng)
         counts.append(_edge_counts(circuit, runs))
-        totals.append(runs.total)
-        component_class.append(np.full(len(runs.total), c, dtype=np.int32))
+        totals.append(runs.counts.total)
+        component_class.append(np.full(len(runs.counts.total), c, dtype=np.int32))
     return ClassCounts(
         circuit,
         np.hstack(counts),
@@ -135,8 +135,9 @@ def count_classes(
 
 def _edge_counts(circuit: Circuit, runs: Runs) -> FloatArray:
     """The weight through all edges, also those that no row takes."""
-    counts = np.zeros((circuit.n_edges, len(runs.total)))
-    counts[runs.choices.edge] = runs.count[: len(runs.choices.edge)]
+    count, total = runs.counts.arrays()
+    counts = np.zeros((circuit.n_edges, len(total)))
+    counts[runs.choices.edge] = count[: len(runs.choices.edge)]
     return counts
 
 

@@ -1,0 +1,89 @@
+"""Likelihood of complete rows under all components of a mixture, on a device of torch.
+
+In:  a `Mixture` of deterministic components, and fully observed rows.
+Out: log-likelihoods per row, or per row and component, in float32 accuracy.
+
+Flows are found by the kernels of the CPU, once for all components of a structure; their products
+with the parameters are on the device, a block of rows after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from strudel._types import ByteArray, FloatArray
+from strudel.circuits.flow_products import (
+    FlowBlock,
+    Parameters,
+    log_products,
+    log_sums,
+    tensor_cores,
+)
+from strudel.circuits.flows import compute_flows
+from strudel.circuits.mixture import Mixture
+from strudel.data.bits import pack_columns
+from strudel.data.containers import slices
+
+BLOCK_ROWS = 2**14
+BLOCK_NUMBERS = 2**28  # of a 0/1 matrix, or of logs: 1 GiB
+
+
+def log_likelihood_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatArray:
+    """Log-likelihoods `(n_rows,)` under the mixture."""
+    log_p = np.empty(len(rows))
+    for part in slices(len(rows), _rows_at_a_time(mixture)):
+        logs = [sums for _, sums in _logs_on(device, mixture, rows[part])]
+        together = torch.logsumexp(torch.stack(logs).double(), dim=0)
+        log_p[part] = together.cpu().numpy()
+    return log_p
+
+
+def component_logs_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatArray:
+    """Log-likelihoods `(n_rows, n_components)`, without the weights of the components."""
+    log_p = np.empty((len(rows), mixture.n_components))
+    for part in slices(len(rows), _rows_at_a_time(mixture)):
+        logs = torch.cat([logs for logs, _ in _logs_on(device, mixture, rows[part])], dim=1)
+        log_p[part] = logs.cpu().numpy()
+    log_p -= mixture.log_weight
+    return log_p
+
+
+def _rows_at_a_time(mixture: Mixture) -> int:
+    return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // mixture.n_components))
+
+
+def _logs_on(device: Any, mixture: Mixture, rows: ByteArray) -> Iterator[tuple[Tensor, Tensor]]:
+    """For the components of every structure, their weighted logs `(n_rows, k)`, and of the sum."""
+    first = 0
+    bits = pack_columns(rows)
+    for part in mixture.parts():
+        log_weight = mixture.log_weight[first : first + part.n_components]
+        first += part.n_components
+        flows = compute_flows(part.structure, bits)
+        # Only edges that some row takes and that carry a parameter.
+        is_taken = np.zeros(part.n_edges + 1, dtype=np.bool_)
+        is_taken[flows.active_edge] = True
+        edges = np.flatnonzero(is_taken[:-1])
+        edges = edges[np.any(part.edge_log_theta[edges] != 0.0, axis=1)]
+        column = np.full(part.n_edges + 1, len(edges), dtype=np.int32)  # the last one for NONE
+        column[edges] = np.arange(len(edges))
+        codes = column[flows.active_edge].T
+        logs = np.vstack([part.edge_log_theta[edges], log_weight])
+        parameters = Parameters.of(torch.from_numpy(logs).to(device), bool(np.isinf(logs).any()))
+        found, sums = [], []
+        with tensor_cores(device):
+            for block in slices(len(rows), max(1, BLOCK_NUMBERS // (len(edges) + 1))):
+                matrix = FlowBlock.of(codes[block], len(edges), device, is_kept=False).matrix()
+                own = log_products(matrix, parameters)[: block.stop - block.start]
+                found.append(own[:, : part.n_components])
+                sums.append(log_sums(own, 1, part.n_components)[:, 0])
+        impossible = torch.from_numpy(~flows.is_possible).to(device)
+        yield (
+            torch.cat(found).masked_fill_(impossible.unsqueeze(1), -torch.inf),
+            torch.cat(sums).masked_fill_(impossible, -torch.inf),
+        )
