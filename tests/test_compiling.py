@@ -1,31 +1,28 @@
 """The clock of time limits, and what is told of the compiler."""
 
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from strudel import Strudel
-from strudel._compiling import Compiled, _compiler, compiled, is_compiling, now, on_compile
+from strudel._compiling import Compiled, compiled, compiler, is_compiling, now, on_compile
 from strudel._numba import kernel
-
-EVENT = SimpleNamespace(kind="numba:compile")
 
 
 def test_the_clock_stands_still_while_something_is_compiled(monkeypatch):
     clock = iter(range(0, 1000, 10))
     before = now()
-    monkeypatch.setattr(_compiler, "_seconds", 0.0)  # and back, for the clock of other tests
+    monkeypatch.setattr(compiler, "_seconds", 0.0)  # and back, for the clock of other tests
     monkeypatch.setattr(time, "perf_counter", lambda: before + next(clock))
-    _compiler.on_start(EVENT)
-    _compiler.on_start(EVENT)  # what it calls
+    compiler.on_start()
+    compiler.on_start()  # what it calls
     assert is_compiling()
-    _compiler.on_end(EVENT)
+    compiler.on_end()
     assert is_compiling()
     first = now()
     second = now()
-    _compiler.on_end(EVENT)
+    compiler.on_end()
     assert not is_compiling()
     third = now()
     fourth = now()
@@ -35,7 +32,7 @@ def test_the_clock_stands_still_while_something_is_compiled(monkeypatch):
 
 @pytest.mark.compiled
 def test_every_function_that_is_compiled_is_told(monkeypatch):
-    monkeypatch.setattr("strudel._numba._is_kept", False)
+    monkeypatch.setattr("strudel._compiler._is_kept", False)
 
     @kernel
     def double(x):
@@ -59,8 +56,8 @@ def test_progress_of_compiling_reaches_the_callback():
     def callback(progress):
         told.append(progress)
         if len(told) == 1:
-            _compiler.on_start(EVENT)
-            _compiler.on_end(EVENT)
+            compiler.on_start()
+            compiler.on_end()
 
     rows = np.random.default_rng(0).integers(0, 2, (100, 4))
     Strudel(max_splits=2, random_state=0).fit(rows, callback=callback)

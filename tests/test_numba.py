@@ -1,17 +1,28 @@
 """Kernels, and the threads that share their work."""
 
+import subprocess
+import sys
 import threading
 
-import numba
 import numpy as np
 import pytest
 
-from strudel._numba import in_threads, kernel, n_threads, run_blocks, use_threads
+from strudel._numba import (
+    PLAIN_STEPS,
+    for_steps,
+    in_threads,
+    kernel,
+    lowest_bit,
+    n_threads,
+    popcount,
+    run_blocks,
+    use_threads,
+)
 
 
 @pytest.fixture(autouse=True)
 def three_threads(monkeypatch):
-    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 3)
+    monkeypatch.setattr("strudel._numba.MOST_THREADS", 3)
     monkeypatch.setattr("strudel._numba._pool", [])
     with use_threads(-1):
         yield
@@ -90,5 +101,41 @@ def test_kernels_share_one_form_for_all_integers():
         return second(numbers, 0) + second(numbers, numbers[0]) + second(numbers, len(numbers) - 3)
 
     assert first(np.arange(4, dtype=np.int32)) == 1 + 1 + 2
-    kernels = [cell.cell_contents for cell in second.get_overload.__closure__]
-    assert len(kernels[0]().overloads) == 1
+    assert len(second._inner.overloads) == 1
+
+
+@kernel
+def _sum_of_bits(words, total):
+    for i in range(len(words)):
+        total[0] += _bits(words[i])
+
+
+@kernel
+def _bits(word):
+    return popcount(word) + lowest_bit(word)
+
+
+@pytest.mark.compiled
+def test_little_work_needs_no_compiler_and_much_work_gets_it():
+    words = np.array([6, 1, 2**63], dtype=np.uint64)
+    total = np.zeros(1, dtype=np.int64)
+    for n_calls in (1, 2):
+        for_steps(_sum_of_bits, PLAIN_STEPS // 2)(words, total)
+        assert total[0] == n_calls * (2 + 1 + 1 + 0 + 1 + 63)
+        assert _sum_of_bits._compiled is None
+    for_steps(_sum_of_bits, 1)(words, total)
+    assert total[0] == 3 * 68
+    assert _sum_of_bits._compiled is not None
+    assert for_steps(_sum_of_bits, 1) is _sum_of_bits
+
+
+def test_the_compiler_is_loaded_only_when_it_is_needed():
+    code = (
+        "import sys, strudel.algebra, strudel.predictions, strudel.models.strudel\n"
+        "from strudel.circuits import figure_1_circuit\n"
+        "from strudel.queries import marginal_probabilities\n"
+        "print(marginal_probabilities(figure_1_circuit(), {'X3': 1}).round(4))\n"
+        "print('numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[0.4 0.9 1.  0.2]\nFalse\n"

@@ -14,9 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-from numba.core import event
 
 
 @dataclass(frozen=True)
@@ -43,25 +40,26 @@ class Compiled:
         )
 
 
-class _Compiler(event.Listener):
+class _Compiler:
     """Adds up the seconds in which some thread compiles; only one at a time can."""
 
     def __init__(self) -> None:
         self.n_functions = 0
+        self.loading = 0.0  # seconds, which are not those of any function
         self.listeners: list[Callable[[Compiled], None]] = []
         self._seconds = 0.0
         self._depth = 0  # a function compiles those that it calls
         self._since = 0.0
         self._collects = True
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self) -> None:
         if self._depth == 0:
             self._since = time.perf_counter()
             self._collects = gc.isenabled()
             gc.disable()  # looking through the compiler's many small objects takes 7 % of its time
         self._depth += 1
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self) -> None:
         self.n_functions += 1
         self._depth -= 1
         if self._depth == 0:
@@ -80,23 +78,22 @@ class _Compiler(event.Listener):
         return self._seconds + (time.perf_counter() - self._since if self._depth else 0.0)
 
 
-_compiler = _Compiler()
-event.register("numba:compile", _compiler)  # type: ignore[no-untyped-call]
+compiler = _Compiler()
 
 
 def compiled() -> Compiled:
     """What the compiler has done in this process so far."""
-    return Compiled(_compiler.n_functions, _compiler.seconds())
+    return Compiled(compiler.n_functions, compiler.seconds())
 
 
 def is_compiling() -> bool:
     """Whether some function is not ready yet."""
-    return _compiler.is_at_work
+    return compiler.is_at_work
 
 
 def now() -> float:
-    """Seconds on a clock that stops while something is compiled."""
-    return time.perf_counter() - _compiler.seconds()
+    """Seconds on a clock that stops while the compiler is loaded, or compiles something."""
+    return time.perf_counter() - compiler.seconds() - compiler.loading
 
 
 @contextmanager
@@ -107,8 +104,8 @@ def on_compile(listener: Callable[[Compiled], None]) -> Iterator[None]:
     def tell(so_far: Compiled) -> None:
         listener(so_far - before)
 
-    _compiler.listeners.append(tell)
+    compiler.listeners.append(tell)
     try:
         yield
     finally:
-        _compiler.listeners.remove(tell)
+        compiler.listeners.remove(tell)

@@ -1,8 +1,11 @@
-"""The one place with compiler options and threads: `kernel`, `in_threads`, `use_threads`.
+"""Kernels, compiled when they are first called, and threads that share their work.
 
-Two bit intrinsics and `lane` are also here. Kernels are cached on disk unless
-``STRUDEL_NUMBA_CACHE=0``. Under ``NUMBA_DISABLE_JIT=1`` they run as plain Python, which is how
-small tests measure coverage, so `popcount` and `lowest_bit` have a plain twin.
+In:  a function over arrays and numbers.
+Out: `kernel`, the same compiled; `in_threads`, which calls one for ranges of tasks.
+
+The compiler is loaded by the first kernel that is compiled, and `for_steps` answers small questions
+sooner without. Under ``NUMBA_DISABLE_JIT=1`` all kernels run as plain Python, which is how small
+tests measure coverage.
 """
 
 from __future__ import annotations
@@ -10,139 +13,118 @@ from __future__ import annotations
 import functools
 import os
 import threading
-import warnings
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import pairwise
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
-from numba import config, types
-from numba.extending import intrinsic, overload
+
+from strudel._compiling import compiler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "error_model": "numpy",  # log(0) is -inf and 0/0 is nan, without a check per division
-}
-_is_kept = os.environ.get("STRUDEL_NUMBA_CACHE", "1") != "0"
 RANGES_PER_THREAD = 4  # so that all end at about the same time
-_BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+PLAIN_STEPS = 20_000  # take half as long in plain Python as loading the compiler
+_is_compiled = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+_lock = threading.RLock()
 
 
 def kernel(function: F) -> F:
-    """Compile a loop over arrays, on first use.
+    """Compile a loop over arrays, on first use."""
+    return cast(F, Kernel(function)) if _is_compiled else function
 
-    Other kernels call a bare form of it, which is part of their own compiled code: it has no entry
-    from Python, is not cached by itself, and takes every signed integer as int64. Without this
-    the first `fit` took 1.4 times as long to compile: 0, an int32 read from an array and an int64
-    made three copies of the same function.
+
+class Kernel:
+    """A loop over arrays that is compiled when it is called."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._compiled: Any = None
+        self._inner: Any = None
+        self._plain_steps = 0
+
+    def __call__(self, *args: Any) -> Any:
+        if self._compiled is None:
+            with _lock:
+                self._compiled = self._compiled or _compiler().callable_from_python(self._function)
+        return self._compiled(*args)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What the compiler takes it for, where another kernel calls it."""
+        if self._inner is None:
+            self._inner = _compiler().callable_from_kernels(self._function)
+        return self._inner._numba_type_
+
+    @functools.cached_property
+    def plain(self) -> Callable[..., Any]:
+        """The same in plain Python, with all kernels that it calls."""
+        function = self._function
+        names = dict(function.__globals__)
+        for name in function.__code__.co_names:
+            if isinstance(names.get(name), Kernel):
+                names[name] = names[name].plain
+        return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+
+
+def for_steps(function: F, n_steps: int) -> F:
+    """A kernel in the form that takes least time: plain until loading the compiler pays.
+
+    A step is as much as an edge that eight lanes pass up and down: 20 us in plain Python.
     """
-    outer: Any = numba.njit(**_OPTIONS)(function)
-    if not config.DISABLE_JIT:  # type: ignore[attr-defined]
-
-        def compile_first(signature: Any) -> Any:
-            _keep_on_disk(outer)  # late: finding a folder for each kernel slows the import
-            vars(outer).pop("compile", None)  # from now on its own; another thread may be here
-            return outer.compile(signature)
-
-        @functools.cache
-        def inner() -> Any:
-            return numba.njit(**_OPTIONS, **_BARE)(function)
-
-        def get_call_template(args: Any, kws: Any) -> Any:
-            widened = {name: _widened(arg) for name, arg in kws.items()}
-            return inner().get_call_template([_widened(arg) for arg in args], widened)
-
-        outer.compile = compile_first
-        outer.get_call_template = get_call_template
-        outer.get_overload = lambda signature: inner().get_overload(signature)
-    return cast(F, outer)
+    if not isinstance(function, Kernel) or function._compiled is not None:
+        return function
+    function._plain_steps += n_steps
+    return function if function._plain_steps > PLAIN_STEPS else cast(F, function.plain)
 
 
-def _keep_on_disk(dispatcher: Any) -> None:
-    """Keep what is compiled, if there is a folder for it."""
-    global _is_kept
-    if not _is_kept:
-        return
-    try:
-        dispatcher.enable_caching()
-    except RuntimeError:
-        _is_kept = False
-        warnings.warn(
-            "No folder is writable for compiled code, so it is compiled again in every process. "
-            "Set NUMBA_CACHE_DIR to a writable folder to keep it.",
-            stacklevel=5,
-        )
+@functools.cache
+def _compiler() -> Any:
+    start = time.perf_counter()
+    from strudel import _compiler
+
+    _compiler.teach_bits(popcount, lowest_bit)
+    _compiler.teach_lanes(lane)
+    compiler.loading += time.perf_counter() - start
+    return _compiler
 
 
-def _widened(arg: Any) -> Any:
-    arg = types.unliteral(arg)  # type: ignore[no-untyped-call]
-    return types.int64 if arg in types.signed_domain else arg
+def popcount(word: Any) -> int:
+    """Count the ones in a 64-bit word."""
+    return int(word).bit_count()
 
 
-if config.DISABLE_JIT:  # type: ignore[attr-defined]
-
-    def popcount(word: Any) -> int:
-        """Count the ones in a 64-bit word."""
-        return int(word).bit_count()
-
-    def lowest_bit(word: Any) -> int:
-        """Position of the lowest one in a non-zero 64-bit word."""
-        return (int(word) & -int(word)).bit_length() - 1
-
-else:
-
-    @intrinsic
-    def popcount(typing_context: Any, word: Any) -> Any:
-        """Count the ones in a 64-bit word."""
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.ctpop(args[0])
-
-        return types.int64(types.uint64), generate
-
-    @intrinsic
-    def lowest_bit(typing_context: Any, word: Any) -> Any:
-        """Position of the lowest one in a non-zero 64-bit word."""
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.cttz(args[0], context.get_constant(types.boolean, True))
-
-        return types.int64(types.uint64), generate
+def lowest_bit(word: Any) -> int:
+    """Position of the lowest one in a non-zero 64-bit word."""
+    return (int(word) & -int(word)).bit_length() - 1
 
 
 def lane(theta: Any, b: int) -> Any:
-    """Entry `b` of a parameter per lane, or the one parameter that all lanes share.
-
-    Compiled, the choice is made by type: a pass over shared parameters costs nothing more.
-    """
+    """Entry `b` of a parameter per lane, or the one parameter that all lanes share."""
     return theta[b] if isinstance(theta, np.ndarray) else theta
 
 
-@overload(lane, inline="always")
-def _lane(theta: Any, b: Any) -> Any:
-    """The compiled twin of `lane`."""
-
-    def own(theta: Any, b: Any) -> Any:
-        return theta[b]
-
-    def shared(theta: Any, b: Any) -> Any:
-        return theta
-
-    return own if isinstance(theta, types.Array) else shared
+def _n_cores() -> int:
+    """As many threads as the compiler would use."""
+    if "NUMBA_NUM_THREADS" in os.environ:
+        return int(os.environ["NUMBA_NUM_THREADS"])
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
+MOST_THREADS = _n_cores()
 _own = threading.local()  # how many threads the present one may use; all unless it says less
 
 
 def n_threads() -> int:
     """How many threads kernels share their work among."""
-    most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    return getattr(_own, "n_threads", most)
+    return getattr(_own, "n_threads", MOST_THREADS)
 
 
 @contextmanager
@@ -151,10 +133,9 @@ def use_threads(n_jobs: int | None) -> Iterator[None]:
 
     -1 means all cores; None means as many as outside the block, which is all by default.
     """
-    most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     before = n_threads()
     if n_jobs is not None:
-        _own.n_threads = most if n_jobs < 0 else max(1, min(n_jobs, most))
+        _own.n_threads = MOST_THREADS if n_jobs < 0 else max(1, min(n_jobs, MOST_THREADS))
     try:
         yield
     finally:
@@ -206,8 +187,9 @@ _pool: list[ThreadPoolExecutor] = []
 def _helpers() -> ThreadPoolExecutor:
     """The threads beside the caller's; what they call works alone."""
     if not _pool:
-        most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-        _pool.append(ThreadPoolExecutor(most, "strudel", lambda: setattr(_own, "n_threads", 1)))
+        _pool.append(
+            ThreadPoolExecutor(MOST_THREADS, "strudel", lambda: setattr(_own, "n_threads", 1))
+        )
     return _pool[0]
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -189,7 +188,6 @@ def test_impossible_evidence_is_minus_infinity():
     assert log_marginal(circuit, rows).tolist() == [-math.inf, -math.inf, 0.0]
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python has one thread")
 def test_threads_do_not_change_the_result(rng):
     circuit = special_circuits()["learned 1"]
     rows = np.where(rng.random((400, circuit.n_vars)) < 0.5, NAN, 1.0)

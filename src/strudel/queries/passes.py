@@ -89,7 +89,7 @@ def decode(codes: AnyArray) -> FloatArray:
 @kernel
 def log_of(value: float, exponent: int) -> float:
     """Log of ``value * 2**exponent``."""
-    return np.log(value) + exponent * np.log(2.0) if value > 0.0 else -np.inf
+    return math.log(value) + exponent * math.log(2.0) if value > 0.0 else -np.inf
 
 
 @kernel

@@ -10,9 +10,11 @@ with several if the components are few.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from strudel._numba import in_threads, kernel
+from strudel._numba import for_steps, in_threads, kernel
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.properties import check_properties
@@ -81,28 +83,29 @@ def component_log_probabilities(model: Model, codes: AnyArray, query: str) -> Fl
 
 
 def _part_log_probabilities(part: Part, codes: AnyArray, query: str) -> FloatArray:
-    circuit = part.structure
-    check_properties(circuit, query, "smooth", "decomposable")
+    check_properties(part.structure, query, "smooth", "decomposable")
     log_p = np.empty((len(codes), part.n_components))
-    is_lost = np.ones(log_p.shape, dtype=np.bool_)
-    if circuit.is_in_normal_form:
-        n_passes = _n_passes(*log_p.shape)
-        in_threads(
-            _component_log_probabilities,
-            len(part.theta) * n_passes,
-            n_passes,
-            codes,
-            plan(circuit),
-            circuit.root,
-            part.theta,
-            log_p,
-            is_lost,
-        )
-        is_lost |= ~are_moderate(part.edge_log_theta)
+    is_lost = _fill(_component_log_probabilities, part, codes, log_p)
     for c in np.flatnonzero(is_lost.any(axis=0)):
         rows = np.flatnonzero(is_lost[:, c])
         log_p[rows, c] = _in_logs(part, int(c), codes[rows])
     return log_p
+
+
+def _fill(
+    passes: Callable[..., None], part: Part, codes: AnyArray, log_p: FloatArray, *more: FloatArray
+) -> AnyArray:
+    """Fill log-probabilities, and more, by passes; returns where they are lost."""
+    circuit = part.structure
+    is_lost = np.ones(log_p.shape, dtype=np.bool_)
+    if not circuit.is_in_normal_form:
+        return is_lost
+    n_passes = _n_passes(*log_p.shape)
+    n_tasks = len(part.theta) * n_passes
+    passes = for_steps(passes, n_tasks * circuit.n_edges)
+    how = (n_passes, codes, plan(circuit), circuit.root, part.theta)
+    in_threads(passes, n_tasks, *how, log_p, *more, is_lost)
+    return np.asarray(is_lost | ~are_moderate(part.edge_log_theta))
 
 
 def _in_logs(part: Part, c: int, codes: AnyArray) -> FloatArray:
@@ -183,26 +186,10 @@ def _average_literals(model: Model, codes: AnyArray, query: str) -> tuple[FloatA
 
 def _part_literals(part: Part, codes: AnyArray, query: str) -> tuple[FloatArray, FloatArray]:
     """Log-probabilities, and P(X_i = 1 | row), of every component on one structure."""
-    circuit = part.structure
-    check_properties(circuit, query, "smooth", "decomposable")
+    check_properties(part.structure, query, "smooth", "decomposable")
     log_p = np.empty((len(codes), part.n_components))
     ones = np.empty((*log_p.shape, codes.shape[1]))
-    is_lost = np.ones(log_p.shape, dtype=np.bool_)
-    if circuit.is_in_normal_form:
-        n_passes = _n_passes(*log_p.shape)
-        in_threads(
-            _component_literals,
-            len(part.theta) * n_passes,
-            n_passes,
-            codes,
-            plan(circuit),
-            circuit.root,
-            part.theta,
-            log_p,
-            ones,
-            is_lost,
-        )
-        is_lost |= ~are_moderate(part.edge_log_theta)
+    is_lost = _fill(_component_literals, part, codes, log_p, ones)
     for row, c in np.argwhere(is_lost):
         log_p[row, c], ones[row, c] = _literals_in_logs(part, int(c), codes[row])
     return log_p, ones

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -215,7 +214,6 @@ def test_a_circuit_in_no_normal_form_is_refused():
         most_probable_state(swapped_circuit())
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python has one thread")
 def test_threads_do_not_change_the_result(rng):
     circuit = special_circuits()["learned 1"]
     rows = some_rows(Joint(circuit), rng, n_rows=300)
