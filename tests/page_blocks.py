@@ -44,7 +44,12 @@ def blocks_of(text):
         yield block[2], textwrap.dedent(block[3]), text.count("\n", 0, block.start()) + 2
 
 
-MODULES = {"logic": ["pysdd"], "frames": ["polars", "pyarrow"], "dask": ["dask", "zarr"]}
+MODULES = {
+    "logic": ["pysdd"],
+    "frames": ["polars", "pyarrow"],
+    "dask": ["dask", "zarr"],
+    "torch": ["torch"],
+}
 
 
 def extras_of(text):

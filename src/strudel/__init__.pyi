@@ -4,6 +4,7 @@ from . import circuits as circuits
 from . import data as data
 from . import errors as errors
 from . import io as io
+from . import layers as layers
 from . import learning as learning
 from . import logic as logic
 from . import models as models
@@ -60,6 +61,9 @@ from .queries.counting import count_distribution as count_distribution
 from .queries.mixture_likelihood import responsibilities as responsibilities
 from .algebra.event_probability import probability as probability
 from .logic.events import variables as variables
+
+# as a layer of a network
+from .layers.convert import to_torch as to_torch
 
 # decisions and explanations
 from .predictions.expected import expected_prediction as expected_prediction

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from copy import copy
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -190,6 +192,18 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         """Mean log-likelihood of the rows, in nats; for lazy rows, block by block."""
         log_p = self.score_samples(X)
         return lazy_mean(log_p) if is_lazy(log_p) else float(log_p.mean())
+
+    def from_torch(self, module: Any) -> Self:
+        """A copy with the parameters of a module that `to_torch` made of this model.
+
+        Its `log_likelihoods_` are NaN: they were those of the learned parameters.
+        """
+        found = copy(self)
+        for name in ("circuit_", "mixture_"):
+            if hasattr(self, name):
+                setattr(found, name, getattr(self, name).from_torch(module))
+        found.log_likelihoods_ = LogLikelihoods(math.nan, math.nan)
+        return found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

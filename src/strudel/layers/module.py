@@ -1,0 +1,400 @@
+"""Circuits and mixtures as PyTorch modules.
+
+In:  a circuit, a mixture or a fitted estimator.
+Out: `CircuitModule`, an `nn.Module` with the same distribution, whose parameters can be trained;
+     and `to_model`, which brings them back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from strudel._types import FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit_mixture import CircuitMixture
+from strudel.circuits.mixture import Mixture
+from strudel.circuits.normalization import normalized_parameters
+from strudel.circuits.properties import check_properties
+from strudel.layers.levels import choice_edges
+from strudel.layers.passes import (
+    Plan,
+    best_literals,
+    drawn_literals,
+    packed,
+    plan_of,
+    reach,
+    root_value,
+)
+from strudel.queries.arguments import given_rows
+from strudel.queries.model import Part, log_weights_of, parts_of
+
+if TYPE_CHECKING:
+    from strudel.queries.model import Model
+
+
+class CircuitModule(nn.Module):
+    """A circuit or mixture whose parameters are logits, normalised whenever they are used.
+
+    Rows are of shape `(n_rows, n_vars)`, 0 or 1, NaN where unknown: tensors, or anything that the
+    queries take, such as a frame for a model of a table. Only edges with a choice have a logit:
+    those of sums with several.
+
+    Attributes
+    ----------
+    logits : ParameterList
+        One tensor `(n_parameters, n_components)` per structure.
+    weight_logits : Parameter of shape (n_components,)
+        Of the components' weights.
+
+    Examples
+    --------
+    >>> from strudel import to_torch
+    >>> from strudel.circuits import figure_1_circuit
+    >>> module = to_torch(figure_1_circuit(), dtype=torch.float64)
+    >>> round(module.log_prob([[1, 0, 1, 0]]).exp().item(), 4)
+    0.0192
+    """
+
+    def __init__(self, model: Model, dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        dtype = dtype or torch.get_default_dtype()
+        self.model = model
+        for part in parts_of(model):
+            check_properties(part.structure, "to_torch", "smooth", "decomposable")
+        self.structures = nn.ModuleList(_Structure(part.structure) for part in parts_of(model))
+        self.logits = nn.ParameterList(_logits_of(part, dtype) for part in parts_of(model))
+        self.weight_logits = nn.Parameter(torch.tensor(log_weights_of(model), dtype=dtype))
+
+    @property
+    def n_vars(self) -> int:
+        """Number of variables."""
+        return self.model.n_vars
+
+    @property
+    def n_components(self) -> int:
+        """Number of components; 1 for a circuit."""
+        return len(self.weight_logits)
+
+    @property
+    def n_parameters(self) -> list[int]:
+        """Logits of one component, per structure: what `params` of `log_prob` has for each row."""
+        return [len(logits) for logits in self.logits]
+
+    def log_theta(self) -> list[Tensor]:
+        """The logs of the parameters, `(n_parameters, n_components)` per structure."""
+        return [
+            structure.normalise(logits)
+            for structure, logits in zip(self.structures, self.logits, strict=True)
+        ]
+
+    def log_weight(self) -> Tensor:
+        """The logs of the components' weights."""
+        return torch.log_softmax(self.weight_logits, dim=0)
+
+    def forward(self, x: Any = None, **options: Any) -> Tensor:
+        """The same as `log_prob`."""
+        return self.log_prob(x, **options)
+
+    def log_prob(
+        self,
+        x: Any = None,
+        *,
+        mask: Tensor | None = None,
+        soft: Tensor | None = None,
+        params: Tensor | list[Tensor] | None = None,
+    ) -> Tensor:
+        """Log-probability of every row, unknown values summed out.
+
+        Parameters
+        ----------
+        x : tensor of shape (n_rows, n_vars)
+            0, 1, or NaN where unknown; without it, nothing is known.
+        mask : tensor of bool, of the same shape, optional
+            True where a value is known; all others are summed out.
+        soft : tensor of shape (n_rows, n_vars, 2), optional
+            Instead of `x`: the likelihoods of the values 0 and 1 of every variable. Each times its
+            gradient is a marginal probability.
+        params : tensor of shape (n_rows, n_parameters) or (n_rows, n_parameters, n_components)
+            Logits for every row, as a network gives them, instead of the module's own; a list with
+            one tensor per structure if components have structures of their own.
+
+        Returns
+        -------
+        tensor of shape (n_rows,)
+        """
+        if params is not None and x is None and soft is None:
+            some = params if isinstance(params, Tensor) else params[0]
+            x = self.weight_logits.new_full((len(some), self.n_vars), torch.nan)
+        literals = self._literals(x, mask, soft)
+        return self._mix(self._component_log_prob(literals, self._by_row(params, literals)))
+
+    def marginals(self, x: Any = None, *, mask: Tensor | None = None) -> Tensor:
+        """P(X_i = 1 | row) for every variable, `(n_rows, n_vars)`; NaN for an impossible row.
+
+        It can be differentiated by the parameters.
+        """
+        literals = self._literals(x, mask, None).detach().requires_grad_()
+        is_trained = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
+        with torch.enable_grad():
+            log_p = self._mix(self._component_log_prob(literals, self._by_row(None, literals)))
+            flow = torch.autograd.grad(log_p.sum(), literals, create_graph=is_trained)[0]
+        is_possible = torch.isfinite(log_p).unsqueeze(1)
+        return torch.where(is_possible, flow[1::2, :, 0].T, torch.nan)
+
+    def most_probable_state(self, x: Any = None) -> tuple[Tensor, Tensor]:
+        """The most probable completion of every row, and its log-probability.
+
+        Exact for deterministic circuits. Of a mixture, ask the model that `to_model` gives.
+        """
+        if self.n_components > 1:
+            raise ValueError(
+                "The most probable state of a mixture needs a search: "
+                "strudel.most_probable_state(module.to_model(), ...)."
+            )
+        check_properties(self._circuit(), "most_probable_state", "deterministic")
+        with torch.no_grad():
+            literals = self._literals(x, None, None)
+            log_theta = self._by_row(None, literals)[0]
+            value, taken = best_literals(literals, log_theta, self.structures[0].plan())
+        return taken[1::2].T.to(self.weight_logits.dtype), value
+
+    def sample(
+        self, n_samples: int = 1, given: Any = None, *, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Rows drawn from the distribution, `(n_samples, n_vars)`; given a row, conditionally."""
+        literals = self._literals(given, None, None)
+        if literals.shape[1] != 1:
+            raise ValueError(f"given must be one row, but has {literals.shape[1]}.")
+        with torch.no_grad():
+            all_theta = self._by_row(None, literals)
+            joint = self._component_log_prob(literals, all_theta)[0] + self.log_weight()
+            if not torch.isfinite(joint).any():
+                raise ValueError("What is given has probability zero.")
+            component = torch.multinomial(
+                torch.softmax(joint, dim=0), n_samples, replacement=True, generator=generator
+            )
+            rows = joint.new_empty((n_samples, self.n_vars))
+            start = 0
+            for structure, theta in zip(self.structures, all_theta, strict=True):
+                own = torch.nonzero((component >= start) & (component < start + theta.shape[2]))
+                for some in torch.split(own[:, 0], structure.rows_at_a_time(theta)):
+                    taken = drawn_literals(
+                        literals.expand(-1, len(some), -1),
+                        theta[:, 0, component[some] - start].unsqueeze(2),
+                        structure.plan(),
+                        generator,
+                    )
+                    rows[some] = taken[1::2].T.to(rows.dtype)
+                start += theta.shape[2]
+        return rows
+
+    def entropy(self) -> Tensor:
+        """Entropy in nats, exact for a deterministic circuit; can be differentiated."""
+        self._check_single("entropy")
+        log_theta = self.log_theta()[0][:, 0]
+        flow = reach(_with_fixed(log_theta), self.structures[0].plan())
+        return -(flow * torch.where(log_theta > -torch.inf, log_theta, 0.0)).sum()
+
+    def kl(self, other: CircuitModule) -> Tensor:
+        """Kullback-Leibler divergence to a module on the same structure; can be differentiated."""
+        self._check_single("kl")
+        other._check_single("kl")
+        if not _is_same_structure(self.model, other.model):
+            raise ValueError(
+                "kl compares two modules on one structure; strudel.kl_divergence compares any two "
+                "models on one vtree."
+            )
+        mine, theirs = self.log_theta()[0][:, 0], other.log_theta()[0][:, 0]
+        flow = reach(_with_fixed(mine), self.structures[0].plan())
+        is_used = flow > 0
+        return torch.where(is_used, flow * torch.where(is_used, mine - theirs, 0.0), 0.0).sum()
+
+    def to_model(self) -> Model:
+        """The circuit or mixture with the parameters that the module has now."""
+        log_theta = [
+            structure.all_edges(own)
+            for structure, own in zip(self.structures, self.log_theta(), strict=True)
+        ]
+        if isinstance(self.model, Circuit):
+            return self.model.with_parameters(log_theta[0][:, 0])
+        log_weight = _as_array(self.log_weight())
+        log_weight = log_weight - np.log(np.exp(log_weight).sum())
+        found: Mixture
+        if isinstance(self.model, CircuitMixture):
+            circuits = [
+                structure.circuit.with_parameters(own[:, c])
+                for structure, own in zip(self.structures, log_theta, strict=True)
+                for c in range(own.shape[1])
+            ]
+            found = CircuitMixture(circuits, log_weight)
+        else:
+            found = Mixture(self.model.structure, log_theta[0], log_weight)
+        return found
+
+    def to_model_of(self, model: Model) -> Model:
+        """`to_model` with the names and the code of a model on the same structure."""
+        if not _is_same_structure(self.model, model):
+            raise ValueError("The module was not made from a model of this structure.")
+        return self.to_model().with_names(model.feature_names).with_table_code(model.table_code)
+
+    def _circuit(self) -> Circuit:
+        circuit: Circuit = self.structures[0].circuit
+        return circuit
+
+    def _component_log_prob(self, literals: Tensor, log_theta: list[Tensor]) -> Tensor:
+        """Log-probability of every row under every component."""
+        found = [
+            root_value(literals, own, structure.index, structure.layout)
+            for structure, own in zip(self.structures, log_theta, strict=True)
+        ]
+        return torch.cat(found, dim=1)
+
+    def _by_row(self, params: Any, literals: Tensor) -> list[Tensor]:
+        """Log-parameters `(n_parameters + 2, 1 or n_rows, k)` per structure."""
+        if params is None:
+            return [_with_fixed(log_theta.unsqueeze(1)) for log_theta in self.log_theta()]
+        given = [params] if isinstance(params, Tensor) else list(params)
+        if len(given) != len(self.structures):
+            raise ValueError(
+                f"params must be one tensor per structure, {len(self.structures)}, "
+                f"but got {len(given)}."
+            )
+        found = []
+        for structure, logits, own in zip(self.structures, given, self.logits, strict=True):
+            table = logits.unsqueeze(2) if logits.ndim == 2 else logits
+            if table.shape != (literals.shape[1], *own.shape):
+                raise ValueError(
+                    f"params must be of shape {(literals.shape[1], *own.shape)}, "
+                    f"but got {tuple(logits.shape)}."
+                )
+            rows = table.to(self.weight_logits.dtype).transpose(0, 1)
+            found.append(_with_fixed(structure.normalise(rows)))
+        return found
+
+    def _mix(self, log_p: Tensor) -> Tensor:
+        if self.n_components == 1:
+            return log_p[:, 0]
+        return torch.logsumexp(log_p + self.log_weight(), dim=1)
+
+    def _literals(self, x: Any, mask: Tensor | None, soft: Tensor | None) -> Tensor:
+        """Log-likelihoods of the literals, `(2 * n_vars, n_rows, 1)`."""
+        if soft is not None:
+            if x is not None or mask is not None:
+                raise ValueError("Give soft instead of x and mask, not with them.")
+            if soft.ndim != 3 or soft.shape[1:] != (self.n_vars, 2):
+                raise ValueError(
+                    f"soft must be of shape (n_rows, {self.n_vars}, 2), "
+                    f"but got {tuple(soft.shape)}."
+                )
+            logs = torch.log(soft.to(self.weight_logits))
+        else:
+            rows = self.rows(x)
+            is_unknown = torch.isnan(rows)
+            if mask is not None:
+                is_unknown = is_unknown | ~mask.to(rows.device, torch.bool)
+            values = torch.stack([1.0 - rows, rows], dim=2)
+            logs = torch.log(torch.where(is_unknown.unsqueeze(2), 1.0, values))
+        return logs.flatten(1).T.unsqueeze(2)
+
+    def rows(self, x: Any) -> Tensor:
+        """Rows as a tensor `(n_rows, n_vars)` of 0, 1 and NaN, where the parameters are."""
+        if x is None:
+            return self.weight_logits.new_full((1, self.n_vars), torch.nan)
+        if not isinstance(x, Tensor):
+            values, _ = given_rows(self.model, x, "x")
+            return torch.as_tensor(np.asarray(values, dtype=np.float64)).to(self.weight_logits)
+        rows = x.to(self.weight_logits)
+        rows = rows.unsqueeze(0) if rows.ndim == 1 else rows
+        if rows.ndim != 2 or rows.shape[1] != self.n_vars:
+            raise ValueError(
+                f"x must be of shape (n_rows, {self.n_vars}), but got {tuple(x.shape)}."
+            )
+        return rows
+
+    def _check_single(self, query: str) -> None:
+        if self.n_components > 1:
+            raise ValueError(f"{query} is exact for circuits, but this is a mixture.")
+        check_properties(self._circuit(), query, "deterministic")
+
+
+class _Structure(nn.Module):
+    """The arrays of a structure as one buffer, which moves with the module."""
+
+    index: Tensor
+    parent: Tensor
+
+    def __init__(self, circuit: Circuit) -> None:
+        super().__init__()
+        self.circuit = circuit
+        self.edges = choice_edges(circuit)
+        index, self.layout = packed(circuit)
+        self.register_buffer("index", index, persistent=False)
+        # Sums with a choice, numbered, so that tables of them are as small as they can be.
+        parent = np.unique(circuit.edge_parent[self.edges], return_inverse=True)[1]
+        self.register_buffer("parent", torch.from_numpy(parent), persistent=False)
+        self.n_sums = int(parent.max(initial=-1)) + 1
+
+    def plan(self) -> Plan:
+        """The structure, as passes take it."""
+        return plan_of(self.index, self.layout)
+
+    def rows_at_a_time(self, log_theta: Tensor) -> int:
+        """How many rows with parameters of their own fit into memory together."""
+        return max(1, 2**28 // (log_theta.element_size() * (len(log_theta) + self.circuit.n_nodes)))
+
+    def normalise(self, logits: Tensor) -> Tensor:
+        """Log-parameters from logits `(n_parameters, ...)`: those of a sum add up to one."""
+        shape = (self.n_sums, *logits.shape[1:])
+        index = self.parent.view(-1, *(1,) * (logits.ndim - 1)).expand_as(logits)
+        top = logits.detach().new_full(shape, torch.finfo(logits.dtype).min)
+        top = top.scatter_reduce(0, index, logits.detach(), "amax")
+        shifted = logits - top.index_select(0, self.parent)
+        whole = logits.new_zeros(shape).index_add(0, self.parent, torch.exp(shifted))
+        logs = torch.log(torch.where(whole > 0, whole, 1.0))  # zero where nothing can be chosen
+        return shifted - logs.index_select(0, self.parent)
+
+    def all_edges(self, log_theta: Tensor) -> FloatArray:
+        """Log-parameters of all edges, those without a choice included."""
+        found = np.zeros((self.circuit.n_edges, log_theta.shape[1]))
+        found[self.edges] = _as_array(log_theta)
+        return found
+
+
+def _with_fixed(log_theta: Tensor) -> Tensor:
+    """With the parameters one and zero, for edges without a choice and terms that are missing."""
+    fixed = log_theta.new_zeros((2, *log_theta.shape[1:]))
+    fixed[1] = -torch.inf
+    return torch.cat([log_theta, fixed])
+
+
+def _as_array(tensor: Tensor) -> FloatArray:
+    return tensor.detach().cpu().to(torch.float64).numpy()
+
+
+def _logits_of(part: Part, dtype: torch.dtype) -> nn.Parameter:
+    """The log-parameters of edges with a choice; a circuit that is not normalised becomes so."""
+    circuit, table = part.structure, part.edge_log_theta
+    columns = [
+        normalized_parameters(circuit.edges, np.ascontiguousarray(column), circuit.n_vars)[0]
+        for column in table.T
+    ]
+    logs = np.stack(columns, axis=1)
+    is_same = np.isclose(logs, table, rtol=0.0, atol=1e-9) | (logs == table)
+    kept = np.where(is_same, table, logs)  # to the last digit, where it was normalised
+    return nn.Parameter(torch.tensor(kept[choice_edges(circuit)], dtype=dtype))
+
+
+def _is_same_structure(one: Model, other: Model) -> bool:
+    mine, theirs = parts_of(one), parts_of(other)
+    names = ("node_edges", "edge_left", "edge_right")
+    return len(mine) == len(theirs) and all(
+        a.n_components == b.n_components
+        and all(
+            np.array_equal(getattr(a.structure, name), getattr(b.structure, name)) for name in names
+        )
+        for a, b in zip(mine, theirs, strict=True)
+    )

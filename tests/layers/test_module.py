@@ -1,0 +1,437 @@
+"""Modules against our own queries, enumeration and finite differences."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+
+import strudel
+from joint import NAN, Joint, special_circuits, special_mixtures
+from strudel import to_torch
+from strudel._types import NONE
+from strudel.circuits import figure_1_circuit
+from strudel.circuits.compile import compile_factorized
+from strudel.trees.vtree import balanced_vtree
+
+torch = pytest.importorskip("torch")
+
+CIRCUITS = list(special_circuits())
+MIXTURES = list(special_mixtures())
+DOUBLE = torch.float64
+
+
+@pytest.fixture(params=[*CIRCUITS, *(f"mixture: {name}" for name in MIXTURES)])
+def model(request):
+    name = request.param
+    is_mixture = name.startswith("mixture: ")
+    return special_mixtures()[name[9:]] if is_mixture else special_circuits()[name]
+
+
+def rows_of(model, seed=0, n_rows=8):
+    """Partly observed rows that are possible, and one of which nothing is known."""
+    rng = np.random.default_rng(seed)
+    rows = strudel.sample(model, n_rows, random_state=seed).astype(float)
+    rows[rng.random(rows.shape) < 0.6] = NAN
+    return np.vstack([rows, np.full(model.n_vars, NAN)])
+
+
+def test_log_prob_is_that_of_the_model(model):
+    rows = rows_of(model)
+    want = strudel.log_marginal(model, rows)
+    for dtype, tolerance in ((DOUBLE, 1e-10), (torch.float32, 1e-5)):
+        found = to_torch(model, dtype=dtype).log_prob(torch.tensor(rows))
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found.detach(), want, rtol=tolerance, atol=tolerance)
+
+
+def test_rows_may_be_lists_arrays_or_none():
+    circuit = figure_1_circuit()
+    module = to_torch(circuit, dtype=DOUBLE)
+    want = strudel.log_marginal(circuit, [1, 0, NAN, NAN])
+    for rows in ([1, 0, NAN, NAN], np.array([[1, 0, NAN, NAN]]), torch.tensor([1, 0, NAN, NAN])):
+        assert module(rows).item() == pytest.approx(want, rel=1e-12)
+    assert module.log_prob().item() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_mask_says_what_is_known():
+    circuit = special_circuits()["learned 0"]
+    module = to_torch(circuit, dtype=DOUBLE)
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (20, circuit.n_vars)).astype(float)
+    mask = rng.random(rows.shape) < 0.5
+    found = module.log_prob(torch.tensor(rows), mask=torch.tensor(mask))
+    want = strudel.log_marginal(circuit, np.where(mask, rows, NAN))
+    np.testing.assert_allclose(found.detach(), want, rtol=1e-10)
+
+
+def test_an_impossible_row_has_log_probability_minus_infinity_and_no_gradient():
+    circuit = special_circuits()["zeros"]  # x0 is never 1
+    module = to_torch(circuit, dtype=DOUBLE)
+    rows = torch.tensor([[1.0, 1, 0, 0, 0], [0, 1, 0, 0, 0]], dtype=DOUBLE)
+    log_p = module.log_prob(rows)
+    assert log_p[0] == -torch.inf
+    log_p[1].backward()
+    assert torch.isfinite(module.logits[0].grad).all()
+    marginals = module.marginals(rows)
+    assert torch.isnan(marginals[0]).all()
+    assert torch.isfinite(marginals[1]).all()
+
+
+def test_marginals_are_those_of_the_model(model):
+    rows = rows_of(model, 1)
+    want = strudel.marginal_probabilities(model, rows)
+    module = to_torch(model, dtype=DOUBLE)
+    np.testing.assert_allclose(module.marginals(rows).detach(), want, rtol=1e-9, atol=1e-12)
+    with torch.no_grad():
+        np.testing.assert_allclose(module.marginals(rows), want, rtol=1e-9, atol=1e-12)
+
+
+def test_soft_evidence_weighs_the_rows(model):
+    joint = Joint(model)
+    n_vars = model.n_vars
+    soft = np.random.default_rng(0).random((3, n_vars, 2))
+    module = to_torch(model, dtype=DOUBLE)
+    given = torch.tensor(soft, requires_grad=True)
+    log_p = module.log_prob(soft=given)
+    picked = soft[:, np.arange(n_vars), joint.states.astype(int)].prod(axis=2)
+    np.testing.assert_allclose(log_p.exp().detach(), picked @ joint.p, rtol=1e-9)
+    # Likelihood times gradient is the probability of the value.
+    log_p.sum().backward()
+    shares = (given * given.grad).detach()
+    np.testing.assert_allclose(shares.sum(dim=2), np.ones((3, n_vars)), rtol=1e-9)
+    weight = picked * joint.p
+    ones = (weight @ joint.states) / weight.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(shares[:, :, 1], ones, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["figure 1", "one variable", "learned 1", "fair coins"])
+def test_the_most_probable_state_is_that_of_the_model(name):
+    circuit = special_circuits()[name]
+    rows = rows_of(circuit, 2)
+    states, log_p = to_torch(circuit, dtype=DOUBLE).most_probable_state(rows)
+    want, want_log_p = strudel.most_probable_state(circuit, rows)
+    np.testing.assert_allclose(log_p, want_log_p, rtol=1e-9)
+    np.testing.assert_allclose(strudel.log_likelihood(circuit, states.numpy()), want_log_p)
+    known = ~np.isnan(rows)
+    assert (states.numpy()[known] == rows[known]).all()
+    assert want.shape == states.shape
+
+
+def test_what_is_only_for_circuits_says_so():
+    mixture = to_torch(special_mixtures()["learned"])
+    with pytest.raises(ValueError, match="needs a search"):
+        mixture.most_probable_state()
+    for query in (mixture.entropy, lambda: mixture.kl(mixture)):
+        with pytest.raises(ValueError, match="this is a mixture"):
+            query()
+    other = to_torch(special_circuits()["learned 1"])
+    with pytest.raises(ValueError, match="on one structure"):
+        other.kl(to_torch(special_circuits()["learned 2"]))
+
+
+@pytest.mark.parametrize("name", ["figure 1", "a literal", "learned 0", "zeros", "fair coins"])
+def test_samples_of_a_circuit_follow_it(name):
+    check_samples(special_circuits()[name])
+
+
+@pytest.mark.parametrize("name", ["learned", "own structures", "one left", "own literals"])
+def test_samples_of_a_mixture_follow_it(name):
+    check_samples(special_mixtures()[name])
+
+
+def check_samples(model):
+    module = to_torch(model)
+    draws = module.sample(4000, generator=torch.Generator().manual_seed(0))
+    want = strudel.marginal_probabilities(model)
+    np.testing.assert_allclose(draws.mean(dim=0), want, atol=0.04)
+    assert np.isfinite(strudel.log_likelihood(model, draws.numpy())).all()
+    given = np.full(model.n_vars, NAN)
+    given[0] = draws[0, 0].item()
+    draws = module.sample(3000, given, generator=torch.Generator().manual_seed(1))
+    assert (draws[:, 0] == given[0]).all()
+    want = strudel.marginal_probabilities(model, given)
+    np.testing.assert_allclose(draws.mean(dim=0), want, atol=0.05)
+
+
+def test_samples_need_possible_evidence():
+    module = to_torch(special_circuits()["zeros"])
+    with pytest.raises(ValueError, match="probability zero"):
+        module.sample(3, [1, NAN, NAN, NAN, NAN])
+    with pytest.raises(ValueError, match="one row, but has 2"):
+        module.sample(3, np.full((2, 5), NAN))
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_entropy_and_divergence_are_those_of_the_model(name):
+    circuit = special_circuits()[name]
+    module = to_torch(circuit, dtype=DOUBLE)
+    assert module.entropy().item() == pytest.approx(strudel.entropy(circuit), rel=1e-9, abs=1e-12)
+    other = to_torch(circuit, dtype=DOUBLE)
+    with torch.no_grad():
+        for logits in other.logits:
+            logits += torch.randn(logits.shape, generator=torch.Generator().manual_seed(0))
+    want = strudel.kl_divergence(circuit, other.to_model())
+    assert module.kl(other).item() == pytest.approx(want, rel=1e-9, abs=1e-12)
+
+
+def small_model(kind):
+    if kind == "mixture":
+        return special_mixtures()["figure 1"]
+    if kind == "own structures":
+        return strudel.circuits.CircuitMixture([figure_1_circuit(), figure_1_circuit()])
+    return figure_1_circuit()
+
+
+@pytest.mark.parametrize("kind", ["circuit", "mixture", "own structures"])
+def test_gradients_are_those_of_finite_differences(kind):
+    module = to_torch(small_model(kind), dtype=DOUBLE)
+    rows = torch.tensor([[1.0, NAN, 0, NAN], [NAN, NAN, NAN, 1.0]], dtype=DOUBLE)
+    names = [name for name, _ in module.named_parameters()]
+    values = tuple(one.detach().clone().requires_grad_() for one in module.parameters())
+
+    def with_parameters(query):
+        def ask(*given):
+            own = dict(zip(names, given, strict=True))
+            return torch.func.functional_call(_Asking(module, query), _prefixed(own), ())
+
+        return ask
+
+    log_prob = with_parameters(lambda: module.log_prob(rows))
+    assert torch.autograd.gradcheck(log_prob, values)
+    assert torch.autograd.gradcheck(with_parameters(lambda: module.marginals(rows)), values)
+    assert torch.autograd.gradgradcheck(log_prob, values)
+    if kind == "circuit":
+        assert torch.autograd.gradcheck(with_parameters(module.entropy), values)
+        other = to_torch(small_model(kind), dtype=DOUBLE)
+        assert torch.autograd.gradcheck(with_parameters(lambda: module.kl(other)), values)
+        assert torch.autograd.gradcheck(with_parameters(lambda: other.kl(module)), values)
+    soft = torch.rand(2, 4, 2, dtype=DOUBLE, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda given: module.log_prob(soft=given), (soft,))
+
+
+class _Asking(torch.nn.Module):
+    """A query as a module, so that its parameters can be given."""
+
+    def __init__(self, module, query):
+        super().__init__()
+        self.module, self.query = module, query
+
+    def forward(self):
+        return self.query()
+
+
+def _prefixed(own):
+    return {f"module.{name}": value for name, value in own.items()}
+
+
+def test_the_gradient_is_how_often_edges_are_taken():
+    """Of the log-likelihood by the logits: what was seen, less what is expected."""
+    circuit = special_circuits()["learned 0"]
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (50, circuit.n_vars))
+    module = to_torch(circuit, dtype=DOUBLE)
+    module.log_prob(rows).sum().backward()
+    flows = strudel.circuits.compute_flows(circuit, rows)
+    active = flows.active_edge
+    taken = np.bincount(active[active != NONE], minlength=circuit.n_edges)
+    at_sum = np.bincount(circuit.edge_parent, taken, circuit.n_nodes)[circuit.edge_parent]
+    edges = module.structures[0].edges
+    want = (taken - at_sum * circuit.theta)[edges]
+    np.testing.assert_allclose(module.logits[0].grad[:, 0], want, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["circuit", "mixture", "own structures"])
+def test_parameters_may_differ_from_row_to_row(kind):
+    model = small_model(kind)
+    module = to_torch(model, dtype=DOUBLE)
+    rows = torch.tensor([[1.0, NAN, 0, NAN], [NAN, 1, NAN, 1.0], [0, 0, 1, 1]], dtype=DOUBLE)
+    generator = torch.Generator().manual_seed(0)
+    params = [
+        torch.randn(3, *own.shape, dtype=DOUBLE, generator=generator, requires_grad=True)
+        for own in module.logits
+    ]
+    found = module.log_prob(rows, params=params)
+    for i in range(3):
+        other = to_torch(model, dtype=DOUBLE)
+        for logits, own in zip(other.logits, params, strict=True):
+            logits.data.copy_(own[i].detach())
+        assert found[i].item() == pytest.approx(other.log_prob(rows[i]).item(), rel=1e-10)
+    assert torch.autograd.gradcheck(lambda *own: module.log_prob(rows, params=list(own)), params)
+    if kind == "circuit":
+        flat = module.log_prob(rows, params=params[0][:, :, 0])
+        torch.testing.assert_close(flat, found)
+        assert module.log_prob(params=params[0]).abs().max() < 1e-10  # nothing is known
+
+
+def test_blocks_of_rows_give_the_same(monkeypatch):
+    from strudel.layers import passes
+
+    model = special_mixtures()["fair coins"]
+    rows = torch.rand(30, model.n_vars, dtype=DOUBLE).round()
+    found = []
+    for most in (2**30, 2**12):
+        monkeypatch.setitem(passes.MOST_BYTES, "cpu", most)
+        module = to_torch(model, dtype=DOUBLE)
+        soft = torch.stack([1 - rows, rows], dim=2).mul(0.9).add(0.05).requires_grad_()
+        params = module.logits[0].detach().expand(30, -1, -1).clone().requires_grad_()
+        value = module.log_prob(soft=soft)
+        value.sum().backward()
+        by_row = module.log_prob(rows, params=params)
+        by_row.sum().backward()
+        gradients = [soft.grad, params.grad, module.logits[0].grad]
+        found.append([value, by_row, *gradients])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_parameters_come_back_to_a_circuit(name):
+    circuit = special_circuits()[name]
+    module = to_torch(circuit, dtype=DOUBLE)
+    back = circuit.from_torch(module)
+    np.testing.assert_allclose(back.theta, circuit.theta, rtol=1e-12, atol=1e-15)
+    with torch.no_grad():
+        for logits in module.logits:
+            logits += torch.randn(logits.shape, generator=torch.Generator().manual_seed(0))
+    rows = rows_of(circuit)
+    back = circuit.from_torch(module)
+    log_p = module.log_prob(rows).detach()
+    np.testing.assert_allclose(strudel.log_marginal(back, rows), log_p, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_parameters_come_back_to_a_mixture(name):
+    mixture = special_mixtures()[name]
+    module = to_torch(mixture, dtype=DOUBLE)
+    back = mixture.from_torch(module)
+    assert type(back) is type(mixture)
+    assert back.n_components == mixture.n_components
+    rows = rows_of(mixture)
+    log_p = strudel.log_marginal(mixture, rows)
+    np.testing.assert_allclose(strudel.log_marginal(back, rows), log_p, rtol=1e-10, atol=1e-12)
+
+
+def test_parameters_only_come_back_to_their_own_structure():
+    module = to_torch(figure_1_circuit())
+    with pytest.raises(ValueError, match="not made from a model of this structure"):
+        special_circuits()["learned 0"].from_torch(module)
+
+
+def test_a_fitted_estimator_goes_there_and_back():
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    size = rng.choice(["small", "large"], 300)
+    price = np.where(size == "small", 1.0, 5.0) + rng.normal(0, 0.5, 300)
+    table = pd.DataFrame({"size": size, "price": price, "sold": rng.integers(0, 2, 300)})
+    model = strudel.Strudel(encoder="auto", random_state=0).fit(table)
+    module = to_torch(model, dtype=DOUBLE)
+    some = pd.DataFrame({"size": ["small", None], "price": [1.2, None], "sold": [1, 0]})
+    want = model.log_marginal(some)
+    np.testing.assert_allclose(module.log_prob(some).detach(), want, rtol=1e-10)
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.1)
+    before = module.log_prob(table).mean().item()
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = -module.log_prob(table).mean()
+        loss.backward()
+        optimizer.step()
+    trained = model.from_torch(module)
+    assert trained is not model
+    after = trained.score(table)
+    assert after == pytest.approx(module.log_prob(table).mean().item(), rel=1e-9)
+    assert after > before
+    assert trained.probability("size == 'small'") != model.probability("size == 'small'")
+    assert np.isnan(trained.log_likelihoods_.train)
+
+
+def test_a_constrained_model_keeps_its_rule():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (200, 5))
+    X[:, 1] |= X[:, 0]
+    model = strudel.Strudel(constraint="x0 -> x1", max_splits=5, random_state=0).fit(X)
+    module = to_torch(model, dtype=DOUBLE)
+    rows = rng.integers(0, 2, (40, 5))
+    want = strudel.log_likelihood(model, rows)
+    assert np.isinf(want).any()
+    np.testing.assert_allclose(module.log_prob(rows).detach(), want, rtol=1e-10)
+    with torch.no_grad():
+        for logits in module.logits:
+            logits += torch.randn(logits.shape, dtype=DOUBLE)
+    assert module.log_prob([1, 0, NAN, NAN, NAN]).item() == -np.inf
+
+
+def test_a_thousand_variables():
+    rng = np.random.default_rng(0)
+    circuit = compile_factorized(balanced_vtree(1000), rng.random(1000))
+    rows = np.where(rng.random((5, 1000)) < 0.5, rng.integers(0, 2, (5, 1000)), NAN)
+    want = strudel.log_marginal(circuit, rows)
+    for dtype, tolerance in ((DOUBLE, 1e-10), (torch.float32, 1e-5)):
+        module = to_torch(circuit, dtype=dtype)
+        np.testing.assert_allclose(module.log_prob(rows).detach(), want, rtol=tolerance)
+        assert module.marginals(rows).shape == (5, 1000)
+
+
+def test_a_circuit_that_is_not_normalised_becomes_so():
+    circuit = figure_1_circuit()
+    module = to_torch(circuit.with_parameters(circuit.edge_log_theta + 1.5), dtype=DOUBLE)
+    assert module.log_prob().item() == pytest.approx(0.0, abs=1e-12)
+    rows = np.array([[1, 0, 1, 0], [1, 1, 0, 1]])
+    difference = module.log_prob(rows).diff().item()
+    assert difference == pytest.approx(np.diff(strudel.log_likelihood(circuit, rows))[0])
+
+
+def test_a_state_dict_holds_the_parameters_and_nothing_else():
+    module = to_torch(special_circuits()["learned 0"])
+    state = module.state_dict()
+    assert set(state) == {"logits.0", "weight_logits"}
+    other = to_torch(special_circuits()["learned 0"])
+    other.logits[0].data.zero_()
+    other.load_state_dict(state)
+    torch.testing.assert_close(other.logits[0], module.logits[0])
+    torch.testing.assert_close(deepcopy(module).log_prob(), module.log_prob())
+
+
+def test_other_types_and_autocast_do_not_break_it():
+    circuit = special_circuits()["learned 0"]
+    module = to_torch(circuit)
+    rows = torch.randint(0, 2, (6, circuit.n_vars))
+    want = strudel.log_likelihood(circuit, rows.numpy())
+    for given in (rows, rows.bool(), rows.half(), rows.double(), rows.to(torch.uint8)):
+        np.testing.assert_allclose(module.log_prob(given).detach(), want, rtol=1e-5)
+    params = module.logits[0].detach().squeeze(1).expand(6, -1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        np.testing.assert_allclose(module.log_prob(rows).detach(), want, rtol=1e-5)
+        found = module.log_prob(rows, params=params.to(torch.bfloat16))
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found.detach(), want, rtol=0.05)
+    double = module.double()
+    np.testing.assert_allclose(double.log_prob(rows).detach(), want, rtol=1e-5)
+
+
+def test_it_can_be_compiled_as_one_graph():
+    circuit = special_mixtures()["fair coins"]
+    module = to_torch(circuit, dtype=DOUBLE)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    rows = torch.randint(0, 2, (6, circuit.n_vars)).double()
+    log_p = compiled(rows)
+    torch.testing.assert_close(log_p, module(rows))
+    log_p.sum().backward()
+    by_compiled = module.logits[0].grad.clone()
+    module.zero_grad()
+    module(rows).sum().backward()
+    torch.testing.assert_close(by_compiled, module.logits[0].grad)
+
+
+def test_wrong_shapes_are_refused():
+    module = to_torch(figure_1_circuit())
+    with pytest.raises(ValueError, match=r"x must be of shape \(n_rows, 4\)"):
+        module.log_prob(torch.zeros(3, 5))
+    with pytest.raises(ValueError, match=r"soft must be of shape \(n_rows, 4, 2\)"):
+        module.log_prob(soft=torch.ones(3, 4))
+    with pytest.raises(ValueError, match="instead of x"):
+        module.log_prob(torch.zeros(3, 4), soft=torch.ones(3, 4, 2))
+    with pytest.raises(ValueError, match=r"params must be of shape \(3, "):
+        module.log_prob(torch.zeros(3, 4), params=torch.zeros(3, 2))
+    with pytest.raises(ValueError, match="one tensor per structure, 1, but got 2"):
+        module.log_prob(torch.zeros(3, 4), params=[torch.zeros(3, 2)] * 2)
