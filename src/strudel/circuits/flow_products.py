@@ -9,7 +9,7 @@ through every choice is the transposed F by the responsibilities (rows are padde
 
 Products run on tensor cores in TF32, which keeps 11 bits of each factor. F is exact in that; T and
 the responsibilities come as two parts, of 11 bits each, whose products are added in float32: 22
-bits are left. TF32 alone would be wrong by 0.02 nats in a log-likelihood of 40.
+bits are left. TF32 alone could be wrong by 0.02 nats in a log-likelihood of 40.
 """
 
 from __future__ import annotations
