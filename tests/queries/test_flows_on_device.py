@@ -8,7 +8,7 @@ import pytest
 from strudel import StrudelMixture, log_likelihood, log_marginal, responsibilities
 from strudel.circuits import figure_1_circuit
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'strudel-pc[torch]'")
+torch = pytest.importorskip("torch")
 
 from strudel.queries import flows_on_device
 

@@ -16,7 +16,7 @@ from strudel.learning.mixtures.em import MixtureData, RowsHere, new_ensemble
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.search_options import SearchOptions
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'strudel-pc[torch]'")
+torch = pytest.importorskip("torch")
 
 from strudel.circuits import flow_products
 from strudel.learning.mixtures import em_on_device
