@@ -1,9 +1,10 @@
-"""Figures of a GPU: EM steps, and a whole fit against two cores.
+"""Figures of a GPU: passes through circuits, EM steps, and a whole fit against two cores.
 
 python benchmarks/device.py [--out results.json] [--quick] [NAME...]
 
 NAME is one of the functions below; all of them by default. `--quick` takes smaller tables and runs
-on the CPU where there is no GPU, to try the script. Data are found by STRUDEL_DATA.
+on the CPU where there is no GPU, to try the script. Data are found by STRUDEL_DATA. Where pyjuice
+is installed, it evaluates the same circuit in the same run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import machine
 import numpy as np
 import torch
 
-from strudel import StrudelMixture, load_dataset
+from strudel import Strudel, StrudelMixture, load_dataset, log_marginal, to_torch
 from strudel._types import AnyArray
 from strudel.circuits.flow_products import (
     log_products,
@@ -27,6 +28,7 @@ from strudel.circuits.flow_products import (
     transposed_products,
 )
 from strudel.data.bits import pack_columns
+from strudel.layers import to_pyjuice
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, new_ensemble
 from strudel.learning.mixtures.rows_on_device import RowsOnDevice
@@ -38,7 +40,7 @@ CPU_THREADS = 2
 
 def main() -> None:
     functions: dict[str, Callable[[Any, bool], Any]] = {
-        one.__name__: one for one in (products, em_step, many_rows, whole_fit)
+        one.__name__: one for one in (circuit_passes, products, em_step, many_rows, whole_fit)
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(functions))
@@ -74,6 +76,70 @@ def milliseconds(call: Callable[[], Any], device: Any, n_calls: int = 30) -> flo
 def _wait(device: Any) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize()
+
+
+def circuit_passes(device: Any, is_quick: bool) -> dict[str, float]:
+    """The circuit of plants, 166,623 edges, on its 3,482 test rows, half of the values unknown."""
+    dataset = load_dataset("nltcs" if is_quick else "plants")
+    circuit = Strudel(random_state=0).fit(dataset.train, X_valid=dataset.valid).circuit_
+    rng = np.random.default_rng(0)
+    rows = dataset.test.astype(np.float32)
+    is_unknown = rng.random(rows.shape) < 0.5
+    rows[is_unknown] = np.nan
+    module = to_torch(circuit).to(device)
+    x = torch.from_numpy(rows).to(device)
+    found: dict[str, float] = {}
+
+    def forward() -> Any:
+        with torch.no_grad():
+            return module.log_prob(x)
+
+    def both() -> None:
+        module.zero_grad()
+        module.log_prob(x).sum().backward()
+
+    found["forward"] = milliseconds(forward, device)
+    found["forward and backward"] = milliseconds(both, device)
+    want = log_marginal(circuit, rows[:500])
+    error = np.abs(forward()[:500].cpu().numpy() / want - 1.0).max()
+    if device.type == "cuda":
+        found["forward, CUDA graph"] = milliseconds(_as_graph(forward), device)
+        found["forward and backward, CUDA graph"] = milliseconds(_as_graph(both), device)
+    try:
+        found |= _pyjuice(circuit, dataset.test, is_unknown, device)
+    except (ImportError, AssertionError, RuntimeError) as error_there:
+        print(f"  without pyjuice: {error_there}")
+    print(f"  {circuit.n_edges:,} edges, {len(rows):,} rows, largest relative error {error:.1e}")
+    _show(found, "ms")
+    return found | {"error": float(error)}
+
+
+def _as_graph(call: Callable[[], Any]) -> Callable[[], Any]:
+    """The same calls, recorded once and replayed."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return lambda: graph.replay()
+
+
+def _pyjuice(circuit: Any, rows: AnyArray, is_unknown: AnyArray, device: Any) -> dict[str, float]:
+    import pyjuice
+
+    start = time.perf_counter()
+    compiled = pyjuice.compile(to_pyjuice(circuit)).to(device)
+    print(f"  pyjuice: built and compiled in {time.perf_counter() - start:.1f} s")
+    x = torch.from_numpy(rows.astype(np.int64)).to(device)
+    mask = torch.from_numpy(is_unknown).to(device)
+    forward = milliseconds(lambda: compiled(x, missing_mask=mask), device)
+    compiled(x, missing_mask=mask, record_cudagraph=True)
+    graph = milliseconds(lambda: compiled(x, missing_mask=mask), device)
+    return {"pyjuice: forward": forward, "pyjuice: forward, CUDA graph": graph}
 
 
 def products(device: Any, is_quick: bool) -> dict[str, float]:

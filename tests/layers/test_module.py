@@ -264,7 +264,7 @@ def test_parameters_may_differ_from_row_to_row(kind):
 
 
 def test_blocks_of_rows_give_the_same(monkeypatch):
-    from strudel.layers import passes
+    from strudel.circuits.on_device import passes
 
     model = special_mixtures()["fair coins"]
     rows = torch.rand(30, model.n_vars, dtype=DOUBLE).round()

@@ -1,8 +1,7 @@
 """Circuits as layers of networks, with PyTorch (an extra), and for other libraries.
 
-Read `levels` first: the order of a pass. Then `passes`, up and down through a circuit, and
-`triton_passes`, the same on a GPU; `module`, which is what people train and ask; `convert`, which
-makes one; and `exports`, for pyjuice and cirkit.
+Read `module` first: what people train and ask. Then `convert`, which makes one, and `exports`, for
+pyjuice and cirkit. The passes themselves are in `strudel.circuits`.
 """
 
 from strudel._lazy import attach

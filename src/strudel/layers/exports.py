@@ -19,9 +19,9 @@ from strudel._types import NONE, AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normalization import normalize
+from strudel.circuits.on_device.levels import number_in_run
 from strudel.circuits.properties import check_properties
 from strudel.errors import MissingDependencyError
-from strudel.layers.levels import number_in_run
 from strudel.queries.model import model_of
 
 MOST_WEIGHTS = 10**7  # of a cirkit circuit, which has no sparse layers

@@ -17,18 +17,20 @@ from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
-from strudel.circuits.normalization import normalized_parameters
-from strudel.circuits.properties import check_properties
-from strudel.layers.levels import choice_edges
-from strudel.layers.passes import (
+from strudel.circuits.on_device.levels import choice_edges
+from strudel.circuits.on_device.passes import (
     Plan,
     best_literals,
+    choice_parameters,
     drawn_literals,
+    literal_logs,
     packed,
     plan_of,
     reach,
     root_value,
+    with_fixed,
 )
+from strudel.circuits.properties import check_properties
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Part, log_weights_of, parts_of
 
@@ -196,7 +198,7 @@ class CircuitModule(nn.Module):
         """Entropy in nats, exact for a deterministic circuit; can be differentiated."""
         self._check_single("entropy")
         log_theta = self.log_theta()[0][:, 0]
-        flow = reach(_with_fixed(log_theta), self.structures[0].plan())
+        flow = reach(with_fixed(log_theta), self.structures[0].plan())
         return -(flow * torch.where(log_theta > -torch.inf, log_theta, 0.0)).sum()
 
     def kl(self, other: CircuitModule) -> Tensor:
@@ -209,7 +211,7 @@ class CircuitModule(nn.Module):
                 "models on one vtree."
             )
         mine, theirs = self.log_theta()[0][:, 0], other.log_theta()[0][:, 0]
-        flow = reach(_with_fixed(mine), self.structures[0].plan())
+        flow = reach(with_fixed(mine), self.structures[0].plan())
         is_used = flow > 0
         return torch.where(is_used, flow * torch.where(is_used, mine - theirs, 0.0), 0.0).sum()
 
@@ -256,7 +258,7 @@ class CircuitModule(nn.Module):
     def _by_row(self, params: Any, literals: Tensor) -> list[Tensor]:
         """Log-parameters `(n_parameters + 2, 1 or n_rows, k)` per structure."""
         if params is None:
-            return [_with_fixed(log_theta.unsqueeze(1)) for log_theta in self.log_theta()]
+            return [with_fixed(log_theta.unsqueeze(1)) for log_theta in self.log_theta()]
         given = [params] if isinstance(params, Tensor) else list(params)
         if len(given) != len(self.structures):
             raise ValueError(
@@ -272,7 +274,7 @@ class CircuitModule(nn.Module):
                     f"but got {tuple(logits.shape)}."
                 )
             rows = table.to(self.weight_logits.dtype).transpose(0, 1)
-            found.append(_with_fixed(structure.normalise(rows)))
+            found.append(with_fixed(structure.normalise(rows)))
         return found
 
     def _mix(self, log_p: Tensor) -> Tensor:
@@ -290,15 +292,12 @@ class CircuitModule(nn.Module):
                     f"soft must be of shape (n_rows, {self.n_vars}, 2), "
                     f"but got {tuple(soft.shape)}."
                 )
-            logs = torch.log(soft.to(self.weight_logits))
-        else:
-            rows = self.rows(x)
-            is_unknown = torch.isnan(rows)
-            if mask is not None:
-                is_unknown = is_unknown | ~mask.to(rows.device, torch.bool)
-            values = torch.stack([1.0 - rows, rows], dim=2)
-            logs = torch.log(torch.where(is_unknown.unsqueeze(2), 1.0, values))
-        return logs.flatten(1).T.unsqueeze(2)
+            return torch.log(soft.to(self.weight_logits)).flatten(1).T.unsqueeze(2)
+        rows = self.rows(x)
+        is_unknown = torch.isnan(rows)
+        if mask is not None:
+            is_unknown = is_unknown | ~mask.to(rows.device, torch.bool)
+        return literal_logs(rows, is_unknown)
 
     def rows(self, x: Any) -> Tensor:
         """Rows as a tensor `(n_rows, n_vars)` of 0, 1 and NaN, where the parameters are."""
@@ -364,28 +363,13 @@ class _Structure(nn.Module):
         return found
 
 
-def _with_fixed(log_theta: Tensor) -> Tensor:
-    """With the parameters one and zero, for edges without a choice and terms that are missing."""
-    fixed = log_theta.new_zeros((2, *log_theta.shape[1:]))
-    fixed[1] = -torch.inf
-    return torch.cat([log_theta, fixed])
-
-
 def _as_array(tensor: Tensor) -> FloatArray:
     return tensor.detach().cpu().to(torch.float64).numpy()
 
 
 def _logits_of(part: Part, dtype: torch.dtype) -> nn.Parameter:
-    """The log-parameters of edges with a choice; a circuit that is not normalised becomes so."""
-    circuit, table = part.structure, part.edge_log_theta
-    columns = [
-        normalized_parameters(circuit.edges, np.ascontiguousarray(column), circuit.n_vars)[0]
-        for column in table.T
-    ]
-    logs = np.stack(columns, axis=1)
-    is_same = np.isclose(logs, table, rtol=0.0, atol=1e-9) | (logs == table)
-    kept = np.where(is_same, table, logs)  # to the last digit, where it was normalised
-    return nn.Parameter(torch.tensor(kept[choice_edges(circuit)], dtype=dtype))
+    logs, _ = choice_parameters(part.structure, part.edge_log_theta)
+    return nn.Parameter(torch.tensor(logs, dtype=dtype))
 
 
 def _is_same_structure(one: Model, other: Model) -> bool:

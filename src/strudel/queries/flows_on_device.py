@@ -37,7 +37,7 @@ def log_likelihood_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatAr
     """Log-likelihoods `(n_rows,)` under the mixture."""
     log_p = np.empty(len(rows))
     for part in slices(len(rows), _rows_at_a_time(mixture)):
-        logs = [sums for _, sums in _logs_on(device, mixture, rows[part])]
+        logs = [sums for _, sums in _logs_on(device, mixture, mixture.log_weight, rows[part])]
         together = torch.logsumexp(torch.stack(logs).double(), dim=0)
         log_p[part] = together.cpu().numpy()
     return log_p
@@ -45,11 +45,10 @@ def log_likelihood_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatAr
 
 def component_logs_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatArray:
     """Log-likelihoods `(n_rows, n_components)`, without the weights of the components."""
-    log_p = np.empty((len(rows), mixture.n_components))
+    log_p, no_weight = np.empty((len(rows), mixture.n_components)), np.zeros(mixture.n_components)
     for part in slices(len(rows), _rows_at_a_time(mixture)):
-        logs = torch.cat([logs for logs, _ in _logs_on(device, mixture, rows[part])], dim=1)
-        log_p[part] = logs.cpu().numpy()
-    log_p -= mixture.log_weight
+        logs = [logs for logs, _ in _logs_on(device, mixture, no_weight, rows[part])]
+        log_p[part] = torch.cat(logs, dim=1).cpu().numpy()
     return log_p
 
 
@@ -57,12 +56,14 @@ def _rows_at_a_time(mixture: Mixture) -> int:
     return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // mixture.n_components))
 
 
-def _logs_on(device: Any, mixture: Mixture, rows: ByteArray) -> Iterator[tuple[Tensor, Tensor]]:
+def _logs_on(
+    device: Any, mixture: Mixture, log_weights: FloatArray, rows: ByteArray
+) -> Iterator[tuple[Tensor, Tensor]]:
     """For the components of every structure, their weighted logs `(n_rows, k)`, and of the sum."""
     first = 0
     bits = pack_columns(rows)
     for part in mixture.parts():
-        log_weight = mixture.log_weight[first : first + part.n_components]
+        log_weight = log_weights[first : first + part.n_components]
         first += part.n_components
         flows = compute_flows(part.structure, bits)
         # Only edges that some row takes and that carry a parameter.

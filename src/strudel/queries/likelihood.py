@@ -58,8 +58,8 @@ def log_likelihood(model: Model, X: ArrayLike, *, device: Any = "cpu") -> FloatA
 def rows_log_likelihood(model: Model, rows: AnyArray, device: Any = None) -> FloatArray:
     """Log-likelihood of rows of the 0/1 variables; where values are unknown, of the known ones.
 
-    `rows` are uint8, or float64 with NaN where a value is unknown. Complete rows can be evaluated
-    on a `torch.device`.
+    `rows` are uint8, or float64 with NaN where a value is unknown. They can be evaluated on a
+    `torch.device`.
     """
     for structure in structures_of(model):
         check_properties(structure, "log_likelihood", "smooth", "decomposable")
@@ -68,7 +68,7 @@ def rows_log_likelihood(model: Model, rows: AnyArray, device: Any = None) -> Flo
     has_gap = np.isnan(rows).any(axis=1)
     log_p = np.empty(len(rows))
     if has_gap.any():
-        log_p[has_gap] = log_probabilities(model, rows[has_gap], "log_likelihood")
+        log_p[has_gap] = log_probabilities(model, rows[has_gap], "log_likelihood", device)
     if not has_gap.all():
         complete = rows[~has_gap].astype(np.uint8)
         log_p[~has_gap] = _log_likelihood_of_complete(model, complete, device)
@@ -88,4 +88,4 @@ def _log_likelihood_of_complete(model: Model, table: ByteArray, device: Any) -> 
             log_p[rows] = flow_log_likelihood(model, pack_columns(table[rows]))
         return log_p
     except CircuitPropertyError:  # some row takes two edges of one sum: a real sum
-        return log_probabilities(model, table.astype(np.float64), "log_likelihood")
+        return log_probabilities(model, table.astype(np.float64), "log_likelihood", device)

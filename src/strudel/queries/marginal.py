@@ -26,7 +26,7 @@ def log_marginal(model: Model, X: Any, *, device: Any = "cpu") -> FloatArray:
     X : array-like of shape (n_rows, n_vars), frame, or dict by feature name
         0, 1, or NaN where the value is unknown.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where complete rows are evaluated, as in `log_likelihood`.
+        Where rows are evaluated, as in `log_likelihood`.
 
     Returns
     -------

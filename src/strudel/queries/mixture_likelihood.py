@@ -54,7 +54,7 @@ def responsibilities(model: Model, X: Any, *, device: Any = "cpu") -> FloatArray
     X : array-like of shape (n_rows, n_vars), frame, or dict by feature name
         0, 1, or NaN where the value is unknown.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where complete rows are evaluated, as in `log_likelihood`.
+        Where rows are evaluated, as in `log_likelihood`.
 
     Returns
     -------
@@ -103,7 +103,9 @@ def component_logs(mixture: Mixture, codes: AnyArray, device: Any = None) -> Flo
         except CircuitPropertyError:  # not deterministic, or not in normal form
             is_open[:] = True
     if is_open.any():
-        log_p[is_open] = component_log_probabilities(mixture, codes[is_open], "responsibilities")
+        log_p[is_open] = component_log_probabilities(
+            mixture, codes[is_open], "responsibilities", device
+        )
     return log_p
 
 

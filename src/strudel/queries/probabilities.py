@@ -11,6 +11,7 @@ with several if the components are few.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -38,12 +39,15 @@ from strudel.queries.passes import (
 BLOCK_CELLS = 2**22  # per row and component, made at a time
 
 
-def log_probabilities(model: Model, evidence: FloatArray, query: str) -> FloatArray:
+def log_probabilities(
+    model: Model, evidence: FloatArray, query: str, device: Any = None
+) -> FloatArray:
     """Log-probability of every row of evidence, unknown values summed out; equal rows only once."""
     codes, place = distinct_rows(encode(evidence))
     log_p = np.empty(len(codes))
     for part in slices(len(codes), rows_at_a_time(model)):
-        log_p[part] = log_mean(model, component_log_probabilities(model, codes[part], query))
+        logs = component_log_probabilities(model, codes[part], query, device)
+        log_p[part] = log_mean(model, logs)
     return log_p[place]
 
 
@@ -73,11 +77,20 @@ def posterior(model: Model, log_p: FloatArray) -> FloatArray:
     return weight
 
 
-def component_log_probabilities(model: Model, codes: AnyArray, query: str) -> FloatArray:
+def component_log_probabilities(
+    model: Model, codes: AnyArray, query: str, device: Any = None
+) -> FloatArray:
     """Log-probability of every row under every component, `(n_rows, n_components)`.
 
-    The weights of the components are left out. Unknown values are summed out.
+    The weights of the components are left out. Unknown values are summed out. With a
+    `torch.device`, in float32 accuracy.
     """
+    if device is not None:
+        from strudel.queries.passes_on_device import component_log_probabilities_on  # needs torch
+
+        for part in parts_of(model):
+            check_properties(part.structure, query, "smooth", "decomposable")
+        return component_log_probabilities_on(device, model, codes)
     found = [_part_log_probabilities(part, codes, query) for part in parts_of(model)]
     return found[0] if len(found) == 1 else np.hstack(found)
 

@@ -23,8 +23,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
-from strudel.layers.levels import Block, Level, choice_edges, pass_down, pass_up
+from strudel.circuits.normalization import normalized_parameters
+from strudel.circuits.on_device.levels import Block, Level, choice_edges, pass_down, pass_up
 
 MOST_BYTES = {"cpu": 2**30, "cuda": 2**34}  # of the values of all nodes; more go in blocks of rows
 ALIGNED = 32  # a GPU reads so many numbers at a time
@@ -80,6 +82,36 @@ def packed(circuit: Circuit) -> tuple[Tensor, list[int]]:
     padded = [np.append(array, np.zeros(-len(array) % 4)) for array in arrays]
     index = torch.from_numpy(np.concatenate(padded).astype(np.int32))
     return index, [*(len(array) for array in arrays), *layout]
+
+
+def choice_parameters(circuit: Circuit, log_theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log-parameters `(n_parameters, k)` of edges with a choice, and `(k,)` logs of the totals.
+
+    Columns of `log_theta` `(n_edges, k)` that are not normalised become so; the logs of what they
+    added up to are the totals. Others are kept to the last digit, and have total zero.
+    """
+    found, totals = np.array(log_theta), np.zeros(log_theta.shape[1])
+    for c, column in enumerate(log_theta.T):
+        own = np.ascontiguousarray(column)
+        logs, total = normalized_parameters(circuit.edges, own, circuit.n_vars)
+        is_same = (logs == own) | np.isclose(logs, own, rtol=0.0, atol=1e-9)
+        if not is_same.all():
+            found[:, c], totals[c] = logs, total
+    return found[choice_edges(circuit)], totals
+
+
+def with_fixed(log_theta: Tensor) -> Tensor:
+    """With the parameters one and zero, for edges without a choice and terms that are missing."""
+    fixed = log_theta.new_zeros((2, *log_theta.shape[1:]))
+    fixed[1] = -torch.inf
+    return torch.cat([log_theta, fixed])
+
+
+def literal_logs(rows: Tensor, is_unknown: Tensor) -> Tensor:
+    """Log-likelihoods of the literals `(2 * n_vars, n_rows, 1)` for rows of 0 and 1."""
+    values = torch.stack([1.0 - rows, rows], dim=2)
+    logs = torch.log(torch.where(is_unknown.unsqueeze(2), 1.0, values))
+    return logs.flatten(1).T.unsqueeze(2)
 
 
 def plan_of(index: Tensor, layout: Sequence[int]) -> Plan:
@@ -282,7 +314,7 @@ def _sum_levels(
 ) -> None:
     """Fill a table level by level; left nodes of terms are in it, right ones in `base`."""
     if table.is_cuda and reduce is _log_sum_exp and _has_triton():
-        from strudel.layers import triton_passes
+        from strudel.circuits.on_device import triton_passes
 
         triton_passes.sum_levels(table, base, log_theta, way, n_levels)
         return
@@ -310,7 +342,7 @@ def _by_parameter(
 ) -> Tensor:
     """The gradient by the log-parameters: how much of the root's value goes through each edge."""
     if values.is_cuda and _has_triton():
-        from strudel.layers import triton_passes
+        from strudel.circuits.on_device import triton_passes
 
         return triton_passes.by_parameter(grad, values, factors, log_theta, plan)
     (n_rows, k), n_used = grad.shape, grad.numel()

@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from strudel.layers.passes import Plan, Way
+    from strudel.circuits.on_device.passes import Plan, Way
 
 MOST_COLUMNS = 512  # of one program; this and one warp were fastest on an H200
 

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from joint import learned_circuit, models, special_circuits
 from strudel._types import NONE
-from strudel.layers.levels import MOST_TERMS, choice_edges, pass_down, pass_up
+from strudel.circuits.on_device.levels import MOST_TERMS, choice_edges, pass_down, pass_up
 
 
 def evaluated(way, circuit, table, base, theta):
