@@ -24,7 +24,6 @@ from strudel._types import AnyArray
 from strudel.circuits.flow_products import (
     log_products,
     shares_in_parts,
-    tensor_cores,
     transposed_products,
 )
 from strudel.data.bits import pack_columns
@@ -209,16 +208,15 @@ def em_step(device: Any, is_quick: bool) -> dict[str, float]:
         "maximise": milliseconds(ensemble.maximise, device),
     }
     ((bag, weight),) = zip(data.train, rows.weights, strict=True)
-    matrix, by_row = data.choices.block(bag).matrix(), ensemble._weight(bag, weight)
-    with tensor_cores(device):
-        parameters = ensemble._parameters
-        logs = log_products(matrix, parameters)
-        _, high, low = shares_in_parts(logs.clone(), 1, k, by_row)
-        found |= {
-            "logs": milliseconds(lambda: log_products(matrix, parameters), device),
-            "shares": milliseconds(lambda: shares_in_parts(logs.clone(), 1, k, by_row), device),
-            "counts": milliseconds(lambda: transposed_products(matrix, high, low), device),
-        }
+    matrix, by_row = data.choices.block(bag).matrix(), ensemble._weight(bag, weight).share
+    parameters = ensemble._parameters
+    logs = log_products(matrix, parameters)
+    _, high, low = shares_in_parts(logs.clone(), parameters.base, 1, by_row)
+    found |= {
+        "logs": milliseconds(lambda: log_products(matrix, parameters), device),
+        "shares": milliseconds(lambda: shares_in_parts(logs, parameters.base, 1, by_row), device),
+        "counts": milliseconds(lambda: transposed_products(matrix, high, low), device),
+    }
     print(f"  {bag.n_rows:,} distinct rows, 0/1 matrix {tuple(matrix.shape)}, {k:,} components")
     _show(found, "ms")
     return found

@@ -9,6 +9,7 @@ from strudel import StrudelMixture, log_likelihood, log_marginal, responsibiliti
 from strudel.circuits import figure_1_circuit
 
 torch = pytest.importorskip("torch")
+torch.set_num_threads(1)  # tables are small, and other tests run beside
 
 from strudel.queries import flows_on_device
 

@@ -18,20 +18,24 @@ TILE = 2048  # numbers of a program, where groups are small
 
 
 def fused_shares(
-    logs: Tensor, n_groups: int, size: int, weight: Tensor | None
+    logs: Tensor, base: Tensor, n_groups: int, weight: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `flow_products.shares_in_parts`; without weights only the sums, and `logs` remain."""
-    n_rows = len(logs)
+    """As `flow_products.shares_in_parts`; without weights only the sums."""
+    n_rows, size = len(logs), len(base) // n_groups
     sums = torch.empty((n_rows, n_groups), device=logs.device)
-    low = logs if weight is None else torch.empty_like(logs)
+    high = low = by_row = sums
+    if weight is not None:
+        high, low = (torch.empty_like(logs, dtype=torch.float16) for _ in range(2))
+        by_row = weight
     columns = triton.next_power_of_2(size)
     rows = max(1, TILE // columns)
-    by_row = sums if weight is None else weight.float()
     _fused_shares[(triton.cdiv(n_rows, rows), n_groups)](
         logs,
-        low,
-        sums,
+        base,
         by_row,
+        sums,
+        high,
+        low,
         n_rows,
         n_groups,
         size,
@@ -42,15 +46,17 @@ def fused_shares(
         COLUMNS=columns,
         num_warps=8 if columns > 2048 else 4,
     )
-    return sums, logs, low
+    return sums, high, low
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["n_groups", "size", "n_weights"])  # type: ignore[untyped-decorator]
 def _fused_shares(  # type: ignore[no-untyped-def]
     logs,
-    low,
-    sums,
+    base,
     weight,
+    sums,
+    high,
+    low,
     n_rows,
     n_groups,
     size,
@@ -60,14 +66,15 @@ def _fused_shares(  # type: ignore[no-untyped-def]
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Some rows of one group; `logs` become the upper part of the shares."""
+    """Some rows of one group."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     group = tl.program_id(1)
     column = tl.arange(0, COLUMNS)
-    is_row = row < n_rows
+    is_row, is_column = row < n_rows, column < size
     place = row.to(tl.int64)[:, None] * stride + group * size + column[None, :]
-    is_here = is_row[:, None] & (column < size)[None, :]
-    value = tl.load(logs + place, mask=is_here, other=float("-inf"))
+    is_here = is_row[:, None] & is_column[None, :]
+    shared = tl.load(base + group * size + column, mask=is_column, other=0.0)
+    value = tl.load(logs + place, mask=is_here, other=float("-inf")) + shared[None, :]
     top = tl.max(value, axis=1)
     top = tl.where(top == float("-inf"), 0.0, top)  # impossible under every component
     part = tl.exp(value - top[:, None])
@@ -76,6 +83,7 @@ def _fused_shares(  # type: ignore[no-untyped-def]
     if HAS_WEIGHT:
         mine = tl.load(weight + row * n_weights + group % n_weights, mask=is_row, other=0.0)
         share = part * (mine / tl.where(total > 0.0, total, 1.0))[:, None]
-        upper = (share.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
-        tl.store(logs + place, upper, mask=is_here)
-        tl.store(low + place, share - upper, mask=is_here)
+        upper = share.to(tl.float16)
+        lower = (share - upper.to(tl.float32)) * 2048.0  # LOW_SCALE of flow_products
+        tl.store(high + place, upper, mask=is_here)
+        tl.store(low + place, lower.to(tl.float16), mask=is_here)

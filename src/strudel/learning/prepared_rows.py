@@ -96,6 +96,11 @@ class GrownStructure(Protocol):
     def best(self) -> tuple[Circuit, History]:
         """The best circuit with its parameters, and the history that led there."""
 
+    def continue_until(
+        self, search: SearchOptions, on_split: Callable[[History], None] | None = None
+    ) -> None:
+        """Go on until the bounds in `search` say stop."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Prepared(ABC):

@@ -22,7 +22,6 @@ from strudel.circuits.flow_products import (
     Parameters,
     log_products,
     log_sums,
-    tensor_cores,
 )
 from strudel.circuits.flows import compute_flows
 from strudel.circuits.mixture import Mixture
@@ -37,7 +36,7 @@ def log_likelihood_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatAr
     """Log-likelihoods `(n_rows,)` under the mixture."""
     log_p = np.empty(len(rows))
     for part in slices(len(rows), _rows_at_a_time(mixture)):
-        logs = [sums for _, sums in _logs_on(device, mixture, mixture.log_weight, rows[part])]
+        logs = [sums for _, sums in _logs_on(device, mixture, rows[part])]
         together = torch.logsumexp(torch.stack(logs).double(), dim=0)
         log_p[part] = together.cpu().numpy()
     return log_p
@@ -45,10 +44,10 @@ def log_likelihood_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatAr
 
 def component_logs_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatArray:
     """Log-likelihoods `(n_rows, n_components)`, without the weights of the components."""
-    log_p, no_weight = np.empty((len(rows), mixture.n_components)), np.zeros(mixture.n_components)
+    log_p = np.empty((len(rows), mixture.n_components))
     for part in slices(len(rows), _rows_at_a_time(mixture)):
-        logs = [logs for logs, _ in _logs_on(device, mixture, no_weight, rows[part])]
-        log_p[part] = torch.cat(logs, dim=1).cpu().numpy()
+        logs = torch.cat([logs for logs, _ in _logs_on(device, mixture, rows[part])], dim=1)
+        log_p[part] = logs.cpu().numpy()
     return log_p
 
 
@@ -56,14 +55,12 @@ def _rows_at_a_time(mixture: Mixture) -> int:
     return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // mixture.n_components))
 
 
-def _logs_on(
-    device: Any, mixture: Mixture, log_weights: FloatArray, rows: ByteArray
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """For the components of every structure, their weighted logs `(n_rows, k)`, and of the sum."""
+def _logs_on(device: Any, mixture: Mixture, rows: ByteArray) -> Iterator[tuple[Tensor, Tensor]]:
+    """For the components of every structure, their logs `(n_rows, k)`, and of the weighted sum."""
     first = 0
     bits = pack_columns(rows)
     for part in mixture.parts():
-        log_weight = log_weights[first : first + part.n_components]
+        log_weight = mixture.log_weight[first : first + part.n_components]
         first += part.n_components
         flows = compute_flows(part.structure, bits)
         # Only edges that some row takes and that carry a parameter.
@@ -74,15 +71,15 @@ def _logs_on(
         column = np.full(part.n_edges + 1, len(edges), dtype=np.int32)  # the last one for NONE
         column[edges] = np.arange(len(edges))
         codes = column[flows.active_edge].T
-        logs = np.vstack([part.edge_log_theta[edges], log_weight])
-        parameters = Parameters.of(torch.from_numpy(logs).to(device), bool(np.isinf(logs).any()))
+        logs = torch.from_numpy(part.edge_log_theta[edges]).to(device)
+        base = torch.from_numpy(log_weight.copy()).to(device)
+        parameters = Parameters.of(logs, base, bool(torch.isinf(logs).any()))
         found, sums = [], []
-        with tensor_cores(device):
-            for block in slices(len(rows), max(1, BLOCK_NUMBERS // (len(edges) + 1))):
-                matrix = FlowBlock.of(codes[block], len(edges), device, is_kept=False).matrix()
-                own = log_products(matrix, parameters)[: block.stop - block.start]
-                found.append(own[:, : part.n_components])
-                sums.append(log_sums(own, 1, part.n_components)[:, 0])
+        for block in slices(len(rows), max(1, BLOCK_NUMBERS // (2 * len(edges) + 2))):
+            matrix = FlowBlock.of(codes[block], len(edges), device, is_kept=False).matrix()
+            own = log_products(matrix, parameters)[: block.stop - block.start]
+            found.append(own[:, : part.n_components].clone())
+            sums.append(log_sums(own, parameters.base, 1)[:, 0])
         impossible = torch.from_numpy(~flows.is_possible).to(device)
         yield (
             torch.cat(found).masked_fill_(impossible.unsqueeze(1), -torch.inf),

@@ -17,6 +17,7 @@ from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.search_options import SearchOptions
 
 torch = pytest.importorskip("torch")
+torch.set_num_threads(1)  # tables are small, and other tests run beside
 
 from strudel.circuits import flow_products
 from strudel.learning.mixtures import em_on_device
@@ -145,7 +146,7 @@ def test_blocks_of_rows_give_what_one_block_gives(device, monkeypatch):
 def test_large_structures_need_four_bytes_for_an_entry(device):
     block = flow_products.FlowBlock.of(np.array([[40_000], [7]]), 40_001, device, is_kept=False)
     assert block.codes.dtype == torch.int32
-    assert block.matrix()[0].nonzero().ravel().tolist() == [40_000, 40_001]
+    assert block.matrix()[0].nonzero().ravel().tolist() == [40_000, 40_001, 80_016, 80_017]
 
 
 # Where it begins
@@ -302,3 +303,25 @@ def test_a_partitioned_table_is_refused(device):
     X = da.from_array(rows_of_kinds(), chunks=(100, -1))
     with pytest.raises(ValueError, match="a table in memory, but X is partitioned"):
         StrudelMixture(2, n_splits=2, device="cuda").fit(X)
+
+
+# How far the structure grows
+
+
+@pytest.mark.parametrize(("least_gain", "is_all"), [(-1.0, True), (10.0, False)])
+def test_the_structure_grows_on_only_where_that_is_worth_it(
+    device, least_gain, is_all, monkeypatch
+):
+    X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
+    monkeypatch.setattr("strudel.learning.learn_mixture.STAGES", (2, 5, None))
+    monkeypatch.setattr("strudel.learning.mixtures.choose.WORTH_GROWING", least_gain)
+    monkeypatch.setattr("strudel.learning.mixtures.choose.SPLITS", (0, 1))
+    options = {"n_components": 2, "method": "em", "random_state": 0}
+    here = StrudelMixture(**options).fit(X, X_valid=V)
+    model = StrudelMixture(**options, device=device).fit(X, X_valid=V)
+    tried = {trial.n_splits for trial in model.trials_}
+    assert max(trial.n_splits for trial in here.trials_) > 5
+    assert (max(tried) > 5) == is_all
+    assert tried >= {0, 1, 2}
+    bounded = StrudelMixture(**options, n_splits=range(4), device=device).fit(X, X_valid=V)
+    assert max(trial.n_splits for trial in bounded.trials_) <= (3 if is_all else 2)

@@ -37,6 +37,7 @@ COLUMNS = 1024  # components that learn side by side
 TOLERANCE = 1e-5  # steps that gain a smaller share of the likelihood do not count as better
 PER_ROW = 3  # most components of all runs for every distinct row
 FEW_RUNS = 4  # with fewer, the short run of the first round would still be heard
+WORTH_GROWING = 0.01  # of the likelihood: with a smaller gain, longer prefixes hardly win
 
 
 class Round(NamedTuple):
@@ -151,18 +152,32 @@ class MixtureSearch:
         self.stopped_because = ""
 
     def run(
-        self, growing: GrowingCircuit, prefixes: Sequence[int], train: BitMatrix, valid: BitMatrix
+        self,
+        growing: GrowingCircuit,
+        prefixes: Sequence[int],
+        train: BitMatrix,
+        valid: BitMatrix,
+        grow_on: Callable[[], Sequence[int]] | None = None,
     ) -> Choice:
-        """Search over prefixes of a structure search."""
+        """Search over prefixes of a structure search.
+
+        `grow_on` continues that search, if it can be continued, and returns the longer prefixes. It
+        is asked while the longest prefix so far is the best by far.
+        """
         settings: list[_Setting] = []
         try:
             settings = self._settings(growing, prefixes, train, valid)
             for number, round_ in enumerate(self.rounds, 1):
+                words = f"round {number} of {len(self.rounds)}"
                 settings = sorted(settings, key=lambda setting: -setting.valid)[: round_.n_kept]
-                for setting in settings:
-                    self._train(setting, round_, f"round {number} of {len(self.rounds)}")
-                    if self.stopped_because:
+                self._train_all(settings, round_, words)
+                while number == 1 and grow_on is not None and _is_worth_growing(settings):
+                    longer = [] if self.stopped_because else grow_on()
+                    if not longer:
                         break
+                    more = self._settings(growing, longer, train, valid)
+                    self._train_all(more, round_, words)
+                    settings += [setting for setting in more if setting.parts]
                 if self.stopped_because:
                     break
         except KeyboardInterrupt:
@@ -194,6 +209,13 @@ class MixtureSearch:
                 most_runs = max(1, min(MOST_RUNS, min(most, most_for_rows) // k))
                 settings.append(_Setting(n_splits, data, k, most_runs, priors(data, self.options)))
         return settings
+
+    def _train_all(self, settings: list[_Setting], round_: Round, words: str) -> None:
+        """Give settings the runs of a round, until something says stop."""
+        for setting in settings:
+            self._train(setting, round_, words)
+            if self.stopped_because:
+                return
 
     def _train(self, setting: _Setting, round_: Round, words: str) -> None:
         """Give a setting the runs of a round."""
@@ -239,6 +261,14 @@ class MixtureSearch:
             setting.valid,
             self.journal.now() - self._started,
         )
+
+
+def _is_worth_growing(settings: list[_Setting]) -> bool:
+    """Whether the longest prefix is better than all others by so much that more may be better."""
+    longest = max(setting.n_splits for setting in settings)
+    best = max(setting.valid for setting in settings if setting.n_splits == longest)
+    others = [setting.valid for setting in settings if setting.n_splits < longest]
+    return bool(others) and best - max(others) > WORTH_GROWING * abs(best)
 
 
 def prefixes_of(best: int) -> list[int]:

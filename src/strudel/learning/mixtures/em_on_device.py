@@ -7,6 +7,8 @@ Rows go bag by bag. What a row takes is kept on the device in two bytes (four in
 for each entry of a bag; the 0/1 matrix of `flow_products` is kept where all bags together need at
 most KEPT_BYTES, and made again for every product where they need more. Everything stays on the
 device between steps: a few numbers per step come back.
+
+A step of small tables takes as long as its kernels take to be called, so there are few of them.
 """
 
 from __future__ import annotations
@@ -14,33 +16,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from strudel._types import NONE, AnyArray, FloatArray
+from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.flow_products import (
     FlowBlock,
     Parameters,
     aligned,
+    in_parts,
     log_products,
     log_sums,
     shares_in_parts,
-    tensor_cores,
     transposed_products,
-    upper_bits,
 )
 from strudel.learning.mixtures.em_steps import Counts, Prior
 from strudel.learning.mixtures.shared_flows import Bag, Choices
 
 KEPT_BYTES = 2**30  # of the 0/1 matrices of all bags
+LONGEST = 32  # lines that are added one after the other
 
 
 @dataclass(frozen=True, eq=False)
 class ChoicesOnDevice(Choices):
-    """Choices whose components learn on a device, with the blocks of rows that are there."""
+    """Choices whose components learn on a device, with the blocks of rows that are there.
+
+    Columns of the 0/1 matrix are the listed states, by place.
+    """
 
     _blocks: dict[int, tuple[Bag, FlowBlock]] = field(default_factory=dict)
 
@@ -53,11 +58,13 @@ class ChoicesOnDevice(Choices):
     def block(self, bag: Bag) -> FlowBlock:
         """The rows of a bag on the device; they stay there."""
         if id(bag) not in self._blocks:
+            column = np.empty(self.n_states, dtype=np.int32)
+            column[self.listed] = np.arange(self.n_listed)
             length = np.diff(bag.row_first)
             codes = np.full((bag.n_rows, max(1, length.max(initial=0))), self.n_listed, np.int32)
-            codes[np.arange(codes.shape[1]) < length[:, np.newaxis]] = self._column[bag.row_state]
+            codes[np.arange(codes.shape[1]) < length[:, np.newaxis]] = column[bag.row_state]
             kept = sum(block.kept_bytes for _, block in self._blocks.values())
-            is_kept = kept + 4 * len(codes) * aligned(self.n_listed + 1) <= KEPT_BYTES
+            is_kept = kept + FlowBlock.matrix_bytes(bag.n_rows, self.n_listed) <= KEPT_BYTES
             block = FlowBlock.of(codes, self.n_listed, self.device, is_kept)
             self._blocks[id(bag)] = bag, block
         return self._blocks[id(bag)][1]
@@ -68,49 +75,132 @@ class ChoicesOnDevice(Choices):
 
     def numbers(self, values: Any) -> Tensor:
         """Numbers in float64 on the device."""
-        return torch.as_tensor(values, dtype=torch.float64, device=self.device)
+        return torch.tensor(values, dtype=torch.float64, device=self.device)
 
-    @cached_property
+    @property
     def n_listed(self) -> int:
         """Number of states that bags hold: those that are no default."""
-        return int(self.is_listed.sum())
+        return len(self.listed)
 
     @cached_property
-    def _column(self) -> AnyArray:
-        """The column of every listed state."""
-        return np.cumsum(self.is_listed) - 1
-
-    @cached_property
-    def listed(self) -> Tensor:
+    def listed(self) -> IntArray:
         """The state of every column."""
-        return self.index(np.flatnonzero(self.is_listed))
+        return self.place_state[self.is_listed[self.place_state]]
 
     @cached_property
-    def default_state(self) -> Tensor:
-        """The defaults, where places have one."""
-        return self.index(self.default[self.default != NONE])
+    def defaults(self) -> IntArray:
+        """The defaults, one per place; none where bags list all states."""
+        return self.default[self.default != NONE]
 
     @cached_property
-    def listed_default(self) -> Tensor:
-        """The default of the place of every listed state."""
-        default = np.empty(self.n_states, dtype=np.int64)
-        default[self.place_state] = np.repeat(self.default, np.diff(self.place_first))
-        return self.index(default[self.is_listed])
+    def lines(self) -> Lines:
+        """Where the numbers of a step are."""
+        n_edges, n_listed = len(self.edge), self.n_listed
+        row = np.empty(self.n_states, dtype=np.int64)
+        row[self.listed] = np.arange(n_listed)
+        row[self.defaults] = n_listed + np.arange(len(self.defaults))
+        place_default = np.empty(self.n_states, dtype=np.int64)
+        place_default[self.place_state] = np.repeat(self.default, np.diff(self.place_first))
+        place_listed = np.add.reduceat(self.is_listed[self.place_state], self.place_first[:-1])
 
-    @cached_property
-    def by_place(self) -> tuple[Tensor, Tensor]:
-        """The states by place, and how many every place has."""
-        return self.index(self.place_state), self.index(np.diff(self.place_first))
+        def edge_of(states: AnyArray) -> Tensor:
+            return self.index(np.minimum(states, n_edges))  # all of "no choice" have the last line
 
-    @cached_property
-    def by_node(self) -> tuple[Tensor, Tensor]:
-        """The sum of every edge, and how many edges every sum has."""
-        length = np.diff(self.node_first)
-        return self.index(np.repeat(np.arange(len(length)), length)), self.index(length)
+        n_each = np.diff(self.node_first)
+        return Lines(
+            Segments.of(self, place_listed) if len(self.defaults) else None,
+            self.index(row[:n_edges]),
+            Segments.of(self, n_each),
+            self.index(np.repeat(np.arange(len(n_each)), n_each)),
+            edge_of(self.listed),
+            edge_of(place_default[self.listed]),
+            edge_of(self.defaults),
+        )
+
+
+class Lines(NamedTuple):
+    """Indices on the device, by which `EnsembleOnDevice.maximise` finds its numbers.
+
+    Edges are those with a parameter; the line after the last stands for "no choice".
+    """
+
+    by_place: Segments | None  # of the columns; None where there are no defaults
+    row: Tensor  # of every edge, among the columns and then the defaults
+    by_node: Segments  # of the edges
+    node: Tensor  # the sum of every edge
+    listed: Tensor  # the edge of every column
+    listed_default: Tensor  # that of the default of its place
+    default: Tensor  # that of every default
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Lines that follow one another and are added, in a fixed order, unlike by `index_add`."""
+
+    length: Tensor  # of pieces of lines
+    n_pieces: Tensor | None  # of every segment, if some have several
+
+    @classmethod
+    def of(cls, choices: ChoicesOnDevice, length: AnyArray) -> Segments:
+        """Segments of some lengths; long ones in pieces, which are added side by side."""
+        if len(length) == 0 or length.max() <= LONGEST:
+            return cls(choices.index(length), None)
+        n_pieces = np.maximum(-(-length // LONGEST), 1)
+        pieces = np.full(n_pieces.sum(), LONGEST)
+        pieces[np.cumsum(n_pieces) - 1] = length - LONGEST * (n_pieces - 1)
+        return cls(choices.index(pieces), choices.index(n_pieces))
+
+    def sums(self, lines: Tensor) -> Tensor:
+        """The sum of every segment."""
+        sums = _segment_sums(lines, self.length)
+        return sums if self.n_pieces is None else _segment_sums(sums, self.n_pieces)
+
+
+def _segment_sums(lines: Tensor, length: Tensor) -> Tensor:
+    sums: Tensor = torch.segment_reduce(lines, "sum", lengths=length, axis=0, unsafe=True)
+    return sums
+
+
+@dataclass(frozen=True, eq=False)
+class CountsOnDevice(Counts):
+    """Counts that stay on the device: `count` has a line per column, not per state."""
+
+    choices: ChoicesOnDevice
+
+    def columns(self, chosen: IntArray) -> CountsOnDevice:
+        """Those of some components."""
+        mine = self.choices.index(chosen)
+        return CountsOnDevice(self.count[:, mine], self.total[mine], self.choices)
+
+    def arrays(self) -> tuple[FloatArray, FloatArray]:
+        """Both as arrays, with a line per state."""
+        choices = self.choices
+        count = np.empty((choices.n_states, len(self.total)))
+        count[choices.listed] = self.count.cpu().numpy()
+        if choices.lines.by_place is not None:
+            left = _left_over(choices.lines.by_place, self.count, self.total)
+            count[choices.defaults] = left.cpu().numpy()
+        return count, self.total.cpu().numpy()
+
+
+def _left_over(by_place: Segments, count: Tensor, total: Tensor) -> Tensor:
+    """What the other states of a place leave for its default; rounding may leave a little less."""
+    return (total - by_place.sums(count)).clamp_(min=0.0)
+
+
+class RowWeights(NamedTuple):
+    """Weights of the rows of a bag, `(n_padded, 1)` or `(n_padded, n_groups)`."""
+
+    exact: Tensor  # float64
+    share: Tensor  # float32, of the largest
+    largest: float
 
 
 class EnsembleOnDevice:
-    """`Ensemble` with its tables on a device: `count` and `total` in float64."""
+    """`Ensemble` with its tables on a device.
+
+    `count` and `total` are in float64, and a step makes new ones, so that counts are never copied.
+    """
 
     def __init__(
         self,
@@ -125,12 +215,16 @@ class EnsembleOnDevice:
         self.size = size
         self._strength = prior.strength
         self._mean = choices.numbers(prior.mean[choices.edge]).unsqueeze(1)
-        self.count = choices.numbers(np.zeros(0)).new_zeros((choices.n_states, self.n_columns))
-        self.total = self.count.new_zeros(self.n_columns)
-        if counts is not None:
-            self.set_counts(counts.count, counts.total)
-        self._parameters: Parameters
-        self._weights: dict[int, tuple[FloatArray, Tensor]] = {}
+        self._prior = self._strength * self._mean
+        # Its last line stays 0, for "no choice here".
+        self._log_theta = self._mean.new_zeros((len(choices.edge) + 1, self.n_columns))
+        self._parameters: Parameters | None = None
+        self._weights: dict[int, tuple[FloatArray, RowWeights]] = {}
+        self._set(self._mean.new_zeros((choices.n_listed + 1, self.n_columns)))
+        if isinstance(counts, CountsOnDevice):
+            self.count, self.total = counts.count, counts.total
+        elif counts is not None:
+            self.set_counts(*counts.arrays())
 
     @property
     def n_columns(self) -> int:
@@ -138,62 +232,62 @@ class EnsembleOnDevice:
         return self.n_groups * self.size
 
     def counts(self) -> Counts:
-        """A copy of the counts; it stays on the device."""
-        return Counts(self.count.clone(), self.total.clone())
+        """The counts, on the device."""
+        return CountsOnDevice(self.count, self.total, self.choices)
 
-    def set_counts(self, count: Any, total: Any) -> None:
-        """Take over these counts, arrays or tensors."""
-        self.count.copy_(torch.as_tensor(count))
-        self.total.copy_(torch.as_tensor(total))
+    def set_counts(self, count: FloatArray, total: FloatArray) -> None:
+        """Take over these counts."""
+        self.count = self.choices.numbers(count[self.choices.listed])
+        self.total = self.choices.numbers(total)
 
     def maximise(self) -> None:
         """M-step: the best parameters for the counts, in float64."""
-        choices = self.choices
-        has_defaults = len(choices.default_state) > 0
-        if has_defaults:
-            state, n_states = choices.by_place
-            self.count.index_fill_(0, choices.default_state, 0.0)
-            left = self.total - _segment_sums(self.count[state], n_states)
-            self.count.index_copy_(0, choices.default_state, left.clamp_(min=0.0))
-        node, n_edges = choices.by_node
-        count = self.count[: len(node)]
-        total = (_segment_sums(count, n_edges) + self._strength)[node]
-        theta = (count + self._strength * self._mean) / total
+        lines, n_edges = self.choices.lines, len(self.choices.edge)
+        count = self.count
+        if lines.by_place is not None:
+            count = torch.cat([count, _left_over(lines.by_place, count, self.total)])
+        theta = torch.index_select(count, 0, lines.row, out=self._log_theta[:n_edges])
+        total = lines.by_node.sums(theta).add_(self._strength)[lines.node]
+        theta.add_(self._prior).div_(total)
         if self._strength == 0.0:  # a component may never reach a sum
-            theta = torch.where(total > 0.0, theta, self._mean)
-        log_theta = torch.zeros_like(self.count)  # stays 0 for "no choice here"
-        torch.log(theta, out=log_theta[: len(node)])
-        logs = log_theta.new_empty((choices.n_listed + 1, self.n_columns))
-        logs[:-1] = log_theta[choices.listed]
-        logs[-1] = self._log_weight()
-        if has_defaults:
-            logs[:-1] -= log_theta[choices.listed_default]
-            logs[-1] += log_theta[choices.default_state].sum(dim=0)
-        self._parameters = Parameters.of(logs, may_be_zero=not has_defaults)
+            theta.copy_(torch.where(total > 0.0, theta, self._mean))
+        theta.log_()
+        logs, base = self._log_theta[lines.listed], self._log_weight()
+        if lines.by_place is not None:
+            logs.sub_(self._log_theta[lines.listed_default])
+            base = base.add_(self._log_theta[lines.default].sum(dim=0))
+        room = None if self._parameters is None else self._parameters.parts
+        self._parameters = Parameters.of(logs, base, lines.by_place is None, room)
 
     def _log_weight(self) -> Tensor:
-        mass = self.total.view(self.n_groups, self.size)
         # One virtual row per group keeps every weight above zero.
-        weight = (mass + 1.0 / self.size) / (mass.sum(dim=1, keepdim=True) + 1.0)
-        return weight.log().ravel()
+        mass = self.total.view(self.n_groups, self.size) + 1.0 / self.size
+        return mass.div_(mass.sum(dim=1, keepdim=True)).log_().ravel()
 
     def expect(
         self, bags: Sequence[Bag], weights: Sequence[FloatArray]
     ) -> tuple[FloatArray, float]:
         """E-step: the counts under the parameters; returns what `Ensemble.expect` returns."""
-        self._clear()
-        found = self.total.new_zeros(self.n_groups + 1)
-        with tensor_cores(self.choices.device):
-            for bag, weight in zip(bags, weights, strict=True):
-                block, by_row = self.choices.block(bag), self._weight(bag, weight)
-                matrix = block.matrix()
-                logs = log_products(matrix, self._parameters)
-                sums, high, low = shares_in_parts(logs, self.n_groups, self.size, by_row)
-                self._add(transposed_products(matrix, high, low))
-                found[:-1] += weighted_sums(by_row, sums)
-                mine = self._weight(bag, bag.weight[np.newaxis], bag.weight)
-                found[-1] += weighted_sums(mine, log_mean(sums).unsqueeze(1))[0]
-        by_group = found.cpu().numpy()
+        assert self._parameters is not None
+        found = []
+        sums: Tensor | None = None
+        for bag, weight in zip(bags, weights, strict=True):
+            mine = self._weight(bag, weight)
+            matrix = self.choices.block(bag).matrix()
+            log_p, *parts = shares_in_parts(
+                log_products(matrix, self._parameters),
+                self._parameters.base,
+                self.n_groups,
+                mine.share,
+            )
+            more = transposed_products(matrix, *parts).mul_(mine.largest)
+            sums = more if sums is None else sums.add_(more)
+            by_row = self._weight(bag, bag.weight[np.newaxis], bag.weight).exact
+            of_average = weighted_sums(by_row, log_mean(log_p))
+            found.append(torch.cat([weighted_sums(mine.exact, log_p), of_average]))
+        assert sums is not None
+        self._set(sums)
+        by_group = torch.stack(found).sum(dim=0).cpu().numpy()
         return by_group[:-1], float(by_group[-1])
 
     def add(self, bag: Bag, share: Any, weight: FloatArray) -> None:
@@ -204,13 +298,15 @@ class EnsembleOnDevice:
         block = self.choices.block(bag)
         if isinstance(share, np.ndarray):
             share = block.padded(share, torch.float32)
-        by_row = self._weight(bag, weight).float().unsqueeze(2)
-        grouped = share.unflatten(1, (by_row.shape[1], -1)) * by_row
+        mine = self._weight(bag, weight)
+        n_weights = mine.share.shape[1]
         shares = torch.zeros((block.n_padded, aligned(self.n_columns)), device=share.device)
+        grouped = share.unflatten(1, (n_weights, -1)) * mine.share.unsqueeze(2)
         shares[:, : self.n_columns] = grouped.flatten(1)
-        high = upper_bits(shares)
-        with tensor_cores(self.choices.device):
-            self._add(transposed_products(block.matrix(), high, shares.sub_(high)))
+        sums = transposed_products(block.matrix(), *in_parts(shares)).mul_(mine.largest)
+        count, total = self.count, self.total
+        self._set(sums)
+        self.count, self.total = self.count + count, self.total + total
 
     def log_likelihoods(self, bags: Sequence[Bag]) -> FloatArray:
         """Log-likelihood of each row under each group."""
@@ -219,44 +315,37 @@ class EnsembleOnDevice:
 
     def logs(self, bags: Sequence[Bag]) -> Tensor:
         """The same in float32, on the device."""
+        parameters = self._parameters
+        assert parameters is not None
         found = []
-        with tensor_cores(self.choices.device):
-            for bag in bags:
-                logs = log_products(self.choices.block(bag).matrix(), self._parameters)
-                found.append(log_sums(logs, self.n_groups, self.size)[: bag.n_rows])
+        for bag in bags:
+            logs = log_products(self.choices.block(bag).matrix(), parameters)
+            found.append(log_sums(logs, parameters.base, self.n_groups)[: bag.n_rows])
         return torch.cat(found)
 
-    def _clear(self) -> None:
-        self.count.zero_()
-        self.total.zero_()
-
-    def _add(self, sums: Tensor) -> None:
-        """Add sums over rows, one line per column of the 0/1 matrix."""
+    def _set(self, sums: Tensor) -> None:
+        """Take over sums over rows, one line per column of the 0/1 matrix."""
         n_listed, n_columns = self.choices.n_listed, self.n_columns
-        self.count.index_add_(0, self.choices.listed, sums[:n_listed, :n_columns])
-        self.total += sums[n_listed, :n_columns]
+        self.count, self.total = sums[:n_listed, :n_columns], sums[n_listed, :n_columns]
 
-    def _weight(self, bag: Bag, weight: FloatArray, key: FloatArray | None = None) -> Tensor:
-        """Weights `(n_padded, 1)` or `(n_padded, n_groups)` of the rows of a bag; they stay."""
+    def _weight(self, bag: Bag, weight: FloatArray, key: FloatArray | None = None) -> RowWeights:
+        """Weights of the rows of a bag, `(1, n_rows)` or `(n_groups, n_rows)`; they stay."""
         key = weight if key is None else key
         if id(key) not in self._weights:
-            self._weights[id(key)] = key, self.choices.block(bag).padded(weight.T)
+            exact = self.choices.block(bag).padded(weight.T)
+            largest = float(weight.max(initial=0.0)) or 1.0
+            self._weights[id(key)] = key, RowWeights(exact, (exact / largest).float(), largest)
         return self._weights[id(key)][1]
 
 
 def log_mean(log_p: Tensor) -> Tensor:
-    """Log-likelihood of each row under the average of the groups, from that under each."""
-    logs: Tensor = torch.logsumexp(log_p.double(), dim=1) - np.log(log_p.shape[1])
-    return logs
+    """Log-likelihood of each row under the average of the groups, `(n_rows, 1)`."""
+    if log_p.shape[1] == 1:
+        return log_p
+    return torch.logsumexp(log_p.double(), dim=1, keepdim=True) - np.log(log_p.shape[1])
 
 
 def weighted_sums(weight: Tensor, log_p: Tensor) -> Tensor:
     """Log-likelihood of every group; a row of weight zero may be impossible."""
     sums: Tensor = torch.where(weight > 0.0, weight * log_p, 0.0).sum(dim=0)
-    return sums
-
-
-def _segment_sums(lines: Tensor, length: Tensor) -> Tensor:
-    """Sums of lines that follow one another; in a fixed order, unlike those of `index_add`."""
-    sums: Tensor = torch.segment_reduce(lines, "sum", lengths=length, axis=0, unsafe=True)
     return sums

@@ -43,7 +43,7 @@ class RowsOnDevice(RowsHere):
         score = weighted_sums(weight, logs)
         best = score.view(-1, n_init).argmax(dim=1, keepdim=True)
         mine = logs.unflatten(1, (-1, n_init)).gather(2, best.expand(len(logs), -1, 1)).squeeze(2)
-        mean = weighted_sums(weight, log_mean(mine).unsqueeze(1)) / weight.sum()
+        mean = weighted_sums(weight, log_mean(mine)) / self.data.valid_weight.sum()
         found = torch.cat([score, mean]).cpu().numpy()
         return found[:-1], float(found[-1])
 

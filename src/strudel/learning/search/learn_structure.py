@@ -137,6 +137,14 @@ class Grown(NamedTuple):
     operations: list[Operation]
     make: Callable[..., GrowingCircuit]  # gives the growing circuit before the first of them
     search: SearchOptions  # the one that won, if several were compared
+    run: Run | None = None  # None for a beam, which cannot be continued
+
+    def continue_until(
+        self, search: SearchOptions, on_split: Callable[[History], None] | None = None
+    ) -> None:
+        """Go on until the bounds in `search` say stop; `growing` and `history` then know more."""
+        assert self.run is not None
+        self.run.continue_until(search, on_split)
 
     def best(self) -> tuple[Circuit, History]:
         """The best circuit with its parameters, and the history that led there."""
@@ -209,7 +217,7 @@ def grow(
         run = race(runs, search, on_split)
     else:
         run.continue_until(search, on_split)
-    return Grown(train_bits, run.growing, run.history, run.operations, run.make, run.search)
+    return Grown(train_bits, run.growing, run.history, run.operations, run.make, run.search, run)
 
 
 def entrants(search: SearchOptions, n_vars: int, *, has_start: bool = False) -> list[SearchOptions]:
