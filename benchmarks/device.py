@@ -21,7 +21,7 @@ import torch
 
 from strudel import Strudel, StrudelMixture, load_dataset, log_marginal, to_torch
 from strudel._types import AnyArray
-from strudel.circuits.flow_products import (
+from strudel.circuits.on_device.flow_products import (
     log_products,
     shares_in_parts,
     transposed_products,

@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 
 from strudel._types import ByteArray, FloatArray
-from strudel.circuits.flow_products import (
+from strudel.circuits.flows import compute_flows
+from strudel.circuits.mixture import Mixture
+from strudel.circuits.on_device.flow_products import (
     FlowBlock,
     Parameters,
     log_products,
     log_sums,
 )
-from strudel.circuits.flows import compute_flows
-from strudel.circuits.mixture import Mixture
 from strudel.data.bits import pack_columns
 from strudel.data.containers import slices
 

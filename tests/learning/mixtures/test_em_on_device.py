@@ -19,7 +19,7 @@ from strudel.learning.search_options import SearchOptions
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # tables are small, and other tests run beside
 
-from strudel.circuits import flow_products
+from strudel.circuits.on_device import flow_products
 from strudel.learning.mixtures import em_on_device
 from strudel.learning.mixtures.rows_on_device import RowsOnDevice, k_means, nearest
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
-from strudel.circuits.flow_products import (
+from strudel.circuits.on_device.flow_products import (
     FlowBlock,
     Parameters,
     aligned,

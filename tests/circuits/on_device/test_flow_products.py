@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # tables are small, and other tests run beside
 
-from strudel.circuits import flow_products
-from strudel.circuits.flow_products import (
+from strudel.circuits.on_device import flow_products
+from strudel.circuits.on_device.flow_products import (
     LOW_SCALE,
     FlowBlock,
     Parameters,

@@ -201,7 +201,7 @@ def _fused(
     """All of it in one pass, where there is CUDA and Triton."""
     if not logs.is_cuda or not _has_triton():
         return None
-    from strudel.circuits.flow_shares import MOST_COLUMNS, fused_shares
+    from strudel.circuits.on_device.flow_shares import MOST_COLUMNS, fused_shares
 
     return fused_shares if len(base) // n_groups <= MOST_COLUMNS else None
 
