@@ -1,1 +1,1 @@
-"""Passes through a circuit, and products of flows, on a device of PyTorch, with kernels for GPUs."""
+"""Passes through a circuit and products of flows on a device of PyTorch, with kernels for GPUs."""
