@@ -14,7 +14,7 @@ torch.set_num_threads(1)  # tables are small, and other tests run beside
 from strudel.queries import flows_on_device
 
 DEVICES = [torch.device("cpu")] + [torch.device("cuda")] * torch.cuda.is_available()
-pytestmark = pytest.mark.parametrize("device", DEVICES, ids=str)
+pytestmark = [pytest.mark.compiled, pytest.mark.parametrize("device", DEVICES, ids=str)]
 
 
 def some_rows(n_rows=200, n_vars=10):

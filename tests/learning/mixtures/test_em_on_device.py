@@ -26,7 +26,7 @@ from strudel.learning.mixtures.rows_on_device import RowsOnDevice, k_means, near
 CPU = torch.device("cpu")
 DEVICES = [CPU] + [torch.device("cuda")] * torch.cuda.is_available()
 FLOAT32 = 1e-5  # relative error of log-likelihoods, as documented
-pytestmark = pytest.mark.parametrize("device", DEVICES, ids=str)
+pytestmark = [pytest.mark.compiled, pytest.mark.parametrize("device", DEVICES, ids=str)]
 
 
 def rows_of_kinds(seed=0, n_rows=300, n_vars=8, n_kinds=4):
