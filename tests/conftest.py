@@ -15,6 +15,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before Numba is imported
     # see that their number changes nothing.
     os.environ.setdefault("NUMBA_NUM_THREADS", "2")
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of PyTorch, whose tensors are small here
 
 import numpy as np
 import pytest
