@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from strudel._numba import (
-    PLAIN_STEPS,
-    for_steps,
+    KERNEL_SECONDS,
     in_threads,
     kernel,
     lowest_bit,
     n_threads,
     popcount,
     run_blocks,
+    soonest,
     use_threads,
 )
 
@@ -120,13 +120,13 @@ def test_little_work_needs_no_compiler_and_much_work_gets_it():
     words = np.array([6, 1, 2**63], dtype=np.uint64)
     total = np.zeros(1, dtype=np.int64)
     for n_calls in (1, 2):
-        for_steps(_sum_of_bits, PLAIN_STEPS // 2)(words, total)
+        soonest(_sum_of_bits, KERNEL_SECONDS / 2)(words, total)
         assert total[0] == n_calls * (2 + 1 + 1 + 0 + 1 + 63)
         assert _sum_of_bits._compiled is None
-    for_steps(_sum_of_bits, 1)(words, total)
+    soonest(_sum_of_bits, 0.001)(words, total)
     assert total[0] == 3 * 68
     assert _sum_of_bits._compiled is not None
-    assert for_steps(_sum_of_bits, 1) is _sum_of_bits
+    assert soonest(_sum_of_bits, 0.001) is _sum_of_bits
 
 
 def test_the_compiler_is_loaded_only_when_it_is_needed():

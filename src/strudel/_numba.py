@@ -3,8 +3,8 @@
 In:  a function over arrays and numbers.
 Out: `kernel`, the same compiled; `in_threads`, which calls one for ranges of tasks.
 
-The compiler is loaded by the first kernel that is compiled, and `for_steps` answers small questions
-sooner without. Under ``NUMBA_DISABLE_JIT=1`` all kernels run as plain Python, which is how small
+The compiler is loaded by the first kernel that is compiled, and `soonest` does work for which that
+does not pay. Under ``NUMBA_DISABLE_JIT=1`` all kernels run as plain Python, which is how small
 tests measure coverage.
 """
 
@@ -28,7 +28,8 @@ from strudel._compiling import compiler
 F = TypeVar("F", bound=Callable[..., Any])
 
 RANGES_PER_THREAD = 4  # so that all end at about the same time
-PLAIN_STEPS = 20_000  # take half as long in plain Python as loading the compiler
+COMPILER_SECONDS = 0.3  # to load the compiler takes longer,
+KERNEL_SECONDS = 0.01  # and to load a compiled kernel as well; to compile it, up to a second
 _is_compiled = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 _lock = threading.RLock()
 
@@ -46,7 +47,7 @@ class Kernel:
         self._function = function
         self._compiled: Any = None
         self._inner: Any = None
-        self._plain_steps = 0
+        self._plain_seconds = 0.0
 
     def __call__(self, *args: Any) -> Any:
         if self._compiled is None:
@@ -72,15 +73,17 @@ class Kernel:
         return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
 
 
-def for_steps(function: F, n_steps: int) -> F:
-    """A kernel in the form that takes least time: plain until loading the compiler pays.
+def soonest(function: F, seconds: float) -> F:
+    """A kernel in the form that is done soonest, for work that takes this long in plain Python.
 
-    A step is as much as an edge that eight lanes pass up and down: 20 us in plain Python.
+    It stays plain Python until its calls together take as long as it takes to get it compiled.
     """
     if not isinstance(function, Kernel) or function._compiled is not None:
         return function
-    function._plain_steps += n_steps
-    return function if function._plain_steps > PLAIN_STEPS else cast(F, function.plain)
+    function._plain_seconds += seconds
+    is_loaded = _compiler.cache_info().currsize > 0
+    most = KERNEL_SECONDS if is_loaded else COMPILER_SECONDS
+    return function if function._plain_seconds > most else cast(F, function.plain)
 
 
 @functools.cache

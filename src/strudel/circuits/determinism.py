@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from strudel._numba import kernel, lowest_bit
+from strudel._numba import kernel, lowest_bit, soonest
 from strudel._types import NONE, AnyArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.overlap_search import PairSearch
@@ -101,7 +101,9 @@ def find_needs(
     zero[2 * variables, place // 64] = bit
     # In vtree order the variables of a node are neighbours, so most nodes touch one word of many.
     needs = Needs(one, zero, first[node_top] // 64, (last[node_top] + 63) // 64)
-    _fill_needs(circuit.edges, is_live, node_follows, needs)
+    n_words = int(np.max(needs.node_to - needs.node_from))
+    fill = soonest(_fill_needs, 5e-6 * circuit.n_edges * n_words)
+    fill(circuit.edges, is_live, node_follows, needs)
     return needs
 
 
@@ -151,9 +153,11 @@ def edge_needs(
 def _find_doubtful(circuit: Circuit, needs: Needs) -> IntArray:
     """For every sum two edges whose needs do not exclude each other, `(n_nodes, 2)`, or NONE."""
     doubtful = np.full((circuit.n_nodes, 2), NONE, dtype=np.int32)
-    width = int(np.diff(circuit.node_edges).max())
-    one, zero = np.empty((2, width, needs.node_one.shape[1]), dtype=np.uint64)
-    _fill_doubtful(circuit.edges, reached_nodes(circuit), needs, one, zero, doubtful)
+    width = np.diff(circuit.node_edges).astype(np.float64)
+    n_words = needs.node_one.shape[1]
+    one, zero = np.empty((2, int(width.max()), n_words), dtype=np.uint64)
+    fill = soonest(_fill_doubtful, 2e-6 * float(np.sum(width**2)) * n_words)
+    fill(circuit.edges, reached_nodes(circuit), needs, one, zero, doubtful)
     return doubtful
 
 

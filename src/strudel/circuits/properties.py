@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strudel._names import names_of
-from strudel._numba import kernel
+from strudel._numba import kernel, soonest
 from strudel._types import NONE, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.determinism import find_overlap
@@ -43,7 +43,8 @@ def why_not_smooth(circuit: Circuit) -> str | None:
     True
     """
     scope = node_scopes(circuit)
-    edge = _first_rough_edge(circuit.edges, reached_nodes(circuit), scope)
+    first = soonest(_first_rough_edge, 1e-6 * circuit.n_edges * scope.shape[1])
+    edge = first(circuit.edges, reached_nodes(circuit), scope)
     if edge != NONE:
         node = circuit.edge_parent[edge]
         left, right = circuit.edge_left[edge], circuit.edge_right[edge]
@@ -88,7 +89,8 @@ def why_not_decomposable(circuit: Circuit) -> str | None:
     scope = node_scopes(circuit)
     is_reached = reached_nodes(circuit)[circuit.edge_parent]
     edges = np.flatnonzero(is_reached & (circuit.edge_right != NONE))
-    edge = _first_shared_edge(edges, circuit.edge_left, circuit.edge_right, scope)
+    first = soonest(_first_shared_edge, 1e-6 * circuit.n_edges * scope.shape[1])
+    edge = first(edges, circuit.edge_left, circuit.edge_right, scope)
     if edge == NONE:
         return None
     shared = scope[circuit.edge_left[edge]] & scope[circuit.edge_right[edge]]

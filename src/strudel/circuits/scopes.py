@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from strudel._numba import kernel
+from strudel._numba import kernel, soonest
 from strudel._types import NONE, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.trees.vtree import Vtree
@@ -26,7 +26,7 @@ def reached_nodes(circuit: Circuit) -> BoolArray:
     """Whether every node is below the root, or the root itself."""
     is_reached = np.zeros(circuit.n_nodes, dtype=np.bool_)
     is_reached[circuit.root] = True
-    mark_below(circuit.edges, is_reached)
+    soonest(mark_below, 1e-6 * circuit.n_edges)(circuit.edges, is_reached)
     return is_reached
 
 
@@ -47,7 +47,7 @@ def node_scopes(circuit: Circuit) -> WordArray:
     scope = np.zeros((circuit.n_nodes, -(-circuit.n_vars // 64)), dtype=np.uint64)
     var = np.repeat(np.arange(circuit.n_vars), 2)
     scope[np.arange(2 * circuit.n_vars), var // 64] = np.uint64(1) << (var % 64).astype(np.uint64)
-    _node_scopes(circuit.edges, scope)
+    soonest(_node_scopes, 1e-6 * circuit.n_edges * scope.shape[1])(circuit.edges, scope)
     return scope
 
 
@@ -87,7 +87,8 @@ def find_tops(circuit: Circuit, vtree: Vtree) -> Tops:
         node_follows=np.ones(circuit.n_nodes, dtype=np.bool_),
     )
     tops.node_top[: 2 * circuit.n_vars] = np.repeat(vtree.var_leaf, 2)
-    _find_tops(circuit.edges, vtree.node_parent, vtree.node_depth, tops)
+    fill = soonest(_find_tops, 5e-6 * circuit.n_edges)
+    fill(circuit.edges, vtree.node_parent, vtree.node_depth, tops)
     return tops
 
 

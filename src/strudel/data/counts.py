@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strudel._numba import in_threads, kernel, popcount
+from strudel._numba import in_threads, kernel, popcount, soonest
 from strudel._types import CountArray, FloatArray, WordArray
 from strudel.data.bits import BitMatrix, pack_rows
 
@@ -62,7 +62,8 @@ def _bit_planes(weight: FloatArray) -> tuple[WordArray, float]:
 
 
 def _fill_pair_counts(words: WordArray, counts: CountArray) -> None:
-    in_threads(_pair_counts, (len(words) + 1) // 2, words, counts)
+    fill = soonest(_pair_counts, 0.2e-6 * len(words) * words.size)
+    in_threads(fill, (len(words) + 1) // 2, words, counts)
 
 
 @kernel

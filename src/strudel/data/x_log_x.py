@@ -6,6 +6,8 @@ Out: the value, the array, or the table and what it says.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from strudel._numba import kernel
@@ -17,7 +19,7 @@ LARGEST_TABLE = 2**22  # entries, 32 MiB; beyond, logarithms are taken one by on
 @kernel
 def x_log_x(x: float) -> float:
     """`x ln x` of a number; 0 where it is not positive."""
-    return x * np.log(x) if x > 0.0 else 0.0
+    return x * math.log(x) if x > 0.0 else 0.0
 
 
 def x_log_x_of(x: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel._numba import for_steps, in_threads, kernel
+from strudel._numba import in_threads, kernel, soonest
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.properties import check_properties
@@ -115,7 +115,7 @@ def _fill(
         return is_lost
     n_passes = _n_passes(*log_p.shape)
     n_tasks = len(part.theta) * n_passes
-    passes = for_steps(passes, n_tasks * circuit.n_edges)
+    passes = soonest(passes, 20e-6 * n_tasks * circuit.n_edges)
     how = (n_passes, codes, plan(circuit), circuit.root, part.theta)
     in_threads(passes, n_tasks, *how, log_p, *more, is_lost)
     return np.asarray(is_lost | ~are_moderate(part.edge_log_theta))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._display import Shown
-from strudel._numba import kernel
+from strudel._numba import kernel, soonest
 from strudel._types import NONE, CountArray, FloatArray, IntArray
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.counts import pair_counts
@@ -129,7 +129,7 @@ def _rows_with_unknown_values(X: Any) -> FloatArray | None:
 def spanning_tree(weight: FloatArray, root: Literal["centre", "hub"] | int = "centre") -> IntArray:
     """The parent of every variable in the spanning tree of most weight, NONE at its root."""
     neighbour = np.full(len(weight), NONE, dtype=np.int32)
-    _maximum_spanning_tree(weight, neighbour)
+    soonest(_maximum_spanning_tree, 3e-6 * weight.size)(weight, neighbour)
     return _root_at(neighbour, _find_root(neighbour, root))
 
 

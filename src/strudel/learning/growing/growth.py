@@ -6,6 +6,7 @@ leads to any more, and keep likelihoods and the heap of edge counts up to date.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -257,7 +258,7 @@ def refresh(g: Growth, n: int, pseudocount: float) -> None:
         if shrinks:
             share = pseudocount * g.edge[e]["prior"]
         if count > 0.0 or passed > 0.0:
-            log_above = np.log(count + share) if count + share > 0.0 else -np.inf
+            log_above = math.log(count + share) if count + share > 0.0 else -np.inf
             train += count
             valid += passed
             if count > 0.0:
@@ -272,9 +273,9 @@ def refresh(g: Growth, n: int, pseudocount: float) -> None:
         new_train, new_valid = 0.0, 0.0
     else:
         if train > 0.0:
-            new_train -= train * np.log(train + pseudocount)
+            new_train -= train * math.log(train + pseudocount)
         if valid > 0.0 and new_valid > -np.inf:
-            new_valid -= valid * np.log(train + pseudocount)
+            new_valid -= valid * math.log(train + pseudocount)
     g.total[0] += new_train - g.node[n]["train"]
     g.node[n]["train"] = new_train
     for sign in range(
