@@ -22,6 +22,7 @@ import pytest
 from hypothesis import settings
 
 from strategies import examples
+from strudel.circuits.circuit import Circuit
 
 # Compiling a kernel makes one example slow, so no deadline; the same examples on every run.
 settings.register_profile("strudel", examples(60), deadline=None, derandomize=True)
@@ -56,6 +57,22 @@ def pytest_configure(config: pytest.Config) -> None:
                 str(path) for path in source.rglob("*.py") if line in path.read_text("utf-8")
             ]
             config.option.ignore = [*(config.option.ignore or []), *needing]
+
+
+_made_deterministic = Circuit.made_deterministic
+
+
+@pytest.fixture(scope="session", autouse=True)
+def learned_circuits_are_checked():
+    """Circuits that are deterministic by the way they were made are checked all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Circuit, "made_deterministic", lambda self: self)
+        yield
+
+
+@pytest.fixture
+def learned_circuits_are_trusted(monkeypatch):
+    monkeypatch.setattr(Circuit, "made_deterministic", _made_deterministic)
 
 
 @pytest.fixture

@@ -82,6 +82,15 @@ def test_with_parameters_keeps_the_structure_and_the_old_circuit():
     np.testing.assert_allclose(other.theta, [0.9, 0.1, 0.2, 0.8, 1.0])
 
 
+def test_what_is_known_of_a_structure_stays_known(learned_circuits_are_trusted):
+    circuit = replace(figure_1_circuit())
+    assert not circuit.is_known_deterministic
+    assert circuit.is_deterministic
+    assert circuit.with_parameters(circuit.edge_log_theta).is_known_deterministic
+    assert circuit.with_names(("a", "b", "c", "d")).is_known_deterministic
+    assert not pickle.loads(pickle.dumps(circuit)).is_known_deterministic
+
+
 def test_with_names():
     circuit = compile_factorized(balanced_vtree(2)).with_names(("a", "b"))
     assert circuit.feature_names == ("a", "b")

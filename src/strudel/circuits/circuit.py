@@ -145,13 +145,15 @@ class Circuit(Shown):
 
     def with_parameters(self, edge_log_theta: FloatArray) -> Circuit:
         """The same structure with other parameters."""
-        return replace(self, edge_log_theta=np.array(edge_log_theta, dtype=np.float64))
+        made = replace(self, edge_log_theta=np.array(edge_log_theta, dtype=np.float64))
+        return made.made_deterministic() if self.is_known_deterministic else made
 
     def with_names(self, feature_names: tuple[str, ...] | None) -> Circuit:
         """The same circuit with other feature names; a code stays."""
         if self.table_code is not None and code_of(feature_names) is None:
             feature_names = CodedNames(self.table_code, feature_names)
-        return replace(self, feature_names=feature_names)
+        made = replace(self, feature_names=feature_names)
+        return made.made_deterministic() if self.is_known_deterministic else made
 
     @property
     def table_code(self) -> TableCode | None:
@@ -199,6 +201,16 @@ class Circuit(Shown):
     def is_deterministic(self) -> bool:
         """Whether no row satisfies two edges of one sum."""
         return _properties().why_not_deterministic(self) is None
+
+    @property
+    def is_known_deterministic(self) -> bool:
+        """Whether it was found to be, or is by the way it was made."""
+        return self.__dict__.get("is_deterministic", False)
+
+    def made_deterministic(self) -> Circuit:
+        """Itself, where its maker knows that it is deterministic: nobody needs to check."""
+        self.__dict__["is_deterministic"] = True
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by making the circuit again, so that its arrays are checked and stay read-only."""

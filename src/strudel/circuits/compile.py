@@ -75,7 +75,7 @@ def compile_chow_liu(tree: ChowLiuTree, vtree: Vtree) -> Circuit:
         else:
             nodes = tuple(builder.add_leaf_sum(var, one) for one, _ in given(var))
             parts.append(Part.of(nodes, var, tree.var_parent))
-    return builder.build(parts[-1].nodes[0])
+    return builder.build(parts[-1].nodes[0]).made_deterministic()
 
 
 class Part(NamedTuple):

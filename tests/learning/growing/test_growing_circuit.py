@@ -1,6 +1,7 @@
 """The incremental learner equals, split for split, the plain one that recomputes every flow."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from strudel.circuits.properties import (
     why_not_structured_decomposable,
 )
 from strudel.data.bits import merge_equal_rows, pack_columns
+from strudel.learning.growing.counts import undecided_places
 from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.growing.growth import N_EDGES
 from strudel.learning.search.greedy import VariablePicker, pick_edge
@@ -60,6 +62,18 @@ def test_every_split_equals_the_plain_learner(scores, copy_depth, init, weights,
     X, weight = train.unpack(), train.weights  # weights rounded so that every sum is exact
     circuit = first_circuit(init, X, weight, rng)
     follow(circuit, train, valid, scores, copy_depth, tie_rule, N_SPLITS)
+
+
+def test_a_learned_circuit_is_known_to_be_deterministic(learned_circuits_are_trusted):
+    rows = pack_columns(np.random.default_rng(0).integers(0, 2, (100, 6)))
+    tree = learn_chow_liu_tree(rows)
+    first = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    growing = GrowingCircuit(first, rows, rows)
+    edge = int(growing.candidates()[0])
+    growing.split(edge, int(undecided_places(growing.growth, edge)[0]))
+    assert growing.snapshot().is_known_deterministic
+    unknown = GrowingCircuit(replace(first), rows, rows)
+    assert not unknown.snapshot().is_known_deterministic
 
 
 @pytest.mark.parametrize("copy_depth", [1, 3])

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from strudel._numba import soonest
 from strudel._types import AnyArray, CountArray, FloatArray, IntArray, WordArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
@@ -73,6 +74,7 @@ class GrowingCircuit:
         self.valid_total = valid.total_weight
         self.rows_moved = 0
         self.growth = _start(circuit, train, valid, room)
+        self._is_known_deterministic = circuit.is_known_deterministic
         self._ensure_room(0, 0, circuit.n_edges)
         if strength is not None:
             self.growth.size[SHRINKS] = 1
@@ -81,7 +83,12 @@ class GrowingCircuit:
             self.growth.node["strength"][first] = self.pseudocount
             width = self.growth.node["width"][circuit.edge_parent]
             self.growth.edge["prior"][: circuit.n_edges] = 1.0 / width
-        refresh_all(self.growth, self.pseudocount)
+        self._refresh_all()
+
+    def _refresh_all(self) -> None:
+        """Fill likelihoods and heap from the counts of all edges."""
+        fill = soonest(refresh_all, 5e-6 * float(self.growth.size[N_EDGES]))
+        fill(self.growth, self.pseudocount)
 
     @property
     def n_splits(self) -> int:
@@ -197,7 +204,7 @@ class GrowingCircuit:
 
     def _assemble(self, edges: IntArray, log_theta: FloatArray) -> Circuit:
         g = self.growth
-        return assemble(
+        circuit = assemble(
             self.vtree,
             g.node["vtree"][: g.size[N_NODES]].copy(),
             g.edge["parent"][edges],
@@ -206,6 +213,8 @@ class GrowingCircuit:
             log_theta,
             root=int(g.size[ROOT]),
         )
+        # Splits and copies keep what the first circuit was.
+        return circuit.made_deterministic() if self._is_known_deterministic else circuit
 
     def _ensure_room_below_split(self, n_levels: int, *, is_tree: bool) -> int:
         """Have room for copies of the sums below the two edges of a split; returns the first."""
@@ -277,7 +286,7 @@ def _start(circuit: Circuit, train: BitMatrix, valid: BitMatrix, room: int) -> G
     edge["valid"] = valid_count
     edge["death"] = ALIVE
     edge["key"] = -1.0
-    link(growth, circuit.node_edges)
+    soonest(link, 5e-6 * circuit.n_edges * n_words)(growth, circuit.node_edges)
     return growth
 
 

@@ -30,7 +30,6 @@ from strudel.learning.growing.growth import (
     N_NODES,
     Growth,
     refresh,
-    refresh_all,
 )
 from strudel.learning.growing.operations import Operation
 from strudel.learning.growing.split import close_split, open_split
@@ -68,7 +67,7 @@ class PartitionedCircuit(GrowingCircuit):
         self.operations: list[Operation] = []
         self._known: dict[int, CountArray] = {}  # pair counts by edge
         self._update(np.arange(circuit.n_edges, dtype=np.int32), ())
-        refresh_all(self.growth, self.pseudocount)
+        self._refresh_all()
 
     def split(self, edge: int, place: int) -> None:
         """Split `edge` on the variable at `place`, here and in every part."""
