@@ -28,7 +28,7 @@ from strudel.circuits.on_device.flow_products import (
 from strudel.data.bits import pack_columns
 from strudel.data.containers import slices
 
-BLOCK_ROWS = 2**14
+BLOCK_ROWS = 2**15
 BLOCK_NUMBERS = 2**28  # of a 0/1 matrix, or of logs: 1 GiB
 
 
@@ -36,8 +36,8 @@ def log_likelihood_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatAr
     """Log-likelihoods `(n_rows,)` under the mixture."""
     log_p = np.empty(len(rows))
     for part in slices(len(rows), _rows_at_a_time(mixture)):
-        logs = [sums for _, sums in _logs_on(device, mixture, rows[part])]
-        together = torch.logsumexp(torch.stack(logs).double(), dim=0)
+        sums = list(_logs_on(device, mixture, rows[part], is_summed=True))
+        together = torch.logsumexp(torch.stack(sums).double(), dim=0)
         log_p[part] = together.cpu().numpy()
     return log_p
 
@@ -46,8 +46,8 @@ def component_logs_on(device: Any, mixture: Mixture, rows: ByteArray) -> FloatAr
     """Log-likelihoods `(n_rows, n_components)`, without the weights of the components."""
     log_p = np.empty((len(rows), mixture.n_components))
     for part in slices(len(rows), _rows_at_a_time(mixture)):
-        logs = torch.cat([logs for logs, _ in _logs_on(device, mixture, rows[part])], dim=1)
-        log_p[part] = logs.cpu().numpy()
+        logs = list(_logs_on(device, mixture, rows[part], is_summed=False))
+        log_p[part] = torch.cat(logs, dim=1).cpu().numpy()
     return log_p
 
 
@@ -55,8 +55,10 @@ def _rows_at_a_time(mixture: Mixture) -> int:
     return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // mixture.n_components))
 
 
-def _logs_on(device: Any, mixture: Mixture, rows: ByteArray) -> Iterator[tuple[Tensor, Tensor]]:
-    """For the components of every structure, their logs `(n_rows, k)`, and of the weighted sum."""
+def _logs_on(
+    device: Any, mixture: Mixture, rows: ByteArray, *, is_summed: bool
+) -> Iterator[Tensor]:
+    """For the components of every structure their logs `(n_rows, k)`, or of their weighted sum."""
     first = 0
     bits = pack_columns(rows)
     for part in mixture.parts():
@@ -74,14 +76,14 @@ def _logs_on(device: Any, mixture: Mixture, rows: ByteArray) -> Iterator[tuple[T
         logs = torch.from_numpy(part.edge_log_theta[edges]).to(device)
         base = torch.from_numpy(log_weight.copy()).to(device)
         parameters = Parameters.of(logs, base, bool(torch.isinf(logs).any()))
-        found, sums = [], []
+        found = []
         for block in slices(len(rows), max(1, BLOCK_NUMBERS // (2 * len(edges) + 2))):
             matrix = FlowBlock.of(codes[block], len(edges), device, is_kept=False).matrix()
             own = log_products(matrix, parameters)[: block.stop - block.start]
-            found.append(own[:, : part.n_components].clone())
-            sums.append(log_sums(own, parameters.base, 1)[:, 0])
-        impossible = torch.from_numpy(~flows.is_possible).to(device)
-        yield (
-            torch.cat(found).masked_fill_(impossible.unsqueeze(1), -torch.inf),
-            torch.cat(sums).masked_fill_(impossible, -torch.inf),
-        )
+            if is_summed:
+                found.append(log_sums(own, parameters.base, 1)[:, 0])
+            else:
+                found.append(own[:, : part.n_components])
+        logs = torch.cat(found)
+        logs[torch.from_numpy(~flows.is_possible).to(device)] = -torch.inf
+        yield logs

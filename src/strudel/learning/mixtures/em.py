@@ -190,15 +190,18 @@ class Runs:
 
     def mixtures(self, prior: Prior) -> list[Mixture]:
         """The mixture of every run."""
-        size = self.n_components
-        return Ensemble(self.choices, prior, self.n_runs, size, self.counts).mixtures()
+        return self._ensemble(prior).mixtures()
 
     def log_likelihoods(self, prior: Prior, bags: list[Bag]) -> FloatArray:
         """Log-likelihood of each row under each run."""
-        ensemble = new_ensemble(self.choices, prior, self.n_runs, self.n_components, self.counts)
+        ensemble = self._ensemble(prior)
         with _threads_for(bags, ensemble):
             ensemble.maximise()
             return ensemble.log_likelihoods(bags)
+
+    def _ensemble(self, prior: Prior) -> AnyEnsemble:
+        """The runs with parameters that are drawn to a prior."""
+        return new_ensemble(self.choices, prior, self.n_runs, self.n_components, self.counts)
 
 
 def joined(parts: list[Runs]) -> Runs:
@@ -272,6 +275,9 @@ class AnyEnsemble(Protocol):
 
     def log_likelihoods(self, bags: Sequence[Bag]) -> FloatArray:
         """Log-likelihood of each row under each group."""
+
+    def mixtures(self) -> list[Mixture]:
+        """Every group as a mixture."""
 
 
 def new_ensemble(

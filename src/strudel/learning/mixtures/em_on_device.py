@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
+from strudel.circuits.mixture import Mixture
 from strudel.circuits.on_device.flow_products import (
     FlowBlock,
     Parameters,
@@ -213,6 +214,7 @@ class EnsembleOnDevice:
         self.choices = choices
         self.n_groups = n_groups
         self.size = size
+        self._edge_mean = prior.mean
         self._strength = prior.strength
         self._mean = choices.numbers(prior.mean[choices.edge]).unsqueeze(1)
         self._prior = self._strength * self._mean
@@ -243,21 +245,46 @@ class EnsembleOnDevice:
     def maximise(self) -> None:
         """M-step: the best parameters for the counts, in float64."""
         lines, n_edges = self.choices.lines, len(self.choices.edge)
-        count = self.count
-        if lines.by_place is not None:
-            count = torch.cat([count, _left_over(lines.by_place, count, self.total)])
-        theta = torch.index_select(count, 0, lines.row, out=self._log_theta[:n_edges])
-        total = lines.by_node.sums(theta).add_(self._strength)[lines.node]
-        theta.add_(self._prior).div_(total)
-        if self._strength == 0.0:  # a component may never reach a sum
-            theta.copy_(torch.where(total > 0.0, theta, self._mean))
-        theta.log_()
+        theta = torch.index_select(self._all_counts(), 0, lines.row, out=self._log_theta[:n_edges])
+        self._take_logs(theta, lines.by_node, lines.node, self._mean, self._prior)
         logs, base = self._log_theta[lines.listed], self._log_weight()
         if lines.by_place is not None:
             logs.sub_(self._log_theta[lines.listed_default])
             base = base.add_(self._log_theta[lines.default].sum(dim=0))
         room = None if self._parameters is None else self._parameters.parts
         self._parameters = Parameters.of(logs, base, lines.by_place is None, room)
+
+    def _all_counts(self) -> Tensor:
+        """The counts of columns, and of the defaults."""
+        by_place = self.choices.lines.by_place
+        if by_place is None:
+            return self.count
+        return torch.cat([self.count, _left_over(by_place, self.count, self.total)])
+
+    def _take_logs(
+        self, count: Tensor, by_node: Segments, node: Tensor, mean: Tensor, prior: Tensor
+    ) -> None:
+        """Make counts of edges the logs of their parameters."""
+        total = by_node.sums(count).add_(self._strength)[node]
+        count.add_(prior).div_(total)
+        if self._strength == 0.0:  # a component may never reach a sum
+            count.copy_(torch.where(total > 0.0, count, mean))
+        count.log_()
+
+    def mixtures(self) -> list[Mixture]:
+        """Every group as a mixture, also with the edges that no row takes."""
+        choices, circuit = self.choices, self.choices.circuit
+        counts = self._all_counts()
+        row = np.full(circuit.n_edges, len(counts))  # of an edge without rows
+        row[choices.edge] = choices.lines.row.cpu().numpy()
+        count = torch.cat([counts, counts.new_zeros((1, self.n_columns))])[choices.index(row)]
+        n_each = np.diff(circuit.node_edges[2 * circuit.n_vars :])
+        node = choices.index(np.repeat(np.arange(len(n_each)), n_each))
+        mean = choices.numbers(self._edge_mean).unsqueeze(1)
+        self._take_logs(count, Segments.of(choices, n_each), node, mean, self._strength * mean)
+        log_theta, log_weight = count.cpu().numpy(), self._log_weight().cpu().numpy()
+        columns = [slice(g * self.size, (g + 1) * self.size) for g in range(self.n_groups)]
+        return [Mixture(circuit, log_theta[:, own], log_weight[own]) for own in columns]
 
     def _log_weight(self) -> Tensor:
         # One virtual row per group keeps every weight above zero.
