@@ -325,3 +325,17 @@ def test_the_structure_grows_on_only_where_that_is_worth_it(
     assert tried >= {0, 1, 2}
     bounded = StrudelMixture(**options, n_splits=range(4), device=device).fit(X, X_valid=V)
     assert max(trial.n_splits for trial in bounded.trials_) <= (3 if is_all else 2)
+
+
+def test_sums_of_short_long_and_empty_segments(device, monkeypatch):
+    X = rows_of_kinds()
+    data = MixtureData.of(structure(X), pack_columns(X), None, MixtureOptions(device=device))
+    length = np.array([1, 0, 70, 32, 33, 2])
+    lines = torch.rand((length.sum(), 3), dtype=torch.float64, device=device)
+    parts = torch.split(lines, length.tolist())
+    expected = torch.stack([part.sum(dim=0) for part in parts])
+    for most in (32, 1000):
+        monkeypatch.setattr(em_on_device, "LONGEST", most)
+        segments = em_on_device.Segments.of(data.choices, length)
+        assert (segments.piece_first is None) == (most == 1000)
+        torch.testing.assert_close(segments.sums(lines), expected)

@@ -138,27 +138,31 @@ class Lines(NamedTuple):
 class Segments:
     """Lines that follow one another and are added, in a fixed order, unlike by `index_add`."""
 
-    length: Tensor  # of pieces of lines
-    n_pieces: Tensor | None  # of every segment, if some have several
+    first: Tensor  # piece p has the lines first[p]:first[p + 1]
+    piece_first: Tensor | None  # the same for the pieces of every segment, if some have several
 
     @classmethod
     def of(cls, choices: ChoicesOnDevice, length: AnyArray) -> Segments:
         """Segments of some lengths; long ones in pieces, which are added side by side."""
         if len(length) == 0 or length.max() <= LONGEST:
-            return cls(choices.index(length), None)
+            return cls(choices.index(_starts(length)), None)
         n_pieces = np.maximum(-(-length // LONGEST), 1)
         pieces = np.full(n_pieces.sum(), LONGEST)
         pieces[np.cumsum(n_pieces) - 1] = length - LONGEST * (n_pieces - 1)
-        return cls(choices.index(pieces), choices.index(n_pieces))
+        return cls(choices.index(_starts(pieces)), choices.index(_starts(n_pieces)))
 
     def sums(self, lines: Tensor) -> Tensor:
         """The sum of every segment."""
-        sums = _segment_sums(lines, self.length)
-        return sums if self.n_pieces is None else _segment_sums(sums, self.n_pieces)
+        sums = _segment_sums(lines, self.first)
+        return sums if self.piece_first is None else _segment_sums(sums, self.piece_first)
 
 
-def _segment_sums(lines: Tensor, length: Tensor) -> Tensor:
-    sums: Tensor = torch.segment_reduce(lines, "sum", lengths=length, axis=0, unsafe=True)
+def _starts(length: AnyArray) -> AnyArray:
+    return np.append(0, np.cumsum(length))
+
+
+def _segment_sums(lines: Tensor, first: Tensor) -> Tensor:
+    sums: Tensor = torch.segment_reduce(lines, "sum", offsets=first, axis=0, unsafe=True)
     return sums
 
 
