@@ -32,6 +32,7 @@ from .learning.mixture_methods import EM as EM
 from .learning.mixture_methods import BaggedEM as BaggedEM
 from .learning.mixture_methods import Boosting as Boosting
 from .learning.mixture_methods import PerComponent as PerComponent
+from .learning.mixture_methods import Continuous as Continuous
 
 # data and files
 from .data.datasets import load_dataset as load_dataset

@@ -35,10 +35,7 @@ def find_device(name: Any) -> Any:
         )
     if name == "cpu" or (name == "auto" and find_spec("torch") is None):
         return None
-    if find_spec("torch") is None:
-        raise MissingDependencyError(
-            f"device={name!r} needs PyTorch: pip install 'strudel-pc[torch]'."
-        )
+    need_torch(f"device={name!r}")
     import torch  # late: most people do not need it
 
     n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -51,3 +48,9 @@ def find_device(name: Any) -> Any:
             f"device is {name!r}, but PyTorch finds {found}: use device='cpu', or 'auto'."
         )
     return device
+
+
+def need_torch(what: str) -> None:
+    """Refuse what needs torch where it is not installed."""
+    if find_spec("torch") is None:
+        raise MissingDependencyError(f"{what} needs PyTorch: pip install 'strudel-pc[torch]'.")

@@ -33,6 +33,7 @@ __all__ = [
     "TooManyCategoriesError",
     "UnorderedColumnError",
     "UnseenValueError",
+    "AlikeComponentsWarning",
     "EmptyColumnWarning",
     "InterruptedWarning",
     "MovedBoundWarning",
@@ -151,6 +152,10 @@ class UnseenValueError(StrudelError, ValueError):
     row: int
     column: str
     value: Any
+
+
+class AlikeComponentsWarning(UserWarning):
+    """All components of a mixture are nearly the same circuit."""
 
 
 class EmptyColumnWarning(UserWarning):

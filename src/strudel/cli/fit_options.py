@@ -87,6 +87,7 @@ class Method(StrEnum):
     bagged_em = "bagged_em"
     boosting = "boosting"
     per_component = "per_component"
+    continuous = "continuous"
     per_class = "per_class"
     joint = "joint"
 
@@ -252,8 +253,9 @@ def _unknown(name: str, model: Any, choices: Choices) -> str:
         kinds, _ = choices[first]
         owners = [kind for kind, make in kinds.items() if rest in make().get_params()]
         if owners:
+            names = " or ".join(filter(None, [", ".join(owners[:-1]), owners[-1]]))
             return (
-                f"--set {name} goes with {FLAGS[first]} {' or '.join(owners)}, not with "
+                f"--set {name} goes with {FLAGS[first]} {names}, not with "
                 f"{_name_of(getattr(model, first))}."
             )
     return f"--set: there is no option {name!r}. {did_you_mean(name, settable(model, choices))}"

@@ -83,10 +83,11 @@ def facts_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
             "splits": _splits_in_words(report["n_splits"], report["best_split"]),
             "stopped": stopped.format(patience=report["options"]["patience"], steps="splits"),
         }
-    from strudel.learning.mixture_methods import Boosting, PerComponent
+    from strudel.learning.mixture_methods import Boosting, Continuous, PerComponent
 
     method = method_of(model)
-    steps = "components" if isinstance(method, Boosting) else "EM steps"
+    names: dict[type[Method], str] = {Boosting: "components", Continuous: "steps"}
+    steps = names.get(type(method), "EM steps")
     is_shared = not isinstance(method, PerComponent)
     if not is_shared and report["stopped_because"] == "patience":
         stopped = "validation did not improve for 100 splits and 15 rounds"
@@ -118,7 +119,7 @@ def method_of(model: StrudelMixture) -> Method:
 
 def explain(model: StrudelMixture) -> str:
     """Why the mixture is as large as it is, in a sentence."""
-    from strudel.learning.mixture_methods import EM, Boosting, PerComponent
+    from strudel.learning.mixture_methods import EM, Boosting, Continuous, PerComponent
 
     chosen, method = model.chosen_, method_of(model)
     n_splits, size, n_runs = chosen["n_splits"], chosen["n_components"], chosen["n_runs"]
@@ -127,10 +128,13 @@ def explain(model: StrudelMixture) -> str:
     runs = "bag" if getattr(method, "n_bags", None) else "run"
     is_shared = not isinstance(method, PerComponent)
     words = _setting(n_splits, size, n_runs, is_shared, runs)
-    last = {
-        (trial.n_splits if is_shared else 0, trial.n_components): trial for trial in model.trials_
-    }
-    winner = last.pop((n_splits if is_shared else 0, chosen["n_components"]), None)
+    has_sizes = not isinstance(method, Continuous)  # which have as many components as it takes
+
+    def setting(n_splits: int, n_components: int) -> tuple[int, int]:
+        return n_splits if is_shared else 0, n_components if has_sizes else 0
+
+    last = {setting(trial.n_splits, trial.n_components): trial for trial in model.trials_}
+    winner = last.pop(setting(n_splits, chosen["n_components"]), None)
     if winner is None or not last:
         is_as_asked = size == model.n_components
         is_as_asked &= n_splits == model.n_splits or not is_shared

@@ -9,6 +9,7 @@ from .mixture_methods import EM as EM
 from .mixture_methods import BaggedEM as BaggedEM
 from .mixture_methods import Boosting as Boosting
 from .mixture_methods import PerComponent as PerComponent
+from .mixture_methods import Continuous as Continuous
 from .mixture_methods import MixtureOptions as MixtureOptions
 
 # a fit

@@ -21,6 +21,7 @@ from strudel.learning.mixture_methods import (
     EM,
     BaggedEM,
     Boosting,
+    Continuous,
     Method,
     MixtureOptions,
     PerComponent,
@@ -175,6 +176,10 @@ class MixtureLearner:
         """A mixture of components with a shared structure, or each with its own."""
         if isinstance(self.task.method, PerComponent):
             return self._per_component(rows, self.task.method)
+        if isinstance(self.task.method, Continuous):
+            from strudel.learning.learn_continuous import learn_continuous  # late: needs torch
+
+            return learn_continuous(rows, self, self.task.method)
         if not rows.is_partitioned:
             return self._choose_and_train(rows)
         task = self.task
@@ -277,7 +282,7 @@ class MixtureLearner:
         except KeyboardInterrupt:
             if choice is not None:
                 return learned_from_choice(choice, "interrupted")
-            return self._single_circuit(rows, growing.snapshot(n_splits), n_splits)
+            return self.single_circuit(rows, growing.snapshot(n_splits), n_splits)
 
     def _grow_and_train(
         self, rows: Prepared, search: SearchOptions, task: MixtureTask
@@ -294,7 +299,7 @@ class MixtureLearner:
             size = int(task.n_components)
             return self._train(rows, structure, last, size, task.options.n_runs)
         except KeyboardInterrupt:
-            return self._single_circuit(rows, structure, last)
+            return self.single_circuit(rows, structure, last)
 
     def _train(
         self,
@@ -322,10 +327,10 @@ class MixtureLearner:
         mixture = rows.train_mixture(structure, method, options, on_iteration, rows.journal)
         # Boosting may stop before it has all, and a mixture of few rows have fewer.
         size = mixture.n_components if is_boosted else min(n_components, mixture.n_components)
-        chosen = self._chosen(rows, mixture, n_splits, size)
+        chosen = self.chosen(rows, mixture, n_splits, size)
         return LearnedMixture(mixture, history, chosen)
 
-    def _single_circuit(self, rows: Prepared, structure: Circuit, n_splits: int) -> LearnedMixture:
+    def single_circuit(self, rows: Prepared, structure: Circuit, n_splits: int) -> LearnedMixture:
         """The single circuit, for an interrupt before there is a mixture."""
         found: list[MixtureHistory] = []
         quick = replace(
@@ -339,9 +344,9 @@ class MixtureLearner:
         )
         mixture = rows.train_mixture(structure, EM(), quick, found.append, None)
         found[-1].stopped_because = "interrupted"
-        return LearnedMixture(mixture, found[-1], self._chosen(rows, mixture, n_splits, 1))
+        return LearnedMixture(mixture, found[-1], self.chosen(rows, mixture, n_splits, 1))
 
-    def _chosen(
+    def chosen(
         self, rows: Prepared, mixture: Any, n_splits: int, n_components: int
     ) -> dict[str, Any]:
         """What became of a mixture; the history's likelihood is from before smoothing is chosen."""
@@ -374,7 +379,7 @@ class MixtureLearner:
                 on_iteration=lambda history: self.report.train_step(history, words),
                 start=rows.start,
             )
-            chosen = self._chosen(rows, learned.mixture, learned.n_splits, k)
+            chosen = self.chosen(rows, learned.mixture, learned.n_splits, k)
             if is_choosing and n_bags is None:
                 self.trials.append(
                     Trial(

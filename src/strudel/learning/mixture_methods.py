@@ -1,8 +1,8 @@
 """How to train a mixture: one small object for each method.
 
 In:  options by name.
-Out: `EM`, `BaggedEM`, `Boosting` or `PerComponent`; and `MixtureOptions`, one frozen object that
-     travels through the learner.
+Out: `EM`, `BaggedEM`, `Boosting`, `PerComponent` or `Continuous`; and `MixtureOptions`, one frozen
+     object that travels through the learner.
 """
 
 from __future__ import annotations
@@ -19,7 +19,18 @@ MixtureSmoothing = Literal["uniform", "single"]
 
 @dataclass(kw_only=True)
 class Method(Options):
-    """What all methods share.
+    """A way to train a mixture."""
+
+    def mixture_options(self, **others: Any) -> MixtureOptions:
+        """All that training needs to know."""
+        known = {field.name for field in fields(MixtureOptions)}
+        own = {name: value for name, value in self.get_params().items() if name in known}
+        return MixtureOptions(**{**own, "n_runs": own.get("n_runs") or 1, **others})
+
+
+@dataclass(kw_only=True)
+class EMMethod(Method):
+    """What all methods with EM steps share.
 
     Parameters
     ----------
@@ -45,15 +56,9 @@ class Method(Options):
             check_count(name, getattr(self, name))
         check_size("tol", self.tol)
 
-    def mixture_options(self, **others: Any) -> MixtureOptions:
-        """All that training needs to know."""
-        known = {field.name for field in fields(MixtureOptions)}
-        own = {name: value for name, value in self.get_params().items() if name in known}
-        return MixtureOptions(**{**own, "n_runs": own.get("n_runs") or 1, **others})
-
 
 @dataclass(kw_only=True)
-class EM(Method):
+class EM(EMMethod):
     """EM on all rows.
 
     Parameters
@@ -66,7 +71,7 @@ class EM(Method):
         First responsibilities: clusters of similar rows, from random centres or from centres far
         apart, or random shares.
     n_init, max_iter, patience, tol
-        As in `Method`.
+        As in `EMMethod`.
     """
 
     n_runs: int | None = None
@@ -80,7 +85,7 @@ class EM(Method):
 
 
 @dataclass(kw_only=True)
-class BaggedEM(Method):
+class BaggedEM(EMMethod):
     """EM on bootstrap samples of the rows, averaged (the paper's BEM).
 
     Parameters
@@ -90,7 +95,7 @@ class BaggedEM(Method):
     init_params : {"kmeans", "k-means++", "random"}, default="kmeans"
         First responsibilities.
     n_init, max_iter, patience, tol
-        As in `Method`.
+        As in `EMMethod`.
     """
 
     n_bags: int = 10
@@ -104,18 +109,18 @@ class BaggedEM(Method):
 
 
 @dataclass(kw_only=True)
-class Boosting(Method):
+class Boosting(EMMethod):
     """Components added one after another, each where the mixture so far fails.
 
     Parameters
     ----------
     n_init, max_iter, patience, tol
-        As in `Method`.
+        As in `EMMethod`.
     """
 
 
 @dataclass(kw_only=True)
-class PerComponent(Method):
+class PerComponent(EMMethod):
     """Each component grows its own structure on the rows it is responsible for.
 
     Splits and EM steps take turns. Slower than one structure for all, and better only with few
@@ -131,7 +136,7 @@ class PerComponent(Method):
     init_params : {"kmeans", "k-means++", "random"}, default="kmeans"
         First responsibilities.
     n_init, max_iter, patience, tol
-        As in `Method`.
+        As in `EMMethod`.
     """
 
     n_bags: int | None = None
@@ -148,11 +153,67 @@ class PerComponent(Method):
             raise ValueError("PerComponent takes n_bags or n_runs, not both.")
 
 
+@dataclass(kw_only=True)
+class Continuous(Method):
+    """A network makes the parameters of every component from a point: many components, few numbers.
+
+    It learns for points drawn from a normal distribution; the mixture is made of many fixed ones.
+    Components that are tied hardly overfit, so there may be thousands. Needs PyTorch. Better than
+    EM on most tables, but not where rows nearly repeat one another. `max_iter`, `n_points` and
+    `n_runs` matter most; early stopping is what keeps a network from overfitting.
+
+    Parameters
+    ----------
+    n_runs : int, default=1
+        Networks that learn one after another; their components make one mixture. Gains more
+        than longer training does.
+    max_iter : int, default=4000
+        Gradient steps of every network. The step size falls to zero towards the last one, so
+        they also say how slowly it falls.
+    patience : int, default=1000
+        Stop after this many steps without a better validation likelihood.
+    batch_size : int, default=256
+        Rows of one step.
+    n_points : int, default=512
+        Points of one step.
+    latent_dim : int, default=16
+        Dimension of the points.
+    width, depth : int, default=256 and 3
+        Hidden units of a layer, and hidden layers.
+    dropout : float, default=0.0
+        Share of the hidden units that every step leaves out.
+    learning_rate : float, default=1e-3
+        The largest step size of AdamW.
+    """
+
+    n_runs: int = 1
+    max_iter: int = 4000
+    patience: int = 1000
+    batch_size: int = 256
+    n_points: int = 512
+    latent_dim: int = 16
+    width: int = 256
+    depth: int = 3
+    dropout: float = 0.0
+    learning_rate: float = 1e-3
+
+    def check(self) -> None:
+        """Refuse values that no option of this kind may have."""
+        for field in fields(self):
+            if field.type == "int":
+                check_count(field.name, getattr(self, field.name))
+        for name in ("dropout", "learning_rate"):
+            check_size(name, getattr(self, name))
+        if self.dropout >= 1.0:
+            raise ValueError(f"dropout must be less than 1, but is {self.dropout!r}.")
+
+
 METHODS: dict[str, type[Method]] = {
     "em": EM,
     "bagged_em": BaggedEM,
     "boosting": Boosting,
     "per_component": PerComponent,
+    "continuous": Continuous,
 }
 
 

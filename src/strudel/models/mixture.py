@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from strudel._compiling import on_compile
-from strudel._torch import find_device
+from strudel._torch import find_device, need_torch
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_count
@@ -20,7 +20,15 @@ from strudel.learning.constraint import check_vtree
 from strudel.learning.fit import fit_mixture
 from strudel.learning.history import MixtureHistory
 from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
-from strudel.learning.mixture_methods import EM, METHODS, BaggedEM, Boosting, Method, PerComponent
+from strudel.learning.mixture_methods import (
+    EM,
+    METHODS,
+    BaggedEM,
+    Boosting,
+    Continuous,
+    Method,
+    PerComponent,
+)
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.options import named_options
 from strudel.learning.progress import Callback, Reporter
@@ -31,6 +39,7 @@ from strudel.queries.mixture_likelihood import responsibilities, rows_responsibi
 from strudel.tables.input_table import rows_like
 
 MOST_COMPONENTS = 3200
+MOST_POINTS = 4096  # where a network ties the components: they cost less, and more of them help
 
 
 @dataclass(eq=False, repr=False)
@@ -39,19 +48,21 @@ class StrudelMixture(DensityEstimator):
 
     Parameters
     ----------
-    n_components : int or "auto", default=10
-        Components of one run. "auto" chooses on the validation rows, together with the number of
-        runs to be averaged.
+    n_components : int or "auto", optional
+        Components of one run; 10 by default. "auto" chooses on the validation rows, together with
+        the number of runs to be averaged. With `Continuous`, the points of one network, "auto" by
+        default.
     n_splits : int, "auto" or range, default="auto"
         Splits of the structure before training begins. "auto" chooses among the circuits of the
         search: with many components a short search is often best; a range, for example
         ``range(300)``, chooses within it. With `PerComponent`, the most splits per component, on
         average. Best-first search also counts its clones.
-    method : str or EM, BaggedEM, Boosting, PerComponent; default="em"
+    method : str or EM, BaggedEM, Boosting, PerComponent, Continuous; default="em"
         How the mixture is trained: "em" on all rows; "bagged_em", EM on bootstrap samples of the
         rows, averaged; "boosting", components added one after another where the mixture so far
-        fails; "per_component", a structure for every component. A name stands for the object with
-        its defaults, for example ``BaggedEM(n_bags=5)``.
+        fails; "per_component", a structure for every component; "continuous", many components
+        whose parameters a network makes, which needs PyTorch. A name stands for the object with its
+        defaults, for example ``BaggedEM(n_bags=5)``.
     search : str or Greedy, BestFirst; default="auto"
         How the structure grows: by the splits of the paper, or by the best of all splits and
         clones, as in `Strudel`. "auto" is best-first search if the number of splits is chosen,
@@ -59,7 +70,8 @@ class StrudelMixture(DensityEstimator):
     init, vtree
         Where the search starts, as in `Strudel`.
     max_components : int, optional
-        Limit on the components of the whole mixture; 3200 by default if their number is chosen.
+        Limit on the components of the whole mixture; 3200 by default if their number is chosen,
+        and 4096 with `Continuous`.
     max_edges : int, optional
         Limit on the edges of the structure.
     max_seconds : float, optional
@@ -67,7 +79,8 @@ class StrudelMixture(DensityEstimator):
         depends on the seed alone.
     pseudocount : float or "auto", default="auto"
         How strongly parameters are smoothed, in virtual rows per sum node and component; "auto" is
-        chosen on the validation rows (1 if there are none), but is 2 in boosting.
+        chosen on the validation rows (1 if there are none), but is 2 in boosting. Not for
+        `Continuous`, nor is `smoothing`.
     smoothing : {"auto", "single", "uniform"}, default="auto"
         What parameters are smoothed towards: those of the single circuit, or equal ones. "auto" is
         "single".
@@ -80,7 +93,7 @@ class StrudelMixture(DensityEstimator):
         Turns a table with text, numbers or dates into 0/1 variables; "auto" is ``TableEncoder()``.
         `fit` and all queries then take the table's own columns, and answer in them.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where EM runs, for the methods "em" and "bagged_em". "cuda", or "cuda:1" and so on, is a GPU
+        Where "em", "bagged_em" and "continuous" learn. "cuda", or "cuda:1" and so on, is a GPU
         and needs PyTorch (``pip install 'strudel-pc[torch]'``); "auto" is a GPU where there is one.
         The mixture is as good as that of the CPU, but not the same: k-means starts elsewhere, and a
         number of splits that is chosen is above 300 only where these gain more than 1 %.
@@ -100,7 +113,8 @@ class StrudelMixture(DensityEstimator):
     held_out_rows_ : ndarray or None
         Numbers of the rows of `X` that were held out; None if there were none.
     history_ : MixtureHistory
-        One row per EM step of the last runs, or per component in boosting.
+        One row per EM step of the last runs, per component in boosting, or per check of the
+        validation rows in `Continuous`.
     chosen_ : dict
         `n_splits`, `n_components` and `n_runs` of the mixture, and its `valid` log-likelihood. To
         get a best-first structure again, also give ``search="best_first"``.
@@ -120,7 +134,7 @@ class StrudelMixture(DensityEstimator):
     Mixture(n_components=3, n_vars=6, ...)
     """
 
-    n_components: int | str = 10
+    n_components: int | str | None = None
     _: KW_ONLY
     n_splits: int | str | range = "auto"
     method: Any = "em"
@@ -180,7 +194,7 @@ class StrudelMixture(DensityEstimator):
             has_valid=X_valid is not None or self.validation_fraction is not None,
             is_partitioned=is_lazy(X),
         )
-        if is_lazy(X) and isinstance(task.method, Boosting | PerComponent):
+        if is_lazy(X) and not isinstance(task.method, EM | BaggedEM):
             raise ValueError(
                 "A partitioned table needs the method em or bagged_em, but method is "
                 f"{self.method!r}."
@@ -213,8 +227,12 @@ class StrudelMixture(DensityEstimator):
         """What is asked for, checked."""
         method = named_options("method", self.method, METHODS)
         check_count("max_components", self.max_components, may_be_none=True)
-        most = MOST_COMPONENTS if self.max_components is None else self.max_components
+        most = self.max_components
+        if most is None:
+            most = MOST_POINTS if isinstance(method, Continuous) else MOST_COMPONENTS
         n_components: Any = self.n_components
+        if n_components is None:
+            n_components = "auto" if isinstance(method, Continuous) else 10
         if n_components != "auto":
             check_count("n_components", n_components, may_be_auto=True)
             if self.max_components is not None and n_components > most:
@@ -224,6 +242,14 @@ class StrudelMixture(DensityEstimator):
             most = max(most, int(n_components))
         check_choice("smoothing", self.smoothing, ("auto", "single", "uniform"))
         pseudocount: Any = self.pseudocount
+        if isinstance(method, Continuous):
+            need_torch("The method continuous")
+            for name in ("smoothing", "pseudocount"):
+                if getattr(self, name) != "auto":
+                    raise ValueError(
+                        f"{name} is for components that are not tied: leave it out for the method "
+                        "continuous, which stops early."
+                    )
         is_chosen = "auto" in (n_components, self.n_splits) or isinstance(self.n_splits, range)
         if not has_valid:
             if is_chosen:
@@ -243,10 +269,10 @@ class StrudelMixture(DensityEstimator):
         return MixtureTask(n_components, self.n_splits, method, most, search, options)
 
     def _device(self, method: Method, is_partitioned: bool) -> Any:
-        """The device of EM; None for the CPU."""
+        """Where components learn; None for the CPU."""
         problem = None
-        if not isinstance(method, EM | BaggedEM):
-            problem = f"the method em or bagged_em, but method is {self.method!r}"
+        if isinstance(method, Boosting | PerComponent):
+            problem = f"the method em, bagged_em or continuous, but method is {self.method!r}"
         elif is_partitioned:
             problem = "a table in memory, but X is partitioned"
         if problem is None:

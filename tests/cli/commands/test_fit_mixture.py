@@ -165,7 +165,7 @@ def test_quiet_says_nothing(run, table, tmp_path):
         (("--mixture", 3, "--set", "method.n_bags=2"), "goes with --method bagged_em or"),
         (
             ("--mixture", 3, "--method", "boosting", "--set", "method.n_runs=2"),
-            "goes with --method em or per_component, not with boosting",
+            "goes with --method em, per_component or continuous, not with boosting",
         ),
         (
             ("--mixture", 3, "--set", "n_splits=1", "--max-splits", 2),

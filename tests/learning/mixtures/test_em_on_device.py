@@ -293,7 +293,7 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(device, options, tmp_
 @pytest.mark.parametrize("method", ["boosting", "per_component"])
 def test_other_methods_are_refused_by_name(device, method):
     model = StrudelMixture(2, n_splits=2, method=method, device="cuda")
-    with pytest.raises(ValueError, match=f"em or bagged_em, but method is '{method}'"):
+    with pytest.raises(ValueError, match=f"em, bagged_em or continuous, but method is '{method}'"):
         model.fit(rows_of_kinds())
     model.set_params(device="auto").fit(rows_of_kinds())
 

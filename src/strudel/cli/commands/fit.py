@@ -158,8 +158,9 @@ def fit(
         typer.Option(
             rich_help_panel=MODEL,
             metavar="NAME",
-            help="How a mixture is trained: em (the default), bagged_em, boosting, or "
-            "per_component (a structure for each). With --target: per_class or joint.",
+            help="How a mixture is trained: em (the default), bagged_em, boosting, "
+            "per_component (a structure for each), or continuous (a network ties the components; "
+            "needs PyTorch). With --target: per_class or joint.",
         ),
     ] = None,
     vtree: Annotated[

@@ -1,0 +1,93 @@
+"""A network that turns points into the parameters of circuits on one structure.
+
+In:  `FreeEdges`, the edges of a structure with an alternative, and points of a latent space.
+Out: `Network`, the log-parameters of these edges for every point; `Points`, quasi-random ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from strudel.circuits.circuit import Circuit
+from strudel.learning.mixture_methods import Continuous
+from strudel.learning.mixtures.free_edges import FreeEdges
+
+LOWEST_START = -7.0  # of the first log-parameters: lower ones would be slow to rise
+EDGE_OF_CUBE = 1e-6  # how near to it a point may come: the normal quantile stays below 5
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Fully connected layers; the last one gives logits of all free edges."""
+
+    edges: FreeEdges
+    tensors: list[Tensor]  # of every layer weights (n_out, n_in), and biases (n_out, 1)
+    dropout: float
+
+    @classmethod
+    def start(
+        cls, single: Circuit, edges: FreeEdges, method: Continuous, scale: float, generator: Any
+    ) -> Network:
+        """Random layers; the logits vary around the log-parameters of a single circuit.
+
+        Weights of the last layer are `scale` times as large as usual: with small ones the
+        points hardly matter at first, and may never do.
+        """
+        sizes = [method.latent_dim, *[method.width] * method.depth, len(edges.edge)]
+        tensors: list[Tensor] = []
+        for n_in, n_out in pairwise(sizes):
+            for shape in ((n_out, n_in), (n_out, 1)):
+                uniform = torch.rand(shape, generator=generator, device=generator.device)
+                tensors.append((2.0 * uniform - 1.0) / math.sqrt(n_in))
+        tensors[-2] *= scale
+        bias = torch.from_numpy(single.edge_log_theta[edges.edge]).clamp(min=LOWEST_START)
+        tensors[-1].copy_(bias.unsqueeze(1))
+        return cls(edges, [one.requires_grad_() for one in tensors], method.dropout)
+
+    def log_theta(self, points: Tensor, dropout: Any = None) -> Tensor:
+        """Log-parameters `(n_free, n_points)`; with a generator, some units are left out."""
+        values = points.T
+        for weight, bias in zip(self.tensors[:-2:2], self.tensors[1:-2:2], strict=True):
+            values = torch.nn.functional.leaky_relu(torch.addmm(bias, weight, values))
+            if dropout is not None and self.dropout > 0.0:
+                # The same units for all points of a step: others for every point take a third more
+                # time.
+                kept = 1.0 - self.dropout
+                mask = torch.empty_like(bias).bernoulli_(kept, generator=dropout)
+                values = values * (mask / kept)
+        return self.edges.log_softmax(torch.addmm(self.tensors[-1], self.tensors[-2], values))
+
+    def copy(self, dtype: Any = torch.float32) -> Network:
+        """The same network now, which learns no more."""
+        tensors = [one.detach().to(dtype, copy=True) for one in self.tensors]
+        return Network(self.edges, tensors, self.dropout)
+
+
+class Points:
+    """Quasi-random points (Sobol), scrambled, that together look like a normal distribution."""
+
+    def __init__(self, dimension: int, n_points: int, seed: int, device: Any) -> None:
+        engine = torch.quasirandom.SobolEngine(dimension, scramble=True, seed=seed)
+        self._uniform = engine.draw(n_points, dtype=torch.float64).to(device)
+
+    def first(self, n_points: int) -> Tensor:
+        """So many of them, always the same."""
+        return _normal(self._uniform[:n_points])
+
+    def shifted(self, n_points: int, generator: Any) -> Tensor:
+        """So many of them, all moved together around the cube at random."""
+        shape = (1, self._uniform.shape[1])
+        shift = torch.rand(shape, generator=generator, device=generator.device)
+        return _normal((self._uniform[:n_points] + shift) % 1.0)
+
+
+def _normal(uniform: Tensor) -> Tensor:
+    inside = uniform.clamp(EDGE_OF_CUBE, 1.0 - EDGE_OF_CUBE)
+    points: Tensor = torch.special.ndtri(inside).float()
+    return points

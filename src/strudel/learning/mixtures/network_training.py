@@ -1,0 +1,280 @@
+"""How the network of a continuous mixture learns.
+
+In:  training and validation rows as `RowEdges`, and the options of the method.
+Out: `Training`, the network that was best on the validation rows.
+
+Steps of AdamW on batches of rows, each with other points. The rate rises, then falls to zero, by
+the share of the steps or of the time that is over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from strudel.circuits.circuit import Circuit
+from strudel.learning.history import MixtureHistory
+from strudel.learning.journal import Arrays, Journal, Section, take
+from strudel.learning.mixture_methods import Continuous
+from strudel.learning.mixtures.free_edges import FreeEdges, RowEdges
+from strudel.learning.mixtures.network import Network, Points
+
+N_CHECKS = 40  # of the validation rows, in a run to its end
+CHECKED_POINTS = 1024  # while the network learns
+MOST_POINTS = 8192  # of one network
+WARM_UP = 0.1  # share of the steps in which the rate rises
+WEIGHT_DECAY = 1e-4
+ALIKE = 0.01  # nats that a row tells about its point, or fewer: all points are alike
+EARLY = 0.25  # share of the steps after which a network with points alike gives up
+MOST_JUDGED = 4096  # training rows that say so where there are no validation rows
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """What a network learns from."""
+
+    single: Circuit  # with closed-form parameters
+    edges: FreeEdges
+    train: RowEdges
+    valid: RowEdges | None
+
+    @property
+    def device(self) -> Any:
+        """Where all of it is."""
+        return self.train.weight.device
+
+
+class Training:
+    """One network, and the best that it has been."""
+
+    def __init__(
+        self, rows: TrainingRows, method: Continuous, scale: float, seed: int, history: Any
+    ) -> None:
+        self.rows, self.method, self.history = rows, method, history
+        self._generator = torch.Generator(rows.device).manual_seed(seed)
+        self.points = Points(method.latent_dim, MOST_POINTS, seed, rows.device)
+        self._network = Network.start(rows.single, rows.edges, method, scale, self._generator)
+        self._optimiser = torch.optim.AdamW(
+            self._network.tensors, lr=method.learning_rate, weight_decay=WEIGHT_DECAY, fused=True
+        )
+        self._order = torch.empty(0, dtype=torch.int64, device=rows.device)
+        self._step = 0
+        self._next = 0  # row of the order
+        self.best: Network | None = None
+        self.information = 0.0  # what a row tells about its point, in the best network
+        everything = rows.train if rows.valid is None else rows.valid
+        self._judges = everything if rows.valid is not None else everything.some(slice(MOST_JUDGED))
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether the points of the best network are alike."""
+        return self.information < ALIKE
+
+    @property
+    def score(self) -> float:
+        """The best log-likelihood so far, of validation rows if there are any."""
+        best = self.history.last_row(self.history.best)
+        return float(best["train"] if math.isnan(best["valid"]) else best["valid"])
+
+    def run(
+        self,
+        max_seconds: float | None,
+        gives_up: bool,
+        on_iteration: Callable[[MixtureHistory], None] | None,
+        journal: Journal,
+        rng: np.random.Generator,
+    ) -> None:
+        """To the end; an interrupt ends it with the best so far, if there is one.
+
+        One that `gives_up` stops early where its points are alike.
+        """
+        section = journal.begin("continuous", rng, self._state)
+        if section.is_recorded:
+            self._restore(section)
+            journal.catch_up(section)
+            if on_iteration is not None:
+                on_iteration(self.history)
+        if section.stopped_because:
+            return
+        try:
+            while not self.history.stopped_because:
+                self._check(self._some_steps(max_seconds))
+                self._decide(max_seconds, gives_up)
+                if not self.history.stopped_because:
+                    journal.tick()
+                if on_iteration is not None:
+                    on_iteration(self.history)
+        except KeyboardInterrupt:
+            self.history.stopped_because = "interrupted"
+            if self.best is None:
+                raise
+            return
+        section.state = self._result
+        journal.end(section, self.history.stopped_because)
+
+    def _some_steps(self, max_seconds: float | None) -> float:
+        """The steps up to the next check; returns the log-likelihood of their rows."""
+        last = min(self._step + max(1, self.method.max_iter // N_CHECKS), self.method.max_iter)
+        first, total = self._step, torch.zeros((), device=self.rows.device)
+        while self._step < last:
+            share = self._step / self.method.max_iter
+            if max_seconds is not None:
+                gone = self.history.elapsed / max(max_seconds, 1e-9)
+                if gone >= 1.0 and self._step > first:
+                    break
+                share = min(max(share, gone), 1.0)
+            total += self._step_once(share)
+            self._step += 1
+        return float(total) / (self._step - first)
+
+    def _step_once(self, share: float) -> Tensor:
+        """One step; returns the mean log-likelihood of its rows."""
+        method = self.method
+        for group in self._optimiser.param_groups:
+            group["lr"] = method.learning_rate * rate(share)
+        points = self.points.shifted(method.n_points, self._generator)
+        log_theta = self._network.log_theta(points, dropout=self._generator)
+        logs = self._batch().matrix() @ log_theta
+        log_p = torch.logsumexp(logs, dim=1).mean() - math.log(method.n_points)
+        self._optimiser.zero_grad()
+        (-log_p).backward()
+        self._optimiser.step()
+        return log_p.detach()
+
+    def _batch(self) -> RowEdges:
+        """The next rows, in an order that is new in every epoch."""
+        size = min(self.method.batch_size, len(self.rows.train))
+        if self._next + size > len(self._order):
+            self._order, self._next = _epoch(self.rows.train.weight, size, self._generator), 0
+        self._next += size
+        return self.rows.train.some(self._order[self._next - size : self._next])
+
+    def _check(self, train: float) -> None:
+        """Write down how likely the rows are, and keep the network if it is the best."""
+        network = self._network.copy()
+        log_p, information = judge(
+            network.log_theta(self.points.first(CHECKED_POINTS)), self._judges
+        )
+        valid = math.nan if self.rows.valid is None else log_p
+        row = (self._step, train, valid, self.history.elapsed)
+        if self.history.add_again(row, 0.0) or self.best is None:
+            self.best, self.information = network, information
+
+    def _decide(self, max_seconds: float | None, gives_up: bool) -> None:
+        """Whether to stop."""
+        history, method = self.history, self.method
+        since = self._step - int(history.last_row(history.best)["n_iterations"])
+        if gives_up and self._step >= EARLY * method.max_iter and self.is_alike:
+            history.stopped_because = "patience"
+        elif self._step >= method.max_iter:
+            history.stopped_because = "max_iter"
+        elif since >= method.patience:
+            history.stopped_because = "patience"
+        elif max_seconds is not None and history.elapsed >= max_seconds:
+            history.stopped_because = "max_seconds"
+
+    def _result(self) -> Arrays:
+        """The best network, and the history."""
+        assert self.best is not None
+        found = {f"step_{name}": column for name, column in self.history.columns().items()}
+        found["information"] = np.array(self.information)
+        return found | _arrays("best", self.best.tensors)
+
+    def _state(self) -> Arrays:
+        """The same, and where learning is now."""
+        if self.best is None:
+            return {}
+        moments = [self._optimiser.state[one] for one in self._network.tensors]
+        return {
+            **self._result(),
+            **_arrays("network", self._network.tensors),
+            **_arrays("mean", [one["exp_avg"] for one in moments]),
+            **_arrays("square", [one["exp_avg_sq"] for one in moments]),
+            "generator": self._generator.get_state().numpy().astype(np.int32),
+            "order": self._order.cpu().numpy(),
+            "next": np.array(self._next),
+        }
+
+    def _restore(self, section: Section) -> None:
+        """Take up what an earlier process recorded."""
+        found, tensors = section.arrays, self._network.tensors
+        n_rows = len(found.get("step_train", ()))
+        columns = (
+            take(found, f"step_{name}", column.dtype, (n_rows,)).tolist()
+            for name, column in self.history.columns().items()
+        )
+        for row in zip(*columns, strict=True):
+            self.history.add_again(row, 0.0)
+        self.history.stopped_because = section.stopped_because
+        self.information = float(take(found, "information", np.float64, ()))
+        self.best = self._network.copy()
+        _take_tensors(found, "best", self.best.tensors)
+        if section.stopped_because:
+            return
+        self._step = int(self.history.n_iterations[-1])
+        _take_tensors(found, "network", tensors)
+        means, squares = ([torch.zeros_like(one) for one in tensors] for _ in range(2))
+        _take_tensors(found, "mean", means)
+        _take_tensors(found, "square", squares)
+        for one, mean, square in zip(tensors, means, squares, strict=True):
+            step = torch.tensor(float(self._step), device=self.rows.device)
+            self._optimiser.state[one] = {"step": step, "exp_avg": mean, "exp_avg_sq": square}
+        state = take(found, "generator", np.int32, tuple(self._generator.get_state().shape))
+        self._generator.set_state(torch.from_numpy(state.astype(np.uint8)))
+        order = take(found, "order", np.int64, found.get("order", np.empty(0)).shape)
+        self._order = torch.from_numpy(order.copy()).to(self.rows.device)
+        self._next = int(take(found, "next", np.int64, ()))
+
+
+def rate(share: float) -> float:
+    """The step size, of its largest, when this share of the steps is over: one cycle."""
+    if share < WARM_UP:
+        return 0.04 + 0.96 * (1.0 - math.cos(math.pi * share / WARM_UP)) / 2.0
+    return max((1.0 + math.cos(math.pi * (share - WARM_UP) / (1.0 - WARM_UP))) / 2.0, 1e-4)
+
+
+def judge(log_theta: Tensor, rows: RowEdges) -> tuple[float, float]:
+    """Mean log-likelihood of rows under equally likely points, and what a row tells of its point.
+
+    The latter is their mutual information, in nats: zero where all points are alike.
+    """
+    sums = torch.zeros(2, dtype=torch.float64, device=rows.weight.device)
+    for some, logs in rows.logs(log_theta):
+        log_p = torch.logsumexp(logs, dim=1)
+        share = torch.exp(logs - log_p.unsqueeze(1))
+        expected = (share * logs).sum(dim=1)
+        log_p = log_p.double() - math.log(logs.shape[1])
+        both = torch.stack([log_p, expected.double() - log_p])
+        sums += both @ rows.weight[some]
+    mean, information = (sums / rows.weight.sum()).tolist()
+    return mean, information
+
+
+def _epoch(weight: Tensor, batch_size: int, generator: Any) -> Tensor:
+    """An order of rows, each as often as it counts; whole weights of one epoch come out exactly.
+
+    Systematic sampling: as many rows as their weight says, at most a fraction more or fewer.
+    """
+    total = weight.sum()
+    n_rows = max(len(weight), batch_size, min(round(float(total)), 8 * len(weight)))
+    start = torch.rand(1, generator=generator, device=weight.device, dtype=torch.float64)
+    place = (torch.arange(n_rows, device=weight.device) + start) * (total / n_rows)
+    rows = torch.searchsorted(weight.cumsum(0), place, right=True).clamp(max=len(weight) - 1)
+    return rows[torch.randperm(n_rows, generator=generator, device=weight.device)]
+
+
+def _arrays(name: str, tensors: list[Tensor]) -> Arrays:
+    return {f"{name}_{i}": one.detach().cpu().double().numpy() for i, one in enumerate(tensors)}
+
+
+def _take_tensors(found: Arrays, name: str, tensors: list[Tensor]) -> None:
+    with torch.no_grad():
+        for i, one in enumerate(tensors):
+            array = take(found, f"{name}_{i}", np.float64, tuple(one.shape))
+            one.copy_(torch.from_numpy(array))

@@ -1,0 +1,424 @@
+"""Continuous mixtures: a network ties the components, and what comes out is an ordinary mixture."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import oracle
+from strudel import Continuous, StrudelMixture, TableEncoder, load, log_likelihood, save
+from strudel.data import pack_columns
+from strudel.errors import AlikeComponentsWarning, InterruptedWarning
+from strudel.io import Checkpoint
+from strudel.learning import MixtureOptions, fit_parameters
+from strudel.learning.mixture_methods import METHODS
+from strudel.learning.options import named_options
+from strudel.learning.search.learn_structure import first_circuit
+from strudel.learning.search_options import SearchOptions
+
+torch = pytest.importorskip("torch")
+
+from strudel.learning.mixtures import continuous, network_training
+from strudel.learning.mixtures.continuous import fit_continuous_mixture
+from strudel.learning.mixtures.free_edges import FreeEdges
+from strudel.learning.mixtures.network import Network, Points
+from strudel.learning.mixtures.network_training import ALIKE, _epoch, judge, rate
+
+SMALL = Continuous(
+    max_iter=80, batch_size=64, n_points=32, latent_dim=2, width=16, depth=2, learning_rate=1e-2
+)
+LONGER = Continuous(**SMALL.get_params() | {"max_iter": 400})
+
+
+def rows_of_kinds(seed=0, n_rows=300, n_vars=6, n_kinds=4):
+    """Rows of several kinds."""
+    rng = np.random.default_rng(seed)
+    chance = np.random.default_rng(99).beta(0.3, 0.3, size=(n_kinds, n_vars))
+    return (rng.random((n_rows, n_vars)) < chance[rng.integers(n_kinds, size=n_rows)]).astype(
+        np.uint8
+    )
+
+
+def structure(X, init=None):
+    return first_circuit(pack_columns(X), SearchOptions(init=init))
+
+
+def estimator(**options):
+    return StrudelMixture(
+        **{"n_components": 64, "n_splits": 0, "method": SMALL, "random_state": 0} | options
+    )
+
+
+def plain_log_likelihoods(mixture, rows):
+    parts = [[oracle.probability(c, row) for row in rows] for c in mixture.components()]
+    return np.log(mixture.weights @ np.array(parts))
+
+
+# What comes out
+
+
+def test_likelihoods_are_those_of_a_plain_recursion():
+    X = rows_of_kinds()
+    model = estimator(n_components=20, n_splits=3).fit(X)
+    rows = X[:20]
+    expected = plain_log_likelihoods(model.mixture_, rows)
+    np.testing.assert_allclose(model.score_samples(rows), expected, rtol=1e-10)
+
+
+def test_sums_and_weights_add_up_to_one():
+    mixture = estimator(n_splits=5).fit(rows_of_kinds()).mixture_
+    circuit = mixture.structure
+    total = np.add.reduceat(
+        np.exp(mixture.edge_log_theta), circuit.node_edges[2 * circuit.n_vars : -1]
+    )
+    np.testing.assert_allclose(total, 1.0, rtol=0.0, atol=1e-12)
+    assert abs(mixture.weights.sum() - 1.0) < 1e-12
+
+
+def test_it_is_better_than_the_single_circuit():
+    X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
+    model = estimator(method=LONGER, init="independent").fit(X, X_valid=V)
+    single = StrudelMixture(1, n_splits=0, init="independent").fit(X, X_valid=V)
+    assert model.score(V) > single.score(V) + 0.3
+    assert model.log_likelihoods_.valid == pytest.approx(model.chosen_["valid"])
+    assert model.history_.stopped_because in ("max_iter", "patience")
+
+
+def test_validation_chooses_the_number_of_points_and_few_are_enough():
+    X, V = rows_of_kinds(), rows_of_kinds(1)
+    mixture = fit_continuous_mixture(
+        structure(X, "independent"), X, (8, 64, 512), method=LONGER, X_valid=V, rng=0
+    )
+    assert 8 < mixture.n_components < 512
+
+
+def test_weights_make_validation_rows_more_likely(monkeypatch):
+    X, V = rows_of_kinds(), rows_of_kinds(1)
+    fit = {"method": SMALL, "X_valid": V, "rng": 0}
+    circuit = structure(X, "independent")
+    weighted = fit_continuous_mixture(circuit, X, 64, **fit)
+    monkeypatch.setattr(continuous, "WEIGHT_STEPS", 0)
+    monkeypatch.setattr(continuous, "DROPPED", ())
+    plain = fit_continuous_mixture(circuit, X, 64, **fit)
+    np.testing.assert_allclose(plain.weights, 1 / 64)
+    assert log_likelihood(weighted, V).mean() > log_likelihood(plain, V).mean()
+
+
+def test_runs_make_one_mixture():
+    X = rows_of_kinds()
+    method = Continuous(**SMALL.get_params() | {"n_runs": 2})
+    model = estimator(method=method, validation_fraction=None).fit(X)
+    assert model.mixture_.n_components == 128
+    assert len(np.unique(model.mixture_.edge_log_theta[:, :], axis=1).T) == 128
+
+
+# The same seed, the same model
+
+
+def test_a_seed_repeats_and_another_one_does_not():
+    X, V = rows_of_kinds(), rows_of_kinds(1)
+    fit = {"method": SMALL, "X_valid": V}
+    one, again, other = (
+        fit_continuous_mixture(structure(X), X, 32, rng=seed, **fit) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(one.edge_log_theta, again.edge_log_theta)
+    np.testing.assert_array_equal(one.log_weight, again.log_weight)
+    assert not np.array_equal(one.edge_log_theta[:, 0], other.edge_log_theta[:, 0])
+
+
+def test_random_numbers_of_others_do_not_matter_and_stay_as_they_were():
+    X = rows_of_kinds()
+    torch.manual_seed(1)
+    one = fit_continuous_mixture(structure(X), X, 32, method=SMALL, rng=0)
+    torch.manual_seed(2)
+    before = torch.get_rng_state()
+    again = fit_continuous_mixture(structure(X), X, 32, method=SMALL, rng=0)
+    assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(one.edge_log_theta, again.edge_log_theta)
+
+
+# Any rows, any structure
+
+
+def test_a_weight_counts_like_repeated_rows():
+    X, V = rows_of_kinds(n_rows=60), rows_of_kinds(1)
+    times = np.random.default_rng(0).integers(0, 4, size=len(X))
+    fit = {"method": SMALL, "X_valid": V, "rng": 0}
+    circuit = structure(X)
+    one = fit_continuous_mixture(circuit, X, 32, sample_weight=times, **fit)
+    other = fit_continuous_mixture(circuit, np.repeat(X, times, axis=0), 32, **fit)
+    np.testing.assert_allclose(log_likelihood(one, V), log_likelihood(other, V), atol=1e-3)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.013, 1e5])
+def test_rows_come_as_often_as_they_weigh(factor):
+    weight = torch.tensor([1.0, 0.0, 3.0, 2.0], dtype=torch.float64) * factor
+    rows = _epoch(weight, 600, torch.Generator().manual_seed(0))
+    share = torch.bincount(rows, minlength=4) / len(rows)
+    np.testing.assert_allclose(share, weight / weight.sum(), atol=1 / len(rows))
+
+
+def test_whole_weights_come_out_exactly():
+    weight = torch.tensor([1.0, 2.0, 3.0, 1.0], dtype=torch.float64)
+    rows = _epoch(weight, 1, torch.Generator().manual_seed(0))
+    assert torch.bincount(rows).tolist() == [1, 2, 3, 1]
+
+
+def test_one_variable():
+    X = np.array([[0], [1], [1], [1]] * 20, dtype=np.uint8)
+    model = estimator(method=LONGER).fit(X, X_valid=X)
+    assert np.exp(model.score_samples([[0], [1]])).sum() == pytest.approx(1.0)
+    assert np.exp(model.score_samples([[1]]))[0] == pytest.approx(0.75, abs=0.1)
+
+
+def test_a_structure_without_any_choice():
+    X = np.ones((40, 2), dtype=np.uint8)
+    model = estimator(constraint="x0 & x1").fit(X)
+    assert model.mixture_.n_components == 1
+    assert model.score(X) == pytest.approx(0.0)
+
+
+def test_an_encoded_table():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(3, size=300)
+    table = [[("a", "b", "c")[k], float(k) + rng.random() / 2] for k in kind]
+    model = estimator(n_splits=5, encoder=TableEncoder()).fit(table)
+    assert model.score(table) > -2.5
+
+
+def test_a_constraint():
+    X = rows_of_kinds()
+    X = X[X[:, 0] >= X[:, 1]]
+    model = estimator(n_splits=3, constraint="x1 >> x0").fit(X)
+    assert model.score_samples([[0, 1, 0, 0, 0, 0]])[0] == -np.inf
+    assert np.exp(model.score_samples(oracle.all_rows(6))).sum() == pytest.approx(1.0)
+
+
+def test_rows_with_unknown_values():
+    X = rows_of_kinds().astype(float)
+    X[::3, 2] = np.nan
+    model = estimator(n_components=16).fit(X)
+    assert np.isfinite(model.score(X))
+    assert np.exp(model.score_samples(oracle.all_rows(6))).sum() == pytest.approx(1.0)
+
+
+# What is chosen
+
+
+def test_the_number_of_splits_is_chosen_by_short_runs():
+    X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
+    model = estimator(n_components="auto", n_splits="auto", max_components=256)
+    model.fit(X, X_valid=V)
+    tried = [trial.n_splits for trial in model.trials_]
+    assert tried[0] == 0
+    assert len(tried) > 1
+    assert model.chosen_["n_splits"] in tried
+    assert model.mixture_.n_components <= 256
+
+
+def test_by_default_the_number_of_points_is_chosen():
+    model = StrudelMixture(method=SMALL, n_splits=0, random_state=0).fit(rows_of_kinds())
+    assert model.mixture_.n_components > 10
+    with pytest.raises(ValueError, match="chosen on validation rows"):
+        StrudelMixture(method=SMALL, n_splits=0, validation_fraction=None).fit(rows_of_kinds())
+
+
+@pytest.mark.parametrize("options", [{"pseudocount": 1.0}, {"smoothing": "single"}])
+def test_smoothing_is_refused(options):
+    with pytest.raises(ValueError, match="leave it out for the method continuous"):
+        estimator(**options).fit(rows_of_kinds())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n_points": 0}, "n_points must be"),
+        ({"width": 1.5}, "width must be"),
+        ({"dropout": 1.0}, "dropout must be less than 1"),
+        ({"learning_rate": -1.0}, "learning_rate must be"),
+    ],
+    ids=str,
+)
+def test_wrong_values_are_refused_by_name(options, words):
+    with pytest.raises(ValueError, match=words):
+        Continuous(**options).check()
+
+
+def test_the_name_is_the_method_with_its_defaults():
+    assert named_options("method", "continuous", METHODS) == Continuous()
+
+
+def test_options_come_back_from_a_file(tmp_path):
+    model = estimator(n_components=8).fit(rows_of_kinds())
+    save(model, tmp_path / "m.strudel")
+    again = load(tmp_path / "m.strudel")
+    assert again.method == SMALL
+    X = rows_of_kinds(2)
+    np.testing.assert_array_equal(again.score_samples(X), model.score_samples(X))
+
+
+def test_torch_is_needed(monkeypatch):
+    from strudel.errors import MissingDependencyError
+
+    monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match="The method continuous needs PyTorch: pip"):
+        estimator().fit(rows_of_kinds())
+
+
+# What ends a fit
+
+
+def interrupt_at(step):
+    def callback(progress):
+        if progress.stage == "training" and progress.step == step:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+def test_an_interrupt_keeps_the_best_so_far():
+    model = estimator()
+    with pytest.warns(InterruptedWarning):
+        model.fit(rows_of_kinds(), callback=interrupt_at(4))
+    assert len(model.history_) == 5
+    assert model.mixture_.n_components == 64
+
+
+def test_an_interrupt_in_a_second_run_keeps_the_first():
+    X = rows_of_kinds()
+    seen = []
+
+    def callback(progress):
+        seen.append(progress.step)
+        if seen.count(3) == 2:
+            raise KeyboardInterrupt
+
+    method = Continuous(**SMALL.get_params() | {"n_runs": 2})
+    model = estimator(method=method)
+    with pytest.warns(InterruptedWarning):
+        model.fit(X, callback=callback)
+    assert model.mixture_.n_components == 64
+
+
+def test_a_time_limit_ends_a_fit():
+    model = estimator(max_seconds=1e-3, n_splits="auto").fit(rows_of_kinds())
+    assert model.history_.stopped_because == "max_seconds"
+
+
+class Killed(BaseException):
+    """Ends a fit as a signal would: nothing may catch it."""
+
+
+class DyingCheckpoint(Checkpoint):
+    """Kills the fit after so many writes."""
+
+    def __init__(self, path, n_writes):
+        super().__init__(path, seconds=0)
+        self.n_left = n_writes
+
+    def _write(self, fit, journal):
+        super()._write(fit, journal)
+        self.n_left -= 1
+        if self.n_left == 0:
+            raise Killed
+
+
+def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(tmp_path):
+    X, path = rows_of_kinds(), tmp_path / "fit.part"
+    method = Continuous(**SMALL.get_params() | {"n_runs": 2})
+    expected = estimator(method=method).fit(X)
+    for n_writes in (4, 50):
+        with pytest.raises(Killed):
+            estimator(method=method).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
+    model = estimator(method=method).fit(X, checkpoint=Checkpoint(path))
+    np.testing.assert_array_equal(model.mixture_.edge_log_theta, expected.mixture_.edge_log_theta)
+    np.testing.assert_array_equal(model.history_.valid, expected.history_.valid)
+
+
+# Points that are alike
+
+
+def test_points_that_are_alike_are_detected_and_start_again(monkeypatch):
+    X = rows_of_kinds(n_rows=600)
+    monkeypatch.setattr(continuous, "SCALES", (0.0, 8.0))  # no weights: they cannot wake up
+    starts = []
+
+    class Counted(continuous.Training):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            starts.append(self)
+            if len(starts) == 1:  # as if it had never learned to tell points apart
+                self._network.tensors[0].requires_grad_(False).zero_()
+
+    monkeypatch.setattr(continuous, "Training", Counted)
+    mixture = fit_continuous_mixture(
+        structure(X, "independent"), X, 64, method=LONGER, X_valid=rows_of_kinds(1), rng=0
+    )
+    assert len(starts) == 2
+    assert starts[0].is_alike
+    assert not starts[1].is_alike
+    assert len(starts[0].history) < len(starts[1].history)  # it gave up early
+    assert mixture.n_components > 1
+
+
+def test_points_that_stay_alike_are_the_single_circuit_and_a_warning(monkeypatch):
+    X, V = rows_of_kinds(), rows_of_kinds(1)
+    monkeypatch.setattr(network_training, "ALIKE", 10.0)
+    model = estimator(n_splits=2)
+    with pytest.warns(AlikeComponentsWarning, match="hardly more than the single circuit"):
+        model.fit(X, X_valid=V)
+    assert model.mixture_.n_components == 1
+    single = fit_parameters(model.mixture_.structure, pack_columns(X), pseudocount=1.0)
+    np.testing.assert_allclose(model.score_samples(V), log_likelihood(single, V))
+
+
+def test_what_a_row_tells_of_its_point_is_their_mutual_information():
+    X = rows_of_kinds(n_rows=50)
+    circuit = structure(X)
+    data = continuous.MixtureData.of(
+        circuit, pack_columns(X), None, MixtureOptions(pseudocount=0.0)
+    )
+    edges = FreeEdges.of(circuit)
+    rows = continuous.RowEdges.of(edges, data.choices, data.train, torch.device("cpu"))
+    network = Network.start(data.single, edges, SMALL, 8.0, torch.Generator().manual_seed(0))
+    log_theta = network.copy().log_theta(Points(2, 5, 0, "cpu").first(5))
+    log_p, information = judge(log_theta, rows)
+    parameters = edges.of_all_edges(log_theta.double().numpy())
+    distinct, weight = data.rows.unpack(), data.rows.weights / data.rows.total_weight
+    by_point = np.array(
+        [
+            [oracle.probability(circuit.with_parameters(column), row) for row in distinct]
+            for column in parameters.T
+        ]
+    )
+    mean = by_point.mean(axis=0)
+    share = by_point / (5 * mean)
+    assert log_p == pytest.approx(weight @ np.log(mean), rel=1e-5)
+    assert information == pytest.approx(weight @ (share * np.log(5 * share)).sum(axis=0), rel=1e-4)
+    assert information > ALIKE
+
+
+# Parts
+
+
+def test_points_look_normal_and_shifted_ones_also():
+    points = Points(3, 1024, 0, "cpu")
+    generator = torch.Generator().manual_seed(0)
+    for some in (points.first(1024), points.shifted(1024, generator)):
+        np.testing.assert_allclose(some.mean(dim=0), 0.0, atol=0.02)
+        np.testing.assert_allclose(some.std(dim=0), 1.0, atol=0.02)
+    assert not torch.equal(points.shifted(8, generator), points.shifted(8, generator))
+
+
+def test_the_rate_rises_and_falls_to_zero():
+    rates = [rate(share) for share in np.linspace(0.0, 1.0, 101)]
+    assert np.argmax(rates) == 10
+    assert rates[10] == pytest.approx(1.0)
+    assert max(rates[0], rates[-1]) < 0.05
+
+
+def test_a_partitioned_table_is_refused():
+    da = pytest.importorskip("dask.array")
+    X = da.from_array(rows_of_kinds(), chunks=(100, -1))
+    with pytest.raises(ValueError, match="needs the method em or bagged_em"):
+        estimator().fit(X)
