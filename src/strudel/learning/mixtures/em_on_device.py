@@ -104,18 +104,16 @@ class ChoicesOnDevice(Choices):
         place_default[self.place_state] = np.repeat(self.default, np.diff(self.place_first))
         place_listed = np.add.reduceat(self.is_listed[self.place_state], self.place_first[:-1])
 
-        def edge_of(states: AnyArray) -> Tensor:
-            return self.index(np.minimum(states, n_edges))  # all of "no choice" have the last line
-
+        states = np.concatenate([self.listed, self.defaults])
+        if len(self.defaults):
+            states = np.concatenate([states, place_default[self.listed]])
         n_each = np.diff(self.node_first)
         return Lines(
             Segments.of(self, place_listed) if len(self.defaults) else None,
             self.index(row[:n_edges]),
             Segments.of(self, n_each),
             self.index(np.repeat(np.arange(len(n_each)), n_each)),
-            edge_of(self.listed),
-            edge_of(place_default[self.listed]),
-            edge_of(self.defaults),
+            self.index(np.minimum(states, n_edges)),  # all of "no choice" have the last line
         )
 
 
@@ -129,9 +127,7 @@ class Lines(NamedTuple):
     row: Tensor  # of every edge, among the columns and then the defaults
     by_node: Segments  # of the edges
     node: Tensor  # the sum of every edge
-    listed: Tensor  # the edge of every column
-    listed_default: Tensor  # that of the default of its place
-    default: Tensor  # that of every default
+    edge: Tensor  # of every column, of every default, and again of the default of every column
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,10 +247,12 @@ class EnsembleOnDevice:
         lines, n_edges = self.choices.lines, len(self.choices.edge)
         theta = torch.index_select(self._all_counts(), 0, lines.row, out=self._log_theta[:n_edges])
         self._take_logs(theta, lines.by_node, lines.node, self._mean, self._prior)
-        logs, base = self._log_theta[lines.listed], self._log_weight()
+        n_listed, n_defaults = self.choices.n_listed, len(self.choices.defaults)
+        picked, base = self._log_theta.index_select(0, lines.edge), self._log_weight()
+        logs = picked[:n_listed]
         if lines.by_place is not None:
-            logs.sub_(self._log_theta[lines.listed_default])
-            base = base.add_(self._log_theta[lines.default].sum(dim=0))
+            logs.sub_(picked[n_listed + n_defaults :])
+            base.add_(picked[n_listed : n_listed + n_defaults].sum(dim=0))
         room = None if self._parameters is None else self._parameters.parts
         self._parameters = Parameters.of(logs, base, lines.by_place is None, room)
 
@@ -269,7 +267,7 @@ class EnsembleOnDevice:
         self, count: Tensor, by_node: Segments, node: Tensor, mean: Tensor, prior: Tensor
     ) -> None:
         """Make counts of edges the logs of their parameters."""
-        total = by_node.sums(count).add_(self._strength)[node]
+        total = by_node.sums(count).add_(self._strength).index_select(0, node)
         count.add_(prior).div_(total)
         if self._strength == 0.0:  # a component may never reach a sum
             count.copy_(torch.where(total > 0.0, count, mean))
@@ -313,12 +311,12 @@ class EnsembleOnDevice:
             )
             more = transposed_products(matrix, *parts).mul_(mine.largest)
             sums = more if sums is None else sums.add_(more)
+            found.append(weighted_sums(mine.exact, log_p))
             by_row = self._weight(bag, bag.weight[np.newaxis], bag.weight).exact
-            of_average = weighted_sums(by_row, log_mean(log_p))
-            found.append(torch.cat([weighted_sums(mine.exact, log_p), of_average]))
+            found.append(weighted_sums(by_row, log_mean(log_p)))
         assert sums is not None
         self._set(sums)
-        by_group = torch.stack(found).sum(dim=0).cpu().numpy()
+        by_group = torch.cat(found).cpu().numpy().reshape(len(bags), -1).sum(axis=0)
         return by_group[:-1], float(by_group[-1])
 
     def add(self, bag: Bag, share: Any, weight: FloatArray) -> None:
@@ -378,5 +376,5 @@ def log_mean(log_p: Tensor) -> Tensor:
 
 def weighted_sums(weight: Tensor, log_p: Tensor) -> Tensor:
     """Log-likelihood of every group; a row of weight zero may be impossible."""
-    sums: Tensor = torch.where(weight > 0.0, weight * log_p, 0.0).sum(dim=0)
+    sums: Tensor = torch.nansum(weight * log_p, dim=0)  # 0 * -inf is not a number
     return sums
