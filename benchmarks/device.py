@@ -33,9 +33,8 @@ from strudel.layers import to_pyjuice
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, new_ensemble
 from strudel.learning.mixtures.rows_on_device import RowsOnDevice
-from strudel.learning.search import gains
 from strudel.learning.search.learn_structure import first_circuit, grow
-from strudel.learning.search_options import BestFirst, Greedy, SearchOptions
+from strudel.learning.search_options import Greedy, SearchOptions
 
 CPU_THREADS = 2
 
@@ -313,14 +312,6 @@ def parts_of_fit(device: Any, is_quick: bool) -> None:
         model.fit(dataset.train[:part], X_valid=dataset.valid[:part])
         profile.disable()
     pstats.Stats(profile).sort_stats("cumtime").print_stats("strudel|torch|numpy|method", 60)
-    train, valid = pack_columns(dataset.train), pack_columns(dataset.valid)
-    search = SearchOptions(search=BestFirst(), max_splits=300)
-    for much in (gains.MUCH, 3e5, 1e5, gains.MUCH, 3e5, 1e5):
-        gains.MUCH, before = much, gains.MUCH
-        start = time.perf_counter()
-        grow(train, valid, search=search, rng=np.random.default_rng(0))
-        print(f"  300 operations, threads from {much:g}: {time.perf_counter() - start:.3f} s")
-        gains.MUCH = before
 
 
 def _started(
