@@ -339,3 +339,19 @@ def test_sums_of_short_long_and_empty_segments(device, monkeypatch):
         segments = em_on_device.Segments.of(data.choices, length)
         assert (segments.piece_first is None) == (most == 1000)
         torch.testing.assert_close(segments.sums(lines), expected)
+
+
+def test_a_structure_that_grows_on_is_continued_after_a_fit_was_killed(
+    device, tmp_path, monkeypatch
+):
+    X, path = rows_of_kinds(), tmp_path / "fit.part"
+    monkeypatch.setattr("strudel.learning.learn_mixture.STAGES", (2, 5, None))
+    monkeypatch.setattr("strudel.learning.mixtures.choose.WORTH_GROWING", -1.0)
+    options = {"n_components": "auto", "max_components": 30, "random_state": 0, "device": device}
+    expected = StrudelMixture(**options).fit(X)
+    for n_writes in (1, 9, 20, 30):
+        with pytest.raises(Killed):
+            StrudelMixture(**options).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
+    model = StrudelMixture(**options).fit(X, checkpoint=Checkpoint(path))
+    assert model.chosen_ == expected.chosen_
+    np.testing.assert_array_equal(model.mixture_.edge_log_theta, expected.mixture_.edge_log_theta)
