@@ -119,7 +119,7 @@ def link(g: Growth, node_edges: IntArray) -> None:
             append_edge(g.node, g.edge, n, last, e)
             adopt(g.node, g.edge, e)
             last = e
-        collect_scope(g, n)
+        collect_scope(g.node, g.edge, g.vtree, g.node_one, g.node_zero, n)
 
 
 @kernel
@@ -146,27 +146,34 @@ def adopt(node: AnyArray, edge: AnyArray, e: int) -> None:
 
 
 @kernel
-def collect_scope(g: Growth, n: int) -> None:
+def collect_scope(
+    node: AnyArray,
+    edge: AnyArray,
+    vtree: AnyArray,
+    node_one: WordArray,
+    node_zero: WordArray,
+    n: int,
+) -> None:
     """The literals below a sum are those below its edges."""
-    v = g.node[n]["vtree"]
-    first, last = g.vtree[v]["first"] // 64, (g.vtree[v]["last"] - 1) // 64 + 1
+    v = node[n]["vtree"]
+    first, last = vtree[v]["first"] // 64, (vtree[v]["last"] - 1) // 64 + 1
     for w in range(first, last):
-        g.node_one[n, w] = np.uint64(0)
-        g.node_zero[n, w] = np.uint64(0)
-    e = g.node[n]["first"]
+        node_one[n, w] = np.uint64(0)
+        node_zero[n, w] = np.uint64(0)
+    e = node[n]["first"]
     while e != NONE:
-        l, r = g.edge[e]["left"], g.edge[e]["right"]
+        l, r = edge[e]["left"], edge[e]["right"]
         for w in range(first, last):
-            g.node_one[n, w] |= g.node_one[l, w]
-            g.node_zero[n, w] |= g.node_zero[l, w]
+            node_one[n, w] |= node_one[l, w]
+            node_zero[n, w] |= node_zero[l, w]
             if r != NONE:
-                g.node_one[n, w] |= g.node_one[r, w]
-                g.node_zero[n, w] |= g.node_zero[r, w]
-        e = g.edge[e]["next"]
-    g.node[n]["is_open"] = False
+                node_one[n, w] |= node_one[r, w]
+                node_zero[n, w] |= node_zero[r, w]
+        e = edge[e]["next"]
+    node[n]["is_open"] = False
     for w in range(first, last):
-        if g.node_one[n, w] & g.node_zero[n, w]:
-            g.node[n]["is_open"] = True
+        if node_one[n, w] & node_zero[n, w]:
+            node[n]["is_open"] = True
 
 
 @kernel
@@ -246,17 +253,18 @@ def rows_through(active: IntArray, edge: int, rows: IntArray) -> int:
 @kernel
 def refresh(g: Growth, n: int, pseudocount: float) -> None:
     """Bring a touched node's likelihood up to date, and the heap entries of its edges."""
-    shrinks = g.size[SHRINKS] != 0
+    size, node, edge = g.size, g.node, g.edge
+    shrinks = size[SHRINKS] != 0
     if shrinks:
-        pseudocount = g.node[n]["strength"]
-    share = pseudocount / g.node[n]["width"]
-    is_alive = (g.node[n]["uses"] > 0 or n == g.size[ROOT]) and g.size[NO_HEAP] == 0
+        pseudocount = node[n]["strength"]
+    share = pseudocount / node[n]["width"]
+    is_alive = (node[n]["uses"] > 0 or n == size[ROOT]) and size[NO_HEAP] == 0
     train, valid, new_train, new_valid = 0.0, 0.0, 0.0, 0.0
-    e = g.node[n]["first"]
+    e = node[n]["first"]
     while e != NONE:
-        count, passed = g.edge[e]["train"], g.edge[e]["valid"]
+        count, passed = edge[e]["train"], edge[e]["valid"]
         if shrinks:
-            share = pseudocount * g.edge[e]["prior"]
+            share = pseudocount * edge[e]["prior"]
         if count > 0.0 or passed > 0.0:
             log_above = math.log(count + share) if count + share > 0.0 else -np.inf
             train += count
@@ -266,27 +274,27 @@ def refresh(g: Growth, n: int, pseudocount: float) -> None:
             if passed > 0.0:
                 new_valid += passed * log_above
         # Edges without rows, half of all copies, wait outside until the heap is empty.
-        if count > 0.0 and is_alive and g.edge[e]["key"] != count and g.edge[e]["is_candidate"]:
-            push(g, e)
-        e = g.edge[e]["next"]
-    if g.node[n]["width"] == 1:
+        if count > 0.0 and is_alive and edge[e]["key"] != count and edge[e]["is_candidate"]:
+            push(size, g.heap, node, edge, g.vtree, e)
+        e = edge[e]["next"]
+    if node[n]["width"] == 1:
         new_train, new_valid = 0.0, 0.0
     else:
         if train > 0.0:
             new_train -= train * math.log(train + pseudocount)
         if valid > 0.0 and new_valid > -np.inf:
             new_valid -= valid * math.log(train + pseudocount)
-    g.total[0] += new_train - g.node[n]["train"]
-    g.node[n]["train"] = new_train
+    g.total[0] += new_train - node[n]["train"]
+    node[n]["train"] = new_train
     for sign in range(
         -1, 2, 2
     ):  # take the old value out, put the new one in; infinities are counted
-        value = g.node[n]["valid"] if sign < 0 else new_valid
+        value = node[n]["valid"] if sign < 0 else new_valid
         if value == -np.inf:
-            g.size[N_IMPOSSIBLE] += sign
+            size[N_IMPOSSIBLE] += sign
         else:
             g.total[1] += sign * value
-    g.node[n]["valid"] = new_valid
+    node[n]["valid"] = new_valid
 
 
 @kernel
@@ -300,23 +308,25 @@ def refresh_all(g: Growth, pseudocount: float) -> None:
 def push_all(g: Growth, edges: IntArray) -> None:
     """Add many edges to the heap."""
     for e in edges:
-        push(g, e)
+        push(g.size, g.heap, g.node, g.edge, g.vtree, e)
 
 
 @kernel
-def push(g: Growth, edge: int) -> None:
+def push(
+    size: AnyArray, heap: AnyArray, node: AnyArray, edge: AnyArray, vtree: AnyArray, e: int
+) -> None:
     """Add an edge to the heap under its present count."""
-    key = g.edge[edge]["train"]
-    depth = g.vtree[g.node[g.edge[edge]["parent"]]["vtree"]]["depth"]
-    g.edge[edge]["key"] = key
-    i = g.size[N_HEAP]
-    g.size[N_HEAP] += 1
-    while i > 0 and not comes_before(g.heap, (i - 1) // 2, key, depth, edge):
-        g.heap[i] = g.heap[(i - 1) // 2]
+    key = edge[e]["train"]
+    depth = vtree[node[edge[e]["parent"]]["vtree"]]["depth"]
+    edge[e]["key"] = key
+    i = size[N_HEAP]
+    size[N_HEAP] += 1
+    while i > 0 and not comes_before(heap, (i - 1) // 2, key, depth, e):
+        heap[i] = heap[(i - 1) // 2]
         i = (i - 1) // 2
-    g.heap[i]["key"] = key
-    g.heap[i]["depth"] = depth
-    g.heap[i]["edge"] = edge
+    heap[i]["key"] = key
+    heap[i]["depth"] = depth
+    heap[i]["edge"] = e
 
 
 @kernel

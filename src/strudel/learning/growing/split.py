@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._numba import kernel
-from strudel._types import NONE, CountArray, FloatArray, IntArray, WordArray
+from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
 from strudel.learning.growing.copy_sum import follow_copies
 from strudel.learning.growing.growth import (
     N_EDGES,
@@ -35,8 +35,13 @@ def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
     ones, n_found, first_copy = open_split(g, edge, place)
     if ones == NONE:
         return NONE
+    stamp, v = g.size[STAMP], g.node[g.edge[edge]["parent"]]["vtree"]
     moved = _move_rows(
-        g,
+        g.vtree,
+        g.edge["stamp"],
+        g.edge_copy,
+        stamp,
+        v,
         edge,
         ones,
         place,
@@ -47,7 +52,11 @@ def split(g: Growth, edge: int, place: int, pseudocount: float) -> int:
         g.edge["train"],
     )
     _move_rows(
-        g,
+        g.vtree,
+        g.edge["stamp"],
+        g.edge_copy,
+        stamp,
+        v,
         edge,
         ones,
         place,
@@ -84,7 +93,7 @@ def open_split(g: Growth, edge: int, place: int) -> tuple[int, int, int]:
     first_copy = g.size[N_NODES]
     for i in range(n_found - 1, -1, -1):  # children before parents
         if g.size[SHRINKS]:
-            _find_chance(g, g.node_found[i], place, stamp)
+            _find_chance(g.node, g.edge, g.vtree, g.node_one, g.node_found[i], place, stamp)
         _copy_for_both_values(g, g.node_found[i], place, stamp)
 
     is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
@@ -95,7 +104,7 @@ def open_split(g: Growth, edge: int, place: int) -> tuple[int, int, int]:
     if g.size[SHRINKS]:
         g.edge[ones]["prior"] = g.edge[edge]["prior"] * g.node[child]["chance"]
         g.edge[zeros]["prior"] = g.edge[edge]["prior"] * (1.0 - g.node[child]["chance"])
-    _replace(g, edge, ones, zeros)
+    _replace(g.size, g.node, g.edge, edge, ones, zeros)
     return ones, n_found, first_copy
 
 
@@ -107,10 +116,10 @@ def close_split(g: Growth, ones: int, n_found: int, first_copy: int, pseudocount
         n = g.node_found[i]
         if not g.node[n]["is_reached"]:  # as most sums late in a search: nothing to bring
             continue
-        refresh(g, n, pseudocount)
-        for x in range(2):
-            if g.node_copy[n, x] >= first_copy:  # not a literal
-                refresh(g, g.node_copy[n, x], pseudocount)
+        for x in range(-1, 2):  # the node itself, then its copies
+            m = n if x < 0 else g.node_copy[n, x]
+            if x < 0 or m >= first_copy:  # not a literal
+                refresh(g, m, pseudocount)
 
 
 @kernel
@@ -161,107 +170,122 @@ def find_undecided(g: Growth, edge: int, place: int, stamp: int) -> tuple[int, i
 
 
 @kernel
-def _find_chance(g: Growth, n: int, place: int, stamp: int) -> None:
+def _find_chance(
+    node: AnyArray,
+    edge: AnyArray,
+    vtree: AnyArray,
+    node_one: WordArray,
+    n: int,
+    place: int,
+    stamp: int,
+) -> None:
     """The probability of a one at `place` below n, before the split; its children are done."""
-    v = g.node[n]["vtree"]
-    strength = g.node[n]["strength"]
+    v = node[n]["vtree"]
+    strength = node[n]["strength"]
     total, chance = 0.0, 0.0
-    e = g.node[n]["first"]
+    e = node[n]["first"]
     while e != NONE:
-        total += g.edge[e]["train"]
-        e = g.edge[e]["next"]
-    is_leaf = g.vtree[v]["left"] == NONE
-    is_left = (not is_leaf) and place < g.vtree[g.vtree[v]["left"]]["last"]
+        total += edge[e]["train"]
+        e = edge[e]["next"]
+    is_leaf = vtree[v]["left"] == NONE
+    is_left = (not is_leaf) and place < vtree[vtree[v]["left"]]["last"]
     word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
-    e = g.node[n]["first"]
+    e = node[n]["first"]
     while e != NONE:
-        theta = (g.edge[e]["train"] + strength * g.edge[e]["prior"]) / (total + strength)
-        child = g.edge[e]["left"] if is_left or is_leaf else g.edge[e]["right"]
-        if g.node[child]["stamp"] == stamp:
-            chance += theta * g.node[child]["chance"]
-        elif g.node_one[child, word] & bit:
+        theta = (edge[e]["train"] + strength * edge[e]["prior"]) / (total + strength)
+        child = edge[e]["left"] if is_left or is_leaf else edge[e]["right"]
+        if node[child]["stamp"] == stamp:
+            chance += theta * node[child]["chance"]
+        elif node_one[child, word] & bit:
             chance += theta
-        e = g.edge[e]["next"]
-    g.node[n]["chance"] = chance
+        e = edge[e]["next"]
+    node[n]["chance"] = chance
 
 
 @kernel
 def _copy_for_both_values(g: Growth, n: int, place: int, stamp: int) -> None:
     """Condition node n on either value of the variable at `place`; its children are done."""
-    v = g.node[n]["vtree"]
-    if g.vtree[v]["left"] == NONE:  # a sum over both literals becomes one of them
+    size, node, edge, vtree = g.size, g.node, g.edge, g.vtree
+    v = node[n]["vtree"]
+    if vtree[v]["left"] == NONE:  # a sum over both literals becomes one of them
         var = g.place_var[place]
         g.node_copy[n, 0] = 2 * var
         g.node_copy[n, 1] = 2 * var + 1
-        e = g.node[n]["first"]
+        e = node[n]["first"]
         while e != NONE:
             g.edge_copy[e, 0] = NONE
             g.edge_copy[e, 1] = NONE
-            e = g.edge[e]["next"]
+            e = edge[e]["next"]
         return
-    is_left = place < g.vtree[g.vtree[v]["left"]]["last"]
+    is_left = place < vtree[vtree[v]["left"]]["last"]
     word, bit = place // 64, np.uint64(1) << np.uint64(place % 64)
-    shrinks = g.size[SHRINKS] != 0
-    old = g.node[n]["strength"]
+    shrinks = size[SHRINKS] != 0
+    old = node[n]["strength"]
     total = 0.0
     if shrinks:
-        e = g.node[n]["first"]
+        e = node[n]["first"]
         while e != NONE:
-            total += g.edge[e]["train"]
-            e = g.edge[e]["next"]
+            total += edge[e]["train"]
+            e = edge[e]["next"]
     for x in range(1, -1, -1):
-        m = new_node(g.size, g.node, v, g.strength[0])
+        m = new_node(size, node, v, g.strength[0])
         g.node_copy[n, x] = m
-        whole = max(g.node[n]["chance"] if x == 1 else 1.0 - g.node[n]["chance"], 1e-300)
+        whole = max(node[n]["chance"] if x == 1 else 1.0 - node[n]["chance"], 1e-300)
         last = NONE
-        e = g.node[n]["first"]
+        e = node[n]["first"]
         while e != NONE:
-            child = g.edge[e]["left"] if is_left else g.edge[e]["right"]
-            other = g.edge[e]["right"] if is_left else g.edge[e]["left"]
+            child = edge[e]["left"] if is_left else edge[e]["right"]
+            other = edge[e]["right"] if is_left else edge[e]["left"]
             new = NONE
-            if g.node[child]["stamp"] == stamp:
-                new = new_edge(g.size, g.node, g.edge, m, g.node_copy[child, x], other, is_left)
+            if node[child]["stamp"] == stamp:
+                new = new_edge(size, node, edge, m, g.node_copy[child, x], other, is_left)
             elif (g.node_one[child, word] if x == 1 else g.node_zero[child, word]) & bit:
                 new = new_edge(
-                    g.size, g.node, g.edge, m, child, other, is_left
+                    size, node, edge, m, child, other, is_left
                 )  # decided already, and in this way
             g.edge_copy[e, x] = new
             if new != NONE:
-                append_edge(g.node, g.edge, m, last, new)
+                append_edge(node, edge, m, last, new)
                 last = new
                 if shrinks:
                     part = 1.0
-                    if g.node[child]["stamp"] == stamp:
-                        part = g.node[child]["chance"] if x == 1 else 1.0 - g.node[child]["chance"]
-                    theta = (g.edge[e]["train"] + old * g.edge[e]["prior"]) / (total + old)
-                    g.edge[new]["prior"] = theta * part / whole
-            e = g.edge[e]["next"]
-        collect_scope(g, m)
+                    if node[child]["stamp"] == stamp:
+                        part = node[child]["chance"] if x == 1 else 1.0 - node[child]["chance"]
+                    theta = (edge[e]["train"] + old * edge[e]["prior"]) / (total + old)
+                    edge[new]["prior"] = theta * part / whole
+            e = edge[e]["next"]
+        collect_scope(node, edge, vtree, g.node_one, g.node_zero, m)
 
 
 @kernel
-def _replace(g: Growth, edge: int, ones: int, zeros: int) -> None:
+def _replace(
+    size: AnyArray, node: AnyArray, edge: AnyArray, old: int, ones: int, zeros: int
+) -> None:
     """Put the two new edges in front of the parent's list and take the old one out."""
-    top = g.edge[edge]["parent"]
-    before, after = g.edge[edge]["previous"], g.edge[edge]["next"]
+    top = edge[old]["parent"]
+    before, after = edge[old]["previous"], edge[old]["next"]
     if before == NONE:
-        g.node[top]["first"] = after
+        node[top]["first"] = after
     else:
-        g.edge[before]["next"] = after
+        edge[before]["next"] = after
     if after != NONE:
-        g.edge[after]["previous"] = before
-    g.edge[ones]["previous"], g.edge[ones]["next"] = NONE, zeros
-    g.edge[zeros]["previous"], g.edge[zeros]["next"] = ones, g.node[top]["first"]
-    if g.node[top]["first"] != NONE:
-        g.edge[g.node[top]["first"]]["previous"] = zeros
-    g.node[top]["first"] = ones
-    g.node[top]["width"] += 1
-    kill(g.size, g.node, g.edge, edge)
+        edge[after]["previous"] = before
+    edge[ones]["previous"], edge[ones]["next"] = NONE, zeros
+    edge[zeros]["previous"], edge[zeros]["next"] = ones, node[top]["first"]
+    if node[top]["first"] != NONE:
+        edge[node[top]["first"]]["previous"] = zeros
+    node[top]["first"] = ones
+    node[top]["width"] += 1
+    kill(size, node, edge, old)
 
 
 @kernel
 def _move_rows(
-    g: Growth,
+    vtree: AnyArray,
+    edge_stamp: IntArray,
+    edge_copy: IntArray,
+    stamp: int,
+    v: int,
     edge: int,
     ones: int,
     place: int,
@@ -271,9 +295,11 @@ def _move_rows(
     rows: IntArray,
     count: CountArray,
 ) -> int:
-    """Move the rows of `edge` to the copies for their own value, down to the variable's leaf."""
-    stamp, zeros = g.size[STAMP], ones + 1
-    v = g.node[g.edge[edge]["parent"]]["vtree"]
+    """Move the rows of `edge`, at vtree node v, to the copies for their own value.
+
+    Down to the variable's leaf, they take the copies of edges that have the stamp.
+    """
+    zeros = ones + 1
     n_moved = rows_through(active[v], edge, rows)
     word, shift = place // 64, np.uint64(place % 64)
     # Rows with a one go to the front, so that the loops below need no test.
@@ -290,16 +316,10 @@ def _move_rows(
             active[v, s] = zeros
             count[zeros] += weight[s]
     count[edge] = 0.0
-    while g.vtree[v]["left"] != NONE:
-        v = (
-            g.vtree[v]["left"]
-            if place < g.vtree[g.vtree[v]["left"]]["last"]
-            else g.vtree[v]["right"]
-        )
-        follow_copies(
-            active[v], rows[:n_ones], 1, stamp, g.edge["stamp"], g.edge_copy, weight, count
-        )
-        follow_copies(
-            active[v], rows[n_ones:n_moved], 0, stamp, g.edge["stamp"], g.edge_copy, weight, count
-        )
+    while vtree[v]["left"] != NONE:
+        left = vtree[v]["left"]
+        v = left if place < vtree[left]["last"] else vtree[v]["right"]
+        for x in range(1, -1, -1):
+            mine = rows[:n_ones] if x == 1 else rows[n_ones:n_moved]
+            follow_copies(active[v], mine, x, stamp, edge_stamp, edge_copy, weight, count)
     return n_moved
