@@ -167,10 +167,10 @@ class Continuous(Method):
     n_runs : int, default=1
         Networks that learn one after another; their components make one mixture. Gains more
         than longer training does.
-    max_iter : int, default=4000
+    max_iter : int, default=3000
         Gradient steps of every network. The step size falls to zero towards the last one, so
         they also say how slowly it falls.
-    patience : int, default=1000
+    patience : int, default=750
         Stop after this many steps without a better validation likelihood.
     batch_size : int, default=256
         Rows of one step.
@@ -187,8 +187,8 @@ class Continuous(Method):
     """
 
     n_runs: int = 1
-    max_iter: int = 4000
-    patience: int = 1000
+    max_iter: int = 3000
+    patience: int = 750
     batch_size: int = 256
     n_points: int = 512
     latent_dim: int = 16

@@ -10,7 +10,7 @@ from strudel import Continuous, StrudelMixture, TableEncoder, load, log_likeliho
 from strudel.data import pack_columns
 from strudel.errors import AlikeComponentsWarning, InterruptedWarning
 from strudel.io import Checkpoint
-from strudel.learning import MixtureOptions, fit_parameters
+from strudel.learning import MixtureOptions, fit_mixture, fit_parameters
 from strudel.learning.mixture_methods import METHODS
 from strudel.learning.options import named_options
 from strudel.learning.search.learn_structure import first_circuit
@@ -340,7 +340,7 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(tmp_path):
 
 def test_points_that_are_alike_are_detected_and_start_again(monkeypatch):
     X = rows_of_kinds(n_rows=600)
-    monkeypatch.setattr(continuous, "SCALES", (0.0, 8.0))  # no weights: they cannot wake up
+    monkeypatch.setattr(continuous, "STARTS", (0.0, 8.0))
     starts = []
 
     class Counted(continuous.Training):
@@ -399,6 +399,20 @@ def test_what_a_row_tells_of_its_point_is_their_mutual_information():
 
 
 # Parts
+
+
+def test_a_network_can_begin_with_the_likeness_of_a_mixture():
+    X = rows_of_kinds(n_rows=600)
+    circuit = structure(X, "independent")
+    mixture = fit_mixture(circuit, X, 4, rng=0)
+    edges, generator = FreeEdges.of(circuit), torch.Generator().manual_seed(0)
+    points = Points(4, 2048, 0, "cpu").first(2048)
+    network = Network.start(mixture.component(0), edges, Continuous(latent_dim=4), 1.0, generator)
+    network.imitate(mixture, points, generator)
+    log_theta = edges.of_all_edges(network.copy().log_theta(points).double().numpy())
+    # Every component has points that are nearer to it than to any other component.
+    distance = ((log_theta[:, :, np.newaxis] - mixture.edge_log_theta[:, np.newaxis]) ** 2).sum(0)
+    assert set(distance.argmin(axis=1)) == {0, 1, 2, 3}
 
 
 def test_points_look_normal_and_shifted_ones_also():

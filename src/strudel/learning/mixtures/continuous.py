@@ -32,11 +32,15 @@ from strudel.errors import AlikeComponentsWarning
 from strudel.learning.history import MixtureHistory
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import Continuous, MixtureOptions
-from strudel.learning.mixtures.em import MixtureData
+from strudel.learning.mixtures.em import TRAINING_STRENGTH, MixtureData, train_runs
 from strudel.learning.mixtures.free_edges import FreeEdges, RowEdges
 from strudel.learning.mixtures.network_training import Training, TrainingRows
 
-SCALES = (8.0, 16.0, 32.0)  # of the last layer: a network whose points are alike starts again
+# Where a network begins, and begins again if its points are alike: with the likeness of a mixture
+# by EM of so many components, or with random weights of the last layer, so much larger than usual.
+STARTS = (64, 8.0, 32.0)
+START_STEPS = 20  # of EM
+START_SHARE = 1 / 8  # of the time
 MOST_NUMBERS = 2**27  # likelihoods of rows under points, from which weights are found: 512 MiB
 WEIGHT_STEPS = 100  # of EM
 TOLERANCE = 1e-3  # nats per row that are worth more points
@@ -77,7 +81,7 @@ def fit_continuous_mixture(
         RowEdges.of(edges, data.choices, data.train, device),
         RowEdges.of(edges, data.choices, data.valid, device) if data.valid else None,
     )
-    runs = _Runs(rows, method, options, on_iteration, journal or Journal())
+    runs = _Runs(data, rows, method, options, on_iteration, journal or Journal())
     with _threads():
         mixture = runs.mixture(sizes, np.random.default_rng(rng))
     return mixture.with_names(circuit.feature_names)
@@ -87,6 +91,7 @@ def fit_continuous_mixture(
 class _Runs:
     """Several networks, one after another."""
 
+    data: MixtureData
     rows: TrainingRows
     method: Continuous
     options: MixtureOptions
@@ -155,14 +160,14 @@ class _Runs:
         """One network; where its points are alike, it starts again from another one."""
         best: Training | None = None
         started = self.journal.now()
-        for scale in SCALES:
+        for start in STARTS:
+            begin = self._start(start, rng, max_seconds) if isinstance(start, int) else start
             history = MixtureHistory(clock=self.journal.now)
-            seed = int(rng.integers(2**63))
-            one = Training(self.rows, self.method, scale, seed, history)
+            one = Training(self.rows, self.method, int(rng.integers(2**63)), history, begin)
             left = max_seconds
             if max_seconds is not None:
                 left = max(max_seconds - (self.journal.now() - started), 0.0)
-            gives_up = scale != SCALES[-1]
+            gives_up = start != STARTS[-1]
             one.run(left, gives_up, self.on_iteration, self.journal, rng)
             if best is None or not one.is_alike or one.score > best.score:
                 best = one
@@ -170,6 +175,23 @@ class _Runs:
                 break
         assert best is not None
         return best
+
+    def _start(self, n_components: int, rng: np.random.Generator, seconds: float | None) -> Mixture:
+        """A mixture by a few steps of EM."""
+        options = replace(
+            self.options,
+            n_components=min(n_components, self.data.rows.n_rows),
+            n_runs=1,
+            n_init=1,
+            smoothing="single",
+            pseudocount=TRAINING_STRENGTH,
+            max_iter=START_STEPS,
+            max_seconds=None if seconds is None else START_SHARE * seconds,
+        )
+        runs = train_runs(self.data, options, rng, journal=self.journal)
+        if runs.history.stopped_because == "interrupted":
+            raise KeyboardInterrupt
+        return runs.mixtures(self.data.prior(options))[0]
 
 
 def _parameters(trained: list[Training], n_points: int) -> Tensor:

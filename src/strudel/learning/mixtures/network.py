@@ -15,10 +15,12 @@ import torch
 from torch import Tensor
 
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
 from strudel.learning.mixture_methods import Continuous
 from strudel.learning.mixtures.free_edges import FreeEdges
 
 LOWEST_START = -7.0  # of the first log-parameters: lower ones would be slow to rise
+RIDGE = 0.01  # of the regression that sets the last layer
 EDGE_OF_CUBE = 1e-6  # how near to it a point may come: the normal quantile stays below 5
 
 
@@ -50,8 +52,35 @@ class Network:
         tensors[-1].copy_(bias.unsqueeze(1))
         return cls(edges, [one.requires_grad_() for one in tensors], method.dropout)
 
+    def imitate(self, mixture: Mixture, points: Tensor, generator: Any) -> None:
+        """Set the last layer so that every component of a mixture has a region of its own.
+
+        A region is where a random centre is nearest, larger for a component of larger weight; in
+        it, logits are about those of the component, as well as a linear layer can have them.
+        """
+        weight = torch.from_numpy(mixture.weights).to(points)
+        n_points, n_components = len(points), len(weight)
+        order = torch.randperm(n_points, generator=generator, device=points.device)
+        centre = points[order[:n_components]]
+        closeness = points @ centre.T - 0.5 * centre.square().sum(dim=1) + weight.log()
+        logits = torch.from_numpy(mixture.edge_log_theta[self.edges.edge]).to(points.device)
+        wanted = logits.clamp(min=LOWEST_START)[:, closeness.argmax(dim=1)]
+        units = self._hidden(points).detach().double()
+        units = torch.cat([units, torch.ones_like(units[:1])])
+        squares = units @ units.T
+        squares.diagonal().add_(RIDGE * squares.diagonal().mean())
+        solution = torch.linalg.solve(squares, units @ wanted.T).T
+        with torch.no_grad():
+            self.tensors[-2].copy_(solution[:, :-1])
+            self.tensors[-1].copy_(solution[:, -1:])
+
     def log_theta(self, points: Tensor, dropout: Any = None) -> Tensor:
         """Log-parameters `(n_free, n_points)`; with a generator, some units are left out."""
+        units = self._hidden(points, dropout)
+        return self.edges.log_softmax(torch.addmm(self.tensors[-1], self.tensors[-2], units))
+
+    def _hidden(self, points: Tensor, dropout: Any = None) -> Tensor:
+        """The last hidden layer, `(width, n_points)`."""
         values = points.T
         for weight, bias in zip(self.tensors[:-2:2], self.tensors[1:-2:2], strict=True):
             values = torch.nn.functional.leaky_relu(torch.addmm(bias, weight, values))
@@ -61,7 +90,7 @@ class Network:
                 kept = 1.0 - self.dropout
                 mask = torch.empty_like(bias).bernoulli_(kept, generator=dropout)
                 values = values * (mask / kept)
-        return self.edges.log_softmax(torch.addmm(self.tensors[-1], self.tensors[-2], values))
+        return values
 
     def copy(self, dtype: Any = torch.float32) -> Network:
         """The same network now, which learns no more."""

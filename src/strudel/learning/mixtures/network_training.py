@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.mixture import Mixture
 from strudel.learning.history import MixtureHistory
 from strudel.learning.journal import Arrays, Journal, Section, take
 from strudel.learning.mixture_methods import Continuous
@@ -28,6 +29,7 @@ from strudel.learning.mixtures.network import Network, Points
 N_CHECKS = 40  # of the validation rows, in a run to its end
 CHECKED_POINTS = 1024  # while the network learns
 MOST_POINTS = 8192  # of one network
+IMITATED_POINTS = 4096  # where a network begins with the likeness of a mixture
 WARM_UP = 0.1  # share of the steps in which the rate rises
 WEIGHT_DECAY = 1e-4
 ALIKE = 0.01  # nats that a row tells about its point, or fewer: all points are alike
@@ -54,12 +56,21 @@ class Training:
     """One network, and the best that it has been."""
 
     def __init__(
-        self, rows: TrainingRows, method: Continuous, scale: float, seed: int, history: Any
+        self,
+        rows: TrainingRows,
+        method: Continuous,
+        seed: int,
+        history: MixtureHistory,
+        start: Mixture | float,
     ) -> None:
+        """`start` is a mixture to begin with, or how large random weights of the last layer are."""
         self.rows, self.method, self.history = rows, method, history
         self._generator = torch.Generator(rows.device).manual_seed(seed)
         self.points = Points(method.latent_dim, MOST_POINTS, seed, rows.device)
+        scale = start if isinstance(start, float) else 1.0
         self._network = Network.start(rows.single, rows.edges, method, scale, self._generator)
+        if isinstance(start, Mixture):
+            self._network.imitate(start, self.points.first(IMITATED_POINTS), self._generator)
         self._optimiser = torch.optim.AdamW(
             self._network.tensors, lr=method.learning_rate, weight_decay=WEIGHT_DECAY, fused=True
         )
