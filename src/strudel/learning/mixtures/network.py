@@ -19,7 +19,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.learning.mixture_methods import Continuous
 from strudel.learning.mixtures.free_edges import FreeEdges
 
-LOWEST_START = -7.0  # of the first log-parameters: lower ones would be slow to rise
+LOWEST_START = -9.0  # of the first log-parameters: lower ones would be slow to rise
 RIDGE = 0.01  # of the regression that sets the last layer
 EDGE_OF_CUBE = 1e-6  # how near to it a point may come: the normal quantile stays below 5
 
