@@ -100,8 +100,8 @@ class StrudelMixture(DensityEstimator):
     random_state : int, RandomState or None
         For the held-out rows and the starts.
     n_jobs : int or None
-        Threads; all cores by default. The result does not depend on it, but with `Continuous` a seed
-        repeats on the same number of threads.
+        Threads; all cores by default. The result does not depend on it; only with `Continuous` a
+        seed repeats on the same number of threads.
     verbose : int, default=0
         Print progress to stderr.
 
