@@ -6,9 +6,11 @@ Out: `LearnedMixture`, the best so far if the fit is interrupted or reaches its 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 from strudel.circuits.circuit import Circuit
+from strudel.errors import AlikeComponentsWarning
 from strudel.learning.history import MixtureHistory
 from strudel.learning.learn_mixture import CUT, LearnedMixture, MixtureLearner, MixtureTask
 from strudel.learning.mixture_methods import Continuous
@@ -82,7 +84,9 @@ def _try(
     started = rows.journal.now()
     short = replace(method, n_runs=1, max_iter=-(-method.max_iter // SHORT))
     words = f"structure with {n_splits} splits, "
-    learned = _train(rows, learner, short, structure, n_splits, words)
+    with warnings.catch_warnings():  # what is said of it, only the last run says
+        warnings.simplefilter("ignore", AlikeComponentsWarning)
+        learned = _train(rows, learner, short, structure, n_splits, words)
     n_points, valid = learned.chosen["n_components"], learned.chosen["valid"]
     trial = Trial(n_splits, n_points, 1, 0.0, valid, rows.journal.now() - started)
     learner.trials.append(trial)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import strudel.learning.mixtures.em
+from strudel import Continuous
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.cli.progress import MixtureProgress
 from strudel.io.model_file import load, read_provenance
@@ -47,6 +48,32 @@ def test_writes_a_mixture_that_scores_as_reported(run, table, rows, unseen, unse
     assert report["choice"] == "3 components on a 0-split structure, as asked"
     assert report["n_rows"] == {"train": 120, "valid": 40, "test": 40}
     assert read_provenance(path)["log_likelihood"] == report["log_likelihood"]
+
+
+@pytest.mark.compiled
+def test_a_continuous_mixture_by_options_of_its_own(run, table, unseen, tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "out.strudel"
+    options = ("max_iter=80", "batch_size=64", "n_points=32", "width=16", "learning_rate=0.01")
+    settings = [word for one in options for word in ("--set", f"method.{one}")]
+    report = fit_json(
+        run,
+        table,
+        "--valid",
+        unseen,
+        "-o",
+        path,
+        "--mixture",
+        "auto",
+        "--method",
+        "continuous",
+        *settings,
+    )
+    assert load(path).method == Continuous(
+        max_iter=80, batch_size=64, n_points=32, width=16, learning_rate=0.01
+    )
+    assert report["n_components"] == load(path).mixture_.n_components
+    assert report["n_trials"] == 0 or "won on validation" in report["choice"]
 
 
 def test_held_out_rows_are_scored_apart(run, table, rows, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ from strudel.learning.search_options import SearchOptions
 
 torch = pytest.importorskip("torch")
 
+from strudel.learning import learn_continuous
 from strudel.learning.mixtures import continuous, network_training
 from strudel.learning.mixtures.continuous import fit_continuous_mixture
 from strudel.learning.mixtures.free_edges import FreeEdges
@@ -370,6 +373,18 @@ def test_points_that_stay_alike_are_the_single_circuit_and_a_warning(monkeypatch
     assert model.mixture_.n_components == 1
     single = fit_parameters(model.mixture_.structure, pack_columns(X), pseudocount=1.0)
     np.testing.assert_allclose(model.score_samples(V), log_likelihood(single, V))
+
+
+def test_short_runs_that_choose_a_structure_do_not_warn(monkeypatch):
+    def warn_if_short(*arguments, method, **others):
+        if method.max_iter < SMALL.max_iter:
+            warnings.warn("alike", AlikeComponentsWarning, stacklevel=1)
+        return fit_continuous_mixture(*arguments, method=method, **others)
+
+    monkeypatch.setattr(learn_continuous, "fit_continuous_mixture", warn_if_short)
+    X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
+    model = estimator(n_components=16, n_splits="auto").fit(X, X_valid=V)
+    assert len(model.trials_) > 1
 
 
 def test_what_a_row_tells_of_its_point_is_their_mutual_information():
