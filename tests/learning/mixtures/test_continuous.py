@@ -21,7 +21,7 @@ from strudel.learning.search_options import SearchOptions
 torch = pytest.importorskip("torch")
 
 from strudel.learning import learn_continuous
-from strudel.learning.mixtures import continuous, network_training
+from strudel.learning.mixtures import continuous, latent_points, network_training
 from strudel.learning.mixtures.continuous import fit_continuous_mixture
 from strudel.learning.mixtures.free_edges import FreeEdges
 from strudel.learning.mixtures.network import Network, Points
@@ -100,11 +100,35 @@ def test_weights_make_validation_rows_more_likely(monkeypatch):
     fit = {"method": SMALL, "X_valid": V, "rng": 0}
     circuit = structure(X, "independent")
     weighted = fit_continuous_mixture(circuit, X, 64, **fit)
-    monkeypatch.setattr(continuous, "WEIGHT_STEPS", 0)
-    monkeypatch.setattr(continuous, "DROPPED", ())
+    monkeypatch.setattr(continuous, "move", lambda rows, start, seed: start)
+    monkeypatch.setattr(latent_points, "WEIGHT_STEPS", 0)
+    monkeypatch.setattr(latent_points, "DROPPED", ())
     plain = fit_continuous_mixture(circuit, X, 64, **fit)
     np.testing.assert_allclose(plain.weights, 1 / 64)
     assert log_likelihood(weighted, V).mean() > log_likelihood(plain, V).mean()
+
+
+def test_points_that_move_make_validation_rows_more_likely(monkeypatch):
+    X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
+    fit = {"method": SMALL, "X_valid": V, "rng": 0}
+    circuit = structure(X, "independent")
+    monkeypatch.setattr(latent_points, "MOVING_RATE", 0.1)
+    moved = fit_continuous_mixture(circuit, X, 4, **fit)
+    monkeypatch.setattr(continuous, "move", lambda rows, start, seed: start)
+    still = fit_continuous_mixture(circuit, X, 4, **fit)
+    assert log_likelihood(moved, V).mean() > log_likelihood(still, V).mean() + 1e-3
+
+
+def test_an_interrupt_while_points_move_leaves_them_where_they_are(monkeypatch):
+    def interrupted(rows, start, seed):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(continuous, "move", interrupted)
+    model = estimator()
+    with pytest.warns(InterruptedWarning):
+        model.fit(rows_of_kinds())
+    assert model.mixture_.n_components == 64
+    assert np.ptp(model.mixture_.weights) > 0.0
 
 
 def test_runs_make_one_mixture():

@@ -6,8 +6,8 @@ Out: `Mixture`, an ordinary one: one component per point.
 The network maps a point z to the parameters of a circuit, and the model is the mean of these
 circuits over a standard normal z. F is the 0/1 matrix of the edges that every row takes, found
 once, and T holds the log-parameters of some points: the log-likelihoods of all rows under all
-points are F @ T, so a step is a product and a softmax. Every step has other points. At the end the
-points are fixed and get weights by EM; those that hardly count are left out.
+points are F @ T, so a step is a product and a softmax. Every step has other points. At the end
+there are fixed ones, with weights (`latent_points`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from strudel._numba import n_threads
-from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.data.bits import BitMatrix
@@ -34,6 +32,7 @@ from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import Continuous, MixtureOptions
 from strudel.learning.mixtures.em import TRAINING_STRENGTH, MixtureData, train_runs
 from strudel.learning.mixtures.free_edges import FreeEdges, RowEdges
+from strudel.learning.mixtures.latent_points import LatentPoints, move, prune, weigh
 from strudel.learning.mixtures.network_training import Training, TrainingRows
 
 # Where a network begins, and begins again if its points are alike: with the likeness of a mixture
@@ -41,11 +40,6 @@ from strudel.learning.mixtures.network_training import Training, TrainingRows
 STARTS = (64, 8.0, 32.0)
 START_STEPS = 20  # of EM
 START_SHARE = 1 / 8  # of the time
-MOST_NUMBERS = 2**27  # likelihoods of rows under points, from which weights are found: 512 MiB
-WEIGHT_STEPS = 100  # of EM
-TOLERANCE = 1e-3  # nats per row that are worth more points
-DROPPED = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)  # weight of all points that are left out
-PRUNING_TOLERANCE = 1e-4  # nats per row that leaving out may cost
 
 
 def fit_continuous_mixture(
@@ -113,17 +107,27 @@ class _Runs:
                 stacklevel=2,
             )
             return as_mixture(self.rows.single)
-        log_theta = _parameters(trained, sizes[-1])
-        n_points = log_theta.shape[1]
-        weight = np.full(n_points, 1.0 / n_points)
+        points = self._points(trained, sizes, rng)
+        log_theta, log_weight = points.parameters()
+        return Mixture(self.rows.single, self.rows.edges.of_all_edges(log_theta), log_weight)
+
+    def _points(
+        self, trained: list[Training], sizes: Sequence[int], rng: np.random.Generator
+    ) -> LatentPoints:
+        """The points of all networks; an interrupt leaves them as they are."""
+        history = trained[-1].history
+        networks = [one.best for one in trained if one.best is not None]
+        points = LatentPoints.evenly(networks, [one.points.first(sizes[-1]) for one in trained])
+        if self.rows.valid is None or history.stopped_because == "interrupted":
+            return points
         try:
-            if self.rows.valid is not None and history.stopped_because != "interrupted":
-                weight = _weights(self.rows, log_theta.float(), sizes, len(trained))
+            points = weigh(self.rows, points, sizes)
+            if history.stopped_because != "max_seconds":
+                points = move(self.rows, points, int(rng.integers(2**63)))
+            points = prune(self.rows, points)
         except KeyboardInterrupt:
             history.stopped_because = "interrupted"
-        kept = np.flatnonzero(weight)
-        parameters = self.rows.edges.of_all_edges(log_theta[:, kept].cpu().numpy())
-        return Mixture(self.rows.single, parameters, np.log(weight[kept]))
+        return points
 
     def _nothing_to_learn(self) -> None:
         history = MixtureHistory(clock=self.journal.now)
@@ -192,93 +196,6 @@ class _Runs:
         if runs.history.stopped_because == "interrupted":
             raise KeyboardInterrupt
         return runs.mixtures(self.data.prior(options))[0]
-
-
-def _parameters(trained: list[Training], n_points: int) -> Tensor:
-    """Log-parameters of the first points of every network, in float64."""
-    found = []
-    for one in trained:
-        assert one.best is not None
-        points = one.points.first(n_points).double()
-        found.append(one.best.copy(torch.float64).log_theta(points))
-    return torch.cat(found, dim=1)
-
-
-def _weights(
-    rows: TrainingRows, log_theta: Tensor, sizes: Sequence[int], n_runs: int
-) -> FloatArray:
-    """Weights of all points, zero for those that are left out.
-
-    For every size, EM finds the weights while validation rows become more likely. The smallest
-    size that is about as good as the best one is taken, and of its points those that count.
-    """
-    assert rows.valid is not None
-    n_rows = max(1, MOST_NUMBERS // log_theta.shape[1])
-    # Rows are in the order of their bits: some of them, evenly spread.
-    some = slice(None, None, -(-len(rows.train) // n_rows))
-    train = _Likelihoods.of(rows.train.some(some), log_theta)
-    valid = _Likelihoods.of(rows.valid, log_theta)
-    number = torch.arange(log_theta.shape[1], device=log_theta.device) % (
-        log_theta.shape[1] // n_runs
-    )
-    found = []
-    for size in sizes:
-        is_in = number < size
-        found.append(_climb(train, valid, is_in / is_in.sum()))
-    enough = max(score for score, _ in found) - TOLERANCE
-    score, weight = next(one for one in found if one[0] >= enough)
-    order = torch.argsort(weight)
-    lightest = weight[order].cumsum(0)
-    for share in DROPPED:
-        fewer = weight.clone()
-        fewer[order[lightest <= share]] = 0.0
-        fewer /= fewer.sum()
-        if valid.score(fewer) >= score - PRUNING_TOLERANCE:
-            weight = fewer
-            break
-    weights = weight.double().cpu().numpy()
-    return weights / weights.sum()
-
-
-def _climb(train: _Likelihoods, valid: _Likelihoods, weight: Tensor) -> tuple[float, Tensor]:
-    """The score of validation rows and the weights, where EM raises the former no more."""
-    score = valid.score(weight)
-    for _ in range(WEIGHT_STEPS):
-        step = train.step(weight)
-        new = valid.score(step)
-        if not new > score:
-            break
-        score, weight = new, step
-    return score, weight
-
-
-@dataclass(frozen=True, eq=False)
-class _Likelihoods:
-    """Likelihoods of rows under points, each row relative to its largest."""
-
-    relative: Tensor  # (n_rows, n_points) float32
-    largest: Tensor  # (n_rows,) its log
-    share: Tensor  # (n_rows,) weights of the rows that add up to one
-
-    @classmethod
-    def of(cls, rows: RowEdges, log_theta: Tensor) -> _Likelihoods:
-        """Of some rows."""
-        relative = torch.empty((len(rows), log_theta.shape[1]), device=log_theta.device)
-        largest = torch.empty(len(rows), device=log_theta.device)
-        for some, logs in rows.logs(log_theta):
-            largest[some] = logs.amax(dim=1)
-            relative[some] = torch.exp(logs - largest[some].unsqueeze(1))
-        return cls(relative, largest, (rows.weight / rows.weight.sum()).float())
-
-    def score(self, weight: Tensor) -> float:
-        """Mean log-likelihood."""
-        log_p = torch.log(self.relative @ weight) + self.largest
-        return float(self.share.double() @ log_p.double())
-
-    def step(self, weight: Tensor) -> Tensor:
-        """Weights after a step of EM."""
-        ratio = self.share / (self.relative @ weight)
-        return weight * (self.relative.T @ ratio)
 
 
 @contextmanager
