@@ -153,3 +153,17 @@ def test_a_missing_file_and_a_file_without_such_a_picture(run, figure_1):
     code, _, err = run("plot", "a.vtree", "marginals")
     assert code == 2
     assert "holds a Vtree, of which there is no picture of marginals" in err
+
+
+def test_a_table_is_shown_by_its_columns(run, tmp_path, monkeypatch):
+    import pandas as pd
+
+    from strudel import Strudel
+
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"size": ["small", "large"] * 20, "sold": [0, 0, 1, 1] * 10})
+    save(Strudel(encoder="auto", random_state=0).fit(table), tmp_path / "shop.strudel")
+    assert run("plot", "shop.strudel") == (0, "wrote shop-marginals.png\n", "")
+    assert run("plot", "shop.strudel", "--row", "size=small,sold=1")[1].startswith(
+        "wrote shop-circuit.png"
+    )

@@ -67,7 +67,7 @@ def plot(
         str | None,
         typer.Argument(
             metavar="WHAT",
-            help="One of the pictures above; circuit by default.",
+            help="One of the pictures above; circuit by default, and marginals for a table.",
             autocompletion=complete_from(Picture),
         ),
     ] = None,
@@ -115,7 +115,7 @@ def plot(
 
     picture = None if what is None else read_what(what, Picture)
     held = _read(model)
-    picture = picture or _default_picture(held.model)
+    picture = picture or (Picture.CIRCUIT if row is not None else _default_picture(held.model))
     for option, value in {"--given": given, "--row": row, "--top": top}.items():
         if value is not None and picture not in OWNERS[option]:
             raise InputError(
@@ -161,7 +161,10 @@ def _default_picture(held: Any) -> Picture:
 
     if isinstance(held, Vtree):
         return Picture.VTREE
-    return Picture.TREE if isinstance(held, ChowLiuTree) else Picture.CIRCUIT
+    if isinstance(held, ChowLiuTree):
+        return Picture.TREE
+    is_table = getattr(held, "table_code", None) is not None
+    return Picture.MARGINALS if is_table else Picture.CIRCUIT
 
 
 def _checked_output(
