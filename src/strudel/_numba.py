@@ -31,6 +31,7 @@ RANGES_PER_THREAD = 4  # so that all end at about the same time
 COMPILER_SECONDS = 0.3  # to load the compiler takes longer,
 KERNEL_SECONDS = 0.01  # and to load a compiled kernel as well; to compile it, up to a second
 _is_compiled = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+_is_warming_up = False
 _lock = threading.RLock()
 
 
@@ -78,12 +79,23 @@ def soonest(function: F, seconds: float) -> F:
 
     It stays plain Python until its calls together take as long as it takes to get it compiled.
     """
-    if not isinstance(function, Kernel) or function._compiled is not None:
+    if not isinstance(function, Kernel) or function._compiled is not None or _is_warming_up:
         return function
     function._plain_seconds += seconds
     is_loaded = _compiler.cache_info().currsize > 0
     most = KERNEL_SECONDS if is_loaded else COMPILER_SECONDS
     return function if function._plain_seconds > most else cast(F, function.plain)
+
+
+@contextmanager
+def nothing_plain() -> Iterator[None]:
+    """Inside the block every kernel is compiled, for later processes."""
+    global _is_warming_up
+    _is_warming_up = True
+    try:
+        yield
+    finally:
+        _is_warming_up = False
 
 
 @functools.cache

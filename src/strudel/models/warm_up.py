@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from strudel import algebra, predictions, queries
 from strudel._compiling import Compiled, compiled, on_compile
+from strudel._numba import nothing_plain
 from strudel._types import AnyArray
 from strudel.learning.mixture_methods import EM, BaggedEM, Boosting, PerComponent
 from strudel.learning.search_options import Beam
@@ -55,7 +56,7 @@ def warmup(callback: Callable[[str, Compiled], None] | None = None) -> Compiled:
     """
     before = compiled()
     steps = _steps(_rows(300))
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), nothing_plain():
         warnings.simplefilter("ignore")  # of tables too small to be learned from
         for number, (name, step) in enumerate(steps.items(), start=1):
             if callback is None:
