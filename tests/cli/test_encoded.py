@@ -112,6 +112,20 @@ def test_info_lists_the_columns(run, encoded):
     assert "Bath, UK" in run("info", encoded)[1]
 
 
+def test_info_gives_the_likelihoods_that_fit_reported(run, tmp_path):
+    table, model = tmp_path / "gaps.csv", tmp_path / "gaps.strudel"
+    lines = make_lines(60)
+    table.write_text(
+        "\n".join([HEAD, *lines[:40], *(f",{line.partition(',')[2]}" for line in lines[40:])])
+    )
+    code, out, _ = run("fit", table, "-o", model, "--encode", "auto", "--max-splits", "2", "--json")
+    assert code == 0
+    reported = json.loads(out)["log_likelihood"]
+    learning = json.loads(run("info", model, "--json")[1])["learning"]
+    assert learning["train log-likelihood"] == reported["train"]
+    assert learning["valid log-likelihood"] == reported["valid"]
+
+
 def test_a_row_with_gaps_is_scored_as_its_marginal(run, encoded, tmp_path):
     path = tmp_path / "some.csv"
     path.write_text("smoker,age,shoe\nyes,,40\nno,70,41\n")

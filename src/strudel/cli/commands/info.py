@@ -26,6 +26,7 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     from strudel.queries.model import model_of, structure_of, structures_of
 
     held = read_held(model)
+    provenance = read_provenance(model)
     found = model_of(held.model)
     circuit = structure_of(found)
     is_shared = not isinstance(found, CircuitMixture)
@@ -37,8 +38,8 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
         "mixture": _mixture(found) if isinstance(found, Mixture) else {},
         "chosen": held.chosen,
         "properties": _properties(structures_of(found)),
-        "learning": _learning(held.history),
-        "provenance": read_provenance(model),
+        "learning": _learning(held.history, provenance.get("log_likelihood") or {}),
+        "provenance": provenance,
     }
     if isinstance(found, Mixture) and found.n_components > 1:
         reason = f"a row can come from any of the {found.n_components} components"
@@ -134,8 +135,12 @@ def _properties(structures: list[Circuit]) -> dict[str, str | None]:
     return found
 
 
-def _learning(history: Any) -> dict[str, Any]:
-    """The end of the learning in a few numbers."""
+def _learning(history: Any, final: dict[str, float]) -> dict[str, Any]:
+    """The end of the learning in a few numbers.
+
+    `final` are the log-likelihoods that `strudel fit` reported. If the table had gaps, those of the
+    history are of completed rows, and cannot be compared with them.
+    """
     if history is None:
         return {}
     columns = history.columns()
@@ -146,12 +151,12 @@ def _learning(history: Any) -> dict[str, Any]:
     facts = {
         f"{step}s": int(n_steps[-1]),
         f"best after {step}s": int(n_steps[best]),
-        "train log-likelihood": float(columns["train"][best]),
-        "valid log-likelihood": float(columns["valid"][best]),
+        "train log-likelihood": final.get("train", float(columns["train"][best])),
+        "valid log-likelihood": final.get("valid", float(columns["valid"][best])),
         "stopped because": history.stopped_because,
         "seconds": float(columns["seconds"][-1]),
     }
-    if n_steps[0] == 0:
+    if n_steps[0] == 0 and facts["valid log-likelihood"] == columns["valid"][best]:
         facts[f"valid before the first {step}"] = float(columns["valid"][0])
     return facts
 
