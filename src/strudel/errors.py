@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Explained",
     "StrudelError",
+    "ChangedFileError",
     "CircuitPropertyError",
     "EventSyntaxError",
     "FileFormatError",
@@ -37,6 +38,7 @@ __all__ = [
     "EmptyColumnWarning",
     "InterruptedWarning",
     "MovedBoundWarning",
+    "NormalizedWarning",
     "NothingKnownWarning",
     "SearchLimitWarning",
     "UnseenValueWarning",
@@ -47,17 +49,34 @@ class Explained(Exception):  # noqa: N818 (warnings are of this kind also)
     """What is wrong, what to do about it, and the facts as fields."""
 
     def __init__(self, problem: str, advice: str = "", **facts: Any) -> None:
-        super().__init__(f"{problem} {advice}".rstrip())
-        self.problem, self.advice = problem, advice
+        super().__init__()
+        self._say(problem, advice)
         self.__dict__.update(facts)
 
     def within(self, place: str, more_advice: str = "") -> Self:
         """The same error, with the place where it is."""
         made = copy.copy(self)
-        made.problem = f"{place}: {self.problem}"
-        made.advice = f"{self.advice} {more_advice}".strip()
-        made.args = (f"{made.problem} {made.advice}".rstrip(),)
+        made._say(f"{place}: {self.problem}", f"{self.advice} {more_advice}".strip())
         return made
+
+    def _say(self, problem: str, advice: str) -> None:
+        self.problem, self.advice = problem, advice
+        self.args = (f"{problem} {advice}".rstrip(),)
+
+
+def in_the_middle(text: str, longest: int) -> str:
+    """The text in one line, its middle left out where it is too long.
+
+    Examples
+    --------
+    >>> in_the_middle("a very long text", 11)
+    'a ver...ext'
+    """
+    text = " ".join(text.split())
+    if len(text) <= longest:
+        return text
+    tail = (longest - 3) * 2 // 5
+    return f"{text[: longest - 3 - tail]}...{text[-tail:]}"
 
 
 class StrudelError(Explained):
@@ -78,6 +97,15 @@ class EventSyntaxError(StrudelError, ValueError):
 
 class FileFormatError(StrudelError, ValueError):
     """A file is truncated, of another kind, or breaks the rules of its format."""
+
+    LONGEST = 300  # characters of its message, whatever the file and its name hold
+
+    def _say(self, problem: str, advice: str) -> None:
+        super()._say(in_the_middle(problem, self.LONGEST - len(advice) - 1), advice)
+
+
+class ChangedFileError(FileFormatError):
+    """A model file or a checkpoint is not what was saved."""
 
 
 class GraphError(StrudelError, ValueError):
@@ -172,6 +200,10 @@ class MovedBoundWarning(Explained, UserWarning):
     column: str
     edges: list[str] | None  # to learn with, for an exact answer; None where they are there
     ask: str  # what to ask for then, if it is not the same again
+
+
+class NormalizedWarning(UserWarning):
+    """Parameters of a file did not add up to one, and were made to."""
 
 
 class NothingKnownWarning(UserWarning):

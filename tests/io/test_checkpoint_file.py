@@ -11,6 +11,7 @@ from sklearn.base import clone
 from strudel import EM, BaggedEM, Greedy, LearnPSDD, Race, Strudel, StrudelMixture
 from strudel.errors import FileFormatError, JournalError
 from strudel.io import Checkpoint
+from strudel.io.archive import Checksum
 
 ACCURATE = {"search": "race", "vtree": "auto", "smoothing": "hierarchical", "max_splits": 12}
 
@@ -186,6 +187,13 @@ def change_meta(path, change):
 
 
 def write_members(path, members):
+    """With the checksum of what is written, as if it had been saved like this."""
+    meta = json.loads(members["meta.json"])
+    checksum = Checksum(meta)
+    for name in sorted(members.keys() - {"meta.json"}):
+        checksum.add(name, members[name])
+    meta["checksum"] = checksum.text()
+    members = members | {"meta.json": json.dumps(meta).encode()}
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)

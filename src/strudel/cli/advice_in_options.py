@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from strudel.errors import (
+    ChangedFileError,
     EventSyntaxError,
     Explained,
     JournalError,
@@ -72,6 +73,7 @@ _ADVICE: dict[type[BaseException], Callable[[Any], str]] = {
     UnseenValueError: lambda _: "Correct it, leave the cell empty, or fit on rows that have it.",
     UnseenValueWarning: lambda _: "Correct them if they are misspelt.",
     UnorderedColumnError: lambda _: "Use =, != or in [a, b].",
+    ChangedFileError: lambda _: "--force reads it as it is.",
     OtherFitError: lambda _: NO_RESUME,
     JournalError: lambda _: NO_RESUME,
     NotPartitionedError: lambda _: (

@@ -23,26 +23,31 @@ ModelArgument = Annotated[
     ),
 ]
 
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="Read a model file that was changed after it was saved."),
+]
 
-def read_file(path: Path) -> Any:
+
+def read_file(path: Path, force: bool = False) -> Any:
     """The circuit, mixture or fitted estimator in a file."""
     from strudel.io.model_file import load
 
-    return load(_checked(path))
+    return load(_checked(path), verify=not force)
 
 
-def read_held(path: Path) -> HeldModel:
+def read_held(path: Path, force: bool = False) -> HeldModel:
     """What a file holds, without the estimator around it, which takes longer to load."""
     from strudel.io.model_file import load_held_model
 
-    return load_held_model(_checked(path))
+    return load_held_model(_checked(path), verify=not force)
 
 
-def read_model(path: Path) -> Model:
+def read_model(path: Path, force: bool = False) -> Model:
     """The circuit or mixture in a file."""
     from strudel.queries.model import model_of
 
-    return model_of(read_held(path).model)
+    return model_of(read_held(path, force).model)
 
 
 def _checked(path: Path) -> Path:

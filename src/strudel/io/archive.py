@@ -4,11 +4,12 @@ In:  plain values and arrays, and a path.
 Out: the file; and an `Archive` of its contents, with names, sizes, types and shapes checked.
 
 Nothing in a file is ever executed. Members are not compressed, so that no file can use more memory
-than its own size.
+than its own size. `meta.json` has a checksum of all the rest, so that a file is what was saved.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -23,7 +24,7 @@ import numpy as np
 
 from strudel._files import complete_file
 from strudel._types import AnyArray
-from strudel.errors import FileFormatError, OtherFitError
+from strudel.errors import ChangedFileError, FileFormatError, OtherFitError
 
 MAX_MEMBERS = 100
 MEMBER_NAME = re.compile(r"meta\.json|[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*\.npy")
@@ -35,21 +36,43 @@ T = TypeVar("T")
 def write_archive(
     path: str | os.PathLike[str], meta: dict[str, Any], arrays: dict[str, AnyArray]
 ) -> None:
-    """Write all members, complete or not at all; all arrays in C order."""
+    """Write all members and their checksum, complete or not at all; all arrays in C order."""
     text = as_json(meta)
     if text is None:
         raise TypeError("provenance must hold plain values only: text, numbers, lists and dicts.")
+    plain_meta = json.loads(text)
+    checksum = Checksum(plain_meta)
     with (
         complete_file(path) as unfinished,
         zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive,
     ):
-        archive.writestr(zipfile.ZipInfo("meta.json"), text)
-        for name, array in arrays.items():
+        for name in sorted(arrays):
             content = io.BytesIO()
             np.lib.format.write_array(
-                content, np.ascontiguousarray(array), (1, 0), allow_pickle=False
+                content, np.ascontiguousarray(arrays[name]), (1, 0), allow_pickle=False
             )
+            checksum.add(f"{name}.npy", content.getvalue())
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue())
+        text = json.dumps(plain_meta | {"checksum": checksum.text()}, indent=1)
+        archive.writestr(zipfile.ZipInfo("meta.json"), text)
+
+
+class Checksum:
+    """SHA-256 of the values of `meta.json` and of the bytes of all other members, by name."""
+
+    def __init__(self, meta: dict[str, Any]) -> None:
+        self._sum = hashlib.sha256()
+        rest = {name: value for name, value in meta.items() if name != "checksum"}
+        self.add("meta.json", json.dumps(rest, sort_keys=True).encode())
+
+    def add(self, name: str, content: bytes) -> None:
+        """One more member."""
+        self._sum.update(f"{name} {len(content)} ".encode())
+        self._sum.update(content)
+
+    def text(self) -> str:
+        """As it stands in the file."""
+        return f"sha256:{self._sum.hexdigest()}"
 
 
 def as_json(value: Any) -> str | None:
@@ -80,7 +103,7 @@ def read_archive(
                 return use(Archive(archive, os.fstat(file.fileno()).st_size))
         except ImportError:
             raise
-        except OtherFitError as error:
+        except (ChangedFileError, OtherFitError) as error:
             raise error.within(f"Cannot read a Strudel {what} from {path}") from None
         except FileFormatError as error:
             reason, cause = str(error), error.__cause__
@@ -98,6 +121,20 @@ class Archive:
         self._archive = archive
         self._members = _sound_members(archive, n_bytes)
         self.meta = expect(json.loads(self._read("meta.json")), dict, "meta.json")
+        self.is_trusted = False  # whether its numbers may be what they want
+
+    @property
+    def has_checksum(self) -> bool:
+        """Whether there is one; version 0.1.0 wrote none."""
+        return "checksum" in self.meta
+
+    def is_as_saved(self) -> bool:
+        """Whether the checksum is that of the content."""
+        checksum = Checksum(self.meta)
+        for name in sorted(self._members):
+            if name != "meta.json":
+                checksum.add(name, self._read(name))
+        return bool(self.meta.get("checksum") == checksum.text())
 
     def __contains__(self, name: str) -> bool:
         """Whether there is an array of this name."""

@@ -29,6 +29,7 @@ from strudel.learning.journal import Arrays, Journal, Section
 FORMAT = "strudel checkpoint"
 VERSION = 1
 TYPES = ("<i4", "<i8", "<f8")
+ADVICE = "Remove it, or give another path, to start again."
 
 
 class Checkpoint:
@@ -119,6 +120,8 @@ class Checkpoint:
                 raise FileFormatError(
                     f"it was written by Strudel {meta.get('strudel')}, and this is {__version__}"
                 )
+            if not archive.is_as_saved():
+                raise OtherFitError("it was changed after it was saved.", ADVICE)
             _check_same(fit, expect(meta.get("fit"), dict, "the fit"))
             packed = _Pack(archive)
             sections = [
@@ -135,22 +138,32 @@ class Checkpoint:
 
 def _check_same(fit: dict[str, Any], other: dict[str, Any]) -> None:
     """Refuse the checkpoint of another fit, and say what differs."""
-    advice = "Remove it, or give another path, to start again."
     if other.get("estimator") != fit["estimator"]:
         raise OtherFitError(
             f"it belongs to the fit of a {other.get('estimator')}, not of a {fit['estimator']}.",
-            advice,
+            ADVICE,
         )
     options = expect(other.get("options"), dict, "the options")
     for name in fit["options"]:
         if options.get(name) != fit["options"][name]:
+            before, now = _differences(str(options.get(name)), str(fit["options"][name]))
             raise OtherFitError(
-                f"it belongs to a fit with {name}={options.get(name)}, and now it is "
-                f"{fit['options'][name]}.",
-                advice,
+                f"it belongs to a fit with {name}={before}, and now it is {now}.", ADVICE
             )
     if other.get("rows") != fit["rows"]:
-        raise OtherFitError("it belongs to a fit to other rows.", advice)
+        raise OtherFitError("it belongs to a fit to other rows.", ADVICE)
+
+
+def _differences(before: str, now: str) -> tuple[str, str]:
+    """Two objects in words, without the options that they share."""
+    parts = [text.rstrip("}").replace("{", "{, ").split(", ") for text in (before, now)]
+    if "{" not in now or len(parts[0]) != len(parts[1]):
+        return before, now
+    pairs = [pair for pair in zip(*parts, strict=True) if pair[0] != pair[1] or "{" in pair[0]]
+    first, second = (
+        ", ".join(column).replace("{, ", "{") + "}" for column in zip(*pairs, strict=True)
+    )
+    return first, second
 
 
 def _section_from(state: dict[str, Any], packed: _Pack) -> Section:

@@ -21,7 +21,7 @@ from strudel._version import __version__
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.errors import FileFormatError
+from strudel.errors import ChangedFileError, FileFormatError
 from strudel.io import model_states
 from strudel.io.archive import Archive, expect, read_archive, write_archive
 from strudel.io.held_models import ESTIMATORS, HeldModel, held_model
@@ -110,42 +110,57 @@ def _kind_of(model: Any) -> str:
     )
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     """Read the model that `save` wrote to a file.
 
-    Raises `FileFormatError` if the file is incomplete, of another kind, or not a valid model.
+    Parameters
+    ----------
+    path : path-like
+        A ``.strudel`` file.
+    verify : bool, default=True
+        Refuse a file that was changed after it was saved, which its checksum shows. A file without
+        a checksum, as version 0.1.0 wrote it, must hold parameters that add up to one. False reads
+        it as it is; even then every number is checked before it can do harm.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is incomplete, changed, of another kind, or not a valid model.
     """
-    return _read(path, lambda archive: READERS[archive.meta["kind"]](archive))
+    return _read(path, lambda archive: READERS[archive.meta["kind"]](archive), verify)
 
 
-def load_held_model(path: str | os.PathLike[str]) -> HeldModel:
+def load_held_model(path: str | os.PathLike[str], *, verify: bool = True) -> HeldModel:
     """Read what the estimator of a file holds, without the estimator and without scikit-learn."""
-    held: HeldModel = _read(path, held_model)
+    held: HeldModel = _read(path, held_model, verify)
     return held
 
 
-def _read(path: str | os.PathLike[str], build: Callable[[Archive], Any]) -> Any:
+def _read(path: str | os.PathLike[str], build: Callable[[Archive], Any], verify: bool) -> Any:
     def checked(archive: Archive) -> Any:
-        _check_meta(archive.meta)
+        _check_meta(archive, verify)
         try:
             return build(archive)
+        except FileFormatError:
+            raise
         except ValueError as error:  # the rules of a model
             raise FileFormatError(str(error)) from error
 
     return read_archive(path, checked)
 
 
-def read_provenance(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_provenance(path: str | os.PathLike[str], *, verify: bool = True) -> dict[str, Any]:
     """What a file says about where it comes from: kind, versions, time (UTC), options, data."""
 
     def provenance(archive: Archive) -> dict[str, Any]:
-        _check_meta(archive.meta)
+        _check_meta(archive, verify)
         return {"kind": archive.meta["kind"], **archive.meta["provenance"]}
 
     return read_archive(path, provenance)
 
 
-def _check_meta(meta: dict[str, Any]) -> None:
+def _check_meta(archive: Archive, verify: bool) -> None:
+    meta = archive.meta
     if meta.get("format") != FORMAT:
         raise FileFormatError("its meta.json does not say that it is a Strudel model")
     version = expect(meta.get("version"), int, "the version")
@@ -156,4 +171,7 @@ def _check_meta(meta: dict[str, Any]) -> None:
         )
     if version < 1 or meta.get("kind") not in list(READERS):  # a list: the kind may be anything
         raise FileFormatError(f"it holds an unknown kind of model, {meta.get('kind')!r}")
+    if verify and archive.has_checksum and not archive.is_as_saved():
+        raise ChangedFileError("it was changed after it was saved.", model_states.ADVICE)
+    archive.is_trusted = archive.has_checksum or not verify
     expect(meta.get("provenance"), dict, "the provenance")

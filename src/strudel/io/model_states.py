@@ -15,18 +15,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from strudel._types import AnyArray
+from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.normalization import why_not_a_distribution
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.errors import FileFormatError
+from strudel.errors import ChangedFileError, FileFormatError
 from strudel.io.archive import Archive, expect
 from strudel.tables.coded_rows import CodedNames
 from strudel.tables.table_code import TableCode
 from strudel.trees.vtree import Vtree
 
 State: TypeAlias = tuple[dict[str, Any], dict[str, AnyArray]]  # for meta.json, and the arrays
+
+ADVICE = "verify=False reads it as it is."  # to a file that is not what was saved
 
 # Circuits
 
@@ -56,6 +59,21 @@ def circuit_state(circuit: Circuit, part: str = "circuit") -> State:
 
 def circuit_from_state(archive: Archive, part: str = "circuit") -> Circuit:
     """The circuit of a part of the file."""
+    circuit = _structure_from_state(archive, part)
+    _check_parameters(archive, circuit, circuit.edge_log_theta)
+    return circuit
+
+
+def _check_parameters(archive: Archive, circuit: Circuit, edge_log_theta: FloatArray) -> None:
+    """Refuse what is no distribution, unless a checksum says that it was saved like this."""
+    if not archive.is_trusted:
+        problem = why_not_a_distribution(circuit.edges, edge_log_theta, circuit.n_vars)
+        if problem is not None:
+            raise ChangedFileError(f"its parameters are no distribution: {problem}.", ADVICE)
+
+
+def _structure_from_state(archive: Archive, part: str = "circuit") -> Circuit:
+    """A circuit whose parameters may not matter."""
     vtree, arrays = _read_arrays(archive, part, part)
     return Circuit(vtree, **arrays, feature_names=_names(archive))
 
@@ -139,6 +157,7 @@ def _own_structures_from_state(archive: Archive) -> CircuitMixture:
         parts = {"node_vtree": nodes, "node_edges": slice(nodes.start + c, nodes.stop + c + 1)}
         arrays = {name: column[parts.get(name, edges)].copy() for name, column in columns.items()}
         circuits.append(Circuit(vtree, **arrays, feature_names=_names(archive)))
+        _check_parameters(archive, circuits[-1], circuits[-1].edge_log_theta)
     return CircuitMixture(circuits, log_weight)
 
 
@@ -146,11 +165,13 @@ def mixture_from_state(archive: Archive, part: str = "circuit") -> Mixture:
     """A mixture of either kind."""
     if archive.meta.get("structures") == "per_component":
         return _own_structures_from_state(archive)
-    return Mixture(
-        circuit_from_state(archive, part),
+    mixture = Mixture(
+        _structure_from_state(archive, part),
         archive.read_array("mixture.edge_log_theta", ("<f8",), n_axes=2),
         archive.read_array("mixture.log_weight", ("<f8",)),
     )
+    _check_parameters(archive, mixture.structure, mixture.edge_log_theta)
+    return mixture
 
 
 # Either
@@ -186,7 +207,7 @@ def predictor_state(predictor: PredictorCircuit) -> State:
 def predictor_from_state(archive: Archive) -> PredictorCircuit:
     """A regression or logistic circuit."""
     return PredictorCircuit(
-        structure=circuit_from_state(archive),
+        structure=_structure_from_state(archive),
         literal_weight=archive.read_array("predictor.literal_weight", ("<f8",), n_axes=2),
         edge_weight=archive.read_array("predictor.edge_weight", ("<f8",), n_axes=2),
         bias=archive.read_array("predictor.bias", ("<f8",)),

@@ -76,7 +76,8 @@ def read(path: PathLike, *, vtree: Vtree | PathLike | None = None, normalize: bo
         file. An SDD takes the `.vtree` file of the same name beside it, if there is one.
     normalize : bool
         Accept circuits whose parameters do not add up to one, and make them so without changing
-        the distribution. Otherwise a sum that is off by more than 0.001 is an error.
+        the distribution, with a `NormalizedWarning`. Otherwise a sum that is off by more than 1e-6
+        is an error.
 
     Returns
     -------
@@ -103,7 +104,13 @@ def read(path: PathLike, *, vtree: Vtree | PathLike | None = None, normalize: bo
         vtree = _vtree_beside(path)
     if vtree is not None and not isinstance(vtree, Vtree):
         vtree, node_of_id = read_vtree(TextFile(vtree))
-    return form.read(TextFile(path), ReadOptions(vtree, node_of_id, normalize))
+    file = TextFile(path)
+    try:
+        return form.read(file, ReadOptions(vtree, node_of_id, normalize))
+    except FileFormatError:
+        raise
+    except (ValueError, OverflowError) as error:  # the rules of what it would be
+        file.refuse(str(error).rstrip("."))
 
 
 def _vtree_beside(path: PathLike) -> Path | None:

@@ -7,6 +7,7 @@ import pytest
 
 import oracle
 from strudel import FileFormatError, read
+from strudel.errors import NormalizedWarning
 from strudel.trees.vtree import Vtree, linear_vtree
 
 HALF = math.log(0.5)
@@ -111,12 +112,15 @@ def test_psdd_of_one_variable(read_text):
 def test_psdd_that_does_not_add_up(read_text, refuses):
     text = PSDD.replace(str(math.log(0.9)), str(math.log(0.8)))
     refuses("a.psdd", text, 9, "add up to 0.9, not to 1")
-    circuit = read_text("a.psdd", text, normalize=True)
+    with pytest.warns(NormalizedWarning, match="of 1 of 3 sums did not add up to 1"):
+        circuit = read_text("a.psdd", text, normalize=True)
     wanted = [0.8 * 0.5, 0.8 * 0.5, 0.1 * 0.75, 0.1 * 0.25]
     assert oracle.probabilities(circuit) == pytest.approx([p / 0.9 for p in wanted])
     nothing = PSDD.replace(str(math.log(0.9)), "-inf").replace(str(math.log(0.1)), "-inf")
-    refuses("a.psdd", nothing, None, "every row is impossible", normalize=True)
-    refuses("a.psdd", PSDD.replace(str(math.log(0.9)), "1e9"), 9, "add up to", normalize=True)
+    with pytest.warns(NormalizedWarning):
+        refuses("a.psdd", nothing, None, "every row is impossible", normalize=True)
+    with pytest.warns(NormalizedWarning):
+        refuses("a.psdd", PSDD.replace(str(math.log(0.9)), "1e9"), 9, "add up to", normalize=True)
 
 
 @pytest.mark.parametrize(
@@ -485,3 +489,21 @@ def test_vtree_ids_are_labels(read_text):
 def test_vtree_that_is_refused(refuses, old, new, line, words):
     assert VTREE.count(old) == 1
     refuses("a.vtree", VTREE.replace(old, new), line, words)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.psdd", f"psdd 3\nT 0 0 3 {HALF}\nT 1 0 1 {HALF}\nT 2 2 2 {HALF}\nD 3 1 1 1 2 0\n"),
+        ("a.jpc", f"jpc 4\nL 9 4 3\nL 0 0 1\nL 1 0 -1\nS 2 0 2 0 {HALF} 1 {HALF}\n"),
+        ("a.sdd", "sdd 3\nL 0 0 1\nL 1 0 -3\nL 2 0 -1\n"),
+        ("a.glc", "Logistic Circuit\nT 9 4 3 1\nT 0 0 1 1\nT 1 2 2 1\nD 2 1 1 (0 1 1)\nB 1\n"),
+    ],
+)
+def test_a_root_that_is_about_fewer_variables_than_the_file(read_text, name, text):
+    with pytest.raises(FileFormatError, match="variable 3"):
+        read_text(name, text)
+
+
+def test_names_for_another_number_of_variables(refuses):
+    refuses("a.psdd", 'c feature_names ["a"]\n' + PSDD, None, "1 feature names for 2 variables")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from strudel.cli.console import InputError, JsonOption, print_json, show_facts
+from strudel.cli.console import InputError, JsonOption, print_json, show_facts, warnings_as_notes
+from strudel.cli.model_files import ForceOption
 from strudel.cli.outputs import check_output
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def convert(
         bool,
         typer.Option("--without-names", help="Leave out feature names, which .spn cannot hold."),
     ] = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Convert a model from one format to another, by the extensions of the files.
@@ -49,7 +51,8 @@ def convert(
     ending = MODEL if wanted is None else target.suffix
     inputs = {str(source), None if vtree is None else str(vtree)}
     check_output(target, "the result", inputs, ending)
-    model = _read(source, vtree, normalize)
+    with warnings_as_notes():  # such as parameters that were normalised
+        model = _read(source, vtree, normalize, force)
     result, how = _as_kind(model, wanted)
     if without_names and hasattr(result, "with_names"):
         result = result.with_names(None)
@@ -64,7 +67,7 @@ def convert(
         show_facts(f"{source} -> {target}", {k: v for k, v in report.items() if v})
 
 
-def _read(path: Path, vtree: Path | None, normalize: bool) -> Any:
+def _read(path: Path, vtree: Path | None, normalize: bool, force: bool) -> Any:
     from strudel.io.formats.text import bare_suffix
     from strudel.io.model_file import load
     from strudel.io.read_write import read
@@ -73,7 +76,7 @@ def _read(path: Path, vtree: Path | None, normalize: bool) -> Any:
         return read(path, vtree=vtree, normalize=normalize)
     if vtree is not None or normalize:
         raise InputError("a .strudel file needs neither --vtree nor --normalize.")
-    return load(path)
+    return load(path, verify=not force)
 
 
 def _as_kind(model: Any, wanted: Format | None) -> tuple[Any, str]:

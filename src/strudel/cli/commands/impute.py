@@ -16,7 +16,7 @@ from strudel.cli.cluster import SchedulerOption, WorkersOption
 from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.evidence import variable_names
 from strudel.cli.input_tables import match_columns
-from strudel.cli.model_files import ModelArgument, read_file
+from strudel.cli.model_files import ForceOption, ModelArgument, read_file
 from strudel.cli.outputs import RowsOutput, check_rows_output, write_columns
 from strudel.cli.partitions import (
     Columns,
@@ -66,6 +66,7 @@ def impute(
     seed: Annotated[int, typer.Option(help="Makes draws repeatable.", min=0)] = 0,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fill the gaps of a table; known values, and columns that the model does not know, stay.
@@ -78,7 +79,7 @@ def impute(
 
     by_partition = answers_by_partition(data, workers, scheduler)
     check_rows_output(output, "the rows", model, data, by_partition)
-    held = read_file(model)
+    held = read_file(model, force)
     has_class = isinstance(held, StrudelClassifier)
     columns, found = answer_rows(
         _impute,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from strudel.cli.console import JsonOption, print_json, say, show_facts, show_table
-from strudel.cli.model_files import ModelArgument, read_held
+from strudel.cli.model_files import ForceOption, ModelArgument, read_held
 
 if TYPE_CHECKING:
     from strudel.circuits.circuit import Circuit
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from strudel.tables.table_code import TableCode
 
 
-def info(model: ModelArgument, as_json: JsonOption = False) -> None:
+def info(model: ModelArgument, force: ForceOption = False, as_json: JsonOption = False) -> None:
     """Show what a model is and how it was learned.
 
     The four properties are checked on the circuit itself, not read from the file; if one does
@@ -25,8 +25,8 @@ def info(model: ModelArgument, as_json: JsonOption = False) -> None:
     from strudel.io.model_file import read_provenance
     from strudel.queries.model import model_of, structure_of, structures_of
 
-    held = read_held(model)
-    provenance = read_provenance(model)
+    held = read_held(model, force)
+    provenance = read_provenance(model, verify=not force)
     found = model_of(held.model)
     circuit = structure_of(found)
     is_shared = not isinstance(found, CircuitMixture)

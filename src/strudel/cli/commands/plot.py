@@ -15,6 +15,7 @@ import typer
 
 from strudel.cli.console import InputError, JsonOption, print_json, say, warnings_as_notes
 from strudel.cli.evidence import GivenOption, read_given, read_what
+from strudel.cli.model_files import ForceOption, read_held
 from strudel.cli.outputs import check_output, write_text
 from strudel.cli.shell_completion import complete_from
 
@@ -94,6 +95,7 @@ def plot(
     size: Annotated[
         str | None, typer.Option(metavar="WxH", help="Width and height in inches, such as 12x8.")
     ] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Draw a model, or what it says.
@@ -114,7 +116,7 @@ def plot(
     from strudel.plotting.marginals import as_evidence
 
     picture = None if what is None else read_what(what, Picture)
-    held = _read(model)
+    held = _read(model, force)
     picture = picture or (Picture.CIRCUIT if row is not None else _default_picture(held.model))
     for option, value in {"--given": given, "--row": row, "--top": top}.items():
         if value is not None and picture not in OWNERS[option]:
@@ -142,9 +144,8 @@ def plot(
         say(f"wrote {path}")
 
 
-def _read(path: Path) -> HeldModel:
+def _read(path: Path, force: bool) -> HeldModel:
     """What a file holds."""
-    from strudel.cli.model_files import read_held
     from strudel.io.formats.text import bare_suffix
     from strudel.io.held_models import HeldModel
     from strudel.io.read_write import FORMATS, read
@@ -152,7 +153,7 @@ def _read(path: Path) -> HeldModel:
     if bare_suffix(path) in FORMATS and path.is_file():
         found = read(path)
         return HeldModel(type(found).__name__, found, {}, None)
-    return read_held(path)
+    return read_held(path, force)
 
 
 def _default_picture(held: Any) -> Picture:

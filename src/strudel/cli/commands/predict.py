@@ -19,7 +19,7 @@ from strudel.cli.console import (
 )
 from strudel.cli.fit_classifier import scores_of
 from strudel.cli.input_tables import check_has_columns
-from strudel.cli.model_files import ModelArgument, read_file
+from strudel.cli.model_files import ForceOption, ModelArgument, read_file
 from strudel.cli.outputs import RowsOutput, check_rows_output, write_columns
 from strudel.cli.partitions import Columns, Partition, answer_rows, answers_by_partition, read_cells
 from strudel.cli.shell_completion import complete_data
@@ -44,6 +44,7 @@ def predict(
     output: RowsOutput = None,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict the class of every row, with a model of `strudel fit --target`.
@@ -56,7 +57,7 @@ def predict(
 
     by_partition = answers_by_partition(data, workers, scheduler)
     check_rows_output(output, "the predictions", model, data, by_partition)
-    held = read_file(model)
+    held = read_file(model, force)
     if not isinstance(held, StrudelClassifier):
         raise InputError(
             f"{str(model)!r} holds a {type(held).__name__}, not a classifier: learn one with "

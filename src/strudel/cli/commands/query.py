@@ -24,7 +24,7 @@ from strudel.cli.evidence import (
     read_variables,
     read_what,
 )
-from strudel.cli.model_files import ModelArgument, read_model
+from strudel.cli.model_files import ForceOption, ModelArgument, read_model
 from strudel.cli.shell_completion import complete_from
 
 SHOWN_LINES = 20  # of one answer
@@ -111,6 +111,7 @@ def query(
         int | None, typer.Option(min=1, help=f"Show this many lines; {SHOWN_LINES} by default.")
     ] = None,
     show_all: Annotated[bool, typer.Option("--all", help="Show all lines and rows.")] = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question exactly.
@@ -145,7 +146,7 @@ def query(
     }
     question_kind = read_what(what, What)
     _check_options(question_kind, asked)
-    held = read_model(model)
+    held = read_model(model, force)
     find, show = ANSWERS[question_kind]
     # A search that had to stop says how far it came, a bound between two edges where it went.
     with warnings_as_notes():

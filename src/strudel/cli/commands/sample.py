@@ -14,7 +14,7 @@ import typer
 from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.evidence import GivenOption, is_condition, read_given, variable_names
 from strudel.cli.input_tables import read_frame_rows
-from strudel.cli.model_files import ModelArgument, read_model
+from strudel.cli.model_files import ForceOption, ModelArgument, read_model
 from strudel.cli.outputs import (
     check_table_output,
     separator,
@@ -47,6 +47,7 @@ def sample(
             help="Write a csv, tsv or parquet file instead of stdout.",
         ),
     ] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Draw rows from a model.
@@ -56,7 +57,7 @@ def sample(
     """
     from strudel.queries.sampling import sample as draw
 
-    held = read_model(model)
+    held = read_model(model, force)
     names = variable_names(held)
     with warnings_as_notes():  # such as a number that counts as its cell
         known = read_given(held, given)

@@ -16,7 +16,7 @@ from strudel.cli.console import (
     show_facts,
 )
 from strudel.cli.input_tables import match_columns
-from strudel.cli.model_files import ModelArgument, read_model
+from strudel.cli.model_files import ForceOption, ModelArgument, read_model
 from strudel.cli.outputs import check_rows_output
 from strudel.cli.partitions import (
     Columns,
@@ -61,6 +61,7 @@ def score(
     ] = None,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score rows by how probable they are under a model.
@@ -72,7 +73,7 @@ def score(
     by_partition = answers_by_partition(data, workers, scheduler)
     if output is not None:  # else there is nothing to write
         check_rows_output(output, "the values", model, data, by_partition)
-    held = read_model(model)
+    held = read_model(model, force)
     code, plain = held.table_code, held.with_table_code(None)
     _, found = answer_rows(
         _score_rows,

@@ -30,6 +30,11 @@ class DecisionNodes:
         self.sub: list[int] = []
         self.log_theta: FloatArray = np.empty(0)
 
+    def largest_variable(self) -> int:
+        """Of all lines, whether the root is about it or not."""
+        literals = (literal // 2 for literal in self.literals.values())
+        return max((*literals, *(coin[0] for coin in self.coins.values())), default=NONE)
+
 
 def resolve_children(file: TextFile, nodes: DecisionNodes) -> None:
     """Turn primes and subs into nodes that come before their parents."""

@@ -61,6 +61,12 @@ def read_predictor(file: TextFile, options: ReadOptions) -> PredictorCircuit:
     recovered = recover(nodes)
     if recovered is None:
         file.refuse("its decisions do not split the variables 1 to n by one vtree", nodes.line[-1])
+    if nodes.largest_variable() >= recovered[0].n_vars:
+        file.refuse(
+            f"it mentions variable {nodes.largest_variable() + 1}, but its root has "
+            f"{recovered[0].n_vars}",
+            nodes.line[-1],
+        )
     if options.vtree not in (None, recovered[0]):
         file.refuse("it does not follow the given vtree", nodes.line[-1])
     # Every edge carries its place among the elements through the sorting of nodes.
@@ -69,8 +75,7 @@ def read_predictor(file: TextFile, options: ReadOptions) -> PredictorCircuit:
     element = (-structure.edge_log_theta).astype(np.int64)
     literal_weight = np.zeros((2 * structure.n_vars, reader.n_outputs))
     for node, literal in nodes.literals.items():
-        if literal < len(literal_weight):
-            literal_weight[literal] = reader.terminal_weight[node]
+        literal_weight[literal] = reader.terminal_weight[node]
     return PredictorCircuit(
         structure=structure.with_parameters(np.zeros(structure.n_edges)),
         literal_weight=literal_weight,

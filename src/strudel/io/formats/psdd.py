@@ -51,17 +51,16 @@ ROUNDING = 1e-14  # of a log-parameter that a T line gives by the other
 def read_psdd(file: TextFile, options: ReadOptions) -> Circuit:
     """The circuit in a file; on a vtree, if one is given."""
     nodes, announced = _read_nodes(file)
-    lines = [nodes.line[node] for node in nodes.decision]
-    check_sums(file, nodes.log_theta, nodes.width, lines, options)
+    lines = [nodes.line[node] for node in (*nodes.decision, *nodes.coins)]
     coins = np.array([coin[1:] for coin in nodes.coins.values()]).ravel()
-    lines = [nodes.line[node] for node in nodes.coins]
-    check_sums(file, coins, [2] * len(lines), lines, options)
+    width = [*nodes.width, *[2] * len(nodes.coins)]
+    check_sums(file, np.concatenate([nodes.log_theta, coins]), width, lines, options)
     resolve_children(file, nodes)
     _check_is_whole(file, nodes, announced)
     recovered = recover(nodes)
     if recovered is None or options.vtree not in (None, recovered[0]):
         return circuit_from_graph(file, *_as_graph(nodes), options)
-    return finish(assemble_nodes(nodes, *recovered), file, options)
+    return finish(assemble_nodes(nodes, *recovered), file, options, nodes.largest_variable())
 
 
 def _check_is_whole(file: TextFile, nodes: DecisionNodes, announced: int | None) -> None:

@@ -61,12 +61,12 @@ def read_sdd(file: TextFile, options: ReadOptions) -> Sdd:
     decisions: list[tuple[int, list[tuple[int, int]]]] = []
     used = _used(nodes)
     for node, line, is_used in zip(nodes, lines, used, strict=True):
+        if isinstance(node, int) and node >= FIRST_LITERAL + 2 * vtree.n_vars:
+            var = (node - FIRST_LITERAL) // 2 + 1
+            file.refuse(f"variable {var} is not in the vtree, which has {vtree.n_vars}", line)
         if not is_used:
             number.append(NONE)
         elif isinstance(node, int):
-            if node >= FIRST_LITERAL + 2 * vtree.n_vars:
-                var = (node - FIRST_LITERAL) // 2 + 1
-                file.refuse(f"variable {var} is not in the vtree, which has {vtree.n_vars}", line)
             number.append(node)
             placer.add_literal(node)
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -16,14 +17,13 @@ import numpy as np
 from strudel._types import NONE, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.normal_form import normal_form
-from strudel.circuits.normalization import normalize
+from strudel.circuits.normalization import TOLERANCE, normalize
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.circuits.vtree_recovery import recover_vtree
-from strudel.errors import GraphError
+from strudel.errors import GraphError, NormalizedWarning
 from strudel.io.formats.text import TextFile, number
 from strudel.trees.vtree import Vtree
 
-TOLERANCE = 1e-3  # how far from one the parameters of a sum may add up, as in Juice
 LARGEST = 1e6  # of a log-parameter that is to be normalised: sums of these stay finite
 NAMES = b"c feature_names "
 
@@ -43,16 +43,25 @@ def check_sums(
     lines: Sequence[int],
     options: ReadOptions,
 ) -> None:
-    """Refuse parameters that do not add up to one; `width` and `lines` have one entry per sum."""
+    """Refuse parameters that do not add up to one; `width` and `lines` have one entry per sum.
+
+    If they are to be normalised, say how many did not.
+    """
     if len(width) == 0:
         return
     starts = np.cumsum(width) - np.asarray(width)
     with np.errstate(over="ignore"):
         total = np.add.reduceat(np.exp(log_theta), starts)
+    is_bad = ~(np.abs(total - 1.0) <= TOLERANCE)
     if options.normalize:
+        if is_bad.any():
+            warnings.warn(
+                f"{file.path}: the parameters of {np.count_nonzero(is_bad)} of {len(is_bad)} sums "
+                "did not add up to 1, and were normalised.",
+                NormalizedWarning,
+                stacklevel=2,
+            )
         is_bad = np.maximum.reduceat(log_theta, starts) > LARGEST
-    else:
-        is_bad = ~(np.abs(total - 1.0) <= TOLERANCE)
     for place in np.flatnonzero(is_bad)[:1]:
         advice = (
             "" if options.normalize else ". Read it with normalize=True (--normalize) if it should"
@@ -62,8 +71,14 @@ def check_sums(
         )
 
 
-def finish(circuit: Circuit, file: TextFile, options: ReadOptions) -> Circuit:
-    """The circuit with its names, normalised if that was asked for."""
+def finish(circuit: Circuit, file: TextFile, options: ReadOptions, mentioned: int) -> Circuit:
+    """The circuit with its names, normalised if that was asked for.
+
+    `mentioned` is the largest variable of any line: if the root is not about it, the circuit is
+    only a part of what the file says.
+    """
+    if mentioned >= circuit.n_vars:
+        file.refuse(f"it mentions variable {mentioned + 1}, but its root has {circuit.n_vars}")
     if options.normalize:
         circuit, log_total = normalize(circuit)
         if log_total == -np.inf:
@@ -91,7 +106,7 @@ def circuit_from_graph(
     except GraphError as error:
         file.refuse(f"this circuit has no normal form: {error}", lines[error.node])
     assert circuit is not None  # nothing is false in a graph without empty sums
-    return finish(circuit, file, options)
+    return finish(circuit, file, options, max(graph.node_literal, default=NONE) // 2)
 
 
 def read_names(file: TextFile, n_vars: int) -> tuple[str, ...] | None:
@@ -104,8 +119,10 @@ def read_names(file: TextFile, n_vars: int) -> tuple[str, ...] | None:
                 names = json.loads(line[len(NAMES) :])
             except (ValueError, RecursionError):
                 return None  # somebody else's comment
-            if isinstance(names, list) and len(names) == n_vars:
-                return tuple(names) if all(isinstance(name, str) for name in names) else None
+            if isinstance(names, list) and all(isinstance(name, str) for name in names):
+                if len(names) != n_vars:
+                    file.refuse(f"it has {len(names)} feature names for {n_vars} variables")
+                return tuple(names)
     return None
 
 
