@@ -266,6 +266,7 @@ class MixtureLearner:
                     rng=rows.rng,
                     on_trial=on_trial,
                     journal=rows.journal,
+                    prefers_small=task.averages_all_it_can and rows.encoder is not None,
                 )
                 choice = chooser.run(growing, prefixes, rows.train, rows.valid, grow_on)
                 n_splits, n_components = choice.trial.n_splits, choice.trial.n_components

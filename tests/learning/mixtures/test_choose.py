@@ -235,3 +235,40 @@ def test_the_choice_beats_the_single_circuit_where_rows_are_of_several_kinds():
     single = Strudel().fit(TRAIN, X_valid=VALID)
     _, choice, _ = searched(n_components=(2, 6, 12), rounds=ROUNDS, max_components=60)
     assert log_likelihood(choice.mixture(), T).mean() > single.score(T) + 0.05
+
+
+def candidate(n_components, row_log_p, n_edges=10):
+    """What a setting reached, row by row."""
+    from types import SimpleNamespace
+
+    row_log_p = np.array(row_log_p, dtype=float)
+    trial = module.Trial(0, n_components, 1, 1.0, float(row_log_p.mean()), 0.0)
+    choice = module.Choice(trial, SimpleNamespace(n_edges=n_edges), None, [])
+    return module._Candidate(choice, row_log_p, np.ones(len(row_log_p)))
+
+
+def test_the_smallest_mixture_wins_that_rows_cannot_tell_from_the_best():
+    best = [-1.0, -1.0, -1.0, -1.0]
+    surely_worse = [-1.1, -1.2, -1.1, -1.2]  # by 0.15, with a standard error of 0.03
+    perhaps_worse = [-1.5, -0.4, -1.5, -0.8]  # by 0.05, with one of 0.3
+    found = module._smallest_as_good(
+        [candidate(225, best), candidate(25, surely_worse), candidate(75, perhaps_worse)]
+    )
+    assert found.trial.n_components == 75
+    # Of a larger structure, 75 components are more parameters than 225 of a small one.
+    found = module._smallest_as_good(
+        [candidate(225, best), candidate(75, perhaps_worse, n_edges=40)]
+    )
+    assert found.trial.n_components == 225
+
+
+def test_a_small_table_gets_a_small_mixture_that_is_one_of_the_trials():
+    search, choice, _ = searched(prefers_small=True)
+    _, largest, _ = searched()
+    assert choice.trial[:-1] in [trial[:-1] for trial in search.trials]  # but for the time
+    assert choice.mixture().n_components == choice.trial.n_runs * choice.trial.n_components
+    assert choice.mixture().n_components <= largest.mixture().n_components
+    log_p = log_likelihood(choice.mixture(), VALID)
+    assert log_p.mean() == pytest.approx(choice.trial.valid)
+    apart = log_likelihood(largest.mixture(), VALID) - log_p
+    assert apart.mean() <= apart.std() / np.sqrt(len(VALID) - 1) + 1e-9
