@@ -1,14 +1,23 @@
 """Checks of arguments and options: one of several names, a whole number, a finite number.
 
 In:  the name of an argument and its value.
-Out: nothing, or a `ValueError` that says what the argument may be.
+Out: nothing, or a `ValueError` that says in one sentence what the argument may be.
+
+`check_common_options` checks what all estimators have; each checks the rest on its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
+
+from strudel._memory import total_memory
+from strudel.errors import in_the_middle
+
+LARGEST_SEED = 2**32 - 1  # that scikit-learn takes
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
@@ -22,7 +31,7 @@ def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
     ValueError: detail must be one of nodes, map, but is 'full'.
     """
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {value!r}.")
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {shown(value)}.")
 
 
 def check_count(
@@ -80,4 +89,88 @@ def _check(
     is_auto = may_be_auto and isinstance(value, str) and value == "auto"
     if not (is_right or is_none or is_auto):
         words += (", or 'auto'" if may_be_auto else "") + (", or None" if may_be_none else "")
-        raise ValueError(f"{name} must be {words}, but is {value!r}.")
+        raise ValueError(f"{name} must be {words}, but is {shown(value)}.")
+
+
+def shown(value: Any) -> str:
+    """A value as it may stand in a sentence, whatever it is."""
+    return in_the_middle(repr(value), 60)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    _check(name, value, isinstance(value, bool | np.bool_), "True or False", False, False)
+
+
+def check_jobs(name: str, value: Any) -> None:
+    """Refuse what is no number of threads; a negative one stands for all."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    _check(name, value, is_whole, "a whole number", True, False)
+
+
+def check_level(name: str, value: Any) -> None:
+    """Refuse what does not say how much to print."""
+    is_level = isinstance(value, Integral | np.bool_) and int(value) >= 0
+    _check(name, value, is_level, "True, False or a whole number of at least 0", False, False)
+
+
+def check_seed(name: str, value: Any, *, may_be_generator: bool = False) -> None:
+    """Refuse what random numbers cannot come from.
+
+    Examples
+    --------
+    >>> check_seed("random_state", "7")
+    Traceback (most recent call last):
+    ...
+    ValueError: random_state must be a whole number from 0 to 4294967295, a RandomState, or ...
+    """
+    is_count = isinstance(value, Integral) and not isinstance(value, bool)
+    most = np.inf if may_be_generator else LARGEST_SEED
+    kinds = (np.random.RandomState, np.random.Generator) if may_be_generator else ()
+    is_right = (
+        value is np.random  # as scikit-learn has it
+        or (is_count and 0 <= value <= most)
+        or isinstance(value, (np.random.RandomState, *kinds))
+    )
+    words = "of at least 0, a Generator" if may_be_generator else f"from 0 to {LARGEST_SEED}"
+    _check(name, value, is_right, f"a whole number {words}, a RandomState", True, False)
+
+
+def check_fits(name: str, value: int, bytes_each: int) -> None:
+    """Refuse a number of things that more than half of the memory could not hold.
+
+    Examples
+    --------
+    >>> check_fits("n_components", 10**15, 1000)
+    Traceback (most recent call last):
+    ...
+    ValueError: n_components=1000000000000000 needs at least 931,323 TiB of memory, but ...
+    """
+    if value * bytes_each > total_memory() // 2:
+        raise ValueError(
+            f"{name}={value} needs at least {_words(value * bytes_each)} of memory, but this "
+            f"machine has {_words(total_memory())}. Give less."
+        )
+
+
+def _words(n_bytes: int) -> str:
+    gib = n_bytes / 2**30
+    return f"{gib:.1f} GiB" if gib < 1024 else f"{gib / 1024:,.0f} TiB"
+
+
+COMMON: dict[str, Callable[[str, Any], None]] = {
+    "n_jobs": check_jobs,
+    "random_state": check_seed,
+    "verbose": check_level,
+    "warm_start": check_flag,
+}
+
+
+def check_common_options(estimator: Any) -> None:
+    """Refuse wrong values of the options that all estimators share, and arrays as options."""
+    for name, value in estimator.get_params(deep=False).items():
+        if isinstance(value, np.ndarray) and name != "constraint":  # which may be a row
+            raise ValueError(f"{name} must not be an array, but is {shown(value)}.")
+    for name, check in COMMON.items():
+        if hasattr(estimator, name):
+            check(name, getattr(estimator, name))

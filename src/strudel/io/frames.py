@@ -18,12 +18,15 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, NoReturn
 
 import numpy as np
 
+from strudel._types import AnyArray
 from strudel.errors import FileFormatError
 from strudel.io.read_tables import (
+    CELL,
     SAVE_AGAIN,
     UNKNOWN,
     checked_text,
@@ -35,13 +38,15 @@ from strudel.io.read_tables import (
     read_parquet_frame,
     read_table,
     separator_of,
-    unzip,
 )
+from strudel.io.table_bytes import check_bytes, read_bytes
 from strudel.tables.bin_edges import as_stamp
 from strudel.tables.columns import RawColumn, RawTable, read_columns
 
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?([eE][+-]?\d+)?|[+-]?\.\d+([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+BLOCK_ROWS = 2**14  # of a csv file at a time
+SPELLING = 150  # bytes that a new spelling takes besides its letters
 CONTAINER = "pandas"  # what a model that was learned from a file answers with
 
 
@@ -52,11 +57,11 @@ def read_frame(
     label = os.fspath(source)
     path = path_of(source)
     if label == "-":
-        raw = unzip(sys.stdin.buffer.read(), "standard input")
+        raw = read_bytes(sys.stdin.buffer, "standard input")
         return _read_text(raw, "standard input"), "standard input"
     if not path.exists() or path.is_dir():
         return _from_dataset(source, dataset_split)
-    kind, raw = kind_of(path), unzip(path.read_bytes(), label)
+    kind, raw = kind_of(path), read_bytes(path, label)
     if kind == ".parquet":
         return as_raw_table(read_parquet_frame(raw, label), label), label
     if kind in (".npy", ".npz"):
@@ -97,35 +102,80 @@ def _read_text(raw: bytes, label: str, separator: str | None = None) -> RawTable
             f"{label} is not text in UTF-8: {error.reason}. {SAVE_AGAIN}"
         ) from None
     separator = separator or _separator(text)
+    columns: list[_TextColumn] = []
+    names: tuple[str, ...] | None = None
+    n_rows, width, text_bytes = 0, 0, 0
+    reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
     try:
-        reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
-        lines = [(reader.line_num, cells) for cells in reader if cells]
+        while block := list(islice(reader, BLOCK_ROWS)):
+            rows = [cells for cells in block if cells]
+            if rows and not columns:
+                width = len(rows[0])
+                columns = [_TextColumn() for _ in range(width)]
+                if not all(_is_number(cell.strip()) or _is_gap(cell) for cell in rows[0]):
+                    names = _checked_names(rows.pop(0), label)
+            if any(len(row) != width for row in rows):
+                _refuse_uneven(text, separator, width, label)
+            for column, cells in zip(columns, zip(*rows, strict=True), strict=False):
+                text_bytes += column.add(cells)
+            n_rows += len(rows)
+            check_bytes(text_bytes + CELL * n_rows * width, label)
     except csv.Error as error:
         raise FileFormatError(f"{label} is not csv: {one_line(error)}.") from None
-    first = lines[0][1]
-    has_names = not all(_is_number(cell.strip()) or _is_gap(cell) for cell in first)
-    body = lines[1:] if has_names else lines
-    if not body:
+    if not n_rows:
         raise FileFormatError(f"{label} has names but no rows.")
-    uneven = next(((line, row) for line, row in lines if len(row) != len(first)), None)
-    if uneven is not None:
-        raise FileFormatError(
-            f"{label} must have lines of equal length, but line 1 has {len(first)} cells and line "
-            f"{uneven[0]} has {len(uneven[1])}."
+    found = tuple(
+        column.read(name)
+        for name, column in zip(
+            names or [f"x{place}" for place in range(width)], columns, strict=True
         )
-    names: Sequence[str] = [f"x{place}" for place in range(len(first))]
-    if has_names:
-        names = column_names(first, len(first), label)
-        if "" in names:
-            raise FileFormatError(
-                f"{label} has no name for column {names.index('')}. Give it one, or leave out the "
-                "row numbers."
-            )
-    cells = zip(*(row for _, row in body), strict=True)
-    columns = [
-        column_of_text(name, list(column)) for name, column in zip(names, cells, strict=True)
-    ]
-    return RawTable(tuple(columns), len(body), CONTAINER if has_names else "numpy", has_names)
+    )
+    return RawTable(found, n_rows, "numpy" if names is None else CONTAINER, names is not None)
+
+
+def _checked_names(cells: list[str], label: str) -> tuple[str, ...]:
+    names = column_names(cells, len(cells), label)
+    if "" in names:
+        raise FileFormatError(
+            f"{label} has no name for column {names.index('')}. Give it one, or leave out the "
+            "row numbers."
+        )
+    return names
+
+
+def _refuse_uneven(text: str, separator: str, width: int, label: str) -> NoReturn:
+    """Say which line has another number of cells than the first."""
+    reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
+    line, n_cells = next(
+        (reader.line_num, len(cells)) for cells in reader if cells and len(cells) != width
+    )
+    raise FileFormatError(
+        f"{label} must have lines of equal length, but line 1 has {width} cells and line "
+        f"{line} has {n_cells}."
+    )
+
+
+class _TextColumn:
+    """The cells of a column: every spelling once, and which of them each row has."""
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {}
+        self._rows: list[AnyArray] = []
+
+    def add(self, cells: Sequence[str]) -> int:
+        """Append the cells of some rows; returns about how many bytes that takes."""
+        number, n_known = self._number, len(self._number)
+        rows = [number.setdefault(cell, len(number)) for cell in cells]
+        self._rows.append(np.array(rows, dtype=np.int32))
+        new = islice(number, n_known, None) if len(number) > n_known else ()
+        return sum(SPELLING + len(cell) for cell in new)
+
+    def read(self, name: str) -> RawColumn:
+        """The column of the simplest type that fits."""
+        column = column_of_text(name, list(self._number))
+        rows = np.concatenate(self._rows)
+        self._rows.clear()
+        return RawColumn(name, column.dtype, column.values[rows])
 
 
 def _separator(text: str) -> str:

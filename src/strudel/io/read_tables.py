@@ -10,7 +10,6 @@ each distinct spelling of a cell is parsed once. Nothing is ever unpickled.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import os
 import re
@@ -41,11 +40,14 @@ from strudel.errors import (
     NotBinaryError,
     NotBinaryFileError,
 )
+from strudel.io.table_bytes import check_bytes, read_bytes
 from strudel.tables.example import EXAMPLE, example_csv
 
 _KINDS = (".csv", ".tsv", ".txt", ".data", ".parquet", ".npy", ".npz")
 UNKNOWN = frozenset(("", "?", "na", "n/a", "nan", "<na>", "null", "none"))
 SAVE_AGAIN = "Save it again as UTF-8, which editors and spreadsheets offer."
+CELL = 8  # bytes of a cell, whatever it holds
+ROWS_OF_NUMBERS, ROWS_OF_TEXT = 2**16, 2**10  # of a parquet file at a time
 _INDEX = re.compile(r"__index_level_\d+__")  # an index of pandas without a name
 _ONE_LETTER = np.full(256, 3, dtype=np.uint8)  # what a cell of one byte means; 3 is nothing
 _ONE_LETTER[list(b"01? ")] = (0, 1, 2, 2)
@@ -71,12 +73,12 @@ def read_table(source: str | os.PathLike[str], *, dataset_split: str | None = No
         check_choice("dataset_split", dataset_split, SPLITS)
     label = os.fspath(source)
     if label == "-":
-        return _read_text(unzip(sys.stdin.buffer.read(), "standard input"), "standard input")
+        return _read_text(read_bytes(sys.stdin.buffer, "standard input"), "standard input")
     path = path_of(source)
     if not path.exists() or (path.is_dir() and label in dataset_names()):
         return _read_dataset(label, dataset_split)
     kind = kind_of(path)
-    raw = unzip(path.read_bytes(), label)
+    raw = read_bytes(path, label)
     if kind == ".parquet":
         return _read_parquet(raw, label)
     if kind in (".npy", ".npz"):
@@ -122,16 +124,6 @@ def which_split(label: str) -> str:
     return f"{label} holds three tables. Choose one: dataset_split must be {' or '.join(SPLITS)}."
 
 
-def unzip(raw: bytes, label: str) -> bytes:
-    """Undo gzip, known by its first bytes whatever the file is called."""
-    if not raw.startswith(b"\x1f\x8b"):
-        return raw
-    try:
-        return gzip.decompress(raw)
-    except (OSError, EOFError, zlib.error) as error:
-        raise FileFormatError(f"{label} is a damaged gzip file: {one_line(error)}") from error
-
-
 def one_line(error: BaseException) -> str:
     """A message without line breaks."""
     return " ".join(str(error).split())
@@ -146,9 +138,9 @@ def _read_parquet(raw: bytes, label: str) -> Table:
 def read_parquet_frame(raw: bytes, label: str) -> Any:
     """A parquet file, through whichever of pyarrow and polars is installed."""
     try:
-        from pyarrow import ArrowException, parquet
+        from pyarrow import ArrowException
 
-        read, failures = parquet.read_table, (ArrowException, OSError)
+        read, failures = _read_with_pyarrow, (ArrowException, OSError)
     except ImportError:
         try:
             import polars
@@ -157,11 +149,37 @@ def read_parquet_frame(raw: bytes, label: str) -> Any:
                 f"{label} is a parquet file, which needs pyarrow or polars: "
                 "pip install 'strudel-pc[frames]'."
             ) from None
-        read, failures = polars.read_parquet, (polars.exceptions.PolarsError, OSError)
+        read, failures = _read_with_polars, (polars.exceptions.PolarsError, OSError)
     try:
-        return _without_index(read(io.BytesIO(raw)))
+        return _without_index(read(raw, label))
     except failures as error:
         raise FileFormatError(f"{label} is a damaged parquet file: {one_line(error)}") from error
+
+
+def _read_with_pyarrow(raw: bytes, label: str) -> Any:
+    """Some rows at a time: a small file can say a long text, or nothing, a million times."""
+    import pyarrow
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(io.BytesIO(raw))
+    schema = file.schema_arrow
+    check_bytes(file.metadata.num_rows * len(schema) * CELL, label, len(raw))
+    is_fixed = all(pyarrow.types.is_primitive(field.type) for field in schema)
+    batches, n_bytes = [], 0
+    for batch in file.iter_batches(ROWS_OF_NUMBERS if is_fixed else ROWS_OF_TEXT):
+        batches.append(batch)
+        n_bytes += batch.nbytes
+        check_bytes(n_bytes, label, len(raw))
+    return pyarrow.Table.from_batches(batches, schema)
+
+
+def _read_with_polars(raw: bytes, label: str) -> Any:
+    import polars
+
+    lazy = polars.scan_parquet(io.BytesIO(raw))
+    n_rows = lazy.select(polars.len()).collect().item()
+    check_bytes(n_rows * len(lazy.collect_schema()) * CELL, label, len(raw))
+    return lazy.collect()
 
 
 def index_columns(schema: Any) -> list[str]:
@@ -194,8 +212,14 @@ def _read_numpy(raw: bytes, label: str, split: str | None) -> Table:
 def read_arrays(raw: bytes, label: str) -> dict[str, AnyArray]:
     """The arrays of a `.npy` or `.npz` file by name; never those that hold Python objects."""
     try:
+        if zipfile.is_zipfile(io.BytesIO(raw)):
+            with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+                n_bytes = sum(info.file_size for info in archive.infolist())
+            check_bytes(n_bytes, label, len(raw))
         content = np.load(io.BytesIO(raw), allow_pickle=False)
         return {"": content} if isinstance(content, np.ndarray) else dict(content)
+    except FileFormatError:
+        raise
     except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise FileFormatError(
             f"{label} is not a NumPy file of plain numbers, and others are never opened: "
@@ -336,6 +360,8 @@ def _parse_cells(
         line += len(n_cells)
     table = np.concatenate(parts)
     is_unknown = table == 2
+    if is_unknown.any():
+        check_bytes(CELL * table.size, label)
     return np.where(is_unknown, np.nan, table) if is_unknown.any() else table
 
 

@@ -15,6 +15,7 @@ from strudel._numba import use_threads
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import Mixture
+from strudel.data.argument_checks import check_fits
 from strudel.data.bits import BitMatrix
 from strudel.data.lazy import is_lazy
 from strudel.learning.history import History, MixtureHistory
@@ -93,6 +94,7 @@ def fit_circuit(
 def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedMixture:
     """Learn a mixture."""
     rows = replace(prepare(given, task.search), device=task.options.device)
+    _check_memory(task, rows)
     task = replace(task, search=replace(task.search, columns=rows.columns))
     now = rows.journal.now
     learner = MixtureLearner(task, Clock(now(), task.options.max_seconds, now), report, [])
@@ -102,6 +104,22 @@ def fit_mixture(given: FitInput, task: MixtureTask, report: Reporter) -> FittedM
     return FittedMixture(
         rows, learned.mixture, learned.history, learned.chosen, learner.trials, likelihoods
     )
+
+
+def _check_memory(task: MixtureTask, rows: Prepared) -> None:
+    """Refuse more components than the memory can hold, before anything is allocated.
+
+    A component has at least two edges per variable, each in four arrays of EM; a run also has its
+    share of every row.
+    """
+    n_rows = 0 if rows.is_partitioned else rows.train.n_rows
+    bytes_each = 64 * rows.train.n_vars
+    n_components = task.sizes[0]
+    check_fits("n_components", n_components, bytes_each + 8 * n_rows)
+    check_fits("max_components", task.max_components, bytes_each)
+    for name in ("n_runs", "n_bags"):
+        n_parts = getattr(task.method, name, None) or 1
+        check_fits(name, n_parts, bytes_each * n_components)
 
 
 def _log_likelihoods(rows: Prepared, model: Any) -> LogLikelihoods:

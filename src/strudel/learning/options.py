@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self, TypeVar
 
 from strudel._names import close_names, did_you_mean
+from strudel.data.argument_checks import shown
 
 
 @dataclass(kw_only=True)
@@ -66,7 +67,7 @@ def named_options(name: str, value: Any, kinds: Mapping[str, type[Kind]]) -> Kin
         hint = f" {did_you_mean(value, kinds)}" if close else ""
         raise ValueError(
             f"{name} must be one of {', '.join(kinds)}, or an object of one of {classes}, but is "
-            f"{value!r}.{hint}"
+            f"{shown(value)}.{hint}"
         )
     found: Kind = value  # type: ignore[assignment]
     found.check()

@@ -16,7 +16,13 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
-from strudel.data.argument_checks import check_choice, check_count, check_size
+from strudel.data.argument_checks import (
+    check_choice,
+    check_common_options,
+    check_count,
+    check_fits,
+    check_size,
+)
 from strudel.data.lazy import by_block
 from strudel.data.validation import check_sample_weight
 from strudel.learning.supervised.choose_class_model import (
@@ -169,6 +175,10 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             table, labels = table.take(weight > 0.0), labels[weight > 0.0]
             weight = weight[weight > 0.0]
         classes, label = np.unique(labels, return_inverse=True)
+        if self.n_components != "auto":
+            check_fits(
+                "n_components", int(self.n_components), len(classes) * (64 + 8 * len(labels))
+            )
         numbers: IntArray = label.astype(np.int32)
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(2**31))
@@ -322,6 +332,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_options(self) -> None:
         """Refuse options that make no sense."""
+        check_common_options(self)
         check_choice("method", self.method, ("auto", *METHODS))
         check_choice("init", self.init, ("auto", *INITS))
         check_choice("scoring", self.scoring, ("brier", "log_loss", "accuracy"))

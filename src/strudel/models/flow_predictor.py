@@ -22,7 +22,7 @@ from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.circuits.properties import check_properties, why_not_deterministic
-from strudel.data.argument_checks import check_count, check_size
+from strudel.data.argument_checks import check_common_options, check_count, check_size
 from strudel.data.bits import pack_columns
 from strudel.data.lazy import by_block as by_block_like
 from strudel.data.validation import check_binary, check_sample_weight
@@ -184,6 +184,7 @@ class FlowPredictor(BaseEstimator):  # type: ignore[misc]
 
     def _check_options(self, has_valid: bool) -> None:
         """Refuse options that are not valid, or that cannot be chosen."""
+        check_common_options(self)
         check_fraction(self.validation_fraction)
         check_size("alpha", self.alpha, may_be_zero=False, may_be_auto=True)
         check_count("n_splits", self.n_splits, 0, may_be_auto=True)

@@ -16,7 +16,7 @@ from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.data.argument_checks import check_choice, check_count
+from strudel.data.argument_checks import check_choice, check_common_options, check_count, shown
 from strudel.data.containers import as_frame
 from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.validation import check_evidence
@@ -119,6 +119,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         StrudelImputer
             Itself.
         """
+        check_common_options(self)
         check_choice("strategy", self.strategy, STRATEGIES)
         _get_feature_names(X)  # refuses names of several types, before anything is learned
         if is_fitted_model(self.estimator):
@@ -175,6 +176,11 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self.estimator is None:
             estimator = self._default(rows).set_params(random_state=seed, n_jobs=self.n_jobs)
+        elif not hasattr(self.estimator, "get_params"):
+            raise ValueError(
+                "estimator must be a density model of this library, fitted or not, or None, but is "
+                f"{shown(self.estimator)}."
+            )
         else:
             estimator = clone(self.estimator)
         if encoder is None:

@@ -13,7 +13,7 @@ from strudel._compiling import on_compile
 from strudel._torch import find_device, need_torch
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
-from strudel.data.argument_checks import check_choice, check_count
+from strudel.data.argument_checks import check_choice, check_common_options, check_count
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
 from strudel.learning.constraint import check_vtree
@@ -192,6 +192,7 @@ class StrudelMixture(DensityEstimator):
         StrudelMixture
             Itself. A keyboard interrupt keeps the best mixture so far and warns.
         """
+        check_common_options(self)
         task = self._task(
             has_valid=X_valid is not None or self.validation_fraction is not None,
             is_partitioned=is_lazy(X),

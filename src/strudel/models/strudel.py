@@ -8,6 +8,7 @@ from typing import Any
 
 from strudel._compiling import on_compile
 from strudel.circuits.circuit import Circuit
+from strudel.data.argument_checks import check_common_options
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
 from strudel.learning.constraint import check_vtree
@@ -173,6 +174,7 @@ class Strudel(DensityEstimator):
         Strudel
             Itself. A keyboard interrupt keeps the best circuit so far and warns.
         """
+        check_common_options(self)
         search, sampled_rows = self._options()
         last = getattr(self, "circuit_", None) if self.warm_start and not is_lazy(X) else None
         # A circuit from a file may have been learned under anything.
