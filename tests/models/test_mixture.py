@@ -137,7 +137,7 @@ def test_a_refused_fit_leaves_a_fitted_model_as_it_was():
         assert (model.score(X), vars(model).keys()) == before
     with pytest.raises(ValueError, match="chosen on validation rows"):
         model.set_params(n_splits="auto", validation_fraction=None).fit(other)
-    with pytest.raises(ValueError, match="seed"):
+    with pytest.raises(ValueError, match="random_state must be"):
         model.set_params(**QUICK, validation_fraction=0.1).set_params(random_state="a").fit(other)
     assert (model.score(X), vars(model).keys()) == before
 
