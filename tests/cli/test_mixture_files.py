@@ -79,7 +79,7 @@ def test_the_learning_of_a_mixture_is_told_in_iterations():
         "seconds": np.array([0.1, 0.2, 0.3]),
     }
     history = SimpleNamespace(columns=lambda: columns, best=1, stopped_because="patience")
-    assert _learning(history) == {
+    assert _learning(history, final={}) == {
         "iterations": 20,
         "best after iterations": 10,
         "train log-likelihood": -2.0,
