@@ -31,6 +31,7 @@ __all__ = [
     "NotBinaryFileError",
     "NotPartitionedError",
     "OtherFitError",
+    "SizeLimitError",
     "TooManyCategoriesError",
     "UnorderedColumnError",
     "UnseenValueError",
@@ -160,6 +161,12 @@ class NotPartitionedError(StrudelError, ValueError):
 
 class OtherFitError(FileFormatError):
     """A checkpoint belongs to a fit with other rows or options."""
+
+
+class SizeLimitError(StrudelError, ValueError):
+    """Something would grow beyond a limit of size, memory or time; `part` is what grew."""
+
+    part: Any
 
 
 class TooManyCategoriesError(StrudelError, ValueError):

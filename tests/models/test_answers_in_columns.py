@@ -205,7 +205,7 @@ EVENTS = [
 
 @pytest.mark.parametrize(("text", "event", "holds"), EVENTS, ids=[text for text, *_ in EVENTS])
 def test_events_as_text_and_as_expressions(monkeypatch, model, joint, text, event, holds):
-    monkeypatch.setattr("strudel.logic.event_compiler.compile_with_pysdd", None)  # not needed
+    monkeypatch.setattr("strudel.logic.event_compiler.compile_bounded", None)  # not needed
     assert probability(model, text) == approx(mass(joint, holds), abs=1e-12)
     assert probability(model, event(variables(model))) == approx(mass(joint, holds), abs=1e-12)
     given = {"smoker": "no", "age": (30, None)}

@@ -22,6 +22,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
+from strudel.errors import SizeLimitError
 from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.logic.event_forms import as_event, is_formula
 from strudel.logic.simple_events import SimpleEvent, simple_event
@@ -55,9 +56,11 @@ class EventPairs(NamedTuple):
         """The same for all components, `(n_edges of the pairs, n_components)`."""
         n_edges, k = len(self.pairs.edge_p), self.log_theta.shape[1]
         if n_edges * k > MAX_PARAMETERS:
-            raise ValueError(
+            raise SizeLimitError(
                 f"{k} components with {n_edges} edges each are more than {MAX_PARAMETERS} "
-                "parameters in all. Condition fewer components."
+                "parameters in all.",
+                "Condition fewer components.",
+                part="components",
             )
         return np.column_stack([self.weights_of(c) for c in range(k)])
 

@@ -28,6 +28,7 @@ from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.circuit import Circuit, Edges, starts
 from strudel.circuits.evaluate import evaluate_log
 from strudel.circuits.mixture import Mixture
+from strudel.errors import SizeLimitError
 from strudel.queries.arguments import variable_indices
 from strudel.tables.coded_rows import select_names
 from strudel.trees.vtree import Restriction, Vtree, restrict_vtree
@@ -202,9 +203,10 @@ def _product(a: sparse.csr_array, b: sparse.csr_array, max_edges: int) -> sparse
 
 def _check_size(n_edges: int, max_edges: int) -> None:
     if n_edges > max_edges:
-        raise ValueError(
-            f"marginalize may need {n_edges} edges, more than max_edges = {max_edges}. Allow more "
-            "with max_edges, or ask log_marginal, which needs no circuit."
+        raise SizeLimitError(
+            f"marginalize may need {n_edges} edges, more than max_edges = {max_edges}.",
+            "Allow more with max_edges, or ask log_marginal, which needs no circuit.",
+            part="marginalize",
         )
 
 

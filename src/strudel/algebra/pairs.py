@@ -25,6 +25,7 @@ from strudel._types import NONE, AnyArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.determinism import find_needs
 from strudel.circuits.scopes import BoolArray
+from strudel.errors import SizeLimitError
 
 MAX_PAIRS = 2**24  # about 1 GB
 DEAD = -2  # of a pair of nodes: no row satisfies both
@@ -71,10 +72,11 @@ def find_pairs(p: Circuit, q: Circuit, query: str, max_pairs: int = MAX_PAIRS) -
         if n_pairs != NONE:
             break
         if room == max_pairs:
-            raise ValueError(
+            raise SizeLimitError(
                 f"{query} needs more than max_pairs = {max_pairs} pairs of nodes or edges for "
-                f"circuits with {p.n_edges} and {q.n_edges} edges. Allow more with max_pairs; a "
-                "pair takes about 60 bytes."
+                f"circuits with {p.n_edges} and {q.n_edges} edges.",
+                "Allow more with max_pairs; a pair takes about 60 bytes.",
+                part=query,
             )
         room = min(4 * room, max_pairs)  # starting again costs at most a third
     pair_p, pair_q, last_edge = pairs[:, :n_pairs]

@@ -19,6 +19,7 @@ from strudel.algebra.operands import Columns, columns_of, need_single, one_model
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.mixture import Mixture
+from strudel.errors import SizeLimitError
 from strudel.queries.model import Model
 
 MAX_PARAMETERS = 2**27  # of a product of mixtures: 1 GB
@@ -183,10 +184,12 @@ def _combine(p: Columns, q: Columns, pairs: Pairs, normalize: bool, if_zero: str
     if len(pairs.pair_p) == 0:
         found = zero_model(like.vtree, like.feature_names, normalize, if_zero)
     elif n_columns * len(pairs.edge_p) > MAX_PARAMETERS:
-        raise ValueError(
+        raise SizeLimitError(
             f"A product of {len(p.log_weight)} and {len(q.log_weight)} components has {n_columns} "
             f"of them with {len(pairs.edge_p)} edges each, more than {MAX_PARAMETERS} parameters "
-            "in all. Multiply fewer components."
+            "in all.",
+            "Multiply fewer components.",
+            part="components",
         )
     else:
         columns = [

@@ -17,8 +17,8 @@ from strudel._names import names_of, places_of
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.normal_form import VtreeSums
 from strudel.errors import CircuitPropertyError
+from strudel.logic.bounded_compiler import compile_bounded
 from strudel.logic.event_forms import as_event
-from strudel.logic.pysdd_compiler import compile_with_pysdd
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
 from strudel.logic.simple_events import simple_event, simple_sdd
 from strudel.trees.vtree import Vtree
@@ -76,6 +76,9 @@ def compile_event(event: Any, vtree: Vtree, feature_names: Sequence[str] | None 
     MissingDependencyError
         If PySDD is not installed, unless the event is a row, a conjunction of literals, a single
         clause, a count of literals, a count and a conjunction, or an SDD on this vtree.
+    SizeLimitError
+        If the SDD takes too much memory, or more than a minute; `STRUDEL_COMPILE_SECONDS` allows
+        more.
 
     Examples
     --------
@@ -91,7 +94,7 @@ def compile_event(event: Any, vtree: Vtree, feature_names: Sequence[str] | None 
     simple = simple_event(found, place)
     if simple is not None:
         return simple_sdd(simple, vtree)
-    return compile_with_pysdd(found, vtree, place)
+    return compile_bounded(found, vtree, place)
 
 
 def _on(sdd: Sdd, vtree: Vtree) -> Sdd:

@@ -10,40 +10,63 @@ matter, so it is the same one.
 
 from __future__ import annotations
 
+import math
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from strudel._names import find_name
 from strudel._types import NONE
-from strudel.errors import MissingDependencyError
+from strudel.errors import MissingDependencyError, SizeLimitError, in_the_middle
 from strudel.logic.events import Event, children_first
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
 from strudel.trees.vtree import Vtree, restrict_vtree
 
 MAX_ELEMENTS = 2**23  # of all SDDs of a compilation: about 1 GB
 DEAD_ELEMENTS = 2**18  # that may lie around before they are removed
+SMALL = 2**11  # elements of all SDDs up to which no step is large
+LARGE_STEP = 2**24  # product of the sizes of two SDDs; a step below takes at most some seconds
 
 
-def compile_with_pysdd(event: Event, vtree: Vtree, place: Mapping[str, int]) -> Sdd:
+class LargeStep(Exception):  # noqa: N818 (no error: the step belongs into a process of its own)
+    """A step may take more memory and time than a process that goes on should risk."""
+
+
+def compile_with_pysdd(
+    event: Event,
+    vtree: Vtree,
+    place: Mapping[str, int],
+    *,
+    max_seconds: float = math.inf,
+    on_part: Callable[[int], None] = lambda _: None,
+    is_apart: bool = False,
+) -> Sdd:
     """The SDD of an event, whatever its form.
+
+    `on_part` is told the number of every part of the event before it is compiled.
 
     Raises
     ------
+    LargeStep
+        Unless this process `is_apart`, if a step may be large.
     MissingDependencyError
         Without PySDD.
-    ValueError
-        If the SDD, or one on the way to it, is too large.
+    SizeLimitError
+        If the SDD, or one on the way to it, is too large or takes too long.
     """
     used = _used_variables(event, place)
     if not used:
         constant = bool(event.holds([[0] * len(place)], list(place))[0])
         return Sdd.from_decisions(vtree, [], TRUE if constant else FALSE)
-    return _Compiler(vtree, used).compile(event, place)
+    compiler = _Compiler(vtree, used)
+    compiler.on_part, compiler.is_apart = on_part, is_apart
+    compiler.max_seconds = max_seconds
+    return compiler.compile(event, place)
 
 
 def _used_variables(event: Event, place: Mapping[str, int]) -> set[int]:
@@ -87,11 +110,18 @@ class _Compiler:
             path.write_text(_vtree_file(self.vtree, position), encoding="ascii")
             self.manager = pysdd.SddManager.from_vtree(pysdd.Vtree.from_file(str(path)))
         self.manager.auto_gc_and_minimize_off()  # minimising would change the vtree
+        self.on_part: Callable[[int], None] = lambda _: None
+        self.is_apart = False
+        self.max_seconds = math.inf
+        self.part: Event | None = None  # that is being compiled
+        self.started = time.monotonic()
 
     def compile(self, event: Event, place: Mapping[str, int]) -> Sdd:
         manager = self.manager
         node: dict[int, Any] = {}
-        for item, operands in children_first(event):
+        for number, (item, operands) in enumerate(children_first(event)):
+            self.part = item
+            self.on_part(number)
             below = [node[id(child)] for child in operands]
             if item.kind == "variable":
                 var = find_name(item.var, place, "The event")
@@ -119,15 +149,26 @@ class _Compiler:
 
     def _join(self, join: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         """One step, after which nodes that are no longer used may be removed."""
+        is_small = self.is_apart or self.manager.size() < SMALL
+        if not is_small and a.size() * b.size() > LARGE_STEP:
+            raise LargeStep
         result = join(a, b)
         if self.manager.dead_size() > DEAD_ELEMENTS:
             self.manager.garbage_collect()
         if self.manager.size() > MAX_ELEMENTS:
-            raise ValueError(
-                f"The event needs an SDD of more than {MAX_ELEMENTS} elements on the vtree of this "
-                "model. Split it, or ask about fewer variables at a time."
-            )
+            self._refuse(f"needs an SDD of more than {MAX_ELEMENTS} elements")
+        if time.monotonic() - self.started > self.max_seconds:
+            self._refuse(f"takes longer than {self.max_seconds:g} s")
         return result
+
+    def _refuse(self, why: str) -> NoReturn:
+        assert self.part is not None
+        raise SizeLimitError(
+            "The event cannot be compiled on the vtree of this model: its part "
+            f"{in_the_middle(repr(self.part), 90)} {why}.",
+            "Split it, or ask about fewer variables at a time.",
+            part=self.part,
+        )
 
     def _choose(self, test: Any, then: Any, otherwise: Any) -> Any:
         manager = self.manager

@@ -10,15 +10,17 @@ statement that the literals beside it decide is dropped.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from strudel._names import find_name
 from strudel._types import NONE
+from strudel.errors import SizeLimitError
 from strudel.logic.events import Event, children_first
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, without_unused
 from strudel.trees.vtree import Vtree
 
 Literal: TypeAlias = int  # 2 * variable + value
+MAX_ELEMENTS = 2**21  # of one SDD: about ten seconds and half a GB
 
 
 class SimpleEvent(NamedTuple):
@@ -195,11 +197,16 @@ class _SimpleSdd:
         # Down the vtree: what is needed of every node. Up again: the nodes themselves.
         needs: list[dict[_Need, None]] = [{} for _ in range(vtree.n_nodes)]
         needs[vtree.root][top] = None
+        n_elements = 0
         for v in range(vtree.n_nodes - 1, -1, -1):
             if self.left[v] != NONE:
                 for need in needs[v]:
                     if self._constant(v, need) is None:
-                        for prime, sub in self._elements(v, need):
+                        found = self._elements(v, need)
+                        n_elements += len(found)
+                        if n_elements > MAX_ELEMENTS:
+                            self._refuse()
+                        for prime, sub in found:
                             needs[self.left[v]][prime] = None
                             needs[self.right[v]][sub] = None
         decisions: list[tuple[int, list[tuple[int, int]]]] = []
@@ -222,6 +229,14 @@ class _SimpleSdd:
                         trimmed = first + len(decisions) - 1
                     node[v][need] = trimmed
         return without_unused(Sdd.from_decisions(vtree, decisions, node[vtree.root][top]))
+
+    def _refuse(self) -> NoReturn:
+        raise SizeLimitError(
+            f"A count of {len(self.simple.counted)} variables needs an SDD of more than "
+            f"{MAX_ELEMENTS} elements on the vtree of this model.",
+            "Count fewer variables.",
+            part="count",
+        )
 
     def _constant(self, v: int, need: _Need) -> int | None:
         everything = (2 << self.n_counted[v]) - 1
