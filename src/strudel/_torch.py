@@ -33,7 +33,7 @@ def find_device(name: Any) -> Any:
         raise ValueError(
             f"device must be 'cpu', 'cuda', 'cuda:1' or alike, or 'auto', but is {name!r}."
         )
-    if name == "cpu" or (name == "auto" and find_spec("torch") is None):
+    if name == "cpu" or (name == "auto" and not has_torch()):
         return None
     need_torch(f"device={name!r}")
     import torch  # late: most people do not need it
@@ -50,7 +50,12 @@ def find_device(name: Any) -> Any:
     return device
 
 
+def has_torch() -> bool:
+    """Whether torch is installed; it is not loaded."""
+    return find_spec("torch") is not None
+
+
 def need_torch(what: str) -> None:
     """Refuse what needs torch where it is not installed."""
-    if find_spec("torch") is None:
+    if not has_torch():
         raise MissingDependencyError(f"{what} needs PyTorch: pip install 'strudel-pc[torch]'.")

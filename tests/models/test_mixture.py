@@ -116,7 +116,7 @@ def test_the_seed_alone_decides_not_the_number_of_threads(monkeypatch):
         for seed, n_jobs in ((0, 1), (0, 2), (1, 1))
     )
     assert is_same(one, two)
-    assert [trial[:-1] for trial in one.trials_] == [trial[:-1] for trial in two.trials_]
+    assert [trial[:-2] for trial in one.trials_] == [trial[:-2] for trial in two.trials_]
     assert len(one.trials_) > 0
     assert not is_same(one, other)
 

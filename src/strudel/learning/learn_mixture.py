@@ -19,6 +19,7 @@ from strudel.learning.history import MixtureHistory
 from strudel.learning.incomplete.structural_em import Learned, learn_incomplete, refit_mixture
 from strudel.learning.mixture_methods import (
     EM,
+    Auto,
     BaggedEM,
     Boosting,
     Continuous,
@@ -32,6 +33,7 @@ from strudel.learning.mixtures.choose import (
     ROUNDS,
     Choice,
     MixtureSearch,
+    Setting,
     Trial,
     describe,
     prefixes_of,
@@ -49,6 +51,9 @@ STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
 # device: of 7 s for 2,357 operations on plants, 1 s is for the first 300. The last is no bound.
 STAGES = (300, 1000, None)
 FURTHER = 1.5  # times as many splits as before make a prefix worth trying
+MOST_FREE = 3200  # components that no network ties, unless more are asked for
+MOST_OF_ALL = 8192  # where both kinds are in one mixture
+MANY_CELLS = 2**17  # of the training rows, from which "auto" also tries networks
 CUT = ("interrupted", "max_seconds")
 
 
@@ -81,12 +86,14 @@ class Clock:
 def learned_from_choice(choice: Choice, stopped_because: str) -> LearnedMixture:
     """Keep what the search found."""
     trial = choice.trial
-    chosen = {
+    chosen: dict[str, Any] = {
         "n_splits": trial.n_splits,
         "n_components": trial.n_components,
         "n_runs": trial.n_runs,
         "valid": trial.valid,
     }
+    if trial.method != "em":  # one of several that were tried
+        chosen["method"] = trial.method
     choice.history.stopped_because = stopped_because
     return LearnedMixture(choice.mixture(), choice.history, chosen)
 
@@ -137,6 +144,11 @@ class MixtureTask:
         return [n for n in prefixes if n >= lowest] or [prefixes[-1]]
 
 
+def is_large(rows: Prepared) -> bool:
+    """Whether networks are worth their time: with few cells EM ends in a moment, and is as good."""
+    return bool(rows.train.n_rows * rows.train.n_vars >= MANY_CELLS)
+
+
 def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     """The best mixture; rows with unknown values are completed and learned from in rounds."""
     if rows.gaps is None:
@@ -180,8 +192,16 @@ class MixtureLearner:
             from strudel.learning.learn_continuous import learn_continuous  # late: needs torch
 
             return learn_continuous(rows, self, self.task.method)
+        if isinstance(self.task.method, Auto):
+            if rows.is_partitioned or not (self.task.method.continuous or is_large(rows)):
+                most = self.task.max_components
+                most = MOST_FREE if most == MOST_OF_ALL else most  # by default
+                return self.by_em(replace(self.task, max_components=most)).learn(rows)
+            from strudel.learning.learn_auto import learn_auto  # late: needs torch
+
+            return learn_auto(rows, self, self.task.method)
         if not rows.is_partitioned:
-            return self._choose_and_train(rows)
+            return self.choose_and_train(rows)
         task = self.task
         if task.chooses_splits or task.n_components == "auto":
             chosen = self._choose_on_sample(rows)
@@ -196,6 +216,11 @@ class MixtureLearner:
         n_splits = int(task.n_splits)  # type: ignore[arg-type]
         search = replace(task.search, max_splits=n_splits, patience=max(1, n_splits))
         return self._grow_and_train(rows, search, task)
+
+    def by_em(self, task: MixtureTask, clock: Clock | None = None) -> MixtureLearner:
+        """The same with EM alone."""
+        em_alone = replace(task, method=EM())
+        return MixtureLearner(em_alone, clock or self.clock, self.report, self.trials)
 
     def _choose_on_sample(self, rows: Any) -> LearnedMixture:
         """Choose what is to be chosen on a sample of the rows, in a third of the time."""
@@ -222,8 +247,13 @@ class MixtureLearner:
         clock = Clock(rows.journal.now(), task.options.max_seconds, rows.journal.now)
         return learn_mixture(sample, MixtureLearner(task, clock, self.report, self.trials))
 
-    def _choose_and_train(self, rows: Prepared) -> LearnedMixture:
-        """Grow a structure, choose what is to be chosen, and train."""
+    def choose_and_train(
+        self, rows: Prepared, narrow: Callable[[list[Setting]], list[Setting]] | None = None
+    ) -> LearnedMixture:
+        """Grow a structure, choose what is to be chosen, and train.
+
+        `narrow` may say which settings go on after the first rounds.
+        """
         task = self.task
         self.report.say("structure", "growing the structure")
         stages = iter(task.stages)
@@ -268,7 +298,7 @@ class MixtureLearner:
                     journal=rows.journal,
                     prefers_small=task.averages_all_it_can and rows.encoder is not None,
                 )
-                choice = chooser.run(growing, prefixes, rows.train, rows.valid, grow_on)
+                choice = chooser.run(growing, prefixes, rows.train, rows.valid, grow_on, narrow)
                 n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
                 if not chooser.stopped_because and self.clock.left() == 0.0:
                     chooser.stopped_because = "max_seconds"

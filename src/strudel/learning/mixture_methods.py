@@ -1,8 +1,8 @@
 """How to train a mixture: one small object for each method.
 
 In:  options by name.
-Out: `EM`, `BaggedEM`, `Boosting`, `PerComponent` or `Continuous`; and `MixtureOptions`, one frozen
-     object that travels through the learner.
+Out: `EM`, `BaggedEM`, `Boosting`, `PerComponent`, `Continuous` or `Auto`; and `MixtureOptions`, one
+     frozen object that travels through the learner.
 """
 
 from __future__ import annotations
@@ -208,7 +208,34 @@ class Continuous(Method):
             raise ValueError(f"dropout must be less than 1, but is {self.dropout!r}.")
 
 
+@dataclass(kw_only=True)
+class Auto(Method):
+    """EM, bagged EM and continuous mixtures on one structure; validation rows weigh them.
+
+    For a given number of components, for a table that is small or partitioned, and without
+    PyTorch it is `EM`.
+
+    Parameters
+    ----------
+    continuous : Continuous, optional
+        How networks learn, and how many; by default at most four, and fewer or shorter ones where
+        the structure is large.
+    """
+
+    continuous: Continuous | None = None
+
+    def check(self) -> None:
+        """Refuse values that no option of this kind may have."""
+        if self.continuous is not None and not isinstance(self.continuous, Continuous):
+            raise ValueError(
+                f"continuous must be None or a Continuous object, but is {self.continuous!r}."
+            )
+        if self.continuous is not None:
+            self.continuous.check()
+
+
 METHODS: dict[str, type[Method]] = {
+    "auto": Auto,
     "em": EM,
     "bagged_em": BaggedEM,
     "boosting": Boosting,

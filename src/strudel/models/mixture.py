@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from strudel._compiling import on_compile
-from strudel._torch import find_device, need_torch
+from strudel._torch import find_device, has_torch, need_torch
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_common_options, check_count
@@ -19,10 +19,16 @@ from strudel.errors import InterruptedWarning
 from strudel.learning.constraint import check_vtree
 from strudel.learning.fit import fit_mixture
 from strudel.learning.history import MixtureHistory
-from strudel.learning.learn_mixture import STRUCTURE_SHARE, MixtureTask
+from strudel.learning.learn_mixture import (
+    MOST_FREE,
+    MOST_OF_ALL,
+    STRUCTURE_SHARE,
+    MixtureTask,
+)
 from strudel.learning.mixture_methods import (
     EM,
     METHODS,
+    Auto,
     BaggedEM,
     Boosting,
     Continuous,
@@ -38,7 +44,6 @@ from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
 from strudel.tables.input_table import rows_like
 
-MOST_COMPONENTS = 3200
 MOST_POINTS = 4096  # where a network ties the components: they cost less, and more of them help
 
 
@@ -139,7 +144,7 @@ class StrudelMixture(DensityEstimator):
     n_components: int | str | None = None
     _: KW_ONLY
     n_splits: int | str | range = "auto"
-    method: Any = "em"
+    method: Any = "auto"
     search: Any = "auto"
     init: str | None = None
     vtree: Any = None
@@ -197,7 +202,7 @@ class StrudelMixture(DensityEstimator):
             has_valid=X_valid is not None or self.validation_fraction is not None,
             is_partitioned=is_lazy(X),
         )
-        if is_lazy(X) and not isinstance(task.method, EM | BaggedEM):
+        if is_lazy(X) and not isinstance(task.method, EM | BaggedEM | Auto):
             raise ValueError(
                 "A partitioned table needs the method em or bagged_em, but method is "
                 f"{self.method!r}."
@@ -229,10 +234,12 @@ class StrudelMixture(DensityEstimator):
     def _task(self, has_valid: bool, is_partitioned: bool = False) -> MixtureTask:
         """What is asked for, checked."""
         method = named_options("method", self.method, METHODS)
+        if isinstance(method, Auto):
+            method = self._automatic(method, is_partitioned)
         check_count("max_components", self.max_components, may_be_none=True)
         most = self.max_components
         if most is None:
-            most = MOST_POINTS if isinstance(method, Continuous) else MOST_COMPONENTS
+            most = {Auto: MOST_OF_ALL, Continuous: MOST_POINTS}.get(type(method), MOST_FREE)
         n_components: Any = self.n_components
         if n_components is None:
             n_components = "auto" if isinstance(method, Continuous) else 10
@@ -270,6 +277,16 @@ class StrudelMixture(DensityEstimator):
         )
         search = self._search_options(method)
         return MixtureTask(n_components, self.n_splits, method, most, search, options)
+
+    def _automatic(self, method: Auto, is_partitioned: bool) -> Method:
+        """What "auto" stands for: EM, where networks cannot learn or nothing is to be chosen."""
+        if method.continuous is not None:
+            need_torch("The method auto with options of continuous")
+            if self.n_components != "auto" or is_partitioned:
+                raise ValueError(
+                    "Auto(continuous=...) needs n_components='auto' and a table in memory."
+                )
+        return method if self.n_components == "auto" and has_torch() else EM()
 
     def _device(self, method: Method, is_partitioned: bool) -> Any:
         """Where components learn; None for the CPU."""

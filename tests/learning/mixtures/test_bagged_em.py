@@ -32,7 +32,7 @@ def density(mixture, rows):
 
 def test_a_bag_has_as_many_draws_as_the_rows_weigh_in_proportion_to_their_weights():
     rows = pack_columns(np.eye(4, dtype=np.uint8), [1.0, 2.0, 0.5, 6.6])
-    bags = bagging._draw_bags(rows, 4000, np.random.default_rng(0))
+    bags = bagging.draw_bags(rows, 4000, np.random.default_rng(0))
     assert bags.shape == (4000, 4)
     assert np.all(bags.sum(axis=1) == 10.0)
     assert np.all(bags == np.round(bags))
@@ -44,14 +44,14 @@ def test_a_bag_has_as_many_draws_as_the_rows_weigh_in_proportion_to_their_weight
 
 def test_tiny_weights_still_give_one_draw():
     rows = pack_columns(np.eye(2, dtype=np.uint8), [0.1, 0.1])
-    assert bagging._draw_bags(rows, 3, np.random.default_rng(0)).sum(axis=1).tolist() == [1, 1, 1]
+    assert bagging.draw_bags(rows, 3, np.random.default_rng(0)).sum(axis=1).tolist() == [1, 1, 1]
 
 
 def test_one_component_per_bag_is_the_single_circuit_of_the_bag():
     X, circuit = rows_of(0), figure_1_circuit()
     mixture = fit_bagged_mixture(circuit, X, 1, n_bags=4, rng=0)
     data = MixtureData.of(circuit, pack_columns(X), None, MixtureOptions())
-    bags = bagging._draw_bags(data.rows, 4, np.random.default_rng(0))
+    bags = bagging.draw_bags(data.rows, 4, np.random.default_rng(0))
     assert mixture.weights == pytest.approx([0.25] * 4)
     for b, bag in enumerate(bags):
         single = fit_parameters(circuit, data.rows.unpack(), sample_weight=bag)
@@ -64,7 +64,7 @@ def test_the_density_is_the_mean_of_the_bags_densities():
     mixture = fit_bagged_mixture(circuit, X, 2, n_bags=3, options=options, rng=0)
     rng = np.random.default_rng(0)
     data = MixtureData.of(circuit, pack_columns(X), None, options)
-    runs = train_runs(data, options, rng, row_weight=bagging._draw_bags(data.rows, 3, rng))
+    runs = train_runs(data, options, rng, row_weight=bagging.draw_bags(data.rows, 3, rng))
     every = oracle.all_rows(4)
     parts = np.array([density(run, every) for run in runs.mixtures(data.prior(options))])
     assert np.ptp(parts, axis=0).max() > 1e-3

@@ -77,7 +77,7 @@ def test_the_best_of_a_round_go_on(result):
 
 def test_the_winner_is_the_best_of_the_last_round(result):
     _, choice, rounds = result
-    assert choice.trial[:-1] == max(rounds[-1], key=lambda trial: trial.n_runs)[:-1]
+    assert choice.trial[:-2] == max(rounds[-1], key=lambda trial: trial.n_runs)[:-2]
 
 
 def test_runs_grow_from_round_to_round(result):
@@ -126,7 +126,7 @@ def test_where_there_is_no_room_for_more_runs_longer_ones_take_their_place():
     rounds = (Round(10**9, 1, 1, 5), Round(1, 4, 60, 10))
     short, _, _ = searched((4,), n_components=(4,), max_components=4, rounds=rounds[:1])
     both, choice, _ = searched((4,), n_components=(4,), max_components=4, rounds=rounds)
-    assert both.trials[0][:-1] == short.trials[0][:-1]
+    assert both.trials[0][:-2] == short.trials[0][:-2]
     assert choice.trial.valid > short.trials[0].valid
     assert choice.trial.n_runs == 1
 
@@ -143,7 +143,7 @@ def test_structures_too_large_for_memory_are_left_out(monkeypatch):
 def test_the_seed_alone_decides(result):
     search, choice, _ = result
     again, chosen, _ = searched()
-    assert [trial[:-1] for trial in again.trials] == [trial[:-1] for trial in search.trials]
+    assert [trial[:-2] for trial in again.trials] == [trial[:-2] for trial in search.trials]
     assert np.array_equal(chosen.mixture().edge_log_theta, choice.mixture().edge_log_theta)
     other, _, _ = searched(rng=1)
     assert [trial.valid for trial in other.trials] != [trial.valid for trial in search.trials]
@@ -200,7 +200,7 @@ def test_an_interrupt_anywhere_keeps_the_best_if_there_is_one(monkeypatch, call)
 def test_settings_that_are_out_are_forgotten(monkeypatch):
     alive = weakref.WeakSet()
 
-    class Watched(module._Setting):
+    class Watched(module.Setting):
         def __init__(self, *args):
             super().__init__(*args)
             alive.add(self)
@@ -209,7 +209,7 @@ def test_settings_that_are_out_are_forgotten(monkeypatch):
         counts.append((words, len(alive)))
 
     counts = []
-    monkeypatch.setattr(module, "_Setting", Watched)
+    monkeypatch.setattr(module, "Setting", Watched)
     searched(on_trial=on_trial)
     by_round = [
         max(n for _, n in group) for _, group in groupby(counts, key=lambda count: count[0])
@@ -265,7 +265,7 @@ def test_the_smallest_mixture_wins_that_rows_cannot_tell_from_the_best():
 def test_a_small_table_gets_a_small_mixture_that_is_one_of_the_trials():
     search, choice, _ = searched(prefers_small=True)
     _, largest, _ = searched()
-    assert choice.trial[:-1] in [trial[:-1] for trial in search.trials]  # but for the time
+    assert choice.trial[:-2] in [trial[:-2] for trial in search.trials]  # but for the time
     assert choice.mixture().n_components == choice.trial.n_runs * choice.trial.n_components
     assert choice.mixture().n_components <= largest.mixture().n_components
     log_p = log_likelihood(choice.mixture(), VALID)

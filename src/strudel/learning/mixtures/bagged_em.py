@@ -52,7 +52,7 @@ def fit_bagged_mixture(
     options = replace(options or MixtureOptions(), n_components=n_components, n_runs=n_bags)
     rng = np.random.default_rng(rng)
     data = MixtureData.of(circuit, as_bits(X, sample_weight), X_valid, options)
-    bags = _draw_bags(data.rows, n_bags, rng)
+    bags = draw_bags(data.rows, n_bags, rng)
 
     def train(first: int, limits: MixtureOptions) -> Runs:
         batch = bags[first : first + limits.n_runs]
@@ -90,7 +90,7 @@ def train_batches(
     return parts
 
 
-def _draw_bags(rows: BitMatrix, n_bags: int, rng: np.random.Generator) -> FloatArray:
+def draw_bags(rows: BitMatrix, n_bags: int, rng: np.random.Generator) -> FloatArray:
     """How often each bag holds each distinct row, `(n_bags, n_rows)`."""
     n_draws = max(round(rows.total_weight), 1)
     share = rows.weights / rows.total_weight

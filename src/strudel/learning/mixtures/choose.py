@@ -29,6 +29,7 @@ from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.history import MixtureHistory
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import MixtureOptions
+from strudel.learning.mixtures.bagged_em import draw_bags
 from strudel.learning.mixtures.em import MixtureData, Runs, priors, train_runs
 from strudel.learning.mixtures.em_steps import Prior, log_mean
 
@@ -65,6 +66,7 @@ class Trial(NamedTuple):
     pseudocount: float
     valid: float  # mean log-likelihood of the average of its runs
     seconds: float  # since the search began
+    method: str = "em"  # or "bagged_em", or "continuous"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +85,11 @@ class Choice:
 
     def mixture(self) -> Mixture:
         """The average of the runs."""
-        return average([one for runs in self.parts for one in runs.mixtures(self.prior)])
+        return _average(self.parts, self.prior)
+
+
+def _average(parts: Sequence[Runs], prior: Prior) -> Mixture:
+    return average([one for runs in parts for one in runs.mixtures(prior)])
 
 
 class _Candidate(NamedTuple):
@@ -122,7 +128,7 @@ def _smallest_as_good(candidates: list[_Candidate]) -> Choice:
 
 
 @dataclass(eq=False)
-class _Setting:
+class Setting:
     """A structure, a number of components, and what it has been trained to so far."""
 
     n_splits: int
@@ -130,6 +136,7 @@ class _Setting:
     n_components: int
     most_runs: int
     priors: list[Prior]
+    is_bagged: bool = False
     parts: list[Runs] = field(default_factory=list)
     log_p: list[FloatArray] = field(default_factory=list)  # (n_valid, n_runs) for each prior
     best: int = 0  # the prior that suits the average best
@@ -137,11 +144,23 @@ class _Setting:
 
     @property
     def n_runs(self) -> int:
+        """Runs so far."""
         return sum(runs.n_runs for runs in self.parts)
 
     @property
     def prior(self) -> Prior:
+        """The smoothing that suits their average best."""
         return self.priors[self.best]
+
+    def mixture(self) -> Mixture:
+        """The average of the runs."""
+        return _average(self.parts, self.prior)
+
+    def bagged(self) -> Setting:
+        """The same on bootstrap samples of the rows, without any run yet."""
+        return Setting(
+            self.n_splits, self.data, self.n_components, self.most_runs, self.priors, is_bagged=True
+        )
 
     def add(self, runs: Runs, *, restart: bool = False, only_if_better: bool = False) -> bool:
         """Average with more runs, or begin again with these, and smooth; returns whether it did."""
@@ -200,15 +219,18 @@ class MixtureSearch:
         train: BitMatrix,
         valid: BitMatrix,
         grow_on: Callable[[], Sequence[int]] | None = None,
+        narrow: Callable[[list[Setting]], list[Setting]] | None = None,
     ) -> Choice:
         """Search over prefixes of a structure search.
 
         `grow_on` continues that search, if it can be continued, and returns the longer prefixes. It
-        is asked while the longest prefix so far is the best by far.
+        is asked while the longest prefix so far is the best by far. `narrow` says, after the first
+        two rounds, which of all settings go on, where it is not for these rounds alone to say.
         """
-        settings: list[_Setting] = []
+        settings: list[Setting] = []
         try:
             settings = self._settings(growing, prefixes, train, valid)
+            everything = [] if narrow is None else settings  # those that are out make room
             for number, round_ in enumerate(self.rounds, 1):
                 words = f"round {number} of {len(self.rounds)}"
                 settings = sorted(settings, key=lambda setting: -setting.valid)[: round_.n_kept]
@@ -220,8 +242,11 @@ class MixtureSearch:
                     more = self._settings(growing, longer, train, valid)
                     self._train_all(more, round_, words)
                     settings += [setting for setting in more if setting.parts]
+                    everything = [] if narrow is None else settings
                 if self.stopped_because:
                     break
+                if narrow is not None and number == len(FIRST_ROUNDS):
+                    settings, everything = narrow(everything), []
         except KeyboardInterrupt:
             self.stopped_because = "interrupted"
             settings = [setting for setting in settings if setting.parts]
@@ -233,9 +258,9 @@ class MixtureSearch:
 
     def _settings(
         self, growing: GrowingCircuit, prefixes: Sequence[int], train: BitMatrix, valid: BitMatrix
-    ) -> list[_Setting]:
+    ) -> list[Setting]:
         """All that fit into memory, and at least the smallest."""
-        settings: list[_Setting] = []
+        settings: list[Setting] = []
         most_for_rows = PER_ROW * merge_equal_rows(train)[0].n_rows
         for n_splits in prefixes:
             circuit = growing.snapshot(n_splits)
@@ -250,17 +275,17 @@ class MixtureSearch:
             data = MixtureData.of(circuit, train, valid, self.options)
             for k in sizes:
                 most_runs = max(1, min(MOST_RUNS, min(most, most_for_rows) // k))
-                settings.append(_Setting(n_splits, data, k, most_runs, priors(data, self.options)))
+                settings.append(Setting(n_splits, data, k, most_runs, priors(data, self.options)))
         return settings
 
-    def _train_all(self, settings: list[_Setting], round_: Round, words: str) -> None:
+    def _train_all(self, settings: list[Setting], round_: Round, words: str) -> None:
         """Give settings the runs of a round, until something says stop."""
         for setting in settings:
             self._train(setting, round_, words)
             if self.stopped_because:
                 return
 
-    def _train(self, setting: _Setting, round_: Round, words: str) -> None:
+    def _train(self, setting: Setting, round_: Round, words: str) -> None:
         """Give a setting the runs of a round."""
         wanted = min(round_.n_runs, setting.most_runs)
         restart = setting.n_runs == wanted < FEW_RUNS  # no room for more runs: longer ones instead
@@ -280,7 +305,12 @@ class MixtureSearch:
                 tol=TOLERANCE * abs(setting.valid) if setting.parts else TOLERANCE,
                 max_seconds=None if math.isinf(left) else max(left, 0.0),
             )
-            runs = train_runs(setting.data, options, self.rng, journal=self.journal)
+            bags = None
+            if setting.is_bagged:
+                bags = draw_bags(setting.data.rows, options.n_runs, self.rng)
+            runs = train_runs(
+                setting.data, options, self.rng, row_weight=bags, journal=self.journal
+            )
             stopped = runs.history.stopped_because
             if stopped in ("interrupted", "max_seconds"):
                 self.stopped_because = stopped
@@ -299,10 +329,10 @@ class MixtureSearch:
             if restart or self.stopped_because:
                 return
 
-    def _choice(self, setting: _Setting) -> Choice:
+    def _choice(self, setting: Setting) -> Choice:
         return Choice(self._trial(setting), setting.data.single, setting.prior, setting.parts)
 
-    def _trial(self, setting: _Setting) -> Trial:
+    def _trial(self, setting: Setting) -> Trial:
         return Trial(
             setting.n_splits,
             setting.n_components,
@@ -310,10 +340,11 @@ class MixtureSearch:
             setting.prior.strength,
             setting.valid,
             self.journal.now() - self._started,
+            "bagged_em" if setting.is_bagged else "em",
         )
 
 
-def _is_worth_growing(settings: list[_Setting]) -> bool:
+def _is_worth_growing(settings: list[Setting]) -> bool:
     """Whether the longest prefix is better than all others by so much that more may be better."""
     longest = max(setting.n_splits for setting in settings)
     best = max(setting.valid for setting in settings if setting.n_splits == longest)
@@ -329,8 +360,10 @@ def prefixes_of(best: int) -> list[int]:
 
 def describe(trial: Trial) -> str:
     """A setting and what it reached, in words."""
-    runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} runs"
+    words = {"em": "run", "bagged_em": "bag", "continuous": "network"}[trial.method]
+    runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} {words}s"
+    tied = " of a network" if trial.method == "continuous" else ""
     return (
-        f"{trial.n_components} components{runs} on a {trial.n_splits}-split structure: "
+        f"{trial.n_components} components{tied}{runs} on a {trial.n_splits}-split structure: "
         f"valid {trial.valid:.4f}"
     )

@@ -1,0 +1,188 @@
+"""The automatic mixture: EM, bagged EM and networks on one structure, weighed on validation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import oracle
+from strudel import Continuous, StrudelMixture
+from strudel.errors import InterruptedWarning, MissingDependencyError
+from strudel.io import Checkpoint
+from strudel.learning import learn_mixture
+from strudel.learning.mixture_methods import EM, Auto
+
+SMALL = Continuous(
+    max_iter=60, batch_size=64, n_points=32, latent_dim=2, width=16, depth=2, learning_rate=1e-2
+)
+
+
+def rows_of_kinds(seed=0, n_rows=300, n_vars=6, n_kinds=4):
+    """Rows of several kinds."""
+    rng = np.random.default_rng(seed)
+    chance = np.random.default_rng(99).beta(0.3, 0.3, size=(n_kinds, n_vars))
+    return (rng.random((n_rows, n_vars)) < chance[rng.integers(n_kinds, size=n_rows)]).astype(
+        np.uint8
+    )
+
+
+def estimator(**options):
+    given = {"n_components": "auto", "n_splits": range(4), "method": Auto(continuous=SMALL)}
+    given |= {"max_components": 100, "random_state": 0, "n_jobs": 1}
+    return StrudelMixture(**given | options)
+
+
+def arrays(model):
+    return model.mixture_.edge_log_theta, model.mixture_.log_weight
+
+
+# What it stands for
+
+
+def test_it_is_em_for_a_given_number_of_components():
+    X = rows_of_kinds()
+    automatic = StrudelMixture(3, n_splits=2, random_state=0).fit(X)
+    by_em = StrudelMixture(3, n_splits=2, method="em", random_state=0).fit(X)
+    np.testing.assert_array_equal(*(arrays(model)[0] for model in (automatic, by_em)))
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_it_is_em_for_a_small_table_and_without_torch(is_here, monkeypatch):
+    if not is_here:
+        monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
+        monkeypatch.setattr(learn_mixture, "MANY_CELLS", 0)
+    X, options = rows_of_kinds(), {"n_splits": 1, "random_state": 0}
+    automatic = StrudelMixture("auto", **options).fit(X)
+    by_em = StrudelMixture("auto", method="em", **options).fit(X)
+    np.testing.assert_array_equal(*(arrays(model)[0] for model in (automatic, by_em)))
+    assert automatic.chosen_ == by_em.chosen_
+
+
+@pytest.mark.compiled
+def test_a_small_table_does_not_load_torch():
+    code = (
+        "import sys, numpy as np; from strudel import StrudelMixture; "
+        "X = np.random.default_rng(0).integers(0, 2, (80, 4)); "
+        "StrudelMixture('auto', n_splits=0, random_state=0).fit(X); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_options_of_networks_are_never_ignored(monkeypatch):
+    X = rows_of_kinds()
+    with pytest.raises(ValueError, match="needs n_components='auto'"):
+        estimator(n_components=3).fit(X)
+    with pytest.raises(ValueError, match="continuous must be None or a Continuous"):
+        estimator(method=Auto(continuous=EM())).fit(X)
+    monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match="needs PyTorch"):
+        estimator().fit(X)
+
+
+# What comes out
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    pytest.importorskip("torch")
+    X, V = rows_of_kinds(n_rows=500), rows_of_kinds(1)
+    return estimator().fit(X, X_valid=V), X, V
+
+
+def test_the_parts_add_up_to_one_mixture(fitted):
+    model, X, V = fitted
+    mixture, chosen = model.mixture_, model.chosen_
+    assert mixture.n_components == chosen["n_components"] <= 100
+    assert sum(chosen["shares"].values()) == pytest.approx(1.0)
+    assert {"continuous"} < set(chosen["shares"]) <= {"em", "bagged_em", "continuous"}
+    circuit = mixture.structure
+    first = circuit.node_edges[2 * circuit.n_vars : -1]
+    total = np.add.reduceat(np.exp(mixture.edge_log_theta), first)
+    np.testing.assert_allclose(total, 1.0, rtol=0.0, atol=1e-12)
+    assert abs(mixture.weights.sum() - 1.0) < 1e-12
+    parts = [[oracle.probability(c, row) for row in V[:8]] for c in mixture.components()]
+    plain = np.log(mixture.weights @ np.array(parts))
+    np.testing.assert_allclose(model.score_samples(V[:8]), plain, rtol=1e-10)
+
+
+def test_it_says_what_won_in_a_sentence(fitted):
+    model, _, V = fitted
+    chosen, by_em = model.chosen_, [t for t in model.trials_ if t.method != "continuous"]
+    share = f"a network with {100 * chosen['shares']['continuous']:.0f} % of the weight"
+    assert share in chosen["explanation"]
+    assert f"on a {chosen['n_splits']}-split structure" in chosen["explanation"]
+    assert chosen["valid"] == pytest.approx(model.score(V))
+    own = [trial.valid for trial in by_em if trial.n_splits == chosen["n_splits"]]
+    assert chosen["valid"] >= max(own) - 1e-9  # the weights of both are the best there are
+
+
+def test_every_kind_takes_part(fitted):
+    model, _, _ = fitted
+    assert {trial.method for trial in model.trials_} == {"em", "bagged_em", "continuous"}
+
+
+def test_a_seed_repeats(fitted):
+    model, X, V = fitted
+    again = estimator().fit(X, X_valid=V)
+    for one, other in zip(arrays(model), arrays(again), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# What ends a fit
+
+
+@pytest.mark.parametrize("words", ["round 1", "structure with", "network 1"])
+def test_an_interrupt_keeps_the_best_so_far(words):
+    pytest.importorskip("torch")
+    X, V = rows_of_kinds(n_rows=500), rows_of_kinds(1)
+    seen = []
+
+    def callback(progress):
+        seen.append(words in progress.message)
+        if sum(seen) == 2:
+            raise KeyboardInterrupt
+
+    model = estimator()
+    with pytest.warns(InterruptedWarning):
+        model.fit(X, X_valid=V, callback=callback)
+    assert model.history_.stopped_because == "interrupted"
+    assert model.chosen_["valid"] == pytest.approx(model.score(V))
+
+
+def test_a_time_limit_ends_a_fit():
+    pytest.importorskip("torch")
+    model = estimator(max_seconds=0.05).fit(rows_of_kinds())
+    assert model.history_.stopped_because == "max_seconds"
+
+
+class Killed(BaseException):
+    """Ends a fit as a signal would: nothing may catch it."""
+
+
+class DyingCheckpoint(Checkpoint):
+    """Kills the fit after so many writes."""
+
+    def __init__(self, path, n_writes):
+        super().__init__(path, seconds=0)
+        self.n_left = n_writes
+
+    def _write(self, fit, journal):
+        super()._write(fit, journal)
+        self.n_left -= 1
+        if self.n_left == 0:
+            raise Killed
+
+
+def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(fitted, tmp_path):
+    expected, X, V = fitted
+    path = tmp_path / "fit.part"
+    for n_writes in (25, 50):
+        with pytest.raises(Killed):
+            estimator().fit(X, X_valid=V, checkpoint=DyingCheckpoint(path, n_writes))
+    model = estimator().fit(X, X_valid=V, checkpoint=Checkpoint(path))
+    for one, other in zip(arrays(model), arrays(expected), strict=True):
+        np.testing.assert_array_equal(one, other)
