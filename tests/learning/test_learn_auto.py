@@ -132,6 +132,14 @@ def test_a_seed_repeats(fitted):
         np.testing.assert_array_equal(one, other)
 
 
+def test_rows_with_unknown_values():
+    pytest.importorskip("torch")
+    X, V = rows_of_kinds().astype(float), rows_of_kinds(1)
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    model = estimator().fit(X, X_valid=V)
+    assert model.chosen_["valid"] == pytest.approx(model.score(V))
+
+
 # What ends a fit
 
 

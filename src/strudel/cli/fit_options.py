@@ -83,6 +83,7 @@ class Search(StrEnum):
 class Method(StrEnum):
     """How a mixture is trained, or what a classifier is."""
 
+    auto = "auto"
     em = "em"
     bagged_em = "bagged_em"
     boosting = "boosting"
@@ -138,7 +139,7 @@ def mixture_estimator(given: Mapping[str, Any], settings: list[str]) -> StrudelM
     is_best_first = n_splits in (None, "auto") and is_shared and not is_greedy
     choices: Choices = {
         "search": (SEARCHES, "best_first" if is_best_first else "greedy"),
-        "method": (METHODS, "em"),
+        "method": (METHODS, options.get("method", "em")),
     }
     return _with_settings(StrudelMixture(**options), settings, choices)
 

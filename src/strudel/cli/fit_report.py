@@ -110,11 +110,14 @@ def _splits_in_words(n_splits: int, best: int) -> str:
 
 
 def method_of(model: StrudelMixture) -> Method:
-    """How a mixture was trained."""
-    from strudel.learning.mixture_methods import METHODS
+    """How a mixture was trained; the last of several ways, if they were chosen."""
+    from strudel.learning.mixture_methods import EM, METHODS, Auto, Continuous
     from strudel.learning.options import named_options
 
-    return named_options("method", model.method, METHODS)
+    method = named_options("method", model.method, METHODS)
+    if not isinstance(method, Auto):
+        return method
+    return (method.continuous or Continuous()) if "shares" in model.chosen_ else EM()
 
 
 def explain(model: StrudelMixture) -> str:
@@ -122,6 +125,8 @@ def explain(model: StrudelMixture) -> str:
     from strudel.learning.mixture_methods import EM, Boosting, Continuous, PerComponent
 
     chosen, method = model.chosen_, method_of(model)
+    if "explanation" in chosen:
+        return str(chosen["explanation"])
     n_splits, size, n_runs = chosen["n_splits"], chosen["n_components"], chosen["n_runs"]
     if isinstance(method, Boosting):
         size = model.mixture_.n_components  # it may have stopped before

@@ -58,8 +58,10 @@ def learn_auto(rows: Prepared, learner: MixtureLearner, method: Auto) -> Learned
     networks = _Networks(rows, learner, method.continuous)
     learned = learner.by_em(task, clock).choose_and_train(rows, networks.narrow)
     structure, n_splits = learned.mixture.structure, learned.chosen["n_splits"]
-    if learned.history.stopped_because == "interrupted" or not networks.can_learn_on(structure):
+    if learned.history.stopped_because == "interrupted":
         return learned
+    if not networks.can_learn_on(structure):
+        return _alone(learned, "the structure is too large for networks")
     kind = learned.chosen.get("method", "em")
     groups = [_Group(kind, learned.mixture, _log_likelihoods(rows, learned.mixture))]
     groups += networks.learn(structure, n_splits)
@@ -67,7 +69,7 @@ def learn_auto(rows: Prepared, learner: MixtureLearner, method: Auto) -> Learned
     mixture, shares = _average(groups, rows.valid.weights)
     if set(shares) == {kind}:  # also if an interrupt came before there was a network
         learned.history.stopped_because = history.stopped_because
-        return learned
+        return _alone(learned, "with networks, validation rows are no more likely")
     chosen = learner.chosen(rows, mixture, n_splits, mixture.n_components)
     chosen |= {"method": "auto", "shares": shares}
     chosen["explanation"] = _explain(chosen, groups, learned)
@@ -244,6 +246,16 @@ def _average(groups: Sequence[_Group], weight: FloatArray) -> tuple[Mixture, dic
     for group, one in kept:
         shares[group.kind] = shares.get(group.kind, 0.0) + float(one)
     return mixture, shares
+
+
+def _alone(learned: LearnedMixture, why: str) -> LearnedMixture:
+    """The mixture by EM, and why it is."""
+    chosen = learned.chosen
+    words = (
+        f"{NAMES[chosen.get('method', 'em')]} alone, {chosen['n_components']} components x "
+        f"{chosen['n_runs']} runs on a {chosen['n_splits']}-split structure: {why}"
+    )
+    return replace(learned, chosen=chosen | {"explanation": words})
 
 
 def _explain(chosen: dict[str, Any], groups: Sequence[_Group], learned: LearnedMixture) -> str:

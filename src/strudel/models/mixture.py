@@ -62,12 +62,15 @@ class StrudelMixture(DensityEstimator):
         search: with many components a short search is often best; a range, for example
         ``range(300)``, chooses within it. With `PerComponent`, the most splits per component, on
         average. Best-first search also counts its clones.
-    method : str or EM, BaggedEM, Boosting, PerComponent, Continuous; default="em"
+    method : str or EM, BaggedEM, Boosting, PerComponent, Continuous; default="auto"
         How the mixture is trained: "em" on all rows; "bagged_em", EM on bootstrap samples of the
         rows, averaged; "boosting", components added one after another where the mixture so far
         fails; "per_component", a structure for every component; "continuous", many components
         whose parameters a network makes, which needs PyTorch. A name stands for the object with its
-        defaults, for example ``BaggedEM(n_bags=5)``.
+        defaults, for example ``BaggedEM(n_bags=5)``. "auto" is "em" for a given number of
+        components. Where the number is chosen, EM, bagged EM and continuous mixtures share one
+        structure, and their average is returned, with weights found on the validation rows; without
+        PyTorch, and for tables of fewer than 131,072 cells, it is "em" here also.
     search : str or Greedy, BestFirst; default="auto"
         How the structure grows: by the splits of the paper, or by the best of all splits and
         clones, as in `Strudel`. "auto" is best-first search if the number of splits is chosen,
@@ -76,8 +79,8 @@ class StrudelMixture(DensityEstimator):
         Where the search starts, as in `Strudel`.
     max_components : int, optional
         Limit on the components of the whole mixture; 3200 by default if their number is chosen,
-        and 4096 with `Continuous`. Of a table with an `encoder`, the smallest mixture is chosen
-        that the validation rows cannot tell from the best.
+        4096 with `Continuous`, and 8192 where both kinds are averaged. Of a table with an `encoder`,
+        the smallest mixture is chosen that the validation rows cannot tell from the best.
     max_edges : int, optional
         Limit on the edges of the structure.
     max_seconds : float, optional
@@ -124,7 +127,8 @@ class StrudelMixture(DensityEstimator):
         validation rows in `Continuous`.
     chosen_ : dict
         `n_splits`, `n_components` and `n_runs` of the mixture, and its `valid` log-likelihood. To
-        get a best-first structure again, also give ``search="best_first"``.
+        get a best-first structure again, also give ``search="best_first"``. Where several methods
+        were averaged, also their `shares`, and an `explanation` in a sentence.
     trials_ : list of Trial
         All settings that were tried, in order; empty if nothing had to be chosen.
     n_features_in_, feature_names_in_

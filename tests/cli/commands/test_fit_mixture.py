@@ -273,3 +273,20 @@ def test_components_with_their_own_structure(run, table, tmp_path):
     assert "every component has its own part" in out
     assert "deterministic" in out
     assert "in component" not in out
+
+
+@pytest.mark.compiled
+def test_networks_of_the_automatic_mixture_take_options(run, short, tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "out.strudel"
+    small = [
+        f"method.continuous.{name}={value}"
+        for name, value in {"max_iter": 30, "n_points": 16, "width": 8, "depth": 1}.items()
+    ]
+    options = [word for one in (*small, "max_components=60") for word in ("--set", one)]
+    report = fit_json(
+        run, short, "--mixture", "auto", "--method", "auto", "--max-splits", 2, *options, "-o", path
+    )
+    assert "validation rows" in report["choice"]
+    assert "network" in report["choice"]
+    assert report["n_components"] == load(path).mixture_.n_components <= 60
