@@ -1,4 +1,4 @@
-"""Random logic and graphs of sums and products for tests, made from truth tables."""
+"""Random rows, logic, and graphs of sums and products for tests."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ from strudel.learning.search_options import SEARCHES, SearchOptions
 from strudel.logic.formula import AND, OR, Nnf
 from strudel.logic.formula import LITERAL as NNF_LITERAL
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd
+
+
+def rows_of_kinds(seed=0, n_rows=300, n_vars=6, n_kinds=4):
+    """Rows of several kinds."""
+    rng = np.random.default_rng(seed)
+    chance = np.random.default_rng(99).beta(0.3, 0.3, size=(n_kinds, n_vars))
+    return (rng.random((n_rows, n_vars)) < chance[rng.integers(n_kinds, size=n_rows)]).astype(
+        np.uint8
+    )
 
 
 def random_function(n_vars, rng, density=0.5):

@@ -9,24 +9,18 @@ import numpy as np
 import pytest
 
 import oracle
+from killed_fits import DyingCheckpoint, Killed
+from makers import rows_of_kinds
 from strudel import Continuous, StrudelMixture
 from strudel.errors import InterruptedWarning, MissingDependencyError
 from strudel.io import Checkpoint
 from strudel.learning import learn_mixture
 from strudel.learning.mixture_methods import EM, Auto
 
+pytestmark = pytest.mark.compiled
 SMALL = Continuous(
     max_iter=60, batch_size=64, n_points=32, latent_dim=2, width=16, depth=2, learning_rate=1e-2
 )
-
-
-def rows_of_kinds(seed=0, n_rows=300, n_vars=6, n_kinds=4):
-    """Rows of several kinds."""
-    rng = np.random.default_rng(seed)
-    chance = np.random.default_rng(99).beta(0.3, 0.3, size=(n_kinds, n_vars))
-    return (rng.random((n_rows, n_vars)) < chance[rng.integers(n_kinds, size=n_rows)]).astype(
-        np.uint8
-    )
 
 
 def estimator(**options):
@@ -94,7 +88,7 @@ def fitted():
 
 
 def test_the_parts_add_up_to_one_mixture(fitted):
-    model, X, V = fitted
+    model, _, V = fitted
     mixture, chosen = model.mixture_, model.chosen_
     assert mixture.n_components == chosen["n_components"] <= 100
     assert sum(chosen["shares"].values()) == pytest.approx(1.0)
@@ -165,24 +159,6 @@ def test_a_time_limit_ends_a_fit():
     pytest.importorskip("torch")
     model = estimator(max_seconds=0.05).fit(rows_of_kinds())
     assert model.history_.stopped_because == "max_seconds"
-
-
-class Killed(BaseException):
-    """Ends a fit as a signal would: nothing may catch it."""
-
-
-class DyingCheckpoint(Checkpoint):
-    """Kills the fit after so many writes."""
-
-    def __init__(self, path, n_writes):
-        super().__init__(path, seconds=0)
-        self.n_left = n_writes
-
-    def _write(self, fit, journal):
-        super()._write(fit, journal)
-        self.n_left -= 1
-        if self.n_left == 0:
-            raise Killed
 
 
 def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(fitted, tmp_path):

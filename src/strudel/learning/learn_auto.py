@@ -34,7 +34,7 @@ from strudel.queries.likelihood import rows_log_likelihood
 
 # Shares of `max_seconds`: when the search for a structure ends at the latest, when EM does, and
 # what one short run of a network may take.
-STRUCTURE, EM_ENDS, SHORT_RUN = 0.15, 0.45, 0.05
+STRUCTURE, EM_ENDS, SHORT_RUN = 0.1, 0.45, 0.05
 # Multiplications of all networks: about six minutes on two cores. Those of audio need 2e12 each.
 WORK = 12e12
 MOST_NETWORKS = 4

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import oracle
+from killed_fits import DyingCheckpoint, Killed
+from makers import rows_of_kinds
 from strudel import Continuous, StrudelMixture, TableEncoder, load, log_likelihood, save
 from strudel.data import pack_columns
 from strudel.errors import AlikeComponentsWarning, InterruptedWarning
@@ -31,15 +33,6 @@ SMALL = Continuous(
     max_iter=80, batch_size=64, n_points=32, latent_dim=2, width=16, depth=2, learning_rate=1e-2
 )
 LONGER = Continuous(**SMALL.get_params() | {"max_iter": 400})
-
-
-def rows_of_kinds(seed=0, n_rows=300, n_vars=6, n_kinds=4):
-    """Rows of several kinds."""
-    rng = np.random.default_rng(seed)
-    chance = np.random.default_rng(99).beta(0.3, 0.3, size=(n_kinds, n_vars))
-    return (rng.random((n_rows, n_vars)) < chance[rng.integers(n_kinds, size=n_rows)]).astype(
-        np.uint8
-    )
 
 
 def structure(X, init=None):
@@ -330,24 +323,6 @@ def test_an_interrupt_in_a_second_run_keeps_the_first():
 def test_a_time_limit_ends_a_fit():
     model = estimator(max_seconds=1e-3, n_splits="auto").fit(rows_of_kinds())
     assert model.history_.stopped_because == "max_seconds"
-
-
-class Killed(BaseException):
-    """Ends a fit as a signal would: nothing may catch it."""
-
-
-class DyingCheckpoint(Checkpoint):
-    """Kills the fit after so many writes."""
-
-    def __init__(self, path, n_writes):
-        super().__init__(path, seconds=0)
-        self.n_left = n_writes
-
-    def _write(self, fit, journal):
-        super()._write(fit, journal)
-        self.n_left -= 1
-        if self.n_left == 0:
-            raise Killed
 
 
 def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from killed_fits import DyingCheckpoint, Killed
 from strudel import BaggedEM, StrudelMixture, TableEncoder, log_likelihood
 from strudel.data import pack_columns
 from strudel.errors import InterruptedWarning
@@ -250,24 +251,6 @@ def test_a_time_limit_ends_a_fit(device):
     options = {"n_components": "auto", "max_seconds": 1e-3, "random_state": 0}
     model = StrudelMixture(**options, device=device).fit(rows_of_kinds())
     assert model.history_.stopped_because == "max_seconds"
-
-
-class Killed(BaseException):
-    """Ends a fit as a signal would: nothing may catch it."""
-
-
-class DyingCheckpoint(Checkpoint):
-    """Kills the fit after so many writes."""
-
-    def __init__(self, path, n_writes):
-        super().__init__(path, seconds=0)
-        self.n_left = n_writes
-
-    def _write(self, fit, journal):
-        super()._write(fit, journal)
-        self.n_left -= 1
-        if self.n_left == 0:
-            raise Killed
 
 
 @pytest.mark.parametrize(

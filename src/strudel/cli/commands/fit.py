@@ -158,7 +158,7 @@ def fit(
         typer.Option(
             rich_help_panel=MODEL,
             metavar="NAME",
-            help="How a mixture is trained: auto (the default: em, and with --mixture auto the best "
+            help="How a mixture is trained: auto (the default: em; with --mixture auto, the best "
             "average of em, bagged_em and continuous), em, bagged_em, boosting, per_component (a "
             "structure for each), or continuous (a network ties the components; needs PyTorch). "
             "With --target: per_class or joint.",
