@@ -144,9 +144,13 @@ class MixtureTask:
         return [n for n in prefixes if n >= lowest] or [prefixes[-1]]
 
 
-def is_large(rows: Prepared) -> bool:
-    """Whether networks are worth their time: with few cells EM ends in a moment, and is as good."""
-    return bool(rows.train.n_rows * rows.train.n_vars >= MANY_CELLS)
+def needs_networks(rows: Prepared) -> bool:
+    """Whether networks are worth their time.
+
+    With few cells EM ends in a moment, and of an encoded table small mixtures are wanted.
+    """
+    n_cells = rows.train.n_rows * rows.train.n_vars
+    return rows.encoder is None and bool(n_cells >= MANY_CELLS)
 
 
 def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
@@ -193,7 +197,7 @@ class MixtureLearner:
 
             return learn_continuous(rows, self, self.task.method)
         if isinstance(self.task.method, Auto):
-            if rows.is_partitioned or not (self.task.method.continuous or is_large(rows)):
+            if rows.is_partitioned or not (self.task.method.continuous or needs_networks(rows)):
                 most = self.task.max_components
                 most = MOST_FREE if most == MOST_OF_ALL else most  # by default
                 return self.by_em(replace(self.task, max_components=most)).learn(rows)

@@ -212,8 +212,8 @@ class Continuous(Method):
 class Auto(Method):
     """EM, bagged EM and continuous mixtures on one structure; validation rows weigh them.
 
-    For a given number of components, for a table that is small or partitioned, and without
-    PyTorch it is `EM`.
+    For a given number of components, for a table that is small, encoded or partitioned, and
+    without PyTorch it is `EM`.
 
     Parameters
     ----------

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from strudel._types import FloatArray
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
 from strudel.learning.growing.growing_circuit import GrowingCircuit
