@@ -79,8 +79,9 @@ class StrudelMixture(DensityEstimator):
         Where the search starts, as in `Strudel`.
     max_components : int, optional
         Limit on the components of the whole mixture; 3200 by default if their number is chosen,
-        4096 with `Continuous`, and 8192 where both kinds are averaged. Of a table with an `encoder`,
-        the smallest mixture is chosen that the validation rows cannot tell from the best.
+        4096 with `Continuous`, and 8192 where both kinds are averaged. Of a table with an
+        `encoder`, the smallest mixture is chosen that the validation rows cannot tell from the
+        best.
     max_edges : int, optional
         Limit on the edges of the structure.
     max_seconds : float, optional
