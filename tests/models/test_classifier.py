@@ -165,6 +165,35 @@ def test_weights_count_as_repetitions_and_zero_as_absence():
     assert weighted.predict_proba(X) == pytest.approx(repeated.predict_proba(X))
 
 
+@pytest.mark.parametrize("table", ["bits", "columns"])
+def test_class_weights_count_like_weights_of_the_rows(table):
+    X, y = rows_with_classes(n_rows=90, n_classes=3) if table == "bits" else mixed_frame()
+    names = np.unique(y).tolist()
+    by_class = {names[0]: 3.0}
+    weighted = StrudelClassifier(**PLAIN, class_weight=by_class).fit(X, y)
+    weight = np.where(np.asarray(y) == names[0], 3.0, 1.0)
+    by_row = StrudelClassifier(**PLAIN).fit(X, y, sample_weight=weight)
+    assert weighted.predict_proba(X) == pytest.approx(by_row.predict_proba(X))
+    balanced = StrudelClassifier(**PLAIN, class_weight="balanced").fit(X, y)
+    nothing = X[:1] * np.nan if table == "bits" else X.iloc[:1].map(lambda value: None)
+    assert balanced.predict_proba(nothing)[0] == pytest.approx(1.0 / len(names))
+    for wrong in ({"nobody": 2.0}, {names[0]: -1.0}, "even"):
+        with pytest.raises(ValueError, match="class_weight"):
+            StrudelClassifier(**PLAIN, class_weight=wrong).fit(X, y)
+
+
+def test_a_structure_over_columns_leaves_codes_of_no_value_impossible():
+    X, y = mixed_frame()
+    model = StrudelClassifier(method="per_class", init="independent", random_state=0).fit(X, y)
+    assert model.encoder_.respect_one_hot
+    assert {trial.setting.of_columns for trial in model.trials_} == {True}
+    joint = model.joint_mixture().with_table_code(None)
+    for column in model.encoder_.code_.columns:
+        words = np.full((column.n_values, joint.n_vars), np.nan)
+        words[:, column.start : column.stop] = column.codewords
+        assert np.exp(log_marginal(joint, words)).sum() == pytest.approx(1.0)
+
+
 def test_one_class_is_certain_and_a_rare_one_is_kept():
     X, y = rows_with_classes(n_rows=40)
     assert StrudelClassifier().fit(X, ["yes"] * 40).predict_proba(X).tolist() == [[1.0]] * 40
@@ -225,7 +254,8 @@ def test_the_class_keeps_its_name(method, tmp_path):
     assert model.target_name_ == load(tmp_path / "m.strudel").target_name_ == "phase"
     assert StrudelClassifier(**PLAIN).fit(X, y).target_name_ == "class"
     if method == "joint":
-        marginals = marginal_probabilities(model.mixture_, {"age": (61.4, None)})
+        edge = model.encoder_.code_.column("age").edges[-1]
+        marginals = marginal_probabilities(model.mixture_, {"age": (edge, None)})
         assert marginals["phase"]["late"] > 0.9
         assert model.mixture_.feature_names[-1] == "phase=late"
 

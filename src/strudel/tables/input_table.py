@@ -42,16 +42,16 @@ class InputTable:
         part = take_rows(self.X, np.flatnonzero(rows))
         return replace(self, X=part, n_rows=int(np.sum(rows)))
 
-    def encoded(self, e: int, train: AnyArray, y: AnyArray) -> FloatArray:
-        """All rows under an encoder that has seen only some; what is new to it is unknown."""
+    def fitted_on(self, e: int, train: AnyArray, y: AnyArray) -> TableEncoder | None:
+        """An encoder that has seen only some rows; what is new to it is unknown."""
         encoder = self.encoders[e]
         if encoder is None:
-            return self.rows(None)
+            return None
         encoder = clone(encoder).set_params(unknown="missing")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EmptyColumnWarning)
-            encoder.fit(take_rows(self.X, np.flatnonzero(train)), y[train])
-        return self.rows(encoder)
+            fitted: TableEncoder = encoder.fit(take_rows(self.X, np.flatnonzero(train)), y[train])
+        return fitted
 
     def fitted(self, e: int, y: AnyArray | None = None) -> TableEncoder | None:
         """An encoder, fitted on all rows."""

@@ -82,19 +82,36 @@ def learn_column_tree(
         arranged = vtree_by_method(plain, vtree, rng)
         parent = best_parents(worth, arranged)
     parent = _cut(parent, worth, price, is_independent)
-    tables = tuple(
-        conditional_table(
-            values[c],
-            None if up == NONE else values[up],
-            columns[c].n_values,
-            1 if up == NONE else columns[up].n_values,
-            weight,
-            alpha,
-        )
-        for c, up in enumerate(parent.tolist())
-    )
+    tables = _tables(values, weight, columns, parent, alpha)
     whole = vtree if isinstance(vtree, Vtree) else vtree_of_variables(arranged, columns)
     return ColumnTree(tuple(columns), parent, tables), whole
+
+
+def learn_class_column_tree(
+    classes: Sequence[BitMatrix],
+    columns: Sequence[ColumnCode],
+    *,
+    is_independent: bool = False,
+    alpha: float = 0.5,
+) -> tuple[ColumnTree, Vtree]:
+    """The tree over columns that tell most about each other given the class, and its vtree.
+
+    Its tables are of all rows. Compare `learn_class_tree`, which is for single variables.
+    """
+    values = [column_values(bits, columns) for bits in classes]
+    weights = [bits.weights for bits in classes]
+    total = float(sum(weight.sum() for weight in weights))
+    information = np.zeros((len(columns), len(columns)))
+    for bits, value, weight in zip(classes, values, weights, strict=True):
+        share = float(weight.sum()) / total
+        information += share * column_information(columns, value, weight, alpha, bits)
+    price = _price(columns, total)
+    worth = information - price
+    parent, arranged = _chow_liu(worth)
+    parent = _cut(parent, worth, price, is_independent)
+    tables = _tables(np.hstack(values), np.concatenate(weights), columns, parent, alpha)
+    tree = ColumnTree(tuple(columns), parent, tables)
+    return tree, vtree_of_variables(arranged, columns)
 
 
 def column_tree_from_counts(
@@ -121,6 +138,27 @@ def column_tree_from_counts(
         tables.append(table_from_counts(count, alpha))
     tree = ColumnTree(tuple(columns), parent, tuple(tables))
     return tree, vtree_of_variables(arranged, columns)
+
+
+def _tables(
+    values: IntArray,
+    weight: FloatArray,
+    columns: Sequence[ColumnCode],
+    parent: IntArray,
+    alpha: float,
+) -> tuple[FloatArray, ...]:
+    """The conditional table of every column."""
+    return tuple(
+        conditional_table(
+            values[c],
+            None if up == NONE else values[up],
+            columns[c].n_values,
+            1 if up == NONE else columns[up].n_values,
+            weight,
+            alpha,
+        )
+        for c, up in enumerate(parent.tolist())
+    )
 
 
 def _chow_liu(worth: FloatArray) -> tuple[IntArray, Vtree]:

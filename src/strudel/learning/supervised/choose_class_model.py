@@ -18,7 +18,6 @@ from scipy.special import log_softmax, logsumexp
 
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.compile import compile_chow_liu, compile_factorized
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.incomplete.expected_flows import expected_flows
@@ -30,10 +29,10 @@ from strudel.learning.supervised.class_mixtures import (
     ClassRows,
     complete_rows,
     count_classes,
+    first_structure,
 )
 from strudel.queries.mixture_likelihood import class_logs, class_logs_of_joint
-from strudel.trees.chow_liu import learn_chow_liu_tree, learn_class_tree
-from strudel.trees.vtree import vtree_from_chow_liu
+from strudel.tables.column_codes import ColumnCode
 
 MANY_CELLS = 50_000  # with more, half of the settings are dropped after every fold
 LEAST_KEPT = 3
@@ -48,6 +47,7 @@ class Setting(NamedTuple):
     init: str  # "tree" or "independent"
     n_splits: int
     n_components: int  # of every class; of a joint model on average
+    of_columns: bool = True  # whether the structure is over whole columns, if there are any
 
 
 class ClassTrial(NamedTuple):
@@ -140,11 +140,12 @@ class Structures:
         self.rows = rows
         self.codewords = class_codewords(rows.n_classes)
         self._classes = rows.by_class()
-        self._made: dict[tuple[str, str, int], Circuit] = {}
+        self._made: dict[tuple[str, str, int, bool], Circuit] = {}
 
     def fit(self, setting: Setting, rng: np.random.Generator) -> ClassFit:
         """Fit a setting to the rows."""
-        circuit = self._circuit(setting.method, setting.init, setting.n_splits)
+        key = setting.method, setting.init, setting.n_splits, setting.of_columns
+        circuit = self._circuit(*key)
         if setting.method == "per_class":
             return ClassFit(
                 count_classes(circuit, self._classes, setting.n_components, rng=rng), None
@@ -153,21 +154,24 @@ class Structures:
         counts = count_classes(circuit, [self._joint_rows()], n_components, rng=rng)
         return ClassFit(counts, self.codewords)
 
-    def _circuit(self, method: str, init: str, n_splits: int) -> Circuit:
-        key = (method, init, n_splits)
+    def _circuit(self, method: str, init: str, n_splits: int, of_columns: bool) -> Circuit:
+        key = (method, init, n_splits, of_columns)
         if key not in self._made:
-            self._made[key] = self._grown(*key) if n_splits else self._first(method, init)
+            make = self._grown if n_splits else self._first
+            self._made[key] = make(*key)
         return self._made[key]
 
-    def _first(self, method: str, init: str) -> Circuit:
+    def _first(self, method: str, init: str, n_splits: int, of_columns: bool) -> Circuit:
+        is_independent = init == "independent"
+        columns = self.rows.columns if of_columns else None
         if method == "per_class":
-            tree = learn_class_tree(self._classes)
-        else:
-            tree = learn_chow_liu_tree(self._joint_rows())
-        vtree = vtree_from_chow_liu(tree)
-        return compile_factorized(vtree) if init == "independent" else compile_chow_liu(tree, vtree)
+            return first_structure(self._classes, columns, is_independent=is_independent)
+        rows = self._joint_rows()
+        if columns is not None:
+            columns = (*columns, ColumnCode(self.rows.X.shape[1], self.codewords))
+        return first_structure([rows], columns, is_independent=is_independent, alpha=1.0)
 
-    def _grown(self, method: str, init: str, n_splits: int) -> Circuit:
+    def _grown(self, method: str, init: str, n_splits: int, of_columns: bool) -> Circuit:
         """Splits that the search makes on all rows together."""
         joint = self._joint_rows()
         bits = joint
@@ -175,7 +179,8 @@ class Structures:
             words = joint.words[: -self.codewords.shape[1]]
             bits = merge_equal_rows(BitMatrix(words, joint.n_rows, joint.row_weight))[0]
         search = SearchOptions(max_splits=n_splits, patience=n_splits)
-        grown = grow(bits, None, search=search, start=self._circuit(method, init, 0), rng=0)
+        start = self._circuit(method, init, 0, of_columns)
+        grown = grow(bits, None, search=search, start=start, rng=0)
         return grown.growing.snapshot()
 
     def _joint_rows(self) -> BitMatrix:
@@ -216,7 +221,7 @@ class ClassSearch:
                 if setting.encoder not in made:
                     rows = encoded(setting.encoder, ~held)
                     rng = np.random.default_rng([self.seed, f])
-                    train = complete_rows(rows.take(~held), rng)
+                    train = complete_rows(rows.take(~held), rng, n_rounds=1)
                     made[setting.encoder] = Structures(train), rows.take(held)
                 structures, valid = made[setting.encoder]
                 fit = structures.fit(setting, np.random.default_rng([self.seed, f]))
@@ -275,8 +280,9 @@ def _scores(model: ClassModel, valid: ClassRows) -> FloatArray:
 
 
 def _words(trial: ClassTrial) -> str:
-    _, method, init, n_splits, n_components = trial.setting
+    _, method, init, n_splits, n_components, of_columns = trial.setting
+    over = "" if of_columns else " over 0/1 variables"
     return (
-        f"{method}, {init}, {n_splits} splits, {n_components} components: "
+        f"{method}, {init}{over}, {n_splits} splits, {n_components} components: "
         f"log-loss {trial.log_loss:.4f}, accuracy {trial.accuracy:.4f}"
     )

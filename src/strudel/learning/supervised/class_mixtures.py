@@ -20,15 +20,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.compile import compile_chow_liu
+from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.mixture_methods import MixtureOptions
 from strudel.learning.mixtures.em import MixtureData, Runs, train_runs
 from strudel.queries.sampling import sample
+from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
 from strudel.trees.chow_liu import learn_class_tree
+from strudel.trees.column_tree import learn_class_column_tree
 from strudel.trees.vtree import vtree_from_chow_liu
 
 MOST_STEPS = 30  # of EM: smoothing, chosen afterwards, matters more than the last of the likelihood
@@ -147,6 +149,7 @@ class ClassRows(NamedTuple):
     X: FloatArray  # (n_rows, n_vars) 0, 1 or NaN
     label: IntArray  # (n_rows,) number of the class
     weight: FloatArray  # (n_rows,) positive
+    columns: tuple[ColumnCode, ...] | None = None  # of a table, whose codes are respected
 
     @property
     def n_classes(self) -> int:
@@ -160,7 +163,7 @@ class ClassRows(NamedTuple):
 
     def take(self, rows: AnyArray) -> ClassRows:
         """Some of the rows."""
-        return ClassRows(self.X[rows], self.label[rows], self.weight[rows])
+        return self._replace(X=self.X[rows], label=self.label[rows], weight=self.weight[rows])
 
     def members(self) -> list[AnyArray]:
         """Which rows each class has."""
@@ -173,6 +176,23 @@ class ClassRows(NamedTuple):
             merge_equal_rows(pack_columns(rows.X.astype(np.uint8), rows.weight))[0]
             for rows in classes
         ]
+
+
+def first_structure(
+    classes: Sequence[BitMatrix],
+    columns: tuple[ColumnCode, ...] | None,
+    *,
+    is_independent: bool = False,
+    alpha: float = 0.5,
+) -> Circuit:
+    """The best tree within the classes, or all columns independent, as a circuit."""
+    if columns is not None:
+        return compile_column_tree(
+            *learn_class_column_tree(classes, columns, is_independent=is_independent, alpha=alpha)
+        )
+    tree = learn_class_tree(classes, alpha=alpha)
+    vtree = vtree_from_chow_liu(tree)
+    return compile_factorized(vtree) if is_independent else compile_chow_liu(tree, vtree)
 
 
 def fold_of_rows(label: IntArray, n_folds: int, rng: np.random.Generator) -> IntArray:
@@ -188,7 +208,9 @@ def fold_of_rows(label: IntArray, n_folds: int, rng: np.random.Generator) -> Int
     return fold
 
 
-def complete_rows(rows: ClassRows, rng: np.random.Generator) -> ClassRows:
+def complete_rows(
+    rows: ClassRows, rng: np.random.Generator, n_rounds: int = COMPLETIONS
+) -> ClassRows:
     """Draw what is unknown, given what is known and the class.
 
     The draws are exact under a tree per class, which is learned from the completed rows in turn.
@@ -196,17 +218,21 @@ def complete_rows(rows: ClassRows, rng: np.random.Generator) -> ClassRows:
     """
     if rows.is_complete:
         return rows
-    known = ~np.isnan(rows.X)
-    weight = rows.weight[:, np.newaxis]
+    columns = complete_columns(rows.columns or (), rows.X.shape[1])
+    values = column_values(rows.X, columns)
     table = np.empty(rows.X.shape, dtype=np.uint8)
-    ones, total = np.where(known, rows.X, 0.0) * weight, known * weight
-    everywhere = (ones.sum(axis=0) + 1.0) / (total.sum(axis=0) + 2.0)
-    for c in range(rows.n_classes):
-        own = rows.label == c
-        share = (ones[own].sum(axis=0) + everywhere) / (total[own].sum(axis=0) + 1.0)
-        drawn = rng.random((int(own.sum()), rows.X.shape[1])) < share
-        table[own] = np.where(known[own], rows.X[own], drawn)
-    for _ in range(COMPLETIONS):
+    for column, value in zip(columns, values, strict=True):
+        is_value = value[:, np.newaxis] == np.arange(column.n_values)
+        count = rows.weight[:, np.newaxis] * is_value
+        everywhere = (count.sum(axis=0) + 1.0) / (count.sum() + column.n_values)
+        for c in range(rows.n_classes):
+            own = rows.label == c
+            share = np.cumsum(count[own].sum(axis=0) + everywhere)
+            number = rng.random(int(own.sum())) * share[-1]
+            drawn = np.searchsorted(share[:-1], number, side="right")
+            place = np.where(value[own] == NONE, drawn, value[own])
+            table[own, column.start : column.stop] = column.codewords[place]
+    for _ in range(n_rounds):
         _redraw(rows, table, rng)
     return rows._replace(X=table.astype(np.float64))
 
@@ -214,8 +240,7 @@ def complete_rows(rows: ClassRows, rng: np.random.Generator) -> ClassRows:
 def _redraw(rows: ClassRows, table: ByteArray, rng: np.random.Generator) -> None:
     """Learn a tree per class from the completed rows, and complete them again."""
     classes = rows._replace(X=table.astype(np.float64)).by_class()
-    tree = learn_class_tree(classes)
-    circuit = compile_chow_liu(tree, vtree_from_chow_liu(tree))
+    circuit = first_structure(classes, rows.columns)
     mixture = count_classes(circuit, classes, 1, rng=rng).mixture(*STRENGTHS)
     for c in range(rows.n_classes):
         own = rows.label == c
