@@ -4,6 +4,7 @@ from . import circuits as circuits
 from . import data as data
 from . import errors as errors
 from . import io as io
+from . import explorer as explorer
 from . import layers as layers
 from . import learning as learning
 from . import logic as logic
@@ -65,6 +66,9 @@ from .logic.events import variables as variables
 
 # as a layer of a network
 from .layers.convert import to_torch as to_torch
+
+# the page
+from .explorer.page import explore as explore
 
 # decisions and explanations
 from .predictions.expected import expected_prediction as expected_prediction

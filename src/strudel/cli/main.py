@@ -22,6 +22,7 @@ from strudel.cli.advice_in_options import in_options
 from strudel.cli.commands.convert import convert
 from strudel.cli.commands.datasets import datasets
 from strudel.cli.commands.demo import demo
+from strudel.cli.commands.explore import explore
 from strudel.cli.commands.fit import fit
 from strudel.cli.commands.impute import impute
 from strudel.cli.commands.info import info
@@ -37,7 +38,7 @@ from strudel.cli.progress import compile_line
 from strudel.errors import StrudelError
 
 # What may compile without a progress line of its own; all others start without the compiler.
-COMPILE = {"score", "query", "sample", "plot", "predict", "impute"}
+COMPILE = {"score", "query", "sample", "plot", "predict", "impute", "explore"}
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 
 app = typer.Typer(
@@ -83,6 +84,7 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     ),
     sample: ('strudel sample nltcs.strudel -n 1000 --given "x3=1" -o rows.csv',),
     plot: ('strudel plot nltcs.strudel marginals --given "x3=1" -o nltcs.png',),
+    explore: ("strudel explore survey.strudel -o survey.html --target smoker",),
     predict: ("strudel predict survey.strudel new.csv -o predicted.csv",),
     impute: ("strudel impute survey.strudel gaps.csv -o filled.csv",),
     warmup: ("strudel warmup",),

@@ -43,6 +43,16 @@ def read_held(path: Path, force: bool = False) -> HeldModel:
     return load_held_model(_checked(path), verify=not force)
 
 
+def read_any(path: Path, force: bool = False) -> Any:
+    """What is in a model file, or in a file of another program."""
+    from strudel.io.formats.text import bare_suffix
+    from strudel.io.read_write import FORMATS, read
+
+    if bare_suffix(path) in FORMATS and path.is_file():
+        return read(path)
+    return read_file(path, force)
+
+
 def read_model(path: Path, force: bool = False) -> Model:
     """The circuit or mixture in a file."""
     from strudel.queries.model import model_of

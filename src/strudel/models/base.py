@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
 
-from strudel import algebra, predictions, queries
+from strudel import algebra, explorer, predictions, queries
 from strudel._display import plotting
 from strudel._types import ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
@@ -100,6 +100,7 @@ class QueryMethods:
     classifier_agreement = as_method(predictions.classifier_agreement)
     sufficient_explanation = as_method(predictions.sufficient_explanation)
     shap_values = as_method(predictions.shap_values)
+    explore = as_method(explorer.explore)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)

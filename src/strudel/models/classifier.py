@@ -27,6 +27,7 @@ from strudel.data.argument_checks import (
 )
 from strudel.data.lazy import by_block
 from strudel.data.validation import check_sample_weight
+from strudel.explorer.page import ExplorerPage, explore
 from strudel.learning.supervised.choose_class_model import (
     ClassModel,
     ClassSearch,
@@ -374,6 +375,12 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             code = code_of_bits([f"x{v}" for v in range(self.n_features_in_)], "numpy")
         code = with_class(code, self.classes_.tolist(), self.target_name_)
         return self._class_model().with_class_variables().with_table_code(code)
+
+    def explore(
+        self, path: Any = None, *, target: str | None = None, title: str | None = None
+    ) -> ExplorerPage:
+        """A page on which people set values, and see the class and every other column move."""
+        return explore(self, path, target=target, title=title)
 
     @by_block("X")
     def predict_log_proba(self, X: Any) -> FloatArray:

@@ -27,7 +27,7 @@ def demo(tmp_path_factory):
 
 def test_one_folder_holds_all_pictures_and_the_model(demo):
     report, out = demo
-    expected = {f"{name}.png" for name in PICTURES} | {"digits.strudel"}
+    expected = {f"{name}.png" for name in PICTURES} | {"digits.strudel", "digits.html"}
     assert {path.name for path in out.iterdir()} == expected
     for name in PICTURES:
         assert (out / f"{name}.png").read_bytes().startswith(PNG)

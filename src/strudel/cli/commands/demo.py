@@ -1,7 +1,7 @@
 """`strudel demo`: the whole tour on built-in data, offline, in one folder.
 
 In:  scikit-learn's digits, 8 x 8 pixels, black or white.
-Out: scores, answers in words, five pictures and a model.
+Out: scores, answers in words, five pictures, a model and its page to click on.
 """
 
 from __future__ import annotations
@@ -80,19 +80,21 @@ def demo(
     tell("4. Pictures and the model ...")
     files = _draw(model, mixture, data, out)
     files["model"] = _save(model, out / "digits.strudel")
+    files["page to click on"] = _explore(model, out / "digits.html")
     seconds = time.perf_counter() - started
     if as_json:
         names = {name: str(path) for name, path in files.items()}
         print_json({"scores": scores, "answers": answers, "files": names, "seconds": seconds})
         return
     for name, path in files.items():
-        say(f"   {name:<16}{path}")
+        say(f"   {name:<18}{path}")
     say()
     say(f"Everything is in {out}/ ({seconds:.0f} seconds). Next, try:")
     say(f"   strudel info {files['model']}")
     say(f"   strudel score {files['model']} digits")
     say("   strudel fit digits --mixture auto -o mixture.strudel")
     say("   strudel fit your-table.csv --encode auto")
+    say("   strudel explore your-table.strudel")
 
 
 def _silent(line: str) -> None:
@@ -281,3 +283,8 @@ def _save(model: Strudel, path: Path) -> Path:
 
     save(model, path, provenance={"source": "digits"})
     return path
+
+
+def _explore(model: Strudel, path: Path) -> Path:
+    centre = f"row{SIDE // 2}_col{SIDE // 2}"
+    return model.explore(target=centre, title="Digits, pixel by pixel").save(path)

@@ -1,0 +1,129 @@
+// Numbers and evidence in plain words.
+
+import { asRange, count } from "./scenario.ts";
+
+export interface Shown {
+  name: string;
+  kind: string;
+  texts: string[];
+  numbers: number[] | null;
+  isDay: boolean;
+  isOrdered: boolean;
+}
+
+/** A share in percent: 12.3 %, <0.1 %, 99.98 %. Never 0 % or 100 % unless it is. */
+export function percent(p: number): string {
+  if (p === 0) return "0 %";
+  if (p === 1) return "100 %";
+  const x = 100 * p;
+  if (x < 0.01) return "<0.01 %";
+  if (x > 99.99) return ">99.99 %";
+  if (x < 1 || x > 99) return `${x.toFixed(2)} %`;
+  return `${x.toFixed(1)} %`;
+}
+
+/** A difference of shares: +12.3, -0.4. */
+export function points(difference: number): string {
+  const x = 100 * difference;
+  if (Math.abs(x) < 0.05) return "±0";
+  return `${x > 0 ? "+" : "−"}${Math.abs(x).toFixed(1)}`;
+}
+
+/** How rare something is: "1 row in 250". */
+export function oneIn(logP: number): string {
+  if (logP > Math.log(0.5)) return `${percent(Math.exp(logP))} of all rows`;
+  const n = Math.exp(-logP);
+  if (n < 9.5) return `about 1 row in ${n.toFixed(1).replace(/\.0$/, "")}`;
+  if (n < 1e6) return `about 1 row in ${grouped(n)}`;
+  for (const [limit, unit, word] of [[1e9, 1e6, "million"], [1e12, 1e9, "billion"]] as const) {
+    if (n < limit) return `about 1 row in ${(n / unit).toPrecision(2)} ${word}`;
+  }
+  const exponent = Math.floor(-logP / Math.LN10);
+  return `about 1 row in 10${superscript(exponent)}`;
+}
+
+function grouped(n: number): string {
+  const digits = Math.max(0, Math.floor(Math.log10(n)) - 1);
+  const rounded = Math.round(n / 10 ** digits) * 10 ** digits;
+  return rounded.toLocaleString("en");
+}
+
+const superscript = (n: number): string => [...String(n)].map((d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(d)]).join("");
+
+/** One word for how common it is. */
+export function rarity(logP: number): string {
+  const p = Math.exp(logP);
+  if (p > 0.5) return "usual";
+  if (p > 0.1) return "common";
+  if (p > 0.01) return "uncommon";
+  if (p > 1e-3) return "rare";
+  if (p > 1e-6) return "very rare";
+  return "almost never seen";
+}
+
+/** How often the set values come together, against columns that had nothing to do with one another. */
+export function together(logLift: number): string {
+  if (!Number.isFinite(logLift)) return "";
+  const times = Math.exp(Math.abs(logLift));
+  if (times < 1.05) return "as often as if these columns had nothing to do with one another";
+  const much = times < 10 ? times.toFixed(1) : times < 1e6 ? grouped(times) : "over a million";
+  return logLift > 0
+    ? `${much} times as often as if these columns had nothing to do with one another`
+    : `${much} times more seldom than if these columns had nothing to do with one another`;
+}
+
+/** What is set in a column: "age: 40 to 60", "smoker: not yes". */
+export function saying(column: Shown, mask: Uint8Array): string {
+  const chosen = column.texts.filter((_, k) => mask[k]);
+  const others = column.texts.filter((_, k) => !mask[k]);
+  const span = asRange(mask);
+  if (chosen.length === 1) return chosen[0];
+  if (column.isOrdered && span) return rangeText(column, span[0], span[1]);
+  if (others.length <= 2 && count(mask) > 2) return `not ${others.join(", not ")}`;
+  if (others.length === 1) return `not ${others[0]}`;
+  return chosen.length <= 3 ? chosen.join(" or ") : `${chosen.slice(0, 2).join(", ")} or ${chosen.length - 2} more`;
+}
+
+/** Cells side by side as one range: "under 40" and "40 to 60" are "under 60". */
+export function rangeText(column: Shown, from: number, to: number): string {
+  const [first, last] = [column.texts[from], column.texts[to]];
+  const start = /^(.*) to (.*)$/.exec(first)?.[1];
+  const end = /^(.*) to (.*)$/.exec(last)?.[2];
+  const isOpen = /^(under|before) /.test(first);
+  const isTop = / or more$|^from .* on$/.test(last);
+  if (isOpen && end) return `${column.kind === "date" ? "before" : "under"} ${end}`;
+  if (isTop && start) return column.kind === "date" ? `from ${start} on` : `${start} or more`;
+  if (start && end) return `${start} to ${end}`;
+  return `${first} to ${last}`;
+}
+
+/** The mean of a column of numbers or dates, as Python's cells have it. */
+export function meanText(column: Shown, p: Float64Array): string | null {
+  if (column.numbers === null || column.numbers.length < 2) return null;
+  const mean = column.numbers.reduce((sum, x, k) => sum + x * p[k], 0);
+  return column.kind === "date" ? dateText(mean) : numberText(mean, column.numbers);
+}
+
+export function dateText(microseconds: number): string {
+  const date = new Date(microseconds / 1000);
+  return Number.isNaN(date.getTime()) ? "" : date.toISOString().slice(0, 10);
+}
+
+export function numberText(x: number, like: number[]): string {
+  const span = Math.max(...like) - Math.min(...like);
+  const digits = span === 0 ? 0 : Math.min(8, Math.max(0, 2 - Math.floor(Math.log10(span))));
+  return x.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: 0 });
+}
+
+/** Half the sum of the differences: the share that moved. */
+export function moved(a: Float64Array, b: Float64Array): number {
+  let sum = 0;
+  for (let k = 0; k < a.length; k++) sum += Math.abs(a[k] - b[k]);
+  return sum / 2;
+}
+
+export function entropy(p: Float64Array): number {
+  let sum = 0;
+  for (const x of p) if (x > 0) sum -= x * Math.log(x);
+  return sum;
+}

@@ -1,0 +1,2 @@
+from .page import explore as explore
+from .page import ExplorerPage as ExplorerPage

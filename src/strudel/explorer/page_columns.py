@@ -1,0 +1,156 @@
+"""What the page shows as columns, and which 0/1 variables it takes together.
+
+In:  a model over 0/1 variables, and the code of its table if it has one.
+Out: `PageColumn`s, as people see them, and `Slot`s, the variables of the circuit on the page.
+
+The bits of a column usually are one subtree of the vtree. Then they are one slot, with a value for
+each codeword. Where they are scattered, each piece that is a subtree of its own is a slot, and a
+value of the column is one value in each of its slots.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from strudel._names import names_of
+from strudel._types import NONE, ByteArray
+from strudel.queries.model import Model
+from strudel.tables.bin_edges import date_text, number_text
+from strudel.tables.coded_column import BIT, Column, has_one_value_per_cell
+from strudel.tables.filled_table import has_mean
+from strudel.tables.table_code import code_of_bits
+from strudel.trees.vtree import Vtree
+
+
+@dataclass(frozen=True)
+class PageColumn:
+    """One column as the page shows it."""
+
+    name: str
+    kind: str  # "bit", "boolean", "category", "ordinal", "number" or "date"
+    labels: tuple[str, ...]  # (n_values,) as Python calls the values
+    texts: tuple[str, ...]  # (n_values,) as the page calls them
+    numbers: tuple[float, ...]  # (n_values,) what stands for each cell in a mean; or none
+    dtype: str
+    slots: tuple[int, ...]  # none where the components decide, as the class of a classifier
+    codes: tuple[tuple[int, ...], ...]  # (n_values, n_slots) the value in each slot
+
+    @property
+    def n_values(self) -> int:
+        """Number of values or cells."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """One variable of the circuit on the page: the variables of a vtree node."""
+
+    vtree_node: int
+    variables: tuple[int, ...]
+    patterns: ByteArray  # (n_values, n_variables) the bits of each value, all distinct
+
+
+def columns_and_slots(
+    model: Model, *, is_by_vtree: bool
+) -> tuple[tuple[PageColumn, ...], tuple[Slot, ...]]:
+    """The columns of the table, or the variables, and the slots that their bits become.
+
+    Only a model whose nodes lie at the nodes of its vtree can take variables together.
+    """
+    code = model.table_code
+    if code is None:
+        code = code_of_bits(names_of(model.n_vars, model.feature_names), "numpy")
+    slots: list[Slot] = []
+    columns = []
+    for column in code.columns:
+        first = len(slots)
+        words = []
+        for v in _pieces(model.vtree, column.variables, is_by_vtree):
+            variables = tuple(sorted(model.vtree.scope(v)))
+            bits = column.codewords[:, np.array(variables) - column.start]
+            patterns = np.unique(bits, axis=0)
+            if len(patterns) == len(bits):  # in the order of the column's values
+                patterns = bits
+            slots.append(Slot(v, variables, patterns))
+            words.append([_place(word, patterns) for word in bits])
+        codes = tuple(zip(*words, strict=True))
+        columns.append(_page_column(column, tuple(range(first, len(slots))), codes))
+    return tuple(columns), tuple(slots)
+
+
+def class_column(name: str, classes: Sequence[object], taken: Sequence[str]) -> PageColumn:
+    """The class of a classifier whose components each belong to one class."""
+    while name in taken:
+        name += "_"
+    labels = tuple(map(str, classes))
+    return PageColumn(name, "category", labels, labels, (), "object", (), ())
+
+
+def _pieces(vtree: Vtree, variables: Sequence[int], is_by_vtree: bool) -> list[int]:
+    """The highest vtree nodes that hold nothing but some of these variables."""
+    own = np.zeros(vtree.n_vars, dtype=bool)
+    own[list(variables)] = True
+    if not is_by_vtree:
+        return [int(vtree.var_leaf[var]) for var in variables]
+    first, last = vtree.node_span
+    pieces = []
+    for var in variables:
+        v, up = NONE, int(vtree.var_leaf[var])
+        while up != NONE and last[up] - first[up] <= len(variables):
+            if not own[vtree.order[first[up] : last[up]]].all():
+                break
+            v, up = up, int(vtree.node_parent[up])
+        if v not in pieces:
+            pieces.append(v)
+    return pieces
+
+
+def _place(word: ByteArray, patterns: ByteArray) -> int:
+    return int(np.flatnonzero((patterns == word).all(axis=1))[0])
+
+
+def _page_column(
+    column: Column, slots: tuple[int, ...], codes: tuple[tuple[int, ...], ...]
+) -> PageColumn:
+    numbers: tuple[float, ...] = ()
+    if has_mean(column) and column.kind != BIT:
+        numbers = tuple(float(value) for value in column.values)
+        if not all(map(math.isfinite, numbers)):
+            numbers = ()
+    return PageColumn(
+        column.name,
+        column.kind,
+        column.labels,
+        _texts(column),
+        numbers,
+        column.dtype,
+        slots,
+        codes,
+    )
+
+
+def _texts(column: Column) -> tuple[str, ...]:
+    """What the page calls the values: cells of numbers and dates in words.
+
+    Examples
+    --------
+    >>> from strudel.tables.columns import RawColumn
+    >>> from strudel.tables.learn_code import CodeOptions, learn_column
+    >>> ages = RawColumn("age", "integer", np.arange(100.0))
+    >>> _texts(learn_column(ages, 0, options=CodeOptions(n_bins=4)))
+    ('under 25', '25 to 50', '50 to 75', '75 or more')
+    """
+    is_date = column.kind == "date"
+    if column.kind not in ("number", "date") or not column.edges:
+        return column.labels
+    if has_one_value_per_cell(column.values, column.edges, column.ranges):
+        return column.labels
+    ends = [date_text(edge) if is_date else number_text(edge) for edge in column.edges]
+    below, above = ("before {}", "from {} on") if is_date else ("under {}", "{} or more")
+    inner = [f"{a} to {b}" for a, b in pairwise(ends)]
+    return (below.format(ends[0]), *inner, above.format(ends[-1]))

@@ -1,0 +1,146 @@
+"""The model as the page reads it: JSON, with numbers as typed arrays in base64.
+
+In:  a circuit, a mixture or a fitted estimator.
+Out: a dict of what JSON holds. `explorer/README.md` of the project describes the format.
+
+Parameters are logs in single precision: a relative error of about a millionth in each. The page
+shows four digits, computes in double precision, and normalises every sum again.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from strudel._names import did_you_mean
+from strudel._types import AnyArray, FloatArray
+from strudel._version import __version__
+from strudel.circuits.mixture import Mixture
+from strudel.circuits.properties import check_properties
+from strudel.explorer.collapsed_circuit import PagePart, collapse_parts
+from strudel.explorer.page_columns import PageColumn, class_column, columns_and_slots
+from strudel.queries.model import Model, log_weights_of, model_of, parts_of, structures_of
+
+FORMAT = 1
+
+
+def page_data(model: Any, target: str | None = None, title: str | None = None) -> dict[str, Any]:
+    """Everything that the page needs to know of a model.
+
+    A classifier has its class as one more column, which is the target unless another is named.
+    """
+    asked, component_class, classes = _classes_of(model)
+    structures = structures_of(asked)
+    for circuit in structures:
+        check_properties(circuit, "explore", "smooth", "decomposable")
+    is_by_vtree = all(circuit.is_in_normal_form for circuit in structures)
+    columns, slots = columns_and_slots(asked, is_by_vtree=is_by_vtree)
+    parts, has_other = collapse_parts(
+        [(part.structure, part.edge_log_theta) for part in parts_of(asked)],
+        slots,
+        is_by_vtree=is_by_vtree,
+    )
+    if component_class is not None:
+        names = [column.name for column in columns]
+        columns = (*columns, class_column(model.target_name_, classes, names))
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "title": title or "What if?",
+        "model": _facts(asked, parts),
+        "columns": [_column_data(column) for column in columns],
+        "slots": [len(slot.patterns) + other for slot, other in zip(slots, has_other, strict=True)],
+        "patterns": [len(slot.patterns) for slot in slots],
+        "logWeight": as_base64(_log_weights(asked, parts), np.float32),
+        "parts": [
+            _part_data(part, circuit.is_deterministic)
+            for part, circuit in zip(parts, structures, strict=True)
+        ],
+        "componentValue": None if component_class is None else as_base64(component_class, np.int32),
+        "target": _target_place(columns, target, model),
+    }
+
+
+def _classes_of(model: Any) -> tuple[Model, AnyArray | None, list[Any]]:
+    """The model to ask, and for a classifier with components by class, the class of each."""
+    if not hasattr(model, "joint_mixture"):
+        return model_of(model), None, []
+    if not hasattr(model, "mixture_"):
+        return model_of(model), None, []  # says that it is not fitted
+    if model.component_class_ is None:  # the class is a variable like all others
+        return model.joint_mixture(), None, []
+    return model.mixture_, model.component_class_, model.classes_.tolist()
+
+
+def _target_place(columns: tuple[PageColumn, ...], target: str | None, model: Any) -> int | None:
+    names = [column.name for column in columns]
+    if target is None:
+        return len(names) - 1 if hasattr(model, "joint_mixture") else None
+    if target not in names:
+        raise ValueError(
+            f"target is {target!r}, which is not a column. {did_you_mean(target, names)}"
+        )
+    return names.index(target)
+
+
+def _log_weights(model: Model, parts: list[PagePart]) -> FloatArray:
+    """The logs of the components' weights, which add up to one."""
+    log_weight = log_weights_of(model) + np.concatenate([part.log_total for part in parts])
+    total = np.logaddexp.reduce(log_weight)
+    if total == -np.inf:
+        raise ValueError("The model gives every row probability zero: there is nothing to explore.")
+    return np.asarray(log_weight - total)
+
+
+def _facts(model: Model, parts: list[PagePart]) -> dict[str, Any]:
+    return {
+        "kind": "mixture" if isinstance(model, Mixture) else "circuit",
+        "components": sum(part.n_components for part in parts),
+        "variables": model.n_vars,
+        "edges": model.n_edges,
+        "parameters": model.n_parameters,
+    }
+
+
+def _column_data(column: PageColumn) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "name": column.name,
+        "kind": column.kind,
+        "labels": column.labels,
+        "slots": column.slots,
+    }
+    if column.texts != column.labels:
+        data["texts"] = column.texts
+    if column.numbers:
+        data["numbers"] = column.numbers
+    if column.kind == "date":
+        data["isDay"] = column.dtype == "date"
+    if len(column.slots) > 1:
+        data["codes"] = column.codes
+    return data
+
+
+def _part_data(part: PagePart, is_deterministic: bool) -> dict[str, Any]:
+    return {
+        "components": part.n_components,
+        "isDeterministic": is_deterministic,
+        "nodeSlot": as_base64(part.node_slot, np.int32),
+        "nodeEntries": as_base64(part.node_entries, np.int32),
+        "left": as_base64(part.entry_left, np.int32),
+        "right": as_base64(part.entry_right, np.int32),
+        "logTheta": as_base64(part.entry_log_theta, np.float32),
+    }
+
+
+def as_base64(values: AnyArray, dtype: Any) -> str:
+    """Numbers as the bytes of a little-endian typed array, in base64.
+
+    Examples
+    --------
+    >>> as_base64(np.array([1.0, -np.inf]), np.float32)
+    'AACAPwAAgP8='
+    """
+    little = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
+    return base64.b64encode(little.tobytes()).decode("ascii")

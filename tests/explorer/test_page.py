@@ -1,0 +1,119 @@
+"""The page as text: what is in it, and what is refused. `test_in_browser` has how it behaves."""
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import strudel
+from strudel import Circuit, CircuitPropertyError, Mixture, Strudel, explore
+from strudel.circuits import compile_factorized, figure_1_circuit
+from strudel.explorer.page_data import page_data
+from strudel.trees.vtree import balanced_vtree
+
+ROOT = Path(__file__).resolve().parents[2]
+HOSTILE = [
+    '<img src=x onerror="document.title=1">',
+    "</script><b>",
+    "a & \"b\" 'c'",
+    "\u05d0" * 200,
+]
+
+
+def data_in(page):
+    """The model in a page, read as a browser does."""
+    text = re.search(r'<script type="application/json" id="model">(.*?)</script>', page, re.DOTALL)
+    return json.loads(text[1])
+
+
+def numbers(text, dtype):
+    return np.frombuffer(base64.b64decode(text), dtype=dtype)
+
+
+def test_the_page_is_one_file_of_at_most_400_kb_besides_the_model():
+    page = explore(figure_1_circuit()).html
+    assert len(page) - len(json.dumps(data_in(page))) < 400_000
+    assert not re.search(r"<(link|img|iframe)\b|<script[^>]+src=|@import|url\(", page)
+
+
+def test_texts_of_a_model_end_no_script_and_start_no_element():
+    circuit = figure_1_circuit().with_names(tuple(HOSTILE))
+    page = explore(circuit, title="</title><script>alert(1)</script>").html
+    tags = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: tags.append(tag)
+    parser.feed(page)
+    assert sorted(set(tags)) == sorted(
+        {"html", "head", "meta", "title", "style", "body", "div", "p", "noscript", "script"}
+    )
+    assert tags.count("script") == 2
+    assert [column["name"] for column in data_in(page)["columns"]] == HOSTILE
+
+
+def test_a_file_is_written_whole_and_a_notebook_shows_a_frame(tmp_path):
+    page = explore(figure_1_circuit(), tmp_path / "page.html", target="X3", title="Figure 1")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == page.html
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    frame = page._repr_html_()
+    assert frame.startswith("<iframe")
+    assert 'srcdoc="&lt;!doctype html&gt;' in frame
+    assert repr(page) == "ExplorerPage('Figure 1', 0.1 MB)"
+    assert data_in(page.html)["target"] == 2
+    with pytest.raises(FileNotFoundError):
+        page.save(tmp_path / "no" / "page.html")
+
+
+def test_a_wrong_target_says_what_is_meant():
+    with pytest.raises(
+        ValueError, match=r"target is 'X5', which is not a column\. Choose from 'X1'"
+    ):
+        explore(figure_1_circuit(), target="X5")
+
+
+def test_what_is_no_model_or_not_fitted_is_refused():
+    with pytest.raises(TypeError, match="A model is a Circuit"):
+        explore([[0, 1]])
+    with pytest.raises(ValueError, match="not fitted yet"):
+        explore(strudel.StrudelClassifier())
+
+
+def test_a_circuit_that_is_not_smooth_is_refused():
+    c = figure_1_circuit()
+    edge_right = c.edge_right.copy()
+    edge_right[c.node_edges[c.root] :] = -1
+    rough = Circuit(c.vtree, c.node_vtree, c.node_edges, c.edge_left, edge_right, c.edge_log_theta)
+    with pytest.raises(CircuitPropertyError, match="explore needs a smooth"):
+        explore(rough)
+
+
+def test_columns_of_an_encoded_table_are_one_slot_each():
+    rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
+    model = Strudel(encoder="auto", random_state=0, max_splits=3).fit(rows)
+    data = page_data(model)
+    assert [column["slots"] for column in data["columns"]] == [(0,), (1,)]
+    assert data["slots"] == data["patterns"] == [3, 3]
+    assert data["columns"][0]["labels"] == ("blue", "green", "red")
+
+
+def test_parameters_that_do_not_add_up_to_one_are_normalised():
+    circuit = compile_factorized(balanced_vtree(3))
+    shifted = circuit.with_parameters(circuit.edge_log_theta + 1.5)
+    assert page_data(shifted)["parts"] == page_data(circuit)["parts"]
+    log_theta = np.column_stack([circuit.edge_log_theta, shifted.edge_log_theta])
+    mixture = Mixture(circuit, log_theta, np.log([0.5, 0.5]))
+    weight = np.exp(numbers(page_data(mixture)["logWeight"], np.float32))
+    total = np.exp(strudel.log_marginal(shifted, [np.nan] * 3))
+    assert weight == pytest.approx(np.array([1.0, total[0]]) / (1.0 + total[0]), rel=1e-5)
+
+
+def test_the_golden_file_has_the_format_that_pages_are_written_in():
+    golden = json.loads((ROOT / "explorer" / "test" / "golden.json").read_text(encoding="utf-8"))
+    data = page_data(figure_1_circuit())
+    assert golden[0]["data"].keys() == data.keys()
+    assert golden[0]["data"]["parts"][0].keys() == data["parts"][0].keys()
+    assert golden[0]["data"]["parts"] == data["parts"]
+    assert len(golden) == 8
