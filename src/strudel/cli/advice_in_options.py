@@ -29,14 +29,7 @@ ENCODE = "Or let the model encode text, numbers and dates: --encode auto."
 
 
 def in_options(error: BaseException) -> str:
-    """What is wrong, with advice in options.
-
-    Examples
-    --------
-    >>> from strudel.errors import OtherFitError
-    >>> in_options(OtherFitError("It belongs to a fit to other rows.", "Remove it."))
-    'It belongs to a fit to other rows. --no-resume starts again.'
-    """
+    """What is wrong, with advice in options."""
     if not isinstance(error, Explained):
         return str(error)
     return f"{error.problem} {advice_for(error)}".rstrip()

@@ -62,20 +62,16 @@ def _read_zero_one(
     data: str, valid: str | None, test: str | None, by_partition: bool
 ) -> dict[str, Table]:
     try:
-        return _read_binary(data, valid, test, by_partition)
+        if _is_lazy_source(data, by_partition):
+            parts = {"train": read_lazily(data, [])}
+        else:
+            parts = read_parts(data)
+        for part, source in (("valid", valid), ("test", test)):
+            if source is not None:
+                is_lazy_part = _is_lazy_source(source, by_partition)
+                parts[part] = read_lazily(source, []) if is_lazy_part else read_rows(source, part)
     except NotBinaryFileError as error:
         raise InputError(f"{error} {ENCODE}") from None
-
-
-def _read_binary(
-    data: str, valid: str | None, test: str | None, by_partition: bool
-) -> dict[str, Table]:
-    is_lazy_data = _is_lazy_source(data, by_partition)
-    parts = {"train": read_lazily(data, [])} if is_lazy_data else read_parts(data)
-    for part, source in (("valid", valid), ("test", test)):
-        if source is not None:
-            is_lazy_part = _is_lazy_source(source, by_partition)
-            parts[part] = read_lazily(source, []) if is_lazy_part else read_rows(source, part)
     train = parts["train"]
     return {
         part: match_columns(table, train.X.shape[1], train.feature_names, train.source)

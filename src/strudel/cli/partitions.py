@@ -28,12 +28,10 @@ from strudel.cli.partitioned_files import (
     open_zarr,
     parquet_files,
 )
-from strudel.cli.progress import LiveLine, line_of
+from strudel.cli.progress import LiveLine
 from strudel.errors import FileFormatError, StrudelError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from strudel.io.read_tables import Table
     from strudel.tables.columns import RawTable
 
@@ -250,18 +248,12 @@ class _PartitionProgress(LiveLine):
         super().__init__(is_quiet)
         self.n_partitions = n_partitions
 
-    def _make(self) -> Progress:
+    def _look(self) -> tuple[list[Any], dict[str, Any]]:
         from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-        return line_of(
-            SpinnerColumn(),
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} partitions"),
-            TimeRemainingColumn(),
-        )
-
-    def _first_task(self, progress: Progress) -> TaskID:
-        return progress.add_task("", total=self.n_partitions)
+        counts = TextColumn("{task.completed:.0f}/{task.total:.0f} partitions")
+        columns = [SpinnerColumn(), BarColumn(bar_width=24), counts, TimeRemainingColumn()]
+        return columns, {"description": "", "total": self.n_partitions}
 
     def update(self, n_done: int) -> None:
         """Show how many partitions are done."""

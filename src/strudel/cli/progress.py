@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ NAME, SECONDS, BAR = 9, 7, 10  # letters of the parts of a circuit's line
 TAKEN = 1 + NAME + SECONDS + BAR + 5  # with the spinner and the spaces between
 
 
-class LiveLine(ABC):
+class LiveLine:
     """A live line on stderr; nothing when that is not a terminal, or when asked to be quiet."""
 
     def __init__(self, is_quiet: bool = False) -> None:
@@ -37,17 +35,13 @@ class LiveLine(ABC):
 
     def __enter__(self) -> Self:
         if self.is_live:
-            self._progress = self._make()
-            self._task = self._first_task(self._progress)
+            columns, first = self._look()
+            self._progress = line_of(*columns)
+            self._task = self._progress.add_task(**first)
             self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._progress is not None:
             self._progress.stop()
 
@@ -64,13 +58,9 @@ class LiveLine(ABC):
         assert self._task is not None
         self._progress.update(self._task, **changes)
 
-    @abstractmethod
-    def _make(self) -> Line:
-        """The columns of the line."""
-
-    @abstractmethod
-    def _first_task(self, progress: Line) -> TaskID:
-        """What the line says before the first news."""
+    def _look(self) -> tuple[list[Any], dict[str, Any]]:
+        """The columns of the line, and what it says before the first news."""
+        raise NotImplementedError
 
 
 class CircuitProgress(LiveLine):
@@ -80,20 +70,18 @@ class CircuitProgress(LiveLine):
         super().__init__(is_quiet)
         self.patience = patience
 
-    def _make(self) -> Line:
+    def _look(self) -> tuple[list[Any], dict[str, Any]]:
         from rich.progress import BarColumn, SpinnerColumn, TextColumn
 
-        return line_of(
+        columns = [
             SpinnerColumn(),
             TextColumn("{task.description}", table_column=_fixed(NAME)),
             TextColumn("{task.elapsed:.1f} s", table_column=_fixed(SECONDS)),
             BarColumn(bar_width=BAR),
             TextColumn("{task.fields[line]}", markup=False, table_column=_fixed(1)),
-        )
-
-    def _first_task(self, progress: Line) -> TaskID:
+        ]
         line = "counting pairs; the first run compiles"
-        return progress.add_task("preparing", total=self.patience, line=line)
+        return columns, {"description": "preparing", "total": self.patience, "line": line}
 
     def update(self, progress: Progress) -> None:
         """Show the latest split; cheap enough to be called after every one."""
@@ -143,19 +131,17 @@ def progress_line(progress: Progress, patience: int, room: int = 1000) -> str:
 class MixtureProgress(LiveLine):
     """The line of a mixture: the latest news, and the seconds since the start."""
 
-    def _make(self) -> Line:
+    def _look(self) -> tuple[list[Any], dict[str, Any]]:
         from rich.progress import SpinnerColumn, TextColumn
         from rich.table import Column
 
-        # On a narrow terminal the news take two lines rather than lose their end.
-        return line_of(
+        columns = [
             SpinnerColumn(),
-            TextColumn("{task.elapsed:.1f} s", table_column=Column(no_wrap=True, min_width=6)),
+            TextColumn("{task.elapsed:.1f} s", table_column=_fixed(6)),
+            # On a narrow terminal the news take two lines rather than lose their end.
             TextColumn("{task.description}", markup=False, table_column=Column()),
-        )
-
-    def _first_task(self, progress: Line) -> TaskID:
-        return progress.add_task("preparing", total=None)
+        ]
+        return columns, {"description": "preparing", "total": None}
 
     def update(self, progress: Progress) -> None:
         """Show the latest news; cheap enough to be called after every step."""

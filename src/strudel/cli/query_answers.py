@@ -10,7 +10,7 @@ expected.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -82,85 +82,63 @@ class Question:
 
 
 def find_marginals(question: Question) -> list[Answer]:
-    """How probable each variable is to be 1, and was before the evidence."""
-    from strudel.queries.variable_probabilities import marginal_probabilities
-
-    if question.code is not None:
-        return find_column_marginals(question, question.rows)
-    columns = question.columns
-    ones = marginal_probabilities(question.model, question.rows)[:, columns]
-    answers = [{"probabilities": question.by_name(columns, row)} for row in ones]
+    """How probable each variable is to be 1, or each value, and was before the evidence."""
+    answers = [{"probabilities": found} for found in _marginals(question, question.rows)]
     if question.has_evidence:
-        before = question.by_name(columns, marginal_probabilities(question.model)[columns])
+        (before,) = _marginals(question, np.full((1, question.model.n_vars), np.nan))
         answers = [answer | {"without_evidence": before} for answer in answers]
     return answers
+
+
+def _marginals(question: Question, rows: FloatArray) -> list[dict[str, Any]]:
+    """For every row the probability of 1 by variable, or that of each value by column."""
+    from strudel.queries.variable_probabilities import marginal_probabilities
+
+    if question.code is None:
+        columns = question.columns
+        ones = marginal_probabilities(question.model, rows)[:, columns]
+        return [question.by_name(columns, row) for row in ones]
+    # With the code of its table, a model answers in columns.
+    found = marginal_probabilities(question.model.with_table_code(question.code), rows)
+    labels = {
+        name: question.code.column(name).labels
+        for name in question.asked_columns or question.code.names
+    }
+    return [
+        {
+            name: dict(zip(own, (p[row] for p in found[name].values()), strict=True))
+            for name, own in labels.items()
+        }
+        for row in range(len(rows))
+    ]
 
 
 def show_marginals(question: Question, answer: Answer, n_lines: float) -> None:
-    """One line per variable that is not given; with evidence, the largest changes first."""
-    known = answer["given"]
+    """One line per variable or value that is not given; with evidence, largest changes first."""
+    known = {name for name, said in answer["given"].items() if " or " not in str(said)}
+    now = _flat(answer["probabilities"])
+    lines: list[Line] = [(*key, p) for key, p in now.items() if key[0] not in known]
+    columns: tuple[str, ...] = ("variable", "probability of 1")
     if question.code is not None:
-        show_column_marginals(question, answer, n_lines)
-        return
-    lines: list[Line] = [
-        (name, one) for name, one in answer["probabilities"].items() if name not in known
-    ]
+        columns = ("column", "value", "probability")
     if not question.has_evidence:
-        _show_lines(("variable", "probability of 1"), lines, n_lines, lambda line: -line[1])
+        _show_lines(columns, lines, n_lines, lambda line: -line[-1])
         return
-    before = answer["without_evidence"]
-    lines = [(name, one, before[name], one - before[name]) for name, one in lines]
-    columns = ("variable", "probability of 1", "without evidence", "change")
-    _show_lines(columns, lines, n_lines, lambda line: -abs(line[3]))
+    before = _flat(answer["without_evidence"])
+    lines = [(*key, p, before[tuple(key)], p - before[tuple(key)]) for *key, p in lines]
+    columns = (*columns, "without evidence", "change")
+    _show_lines(columns, lines, n_lines, lambda line: -abs(line[-1]))
 
 
-def find_column_marginals(question: Question, rows: FloatArray) -> list[Answer]:
-    """How probable each value of every column is, and was before the evidence."""
-    from strudel.queries.variable_probabilities import marginal_probabilities
-
-    assert question.code is not None
-    code = question.code
-    model = question.model.with_table_code(code)  # which answers in its columns
-    wanted = question.asked_columns or code.names
-    nothing = np.full((1, model.n_vars), np.nan)
-
-    def chances(some: FloatArray) -> list[Answer]:
-        found = marginal_probabilities(model, some)
-        labels = {name: code.column(name).labels for name in wanted}
-        return [
-            {
-                name: dict(zip(labels[name], (p[row] for p in found[name].values()), strict=True))
-                for name in wanted
-            }
-            for row in range(len(some))
-        ]
-
-    answers: list[Answer] = [{"probabilities": one} for one in chances(rows)]
-    if question.has_evidence:
-        before = chances(nothing)[0]
-        answers = [answer | {"without_evidence": before} for answer in answers]
-    return answers
-
-
-def show_column_marginals(question: Question, answer: Answer, n_lines: float) -> None:
-    """One line per value of every column that is not given; the largest changes first."""
-    assert question.code is not None
-    settled = {name for name, said in answer["given"].items() if " or " not in said}
-    lines: list[Line] = [
-        (name, label, chance)
-        for name, chances in answer["probabilities"].items()
-        if name not in settled
-        for label, chance in chances.items()
-    ]
-    if not question.has_evidence:
-        _show_lines(("column", "value", "probability"), lines, n_lines, lambda line: -line[2])
-        return
-    before = answer["without_evidence"]
-    lines = [
-        (name, label, p, before[name][label], p - before[name][label]) for name, label, p in lines
-    ]
-    columns = ("column", "value", "probability", "without evidence", "change")
-    _show_lines(columns, lines, n_lines, lambda line: -abs(line[4]))
+def _flat(probabilities: Mapping[str, Any]) -> dict[tuple[str, ...], float]:
+    """Probabilities by name, or by name and value."""
+    flat: dict[tuple[str, ...], float] = {}
+    for name, found in probabilities.items():
+        if isinstance(found, dict):
+            flat |= {(name, label): p for label, p in found.items()}
+        else:
+            flat[(name,)] = found
+    return flat
 
 
 # Most probable states
@@ -255,25 +233,12 @@ def show_marginal_map(question: Question, answer: Answer, n_lines: float) -> Non
 
 
 def _unknown_ones(question: Question) -> list[dict[str, Any]]:
-    """For every row, how probable each variable that is not given is to be 1.
-
-    Of a table, how probable each value of every column is that is not given.
-    """
-    from strudel.queries.variable_probabilities import marginal_probabilities
-
-    if question.code is not None:
-        found = find_column_marginals(question, question.rows)
-        return [
-            {
-                name: values
-                for name, values in answer["probabilities"].items()
-                if name not in question.given(row)
-            }
-            for row, answer in enumerate(found)
-        ]
-    ones = marginal_probabilities(question.model, question.rows)
-    unknown = [np.flatnonzero(np.isnan(row)) for row in question.rows]
-    return [question.by_name(i.tolist(), row[i]) for i, row in zip(unknown, ones, strict=True)]
+    """For every row the marginals of the variables or columns that are not given."""
+    answers = []
+    for row, found in enumerate(_marginals(question, question.rows)):
+        known = question.given(row)
+        answers.append({name: one for name, one in found.items() if name not in known})
+    return answers
 
 
 def _state_facts(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -383,58 +348,35 @@ def show_counts(question: Question, answer: Answer, n_lines: float) -> None:
 
 
 def find_pairs(question: Question) -> list[Answer]:
-    """All pairs of variables, those with the largest covariance first."""
+    """All pairs of variables by covariance, or of columns by what they tell about each other."""
+    from strudel.queries.column_pairs import column_pairs
     from strudel.queries.variable_probabilities import pair_probabilities
 
-    if question.code is not None:
-        return find_column_pairs(question, question.code)
-    columns = question.columns
-    names = [question.names[column] for column in columns]
-    first, second = np.triu_indices(len(columns), k=1)
+    code = question.code
     answers = []
     for row in question.rows:
-        both = pair_probabilities(question.model, row)[np.ix_(columns, columns)]
-        one = both.diagonal()
-        covariance = both - np.outer(one, one)
-        deviation = np.sqrt(one * (1.0 - one))
-        with np.errstate(invalid="ignore", divide="ignore"):  # a variable that is known has none
-            correlation = covariance / np.outer(deviation, deviation)
-        order = np.argsort(-np.abs(covariance[first, second]), kind="stable")
+        if code is not None:
+            known = np.flatnonzero(~np.isnan(row))
+            given = question.by_name(known.tolist(), row[known].astype(int))
+            found = column_pairs(question.model.with_table_code(code), given)
+            asked = [code.names.index(name) for name in question.asked_columns or code.names]
+            names: Sequence[str] = code.names
+            measures = {"nats": found.information, "share": found.share}
+            size = found.information
+        else:
+            asked, names = question.columns, question.names
+            both = pair_probabilities(question.model, row)
+            one = both.diagonal()
+            covariance = both - np.outer(one, one)
+            deviation = np.sqrt(one * (1.0 - one))
+            with np.errstate(invalid="ignore", divide="ignore"):  # a known variable has none
+                correlation = covariance / np.outer(deviation, deviation)
+            measures = {"probability": both, "covariance": covariance, "correlation": correlation}
+            size = np.abs(covariance)
+        first, second = (np.array(asked)[side] for side in np.triu_indices(len(asked), k=1))
+        order = np.argsort(-size[first, second], kind="stable")
         pairs = [
-            {
-                "a": names[i],
-                "b": names[j],
-                "probability": float(both[i, j]),
-                "covariance": float(covariance[i, j]),
-                "correlation": float(correlation[i, j]),
-            }
-            for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)
-        ]
-        answers.append({"pairs": pairs})
-    return answers
-
-
-def find_column_pairs(question: Question, code: TableCode) -> list[Answer]:
-    """All pairs of columns, those that tell most about each other first."""
-    from strudel.queries.column_pairs import column_pairs
-
-    model = question.model.with_table_code(code)
-    asked = [code.names.index(name) for name in question.asked_columns or code.names]
-    first, second = np.triu_indices(len(asked), k=1)
-    answers = []
-    for row in question.rows:
-        known = np.flatnonzero(~np.isnan(row))
-        found = column_pairs(model, question.by_name(known.tolist(), row[known].astype(int)))
-        information = found.information[np.ix_(asked, asked)]
-        share = found.share[np.ix_(asked, asked)]
-        order = np.argsort(-information[first, second], kind="stable")
-        pairs = [
-            {
-                "a": code.names[asked[i]],
-                "b": code.names[asked[j]],
-                "nats": float(information[i, j]),
-                "share": float(share[i, j]),
-            }
+            {"a": names[i], "b": names[j]} | {name: float(m[i, j]) for name, m in measures.items()}
             for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)
         ]
         answers.append({"pairs": pairs})

@@ -57,6 +57,11 @@ class Verdict:
     figures: str
     why: str = ""  # the reason, where a claim fails and we know it
 
+    def facts(self) -> dict[str, str]:
+        """The verdict as plain text, for a file."""
+        own = {"status": self.status, "figures": self.figures, "why": self.why}
+        return {"claim": self.claim.name, "text": self.claim.text, **own}
+
 
 def check_claims(results: Results, items: Iterable[str]) -> list[Verdict]:
     """Check the claims that belong to some items."""

@@ -120,26 +120,13 @@ def write_markdown(report: Report, page: Path, folder: Path) -> None:
             write_whole(folder / f"{picture.name}.png", picture.png)
         if section.numbers:
             write_whole(folder / csv_name(section), to_csv(section.numbers))
-    write_whole(folder / "claims.csv", to_csv(_claim_rows(report.verdicts)))
+    write_whole(folder / "claims.csv", to_csv([one.facts() for one in report.verdicts]))
     write_whole(page, to_markdown(report, TITLE, folder.relative_to(page.parent).as_posix()))
 
 
 def csv_name(section: Section) -> str:
     """The file with the numbers of a section."""
     return f"{section.item.replace(':', '-')}.csv"
-
-
-def _claim_rows(verdicts: list[Verdict]) -> list[dict[str, Any]]:
-    return [
-        {
-            "claim": verdict.claim.name,
-            "text": verdict.claim.text,
-            "status": verdict.status,
-            "figures": verdict.figures,
-            "why": verdict.why,
-        }
-        for verdict in verdicts
-    ]
 
 
 def to_csv(rows: list[dict[str, Any]]) -> str:

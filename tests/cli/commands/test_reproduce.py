@@ -4,7 +4,12 @@ import json
 
 import pytest
 
+from strudel.cli.commands.reproduce import as_duration
 from strudel.reproduce.items import ITEMS
+
+
+def test_durations_are_in_words():
+    assert [as_duration(s) for s in (42, 600, 9000)] == ["42 s", "10 min", "2 h 30 min"]
 
 
 def test_list_names_every_item(run):

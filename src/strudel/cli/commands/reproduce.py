@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from strudel.cli.console import InputError, JsonOption, note, print_json, say, show_table
-from strudel.cli.progress import LiveLine, line_of
+from strudel.cli.progress import LiveLine
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from strudel.reproduce.plan import Plan
     from strudel.reproduce.report import Report
     from strudel.reproduce.runner import Progress as RunProgress
@@ -159,15 +157,7 @@ def _summary(report: Report, page: Path, seconds: float) -> dict[str, Any]:
     return {
         "report": page,
         "seconds": seconds,
-        "claims": [
-            {
-                "claim": one.claim.name,
-                "text": one.claim.text,
-                "status": one.status,
-                "figures": one.figures,
-            }
-            for one in report.verdicts
-        ],
+        "claims": [one.facts() for one in report.verdicts],
         "missing": report.missing,
         "facts": report.facts,
     }
@@ -180,18 +170,13 @@ class ReproduceProgress(LiveLine):
         super().__init__(is_quiet)
         self.is_quiet = is_quiet
 
-    def _make(self) -> Progress:
+    def _look(self) -> tuple[list[Any], dict[str, Any]]:
         from rich.progress import BarColumn, SpinnerColumn, TextColumn
 
-        return line_of(
-            SpinnerColumn(),
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TextColumn("{task.description}", markup=False),
-        )
-
-    def _first_task(self, progress: Progress) -> TaskID:
-        return progress.add_task("starting", total=1)
+        counts = TextColumn("{task.completed:.0f}/{task.total:.0f}")
+        news = TextColumn("{task.description}", markup=False)
+        columns = [SpinnerColumn(), BarColumn(bar_width=24), counts, news]
+        return columns, {"description": "starting", "total": 1}
 
     def update(self, now: RunProgress) -> None:
         """Show how far the run is; say what has ended."""
@@ -215,13 +200,7 @@ def _left(now: RunProgress) -> str:
 
 
 def as_duration(seconds: float) -> str:
-    """Seconds as people say them.
-
-    Examples
-    --------
-    >>> as_duration(42), as_duration(600), as_duration(9000)
-    ('42 s', '10 min', '2 h 30 min')
-    """
+    """Seconds as people say them: 42 s, 10 min, 2 h 30 min."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -80,14 +80,6 @@ def with_early_stopping(
 
     It stops after `patience` splits without a better validation likelihood, and from then on stays
     at the circuit that it keeps, the best on the validation rows.
-
-    Examples
-    --------
-    >>> curve, last = with_early_stopping(
-    ...     np.array([-3.0, -2.0, -2.5, -2.6, -1.0]), np.array([-3.1, -2.1, -2.2, -2.3, -1.1]), 2
-    ... )
-    >>> curve, last
-    (array([-3.1, -2.1, -2.2, -2.3, -2.1]), 3)
     """
     best = last = 0
     for last in range(len(valid)):
