@@ -20,17 +20,6 @@ def complete_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     An existing file is replaced in one step and keeps its permissions; after an error it is
     unchanged. A process that is killed leaves a file `.NAME.*.tmp`. Devices and pipes are written
     to directly.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "survey.csv"
-    >>> with complete_file(path) as unfinished:
-    ...     _ = unfinished.write_text("0,1")
-    ...     path.exists()
-    False
-    >>> path.read_text()
-    '0,1'
     """
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")

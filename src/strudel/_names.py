@@ -14,13 +14,7 @@ import numpy as np
 
 
 def names_of(n_vars: int, feature_names: Sequence[str] | None) -> tuple[str, ...]:
-    """The feature names, or x0, x1, ... where there are none.
-
-    Examples
-    --------
-    >>> names_of(2, None)
-    ('x0', 'x1')
-    """
+    """The feature names, or x0, x1, ... where there are none."""
     if feature_names is None:
         return tuple(f"x{var}" for var in range(n_vars))
     if len(feature_names) != n_vars:
@@ -29,13 +23,7 @@ def names_of(n_vars: int, feature_names: Sequence[str] | None) -> tuple[str, ...
 
 
 def places_of(names: Sequence[str]) -> dict[str, int]:
-    """The number of every name.
-
-    Examples
-    --------
-    >>> places_of(["a", "b"])
-    {'a': 0, 'b': 1}
-    """
+    """The number of every name."""
     place = {name: var for var, name in enumerate(names)}
     if len(place) < len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
@@ -44,14 +32,7 @@ def places_of(names: Sequence[str]) -> dict[str, int]:
 
 
 def find_name(key: Any, place: Mapping[str, int], who: str) -> int:
-    """The number of the variable with this name or number.
-
-    Examples
-    --------
-    >>> find_name("smokr", {"smoker": 0, "cough": 1}, "The event")
-    Traceback (most recent call last):
-    ValueError: The event names 'smokr', which is not a variable. Did you mean 'smoker'?
-    """
+    """The number of the variable with this name or number."""
     if isinstance(key, str):
         if key in place:
             return place[key]
@@ -67,17 +48,7 @@ def find_name(key: Any, place: Mapping[str, int], who: str) -> int:
 
 
 def did_you_mean(name: Any, names: Iterable[str]) -> str:
-    """A sentence with the names that are close to a wrong one, or else with some of the known ones.
-
-    Examples
-    --------
-    >>> did_you_mean("smokr", ["smoker", "cough"])
-    "Did you mean 'smoker'?"
-    >>> did_you_mean("prob", ["marginal", "probability"])
-    "Did you mean 'probability'?"
-    >>> did_you_mean("age", ["smoker", "cough"])
-    "Choose from 'smoker', 'cough'."
-    """
+    """A sentence with the names that are close to a wrong one, or else with some that are known."""
     close = close_names(name, names)
     return f"Did you mean {quote(close)}?" if close else f"Choose from {quote(list(names))}."
 
@@ -95,16 +66,7 @@ def close_names(name: Any, names: Iterable[str], at_most: int = 3) -> list[str]:
 def check_same_names(
     found: Iterable[str], expected: Iterable[str], rule: str, advice: str = ""
 ) -> None:
-    """Refuse columns of other names, in any order; the rule says which names are expected.
-
-    Examples
-    --------
-    >>> check_same_names(["aeg", "sex"], ["age", "sex"], "X must have the columns of the model")
-    Traceback (most recent call last):
-    ...
-    ValueError: X must have the columns of the model, but lacks 'age' and also has 'aeg'. Is 'aeg'
-    'age'?
-    """
+    """Refuse columns of other names, in any order; the rule says which names are expected."""
     own, known = dict.fromkeys(found), dict.fromkeys(expected)
     missing = [name for name in known if name not in own]
     extra = [name for name in own if name not in known]

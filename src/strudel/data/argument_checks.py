@@ -21,15 +21,7 @@ LARGEST_SEED = 2**32 - 1  # that scikit-learn takes
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
-    """Refuse a value that is not one of the allowed names.
-
-    Examples
-    --------
-    >>> check_choice("detail", "full", ("nodes", "map"))
-    Traceback (most recent call last):
-    ...
-    ValueError: detail must be one of nodes, map, but is 'full'.
-    """
+    """Refuse a value that is not one of the allowed names."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, but is {shown(value)}.")
 
@@ -43,15 +35,7 @@ def check_count(
     may_be_none: bool = False,
     may_be_auto: bool = False,
 ) -> None:
-    """Refuse a value that is not a whole number, or is too small or too large.
-
-    Examples
-    --------
-    >>> check_count("n_splits", 1.5, 0, may_be_auto=True)
-    Traceback (most recent call last):
-    ...
-    ValueError: n_splits must be a whole number of at least 0, or 'auto', but is 1.5.
-    """
+    """Refuse a value that is not a whole number, or is too small or too large."""
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
     is_right = is_count and lowest <= value and (highest is None or value <= highest)
     most = "" if highest is None else f" and at most {highest}"
@@ -67,15 +51,7 @@ def check_size(
     may_be_none: bool = False,
     may_be_auto: bool = False,
 ) -> None:
-    """Refuse a value that is not a finite number of at least 0, or above 0.
-
-    Examples
-    --------
-    >>> check_size("alpha", 0.0, may_be_zero=False)
-    Traceback (most recent call last):
-    ...
-    ValueError: alpha must be a positive number, but is 0.0.
-    """
+    """Refuse a value that is not a finite number of at least 0, or above 0."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     is_right = is_number and 0 <= value < float("inf") and (may_be_zero or value > 0)
     words = "a finite number of at least 0" if may_be_zero else "a positive number"

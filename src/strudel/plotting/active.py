@@ -19,14 +19,7 @@ from strudel.queries.model import Model
 
 
 def checked_row(model: Model, row: Any) -> ByteArray:
-    """The row, if it gives every variable: its values in order, by name, or in a table's columns.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> checked_row(figure_1_circuit(), {"X1": 1, "X2": 0, "X3": 1, "X4": 0})
-    array([1, 0, 1, 0], dtype=uint8)
-    """
+    """The row, if it gives every variable: in order, by name, or in the columns of a table."""
     n_vars = model.n_vars
     if isinstance(row, Mapping) or model.table_code is not None:
         values = check_evidence(row, n_vars=n_vars, feature_names=model.feature_names, name="row")
@@ -43,12 +36,5 @@ def checked_row(model: Model, row: Any) -> ByteArray:
 
 
 def active_edges(circuit: Circuit, row: ByteArray) -> AnyArray:
-    """One bool per edge: whether the row flows through it.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> int(active_edges(figure_1_circuit(), np.array([1, 0, 1, 0], dtype=np.uint8)).sum())
-    5
-    """
+    """One bool per edge: whether the row flows through it."""
     return np.asarray(dense_flows(circuit, row[np.newaxis])[:, 0] != 0)

@@ -94,14 +94,7 @@ def values_of(circuit: Circuit, row: ByteArray, n_leaves: int) -> list[str]:
 
 
 def edges_by_vtree(circuit: Circuit) -> FloatArray:
-    """How many edges the sums of every vtree node have.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> edges_by_vtree(figure_1_circuit()).sum()
-    np.float64(16.0)
-    """
+    """How many edges the sums of every vtree node have."""
     places = circuit.node_vtree[circuit.edge_parent]
     return np.bincount(places, minlength=circuit.vtree.n_nodes).astype(np.float64)
 

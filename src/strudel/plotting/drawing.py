@@ -93,14 +93,7 @@ def plot_circuit(
 
 
 def size_of_nodes(model: Any) -> tuple[float, float] | None:
-    """Inches in which a circuit can be drawn node by node; None if it is too large for that.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> size_of_nodes(figure_1_circuit())
-    (10.0, 6.0)
-    """
+    """Inches in which a circuit can be drawn node by node; None if it is too large for that."""
     circuit = structure_of(model_of(model))
     if circuit.n_edges > MAX_EDGES:
         return None

@@ -77,13 +77,7 @@ def _alike(labels: Sequence[str], short: Sequence[str]) -> list[list[int]]:
 
 
 def every_few(n_labels: int, room: float, needed: float) -> int:
-    """The step from one written label to the next: 1, 2, 5, 10, ... so that each has its room.
-
-    Examples
-    --------
-    >>> every_few(1000, room=400.0, needed=9.0)
-    50
-    """
+    """The step from one written label to the next: 1, 2, 5, 10, ... so that each has its room."""
     step = 1
     while n_labels / step * needed > room:
         step = step * 5 // 2 if str(step)[0] == "2" else step * 2
@@ -97,12 +91,6 @@ def place_labels(
 
     A label is above, below, or beside its dot, or is left out; those in `first` choose first.
     Everything is in one unit.
-
-    Examples
-    --------
-    >>> dots = np.zeros(2), np.array([0.0, 3.0])  # one above the other
-    >>> place_labels(*dots, np.ones(2), np.full(2, 4.0), 2.0, np.array([0, 1]))
-    {0: (0.0, -2.0), 1: (0.0, 2.0)}
     """
     box_x, box_y, box_wide, box_high = x.copy(), y.copy(), 2 * radius, 2 * radius
     placed: dict[int, tuple[float, float]] = {}

@@ -20,12 +20,6 @@ def place_vtree(vtree: Vtree) -> tuple[FloatArray, FloatArray]:
 
     A small vtree goes down one step per level. In a large one all leaves are at the bottom, and the
     height of a node is the logarithm of how many are below it, so that deep ones stay readable.
-
-    Examples
-    --------
-    >>> from strudel import Vtree
-    >>> place_vtree(Vtree.from_nested((0, (1, 2))))
-    (array([0.  , 1.  , 2.  , 1.5 , 0.75]), array([1., 0., 0., 1., 2.]))
     """
     first, last = vtree.node_span
     x = first.astype(float)
@@ -60,13 +54,6 @@ def place_rings(tree: ChowLiuTree) -> tuple[FloatArray, FloatArray]:
 
     Shares go by the square root of how many variables a subtree has, so that long thin branches
     keep room beside a bush. Several roots stand on the first ring.
-
-    Examples
-    --------
-    >>> from strudel.trees import learn_chow_liu_tree
-    >>> x, y = place_rings(learn_chow_liu_tree([[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]]))
-    >>> np.hypot(x, y).round(2)  # the root in the middle
-    array([0., 1., 1.])
     """
     children = tree.children()
     order, depth = _down(tree)
@@ -98,15 +85,7 @@ def _down(tree: ChowLiuTree) -> tuple[list[int], IntArray]:
 
 
 def link_information(tree: ChowLiuTree) -> FloatArray:
-    """For every variable the mutual information with its parent, in nats; 0 at a root.
-
-    Examples
-    --------
-    >>> from strudel.trees import learn_chow_liu_tree
-    >>> rows = [[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0]]
-    >>> link_information(learn_chow_liu_tree(rows, alpha=0)).round(3)
-    array([0.   , 0.693, 0.   ])
-    """
+    """For every variable the mutual information with its parent, in nats; 0 at a root."""
     order = tree.parents_first()
     one = np.zeros(tree.n_vars)
     for var in order:

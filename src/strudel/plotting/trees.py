@@ -111,14 +111,7 @@ class ModelTree(NamedTuple):
 
 
 def tree_of_model(model: Any) -> ModelTree:
-    """The Chow-Liu tree of a model's own distribution.
-
-    Examples
-    --------
-    >>> from strudel.circuits import figure_1_circuit
-    >>> tree_of_model(figure_1_circuit()).tree.var_parent  # that of the paper
-    array([ 2,  2, -1,  2], dtype=int32)
-    """
+    """The Chow-Liu tree of a model's own distribution."""
     pairs = column_pairs(model)
     parent = spanning_tree(pairs.information)
     link = np.where(parent == NONE, 0.0, pairs.information[np.arange(len(parent)), parent])

@@ -48,12 +48,6 @@ def mix_moments(weight: FloatArray, parts: Moments) -> Moments:
 
     `weight` is `(n_rows, n_parts)` and adds up to one in every row; `parts` have the shapes
     `(n_rows, n_parts, n_outputs)` and `(n_rows, n_parts, order - 1, n_outputs)`.
-
-    Examples
-    --------
-    >>> coin = Moments(np.array([[[0.0], [2.0]]]), np.zeros((1, 2, 1, 1)))
-    >>> mix_moments(np.array([[0.5, 0.5]]), coin)
-    Moments(mean=array([[1.]]), central=array([[[1.]]]))
     """
     share = weight[:, :, np.newaxis]
     mean = (share * parts.mean).sum(axis=1)
@@ -68,13 +62,7 @@ def mix_moments(weight: FloatArray, parts: Moments) -> Moments:
 
 
 def moments_of_points(weight: FloatArray, value: FloatArray, order: int) -> Moments:
-    """The moments of values `(n_rows, n_points, n_outputs)` with these probabilities.
-
-    Examples
-    --------
-    >>> moments_of_points(np.array([[0.5, 0.5]]), np.array([[[0.0], [2.0]]]), 2)
-    Moments(mean=array([[1.]]), central=array([[[1.]]]))
-    """
+    """The moments of values `(n_rows, n_points, n_outputs)` with these probabilities."""
     nothing = np.zeros((*value.shape[:2], order - 1, value.shape[2]))
     return mix_moments(weight, Moments(value, nothing))
 

@@ -100,16 +100,6 @@ def count_classes(
 
     Every class has `n_components`, fewer where it has few rows. The parameters of the circuit,
     which is deterministic, do not matter.
-
-    Examples
-    --------
-    >>> from strudel import sample
-    >>> from strudel.circuits import figure_1_circuit
-    >>> from strudel.data.bits import pack_columns
-    >>> circuit = figure_1_circuit()
-    >>> classes = [pack_columns(sample(circuit, 50, random_state=seed)) for seed in (0, 1)]
-    >>> count_classes(circuit, classes, 2, rng=0).mixture(1.0, 1.0)
-    Mixture(n_components=4, n_vars=4, ...)
     """
     rng = np.random.default_rng(rng)
     counts, totals, component_class = [], [], []
