@@ -12,19 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from strudel._numba import kernel
-from strudel._types import NONE, FloatArray, WordArray
+from strudel._types import FloatArray
 from strudel.algebra.normalize_weights import Structure, normalize_weights, zero_model
 from strudel.algebra.operands import Columns, columns_of, need_single, one_model, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
-from strudel.circuits.circuit import Circuit, Edges
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.fingerprints import fingerprint_of_weights
 from strudel.circuits.mixture import Mixture
 from strudel.errors import SizeLimitError
 from strudel.queries.model import Model
 
 MAX_PARAMETERS = 2**27  # of a product of mixtures: 1 GB
-FIRST_PRIME = np.uint64(2**31 - 1)  # products of two residues fit in a word
-SECOND_PRIME = np.uint64(2**31 - 19)
 
 
 def multiply(p: Any, q: Any, *, normalize: bool = False, max_pairs: int = MAX_PAIRS) -> Model:
@@ -219,16 +217,15 @@ def is_covered(p: Circuit, pairs: Pairs) -> bool:
     A number cannot tell: the rows of p that q lacks may weigh 1e-20. So every edge of p with
     positive weight gets a random whole number instead, and p is added up twice modulo a prime, over
     all rows and over those that q also has. The two polynomials in these numbers differ if any row
-    is lacking, and if they differ, their values do, except with a chance below (variables / 5e8)**2
-    with two primes.
+    is lacking, and if they differ, so do their values (`circuits/fingerprints.py`).
     """
-    weight = np.random.default_rng(0).integers(1, 2**30, (p.n_edges + 1, 2), dtype=np.uint64)
+    weight = np.random.default_rng(0).integers(1, 2**61 - 1, (p.n_edges + 1, 2), dtype=np.uint64)
     weight[:-1][p.edge_log_theta == -np.inf] = 0
     weight[-1] = 1  # of a bare literal
-    alone = _add_up(p.edges, weight[:-1])
+    alone = fingerprint_of_weights(p.edges, weight[:-1])
     if len(pairs.pair_p) == 0:
         return alone == (0, 0)
-    return alone == _add_up(pairs.edges, weight[pairs.edge_p])
+    return alone == fingerprint_of_weights(pairs.edges, weight[pairs.edge_p])
 
 
 def is_model_covered(p: Model, structure: Circuit, pairs: Pairs) -> bool:
@@ -239,28 +236,3 @@ def is_model_covered(p: Model, structure: Circuit, pairs: Pairs) -> bool:
     possible = np.flatnonzero(p.log_weight > -np.inf)
     columns = p.edge_log_theta[:, possible].T
     return all(is_covered(p.structure.with_parameters(column), pairs) for column in columns)
-
-
-@kernel
-def _add_up(edges: Edges, edge_weight: WordArray) -> tuple[int, int]:
-    """The value of the last node modulo either prime, every literal counting 1.
-
-    `edge_weight` (n_edges, 2) holds the weights for either.
-    """
-    node_edges, edge_left, edge_right = edges
-    value = np.ones((len(node_edges) - 1, 2), dtype=np.uint64)
-    for n in range(len(value)):
-        if node_edges[n] == node_edges[n + 1]:
-            continue
-        first, second = np.uint64(0), np.uint64(0)
-        for e in range(node_edges[n], node_edges[n + 1]):
-            l, r = edge_left[e], edge_right[e]
-            a = edge_weight[e, 0] * value[l, 0] % FIRST_PRIME
-            b = edge_weight[e, 1] * value[l, 1] % SECOND_PRIME
-            if r != NONE:
-                a = a * value[r, 0] % FIRST_PRIME
-                b = b * value[r, 1] % SECOND_PRIME
-            first += a
-            second += b
-        value[n, 0], value[n, 1] = first % FIRST_PRIME, second % SECOND_PRIME
-    return value[len(value) - 1, 0], value[len(value) - 1, 1]

@@ -14,12 +14,12 @@ import oracle
 from strategies import circuits, examples, seeds, split_circuit, vtrees, weights
 from strudel import Circuit, CircuitPropertyError, Vtree, load_dataset, log_likelihood, read, write
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
+from strudel.circuits.fingerprints import PRIME, fingerprints, plus, times
 from strudel.circuits.properties import why_not_in_normal_form
 from strudel.data import pack_columns
 from strudel.learning import compress, fit_parameters, learn_structure
 from strudel.learning.compression.compress import _simplify, _without_impossible_edges
 from strudel.learning.compression.expected_counts import expected_counts
-from strudel.learning.compression.fingerprints import PRIME, fingerprints, plus, times
 from strudel.learning.compression.merge_sums import merge_sums
 from strudel.learning.compression.unite_edges import unite_edges
 from strudel.trees import balanced_vtree

@@ -19,12 +19,12 @@ from numpy.typing import ArrayLike
 from strudel._types import FloatArray
 from strudel.circuits.builder import keep_edges
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.fingerprints import admits_the_same
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.normalization import normalize
 from strudel.circuits.properties import check_properties
 from strudel.data.bits import BitMatrix
 from strudel.data.validation import as_bits
-from strudel.learning.compression.fingerprints import admits_the_same
 from strudel.learning.compression.merge_sums import merge_sums
 from strudel.learning.compression.unite_edges import unite_edges
 from strudel.learning.parameters import fit_parameters

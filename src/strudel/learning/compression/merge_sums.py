@@ -13,6 +13,8 @@ At every vtree node, children first:
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,15 +22,37 @@ from strudel._numba import kernel
 from strudel._types import NONE, FloatArray, IntArray, WordArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.fingerprints import fingerprints, plus
 from strudel.data.x_log_x import x_log_x
 from strudel.learning.compression.expected_counts import expected_counts, shares
-from strudel.learning.compression.fingerprints import fingerprints, plus
 
 LongArray = NDArray[np.int64]
 MOST_COMPARED = 256  # sums compared with one another at once; more are first put into order
 MOST_COMPARED_EDGES = 1024  # rare edges of one sum that an edge is compared with
 MODULUS = 2**40 + 15  # products with 1000003 fit in a word
 SLACK = 1e-9  # nats: what rounding alone can lose
+
+
+class Sums(NamedTuple):
+    """Sums and their edges, while they are merged: those of n are the first `width[n]`."""
+
+    node_edges: IntArray  # (n_nodes + 1,) where the edges of a sum start
+    width: IntArray  # (n_nodes,) how many it still has
+    left: IntArray  # (n_edges,)
+    right: IntArray
+    edge_count: FloatArray  # (n_edges,) expected rows
+    node_count: FloatArray  # (n_nodes,)
+    stands_for: IntArray  # (n_nodes,) what a node has become, itself at first
+
+
+class Classes(NamedTuple):
+    """Sets of rows: nodes of one class admit the same. Classes of one vtree node stand together."""
+
+    print_of: WordArray  # (n_nodes, 2) fingerprints
+    node_class: IntArray  # (n_nodes,)
+    class_print: WordArray  # (n_classes, 2) rising at every vtree node
+    class_node: IntArray  # (n_classes,) the node that stands for a class; NONE before it is chosen
+    first: IntArray  # (n_vtree_nodes + 1,) those of v are first[v]:first[v + 1]
 
 
 def merge_sums(circuit: Circuit, total: float, price: float, few: float) -> Circuit:
@@ -38,147 +62,103 @@ def merge_sums(circuit: Circuit, total: float, price: float, few: float) -> Circ
     `total` rows. `price` is what one edge may be worth, in nats of log-likelihood of all rows.
     Edges and sums with at most `few` expected rows take whatever admits the same rows.
     """
-    vtree, n_literals = circuit.vtree, 2 * circuit.n_vars
-    print_of = fingerprints(circuit)
-    node_class, table, table_first = _classes(circuit, print_of)
-    class_node = np.full(len(table), NONE, dtype=np.int32)  # the sum that stands for a class
-    class_node[node_class[:n_literals]] = np.arange(n_literals, dtype=np.int32)
-    width = np.diff(circuit.node_edges)
-    left, right = circuit.edge_left.copy(), circuit.edge_right.copy()
+    vtree, edge_parent = circuit.vtree, circuit.edge_parent
+    classes = _classes(circuit)
     count = expected_counts(circuit, total)
-    node_count: FloatArray = np.zeros(circuit.n_nodes)
-    np.add.at(node_count, circuit.edge_parent, count)
-    stands_for = np.arange(circuit.n_nodes, dtype=np.int32)
+    nodes = Sums(
+        circuit.node_edges,
+        np.diff(circuit.node_edges),
+        circuit.edge_left.copy(),
+        circuit.edge_right.copy(),
+        count,
+        np.bincount(edge_parent, count, circuit.n_nodes).astype(np.float64, copy=False),
+        np.arange(circuit.n_nodes, dtype=np.int32),
+    )
     first, sums = circuit.sums_by_vtree
-    for v in range(vtree.n_nodes):
-        here = sums[first[v] : first[v + 1]]
-        if len(here) == 0:
-            continue
-        is_leaf = vtree.node_var[v] != NONE
-        sides = (0, 0) if is_leaf else (int(vtree.node_left[v]), int(vtree.node_right[v]))
-        number = np.empty(len(here), dtype=np.int64)
-        if not is_leaf:
-            _follow(here, circuit.node_edges, width, stands_for, left, right)
-            _join_rare_edges(
-                here,
-                circuit.node_edges,
-                print_of,
-                node_class,
-                class_node,
-                table,
-                int(table_first[sides[0]]),
-                int(table_first[sides[0] + 1]),
-                int(table_first[sides[1]]),
-                int(table_first[sides[1] + 1]),
-                few,
-                width,
-                left,
-                right,
-                count,
-            )
-        _sort_edges(here, circuit.node_edges, width, left, right, count, number)
-        if v == vtree.root:
-            continue
-        _join_sums(
-            here[np.argsort(number, kind="stable")],
-            circuit.node_edges,
-            width,
-            left,
-            right,
-            price,
-            few,
-            count,
-            node_count,
-            stands_for,
-        )
-        _replace_rare_sums(
-            here[np.argsort(node_class[here], kind="stable")],
-            width,
-            node_class,
-            few,
-            node_count,
-            class_node,
-            stands_for,
-        )
-    place = np.arange(circuit.n_edges) - circuit.node_edges[circuit.edge_parent]
-    is_kept = stands_for[circuit.edge_parent] == circuit.edge_parent
-    kept = np.flatnonzero(is_kept & (place < width[circuit.edge_parent]))
-    parent = circuit.edge_parent[kept]
+    _merge_sums(first, sums, vtree.node_left, vtree.node_right, price, few, nodes, classes)
+    place = np.arange(circuit.n_edges) - circuit.node_edges[edge_parent]
+    is_kept = nodes.stands_for[edge_parent] == edge_parent
+    kept = np.flatnonzero(is_kept & (place < nodes.width[edge_parent]))
     return assemble(
         vtree,
         circuit.node_vtree,
-        parent,
-        left[kept],
-        right[kept],
-        shares(parent, count[kept]),
+        edge_parent[kept],
+        nodes.left[kept],
+        nodes.right[kept],
+        shares(edge_parent[kept], count[kept]),
         root=circuit.root,
         feature_names=circuit.feature_names,
     )
 
 
-def _classes(circuit: Circuit, print_of: WordArray) -> tuple[IntArray, WordArray, IntArray]:
-    """Number the sets of rows: the class of every node, and the fingerprints of every class.
-
-    Classes of one vtree node stand together, sorted by their first fingerprint; those of v are
-    `first[v]:first[v + 1]`.
-    """
+def _classes(circuit: Circuit) -> Classes:
+    """Number the sets of rows, those of one vtree node by their first fingerprint."""
+    print_of = fingerprints(circuit)
     order = np.lexsort((print_of[:, 1], print_of[:, 0], circuit.node_vtree))
     vtree, prints = circuit.node_vtree[order], print_of[order]
     is_new = np.ones(len(order), dtype=bool)
     is_new[1:] = (np.diff(vtree) != 0) | np.any(prints[1:] != prints[:-1], axis=1)
     node_class = np.empty(len(order), dtype=np.int32)
     node_class[order] = np.cumsum(is_new) - 1
+    class_node = np.full(np.count_nonzero(is_new), NONE, dtype=np.int32)
+    literals = np.arange(2 * circuit.n_vars, dtype=np.int32)  # each stands for its class
+    class_node[node_class[literals]] = literals
     first = np.searchsorted(vtree[is_new], np.arange(circuit.vtree.n_nodes + 1)).astype(np.int32)
-    return node_class, prints[is_new], first
+    return Classes(print_of, node_class, prints[is_new], class_node, first)
 
 
 @kernel
-def _follow(
-    here: IntArray,
-    node_edges: IntArray,
-    width: IntArray,
-    stands_for: IntArray,
-    left: IntArray,
-    right: IntArray,
+def _merge_sums(
+    first: IntArray,
+    sums: IntArray,
+    vtree_left: IntArray,
+    vtree_right: IntArray,
+    price: float,
+    few: float,
+    s: Sums,
+    c: Classes,
 ) -> None:
+    """Merge at every vtree node, children first; those of v are `sums[first[v]:first[v + 1]]`."""
+    for v in range(len(vtree_left)):
+        here = sums[first[v] : first[v + 1]]
+        if vtree_left[v] != NONE:
+            _follow(here, s)
+            _join_rare_edges(here, s, c, vtree_left[v], vtree_right[v], few)
+        number = np.empty(len(here), dtype=np.int64)
+        _sort_edges(here, s, number)
+        if v < len(vtree_left) - 1:
+            _join_sums(here[np.argsort(number, kind="mergesort")], s, price, few)
+            number[:] = c.node_class[here]
+            _replace_rare_sums(here[np.argsort(number, kind="mergesort")], s, c, few)
+
+
+@kernel
+def _follow(here: IntArray, s: Sums) -> None:
     """Lead the edges to what their children have become."""
     for n in here:
-        for e in range(node_edges[n], node_edges[n] + width[n]):
-            left[e] = stands_for[left[e]]
-            right[e] = stands_for[right[e]]
+        for e in range(s.node_edges[n], s.node_edges[n] + s.width[n]):
+            s.left[e] = s.stands_for[s.left[e]]
+            s.right[e] = s.stands_for[s.right[e]]
 
 
 @kernel
 def _join_rare_edges(
-    here: IntArray,
-    node_edges: IntArray,
-    print_of: WordArray,
-    node_class: IntArray,
-    class_node: IntArray,
-    table: WordArray,
-    left_first: int,
-    left_last: int,
-    right_first: int,
-    right_last: int,
-    few: float,
-    width: IntArray,
-    left: IntArray,
-    right: IntArray,
-    count: FloatArray,
+    here: IntArray, s: Sums, c: Classes, left_vtree: int, right_vtree: int, few: float
 ) -> None:
     """Join edges (a, r) and (b, r) to (c, r) where c admits what a and b do; likewise on the right.
 
     Only edges with at most `few` rows: they may change their children.
     """
+    left, right, count, width = s.left, s.right, s.edge_count, s.width
     for n in here:
-        first = node_edges[n]
+        first = s.node_edges[n]
         n_rare = 0
         for e in range(first, first + width[n]):
             if count[e] <= few:
-                _swap(e, first + n_rare, left, right, count)
+                _swap(e, first + n_rare, s)
                 e = first + n_rare
-                left[e] = class_node[node_class[left[e]]]
-                right[e] = class_node[node_class[right[e]]]
+                left[e] = c.class_node[c.node_class[left[e]]]
+                right[e] = c.class_node[c.node_class[right[e]]]
                 n_rare += 1
         i = 0
         while i < n_rare - 1:
@@ -188,80 +168,71 @@ def _join_rare_edges(
                 f = first + j
                 found = NONE
                 if right[e] == right[f]:
-                    found = _find_union(print_of, left[e], left[f], table, left_first, left_last)
+                    found = _find_union(c, left[e], left[f], left_vtree)
                     if found != NONE:
-                        left[e] = class_node[found]
+                        left[e] = c.class_node[found]
                 elif left[e] == left[f]:
-                    found = _find_union(
-                        print_of, right[e], right[f], table, right_first, right_last
-                    )
+                    found = _find_union(c, right[e], right[f], right_vtree)
                     if found != NONE:
-                        right[e] = class_node[found]
+                        right[e] = c.class_node[found]
                 if found == NONE:
                     j += 1
                     continue
                 count[e] += count[f]
                 n_rare -= 1
                 width[n] -= 1
-                _swap(f, first + n_rare, left, right, count)
-                _swap(first + n_rare, first + width[n], left, right, count)
+                _swap(f, first + n_rare, s)
+                _swap(first + n_rare, first + width[n], s)
                 j = i + 1  # the larger edge may fit with one that was passed
             i += 1
 
 
 @kernel
-def _swap(e: int, f: int, left: IntArray, right: IntArray, count: FloatArray) -> None:
+def _swap(e: int, f: int, s: Sums) -> None:
     """Let two edges change places."""
-    left[e], left[f] = left[f], left[e]
-    right[e], right[f] = right[f], right[e]
-    count[e], count[f] = count[f], count[e]
+    s.left[e], s.left[f] = s.left[f], s.left[e]
+    s.right[e], s.right[f] = s.right[f], s.right[e]
+    s.edge_count[e], s.edge_count[f] = s.edge_count[f], s.edge_count[e]
 
 
 @kernel
-def _find_union(
-    print_of: WordArray, a: int, b: int, table: WordArray, first: int, last: int
-) -> int:
-    """The class that admits what nodes `a` and `b`, which exclude each other, admit; or NONE."""
-    x, y = plus(print_of[a, 0], print_of[b, 0]), plus(print_of[a, 1], print_of[b, 1])
-    low, high = first, last
+def _find_union(c: Classes, a: int, b: int, v: int) -> int:
+    """The class at v that admits what nodes `a` and `b`, which exclude each other, do; or NONE."""
+    x = plus(c.print_of[a, 0], c.print_of[b, 0])
+    y = plus(c.print_of[a, 1], c.print_of[b, 1])
+    low, last = c.first[v], c.first[v + 1]
+    high = last
     while low < high:
         middle = (low + high) // 2
-        if table[middle, 0] < x:
+        if c.class_print[middle, 0] < x:
             low = middle + 1
         else:
             high = middle
-    while low < last and table[low, 0] == x:
-        if table[low, 1] == y:
+    while low < last and c.class_print[low, 0] == x:
+        if c.class_print[low, 1] == y:
             return low
         low += 1
     return NONE
 
 
 @kernel
-def _sort_edges(
-    here: IntArray,
-    node_edges: IntArray,
-    width: IntArray,
-    left: IntArray,
-    right: IntArray,
-    count: FloatArray,
-    number: LongArray,
-) -> None:
+def _sort_edges(here: IntArray, s: Sums, number: LongArray) -> None:
     """Sort the edges of every sum by their children, and give equal lists equal numbers."""
     for i in range(len(here)):
-        first, last = node_edges[here[i]], node_edges[here[i]] + width[here[i]]
+        first = s.node_edges[here[i]]
+        last = first + s.width[here[i]]
         gap = (last - first) // 2
         while gap > 0:  # Shell's sort: no room needed, and quick where edges are sorted already
             for e in range(first + gap, last):
                 f = e
-                while f - gap >= first and _is_before(f, f - gap, left, right):
-                    _swap(f, f - gap, left, right, count)
+                while f - gap >= first and _is_before(f, f - gap, s.left, s.right):
+                    _swap(f, f - gap, s)
                     f -= gap
             gap //= 2
         # Any mixing will do: sums with equal numbers are compared edge by edge.
         mixed = np.int64(0)
         for e in range(first, last):
-            mixed = (mixed * 1000003 + np.int64(left[e]) * 31 + np.int64(right[e])) % MODULUS
+            mixed = (mixed * 1000003 + np.int64(s.left[e]) * 31 + np.int64(s.right[e])) % MODULUS
         number[i] = mixed
 
 
@@ -272,18 +243,7 @@ def _is_before(e: int, f: int, left: IntArray, right: IntArray) -> bool:
 
 
 @kernel
-def _join_sums(
-    here: IntArray,
-    node_edges: IntArray,
-    width: IntArray,
-    left: IntArray,
-    right: IntArray,
-    price: float,
-    few: float,
-    count: FloatArray,
-    node_count: FloatArray,
-    stands_for: IntArray,
-) -> None:
+def _join_sums(here: IntArray, s: Sums, price: float, few: float) -> None:
     """Join sums with the same children, the cheapest pair first.
 
     Sums with the same children are neighbours in `here`, except by chance.
@@ -291,61 +251,49 @@ def _join_sums(
     i = 0
     while i < len(here):
         j = i + 1
-        while j < len(here) and _is_same(here[i], here[j], node_edges, width, left, right):
+        while j < len(here) and _is_same(here[i], here[j], s):
             j += 1
-        _join_group(here[i:j], node_edges, width, price, few, count, node_count, stands_for)
+        if j > i + 1:
+            _join_group(here[i:j], s, price, few)
         i = j
 
 
 @kernel
-def _is_same(
-    m: int, n: int, node_edges: IntArray, width: IntArray, left: IntArray, right: IntArray
-) -> bool:
+def _is_same(m: int, n: int, s: Sums) -> bool:
     """Whether two sums have the same children, in the same order."""
-    if width[m] != width[n]:
+    if s.width[m] != s.width[n]:
         return False
-    for i in range(width[m]):
-        e, f = node_edges[m] + i, node_edges[n] + i
-        if left[e] != left[f] or right[e] != right[f]:
+    for i in range(s.width[m]):
+        e, f = s.node_edges[m] + i, s.node_edges[n] + i
+        if s.left[e] != s.left[f] or s.right[e] != s.right[f]:
             return False
     return True
 
 
 @kernel
-def _join_group(
-    group: IntArray,
-    node_edges: IntArray,
-    width: IntArray,
-    price: float,
-    few: float,
-    count: FloatArray,
-    node_count: FloatArray,
-    stands_for: IntArray,
-) -> None:
+def _join_group(group: IntArray, s: Sums, price: float, few: float) -> None:
     """Join some of the sums of one group."""
-    if len(group) < 2:
-        return
-    w = width[group[0]]
+    w = s.width[group[0]]
     best = group[0]
     for n in group:
-        if node_count[n] > node_count[best]:
+        if s.node_count[n] > s.node_count[best]:
             best = n
     some = np.empty(len(group), dtype=np.int64)
     n_some = 0
     for n in group:
-        if n == best or (w > 1 and node_count[n] > few):
+        if n == best or (w > 1 and s.node_count[n] > few):
             some[n_some] = n
             n_some += 1
         else:
-            _add_to(n, best, w, node_edges, count, node_count, stands_for)
+            _add_to(n, best, w, s)
     some = some[:n_some]
     while len(some) > 1:
         if len(some) > MOST_COMPARED:
-            _sort_by_share(some, node_edges, count, node_count)
+            _sort_by_share(some, s)
         n_left = 0
         for start in range(0, len(some), MOST_COMPARED):
             part = some[start : start + MOST_COMPARED].copy()
-            is_left = _join_cheapest(part, w, node_edges, price, count, node_count, stands_for)
+            is_left = _join_cheapest(part, w, s, price)
             for i in range(len(part)):
                 if is_left[i]:
                     some[n_left] = part[i]
@@ -356,34 +304,16 @@ def _join_group(
 
 
 @kernel
-def _sort_by_share(
-    some: LongArray, node_edges: IntArray, count: FloatArray, node_count: FloatArray
-) -> None:
+def _sort_by_share(some: LongArray, s: Sums) -> None:
     """Sort sums by the share of their first edge, so that alike ones stand together."""
     share = np.empty(len(some))
     for i in range(len(some)):
-        share[i] = count[node_edges[some[i]]] / node_count[some[i]]
-    gap = len(some) // 2
-    while gap > 0:
-        for i in range(gap, len(some)):
-            j = i
-            while j >= gap and share[j] < share[j - gap]:
-                share[j], share[j - gap] = share[j - gap], share[j]
-                some[j], some[j - gap] = some[j - gap], some[j]
-                j -= gap
-        gap //= 2
+        share[i] = s.edge_count[s.node_edges[some[i]]] / s.node_count[some[i]]
+    some[:] = some[np.argsort(share, kind="mergesort")]
 
 
 @kernel
-def _join_cheapest(
-    some: LongArray,
-    w: int,
-    node_edges: IntArray,
-    price: float,
-    count: FloatArray,
-    node_count: FloatArray,
-    stands_for: IntArray,
-) -> NDArray[np.bool_]:
+def _join_cheapest(some: LongArray, w: int, s: Sums, price: float) -> NDArray[np.bool_]:
     """Join pairs while the best one is cheap enough; returns which sums are left.
 
     Every sum keeps the nearest of those before it.
@@ -394,9 +324,9 @@ def _join_cheapest(
     loss = np.full(k, np.inf)
     is_left = np.ones(k, dtype=np.bool_)
     for i in range(k):
-        own[i] = _own(count, node_edges[some[i]], w)
+        own[i] = _own(s.edge_count, s.node_edges[some[i]], w)
     for i in range(k):
-        near[i], loss[i] = _nearest(i, some, w, node_edges, count, own, is_left)
+        near[i], loss[i] = _nearest(i, some, w, s, own, is_left)
     while True:
         b = 0
         for i in range(1, k):
@@ -405,38 +335,32 @@ def _join_cheapest(
         if not loss[b] <= price * w + SLACK:
             return is_left
         a = near[b]
-        _add_to(some[b], some[a], w, node_edges, count, node_count, stands_for)
-        own[a] = _own(count, node_edges[some[a]], w)
+        _add_to(some[b], some[a], w, s)
+        own[a] = _own(s.edge_count, s.node_edges[some[a]], w)
         is_left[b] = False
         loss[b] = np.inf
         for i in range(a, k):
             if not is_left[i]:
                 continue
             if i == a or near[i] == a or near[i] == b:
-                near[i], loss[i] = _nearest(i, some, w, node_edges, count, own, is_left)
+                near[i], loss[i] = _nearest(i, some, w, s, own, is_left)
             else:
-                both = _both(count, node_edges[some[i]], node_edges[some[a]], w)
+                both = _both(s.edge_count, s.node_edges[some[i]], s.node_edges[some[a]], w)
                 if own[i] + own[a] - both < loss[i]:
                     near[i], loss[i] = a, own[i] + own[a] - both
 
 
 @kernel
 def _nearest(
-    i: int,
-    some: LongArray,
-    w: int,
-    node_edges: IntArray,
-    count: FloatArray,
-    own: FloatArray,
-    is_left: NDArray[np.bool_],
+    i: int, some: LongArray, w: int, s: Sums, own: FloatArray, is_left: NDArray[np.bool_]
 ) -> tuple[int, float]:
     """Which sum before the i-th would lose least together with it, and how much."""
     near, least = NONE, np.inf
     for j in range(i):
         if is_left[j]:
-            loss = own[i] + own[j] - _both(count, node_edges[some[i]], node_edges[some[j]], w)
-            if loss < least:
-                near, least = j, loss
+            both = _both(s.edge_count, s.node_edges[some[i]], s.node_edges[some[j]], w)
+            if own[i] + own[j] - both < least:
+                near, least = j, own[i] + own[j] - both
     return near, least
 
 
@@ -462,43 +386,28 @@ def _both(count: FloatArray, first: int, second: int, w: int) -> float:
 
 
 @kernel
-def _add_to(
-    n: int,
-    best: int,
-    w: int,
-    node_edges: IntArray,
-    count: FloatArray,
-    node_count: FloatArray,
-    stands_for: IntArray,
-) -> None:
+def _add_to(n: int, best: int, w: int, s: Sums) -> None:
     """Let sum `best` also stand for `n`."""
-    stands_for[n] = best
-    node_count[best] += node_count[n]
+    s.stands_for[n] = best
+    s.node_count[best] += s.node_count[n]
     for i in range(w):
-        count[node_edges[best] + i] += count[node_edges[n] + i]
+        s.edge_count[s.node_edges[best] + i] += s.edge_count[s.node_edges[n] + i]
 
 
 @kernel
-def _replace_rare_sums(
-    here: IntArray,
-    width: IntArray,
-    node_class: IntArray,
-    few: float,
-    node_count: FloatArray,
-    class_node: IntArray,
-    stands_for: IntArray,
-) -> None:
+def _replace_rare_sums(here: IntArray, s: Sums, c: Classes, few: float) -> None:
     """Choose a representative of every class, which replaces sums with few rows.
 
     A literal represents itself and all sums over it alone; otherwise the sum with most rows does.
     """
+    width, node_count, stands_for = s.width, s.node_count, s.stands_for
     i = 0
     while i < len(here):
-        c = node_class[here[i]]
-        best = class_node[c]
+        own = c.node_class[here[i]]
+        best = c.class_node[own]
         is_literal = best != NONE
         j = i
-        while j < len(here) and node_class[here[j]] == c:
+        while j < len(here) and c.node_class[here[j]] == own:
             n = here[j]
             is_better = (
                 best == NONE
@@ -508,7 +417,7 @@ def _replace_rare_sums(
             if stands_for[n] == n and is_better and not is_literal:
                 best = n
             j += 1
-        class_node[c] = best
+        c.class_node[own] = best
         for k in range(i, j):
             n = here[k]
             if stands_for[n] == n and n != best and (is_literal or node_count[n] <= few):

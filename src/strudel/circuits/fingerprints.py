@@ -8,7 +8,8 @@ In a deterministic circuit the result stands for the set of rows that a node adm
 equal numbers. Different sets do so only by a chance of about (variables / 2**61)**2.
 The fingerprint of a disjoint union is the sum of the fingerprints. At the root, equal fingerprints
 also mean that every row is admitted in as many ways as before: once, if the circuit was
-deterministic.
+deterministic. With random numbers on the edges instead, two roots have the same fingerprint only if
+they add up the same products of edges.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from strudel._numba import kernel
-from strudel._types import NONE, IntArray, WordArray
-from strudel.circuits.circuit import Circuit
+from strudel._types import NONE, WordArray
+from strudel.circuits.circuit import Circuit, Edges
 
 PRIME = np.uint64(2**61 - 1)
 LOW_31 = np.uint64(2**31 - 1)
@@ -31,21 +32,30 @@ def fingerprints(circuit: Circuit, seed: int = 0) -> WordArray:
     literal = rng.integers(1, 2**61 - 1, (2 * circuit.n_vars, 2), dtype=np.uint64)
     print_of = np.zeros((circuit.n_nodes, 2), dtype=np.uint64)
     print_of[: 2 * circuit.n_vars] = literal
-    _fingerprints(circuit.node_edges, circuit.edge_left, circuit.edge_right, print_of)
+    _fingerprints(circuit.edges, np.empty((0, 2), dtype=np.uint64), print_of)
     return print_of
 
 
+def fingerprint_of_weights(edges: Edges, edge_weight: WordArray) -> tuple[int, int]:
+    """The fingerprint of the last node, with numbers `(n_edges, 2)` on edges and 1 on literals."""
+    is_literal = np.diff(edges.node_edges) == 0
+    print_of = np.repeat(is_literal.astype(np.uint64)[:, np.newaxis], 2, axis=1)
+    _fingerprints(edges, edge_weight, print_of)
+    return int(print_of[-1, 0]), int(print_of[-1, 1])
+
+
 @kernel
-def _fingerprints(
-    node_edges: IntArray, edge_left: IntArray, edge_right: IntArray, print_of: WordArray
-) -> None:
-    """Fill the lines of the sums, given those of the literals."""
+def _fingerprints(edges: Edges, edge_weight: WordArray, print_of: WordArray) -> None:
+    """Fill the lines of the sums, given those of the literals; without weights, all are 1."""
+    node_edges, edge_left, edge_right = edges
     for n in range(len(print_of)):
         for e in range(node_edges[n], node_edges[n + 1]):
             for i in range(2):
                 below = print_of[edge_left[e], i]
                 if edge_right[e] != NONE:
                     below = times(below, print_of[edge_right[e], i])
+                if len(edge_weight):
+                    below = times(below, edge_weight[e, i])
                 print_of[n, i] = plus(print_of[n, i], below)
 
 
