@@ -48,6 +48,14 @@ class ExpectedFlows(NamedTuple):
     component_weight: FloatArray  # (n_components,) expected weight of every component
     log_likelihood: float  # sum over the rows, weighted
 
+    def __add__(self, other: ExpectedFlows) -> ExpectedFlows:  # type: ignore[override]
+        """Those of more rows."""
+        return ExpectedFlows(
+            self.edge_count + other.edge_count,
+            self.component_weight + other.component_weight,
+            self.log_likelihood + other.log_likelihood,
+        )
+
 
 def expected_flows(
     model: Model,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from strudel._types import ByteArray, FloatArray
 from strudel.data.bits import BitMatrix, exact_weights
 from strudel.data.validation import check_evidence, check_sample_weight
-from strudel.queries.passes import UNKNOWN, decode, distinct_rows, encode
+from strudel.queries.passes import decode, distinct_rows, encode
 
 if TYPE_CHECKING:
     from strudel.circuits.mixture import Mixture
@@ -57,11 +57,6 @@ class PartialRows:
     def mean_log_probability(self, passes: Passes, mixture: Mixture) -> float:
         """Mean log-likelihood of what is known of the rows."""
         return float(self.weight @ passes.log_probabilities(self, mixture) / self.total_weight)
-
-    @cached_property
-    def is_complete(self) -> bool:
-        """Whether everything is known."""
-        return not np.any(self.codes == UNKNOWN)
 
 
 def partial_rows(

@@ -128,7 +128,9 @@ class SplitCounts:
                 u, mask = int(self.vtree_node[i]), self.mask[i]
                 places = places_in(mask)
                 column[places] = np.arange(len(places))
-                edges, here, ones = histogram(g, u, rows, mask, first, column, len(places), local)
+                edges, here, ones = histogram(
+                    g, u, rows, mask, first, column, len(places), local, True
+                )
                 found[i] = (i << 32) | edges.astype(np.int64), np.column_stack([here, ones])
         return Sums.of([found[i] for i in range(len(self.edge))])
 

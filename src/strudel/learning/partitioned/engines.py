@@ -15,7 +15,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -67,28 +67,6 @@ def file_backed(array: AnyArray) -> AnyArray:
     return np.asarray(mapped)
 
 
-class Engine(Protocol):
-    """What the learner needs of the place where rows are."""
-
-    def keep(self, lazy: Sequence[Any]) -> list[Any]:
-        """Compute Dask's delayed objects, and keep each where it was computed."""
-
-    def place(
-        self,
-        make: Callable[..., Any],
-        parts: Sequence[Any],
-        *args: Any,
-        numbers: Sequence[Any] | None = None,
-    ) -> list[Any]:
-        """Make `make(part, *args)` of each, and keep it there; a number of its own comes last."""
-
-    def total(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> Any:
-        """The sum of `function(part, *args)` over all parts."""
-
-    def each(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> list[Any]:
-        """What `function(part, *args)` gives, part by part; for small results."""
-
-
 class Here:
     """All parts in this process, one after the other; on disk, where memory is short."""
 
@@ -96,7 +74,7 @@ class Here:
         self.room = Room(limit)
 
     def keep(self, lazy: Sequence[Any]) -> list[Any]:
-        """Compute one after the other, so that only one table is in memory at a time."""
+        """Compute Dask's delayed objects in turn, so that only one table is in memory at a time."""
         return [one.compute(scheduler="synchronous") for one in lazy]
 
     def place(
@@ -106,18 +84,18 @@ class Here:
         *args: Any,
         numbers: Sequence[Any] | None = None,
     ) -> list[Any]:
-        """Make one new part of each."""
+        """Make `make(part, *args)` of each, and keep it there; a number of its own comes last."""
         return [
             self.room.keep(make(part, *args, *more))
             for part, more in zip(parts, _own(numbers, parts), strict=True)
         ]
 
     def total(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> Any:
-        """Add up one part after the other."""
+        """The sum of `function(part, *args)` over all parts, one after the other."""
         return reduce(add, (function(part, *args) for part in parts))
 
     def each(self, function: Callable[..., Any], parts: Sequence[Any], *args: Any) -> list[Any]:
-        """What the function gives for every part."""
+        """What `function(part, *args)` gives, part by part; for small results."""
         return [function(part, *args) for part in parts]
 
 
@@ -181,6 +159,9 @@ class OnCluster:
         if len(pickle.dumps(arg)) < SCATTERED:
             return arg
         return self.client.submit(itself, arg, pure=False)
+
+
+Engine: TypeAlias = Here | OnCluster  # where rows are
 
 
 def _with_one_thread(function: Callable[..., Any], *args: Any) -> Any:

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, CountArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
@@ -78,7 +77,10 @@ class PartitionedCircuit(GrowingCircuit):
             if ones != NONE:
                 break
             self._double()
-        touched = _touched(self.growth, edge, n_found, first_edge)
+        g = self.growth
+        copied = (_edges_of(g, n) for n in g.node_found[:n_found].tolist())
+        new = np.arange(first_edge, g.size[N_EDGES], dtype=np.int32)
+        touched = np.concatenate([np.array([edge], dtype=np.int32), *copied, new])
         self.operations.append(Operation(edge, place))
         # The new edges have most of the rows of the old one: their turn comes soon.
         halves = (ones, ones + 1)
@@ -180,29 +182,6 @@ def _edges_of(g: Growth, n: int) -> IntArray:
         edges.append(e)
         e = int(g.edge["next"][e])
     return np.array(edges, dtype=np.int32)
-
-
-@kernel
-def _list_touched(g: Growth, n_found: int, out: IntArray) -> int:
-    """List the edges of the nodes that a split has copied; returns how many."""
-    n = 0
-    for i in range(n_found):
-        e = g.node[g.node_found[i]]["first"]
-        while e != NONE:
-            if n < len(out):
-                out[n] = e
-            n += 1
-            e = g.edge[e]["next"]
-    return n
-
-
-def _touched(g: Growth, edge: int, n_found: int, first_edge: int) -> IntArray:
-    """The edges whose counts a split may have changed."""
-    copied = np.empty(0, dtype=np.int32)
-    copied = np.empty(_list_touched(g, n_found, copied), dtype=np.int32)
-    _list_touched(g, n_found, copied)
-    new = np.arange(first_edge, g.size[N_EDGES], dtype=np.int32)
-    return np.concatenate([np.array([edge], dtype=np.int32), copied, new])
 
 
 def pick_place(growing: PartitionedCircuit, edge: int, alpha: float) -> int:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from strudel._types import FloatArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import BitMatrix, exact_weights, pack_columns, weight_quantum
 from strudel.learning.incomplete.completions import complete_rows, numbers_per_row
@@ -114,8 +113,8 @@ class PartitionedPartialRows:
 
     def expect(self, passes: Passes, mixture: Mixture, n_groups: int = 1) -> ExpectedFlows:
         """Expected flows, added up over the parts."""
-        found = self.engine.total(_expect, self.parts, passes, mixture, n_groups)
-        return ExpectedFlows(found.edge_count, found.component_weight, found.log_likelihood)
+        found: ExpectedFlows = self.engine.total(_expect, self.parts, passes, mixture, n_groups)
+        return found
 
     def mean_log_probability(self, passes: Passes, mixture: Mixture) -> float:
         """Mean log-likelihood of what is known of the rows."""
@@ -135,28 +134,11 @@ def _merged(rows: PackedRows) -> PartialRows:
     return merge_codes(rows.unpack(), rows.row_weight)
 
 
-@dataclass(frozen=True, eq=False)
-class _Expected:
-    """Expected flows of one part, or the sum of several."""
-
-    edge_count: FloatArray
-    component_weight: FloatArray
-    log_likelihood: float
-
-    def __add__(self, other: _Expected) -> _Expected:
-        return _Expected(
-            self.edge_count + other.edge_count,
-            self.component_weight + other.component_weight,
-            self.log_likelihood + other.log_likelihood,
-        )
-
-
-def _expect(rows: PartialRows, passes: Passes, mixture: Mixture, n_groups: int) -> _Expected:
+def _expect(rows: PartialRows, passes: Passes, mixture: Mixture, n_groups: int) -> ExpectedFlows:
     if rows.n_rows == 0:
-        return _Expected(
-            np.zeros(mixture.edge_log_theta.shape), np.zeros(mixture.n_components), 0.0
-        )
-    return _Expected(*passes.expect(rows, mixture, n_groups))
+        nothing = np.zeros(mixture.edge_log_theta.shape)
+        return ExpectedFlows(nothing, np.zeros(mixture.n_components), 0.0)
+    return passes.expect(rows, mixture, n_groups)
 
 
 def _log_probability(rows: PartialRows, passes: Passes, mixture: Mixture) -> float:

@@ -271,7 +271,7 @@ def split_gains(
             continue
         for k in range(len(places)):
             column[places[k] - first] = k
-        edges, here, hist = histogram(g, u, rows, mask, first, column, len(places), local)
+        edges, here, hist = histogram(g, u, rows, mask, first, column, len(places), local, True)
         if len(edges) == 0:
             continue
         below = add_gains(
@@ -316,8 +316,12 @@ def histogram(
     column: IntArray,
     n_columns: int,
     local: IntArray,
+    is_sorted: bool,
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Active edges at u in their order, their weights, and those of rows with a one at a place."""
+    """Active edges at u, their weights, and those of rows with a one at a place.
+
+    The edges are in their order, or else in that of the rows. `local` is all NONE, also afterwards.
+    """
     active = g.train_active[u]
     edges = np.empty(len(rows), dtype=np.int32)
     n_edges = 0
@@ -328,7 +332,7 @@ def histogram(
             edges[n_edges] = e
             n_edges += 1
     edges = edges[:n_edges]
-    if _sort(edges):
+    if is_sorted and _sort(edges):
         for k in range(n_edges):
             local[edges[k]] = k
     here = np.zeros(n_edges)

@@ -18,7 +18,7 @@ import numpy as np
 from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, IntArray
 from strudel.learning.growing.growing_circuit import GrowingCircuit
-from strudel.learning.growing.growth import ALIVE, N_HEAP, STAMP, Growth
+from strudel.learning.growing.growth import ALIVE, N_HEAP, STAMP, Growth, comes_before
 from strudel.learning.search.greedy import in_depth_first_order
 from strudel.learning.search_options import TieRule
 
@@ -60,7 +60,8 @@ def heaviest_edges(growing: GrowingCircuit, n_wanted: int) -> HeaviestEdges:
     entries["depth"] = g.vtree["depth"][g.node["vtree"][g.edge["parent"][edges]]]
     entries["edge"] = edges
     entries["place"] = NONE
-    return HeaviestEdges(_sorted(entries), floor)
+    order = np.lexsort((entries["edge"], entries["depth"], -entries["key"]))  # that of the heap
+    return HeaviestEdges(entries[order], floor)
 
 
 def heaviest_after_split(
@@ -94,28 +95,13 @@ def _merge(g: Growth, old: AnyArray, floor: float, entries: AnyArray) -> int:
         if key < floor or g.edge[e]["death"] != ALIVE or g.edge[e]["train"] != key:
             continue
         k = n
-        while k > 0 and _is_behind(entries, k - 1, key, depth, e):
+        while k > 0 and not comes_before(entries, k - 1, key, depth, e):
             entries[k] = entries[k - 1]
             k -= 1
         entries["key"][k], entries["depth"][k] = key, depth
         entries["edge"][k], entries["place"][k] = e, NONE
         n += 1
     return n
-
-
-@kernel
-def _is_behind(entries: AnyArray, k: int, key: float, depth: int, edge: int) -> bool:
-    """Whether an entry comes after another: fewer rows, then farther from the root, then newer."""
-    if entries["key"][k] != key:
-        return entries["key"][k] < key
-    if entries["depth"][k] != depth:
-        return entries["depth"][k] > depth
-    return entries["edge"][k] > edge
-
-
-def _sorted(entries: AnyArray) -> AnyArray:
-    """In the order of the heap."""
-    return entries[np.lexsort((entries["edge"], entries["depth"], -entries["key"]))]
 
 
 def first_entries(

@@ -18,8 +18,9 @@ import numpy as np
 from strudel._numba import kernel, lowest_bit, popcount
 from strudel._types import NONE, FloatArray, IntArray, WordArray
 from strudel.data.x_log_x import x_log_x_in
-from strudel.learning.growing.counts import count_of, count_ones, places_in, undecided, words_in
+from strudel.learning.growing.counts import count_of, count_ones, places_in, undecided
 from strudel.learning.growing.growth import Growth, rows_through
+from strudel.learning.search.best_first_splits import histogram
 
 
 @kernel
@@ -285,44 +286,20 @@ def _divide(
     For every sum, whose position is in `local`: the weight of `rows`, that of the rows with a one
     at each place, and the gain without what the sums' own totals contribute.
     """
-    active = g.train_active[c]
     n_columns = len(places)
     mask = np.zeros(g.train_words.shape[1], dtype=np.uint64)
     column = np.empty(places[-1] - first + 1, dtype=np.int32)
     for i in range(n_columns):
         mask[places[i] // 64] |= np.uint64(1) << np.uint64(places[i] % 64)
         column[places[i] - first] = i
-    start, end = words_in(mask)
     # Positions of edges lie in the same room as those of sums, behind all nodes.
-    behind = len(g.node)
-    edges = np.empty(len(rows), dtype=np.int32)
-    n_edges = 0
-    for s in rows:
-        e = active[s]
-        if e != NONE and local[behind + e] == NONE:
-            local[behind + e] = n_edges
-            edges[n_edges] = e
-            n_edges += 1
-    weight_here = np.zeros(n_edges)
-    hist = np.zeros((n_edges, n_columns))
-    for s in rows:
-        e = active[s]
-        if e == NONE:
-            continue
-        k = local[behind + e]
-        weight = g.train_weight[s]
-        weight_here[k] += weight
-        for w in range(start, end):
-            word = g.train_words[s, w] & mask[w]
-            while word:
-                hist[k, column[w * 64 + lowest_bit(word) - first]] += weight
-                word &= word - np.uint64(1)
+    room = local[len(g.node) :]
+    edges, weight_here, hist = histogram(g, c, rows, mask, first, column, n_columns, room, False)
     here = np.zeros(n_nodes)
     one = np.zeros((n_nodes, n_columns))
     value = np.zeros((n_nodes, n_columns))
-    for k in range(n_edges):
+    for k in range(len(edges)):
         e = edges[k]
-        local[behind + e] = NONE
         j = local[g.edge[e]["parent"]]
         h = weight_here[k]
         here[j] += h
