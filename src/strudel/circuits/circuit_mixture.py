@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._types import NONE, FloatArray, IntArray
-from strudel.circuits.builder import assemble, keep_edges
+from strudel._types import FloatArray
+from strudel.circuits.builder import keep_edges
 from strudel.circuits.circuit import Circuit
-from strudel.circuits.mixture import Mixture, as_mixture, why_not_weights
+from strudel.circuits.mixture import Mixture, SideBySide, as_mixture, side_by_side, why_not_weights
 from strudel.circuits.properties import check_properties
 from strudel.circuits.scopes import reached_nodes
 from strudel.tables.table_code import TableCode
@@ -107,8 +107,8 @@ class CircuitMixture(Mixture):
         return log_theta
 
     @cached_property
-    def _union(self) -> _Union:
-        return _union(self.circuits)
+    def _union(self) -> SideBySide:
+        return side_by_side([(part, part.edge_log_theta) for part in self.circuits])
 
     @cached_property
     def _parts(self) -> list[Mixture]:
@@ -124,10 +124,7 @@ class CircuitMixture(Mixture):
 
     @cached_property
     def _as_circuit(self) -> Circuit:
-        circuit = self.structure
-        is_root = circuit.edge_parent == circuit.root
-        log_weight = self.log_weight[self._union.edge_component]
-        return circuit.with_parameters(circuit.edge_log_theta + np.where(is_root, log_weight, 0.0))
+        return self._union.weighted(self.log_weight)
 
     def with_names(self, feature_names: tuple[str, ...] | None) -> CircuitMixture:
         """The same mixture with other feature names."""
@@ -162,50 +159,6 @@ def _without_idle_sums(circuit: Circuit) -> Circuit:
     if reached_nodes(circuit)[2 * circuit.n_vars :].all():
         return circuit
     return keep_edges(circuit, np.arange(circuit.n_edges), circuit.edge_log_theta)
-
-
-class _Union(NamedTuple):
-    """Circuits side by side under one root."""
-
-    circuit: Circuit  # every edge has the parameter of its own component
-    edge_component: IntArray  # (n_edges,)
-
-
-def _union(circuits: tuple[Circuit, ...]) -> _Union:
-    vtree, n_literals = circuits[0].vtree, 2 * circuits[0].n_vars
-    root = n_literals + sum(max(part.root - n_literals, 0) for part in circuits)
-    node_vtree = [circuits[0].node_vtree[:n_literals]]
-    edges: list[Any] = []  # parent, left, right, component
-    log_theta: list[FloatArray] = []
-    n_before = 0  # sums of the components before
-    for c, part in enumerate(circuits):
-        if part.root < n_literals:  # a single variable that is known
-            columns: list[Any] = [[root], [part.root], [NONE], [c]]
-            log_theta.append(np.zeros(1))
-        else:
-            number = np.append(np.arange(part.n_nodes), NONE)  # NONE stays NONE
-            number[n_literals : part.root] += n_before
-            number[part.root] = root
-            parent, left, right = part.edge_parent, part.edge_left, part.edge_right
-            columns = [number[parent], number[left], number[right], np.full(part.n_edges, c)]
-            log_theta.append(part.edge_log_theta)
-            node_vtree.append(part.node_vtree[n_literals : part.root])
-            n_before += part.root - n_literals
-        edges.append(np.array(columns, dtype=np.int32))
-    node_vtree.append(np.array([vtree.root], dtype=np.int32))
-    parent, left, right, component = np.concatenate(edges, axis=1)
-    numbered = assemble(
-        vtree,
-        np.concatenate(node_vtree),
-        parent,
-        left,
-        right,
-        np.arange(len(parent), dtype=np.float64),  # says which edge each was
-        root=root,
-        feature_names=circuits[0].feature_names,
-    )
-    was = numbered.edge_log_theta.astype(np.int64)
-    return _Union(numbered.with_parameters(np.concatenate(log_theta)[was]), component[was])
 
 
 def average_circuits(mixtures: Sequence[CircuitMixture]) -> CircuitMixture:

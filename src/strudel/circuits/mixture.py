@@ -7,14 +7,15 @@ for all components (equation 1 of the paper).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from strudel._display import Shown
-from strudel._types import NONE, FloatArray
+from strudel._types import NONE, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import LARGEST_LOG, Circuit
 from strudel.tables.table_code import TableCode
@@ -146,34 +147,10 @@ class Mixture(Shown):
 
     @cached_property
     def _as_circuit(self) -> Circuit:
-        circuit, k = self.structure, self.n_components
-        n_literals = 2 * circuit.n_vars
-        if circuit.root < n_literals:  # a single variable that is known: nothing to choose
-            return circuit
-        n_sums = circuit.n_nodes - n_literals
-        # Copy c of sum n has number n + c * n_sums; literals, NONE and the root are shared.
-        shift = np.arange(k, dtype=np.int32)[:, np.newaxis] * n_sums
-
-        def copies(nodes: Any) -> Any:
-            is_own = (nodes >= n_literals) & (nodes != circuit.root)
-            return np.where(is_own, nodes + shift, nodes).ravel()
-
-        is_root = circuit.edge_parent == circuit.root
-        log_theta = np.where(
-            is_root, self.edge_log_theta.T + self.log_weight[:, np.newaxis], self.edge_log_theta.T
-        )
-        return assemble(
-            circuit.vtree,
-            np.concatenate(
-                [circuit.node_vtree[:n_literals], np.tile(circuit.node_vtree[n_literals:], k)]
-            ),
-            copies(circuit.edge_parent),
-            copies(circuit.edge_left),
-            np.where(np.tile(circuit.edge_right == NONE, k), NONE, copies(circuit.edge_right)),
-            log_theta.ravel(),
-            root=circuit.root,
-            feature_names=circuit.feature_names,
-        )
+        if self.structure.root < 2 * self.n_vars:  # a single variable that is known: no choice
+            return self.structure
+        columns = [(self.structure, log_theta) for log_theta in self.edge_log_theta.T]
+        return side_by_side(columns).weighted(self.log_weight)
 
     def with_names(self, feature_names: tuple[str, ...] | None) -> Mixture:
         """The same mixture with other feature names."""
@@ -197,6 +174,60 @@ class Mixture(Shown):
             f"{type(self).__name__}(n_components={self.n_components}, n_vars={self.n_vars}, "
             f"n_nodes={self.n_nodes}, n_edges={self.n_edges})"
         )
+
+
+class SideBySide(NamedTuple):
+    """Circuits side by side under one root, which chooses one of them."""
+
+    circuit: Circuit  # every edge has the parameter of its own component
+    edge_component: IntArray  # (n_edges,)
+
+    def weighted(self, log_weight: FloatArray) -> Circuit:
+        """The circuit with the weights of the components at its root."""
+        circuit = self.circuit
+        is_root = circuit.edge_parent == circuit.root
+        more = np.where(is_root, log_weight[self.edge_component], 0.0)
+        return circuit.with_parameters(circuit.edge_log_theta + more)
+
+
+def side_by_side(parts: Sequence[tuple[Circuit, FloatArray]]) -> SideBySide:
+    """Join structures on one vtree, each with its parameters; literals and the root are shared."""
+    first = parts[0][0]
+    vtree, n_literals = first.vtree, 2 * first.n_vars
+    root = n_literals + sum(max(part.root - n_literals, 0) for part, _ in parts)
+    node_vtree = [first.node_vtree[:n_literals]]
+    edges: list[Any] = []  # parent, left, right, component
+    log_theta: list[FloatArray] = []
+    n_before = 0  # sums of the components before
+    for c, (part, own) in enumerate(parts):
+        if part.root < n_literals:  # a single variable that is known
+            columns: list[Any] = [[root], [part.root], [NONE], [c]]
+            log_theta.append(np.zeros(1))
+        else:
+            number = np.append(np.arange(part.n_nodes), NONE)  # NONE stays NONE
+            number[n_literals : part.root] += n_before
+            number[part.root] = root
+            parent, left, right = part.edge_parent, part.edge_left, part.edge_right
+            columns = [number[parent], number[left], number[right], np.full(part.n_edges, c)]
+            log_theta.append(own)
+            node_vtree.append(part.node_vtree[n_literals : part.root])
+            n_before += part.root - n_literals
+        edges.append(np.array(columns, dtype=np.int32))
+    node_vtree.append(np.array([vtree.root], dtype=np.int32))
+    parent, left, right, component = np.concatenate(edges, axis=1)
+    numbered = assemble(
+        vtree,
+        np.concatenate(node_vtree),
+        parent,
+        left,
+        right,
+        np.arange(len(parent), dtype=np.float64),  # says which edge each was
+        root=root,
+        feature_names=first.feature_names,
+    )
+    was = numbered.edge_log_theta.astype(np.int64)
+    joined = numbered.with_parameters(np.concatenate(log_theta)[was])
+    return SideBySide(joined, component[was])
 
 
 def as_mixture(model: Circuit | Mixture) -> Mixture:

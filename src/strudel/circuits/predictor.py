@@ -8,15 +8,16 @@ Out: `PredictorCircuit`: logistic circuits (Liang and Van den Broeck 2019) and r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from strudel._numba import kernel
-from strudel._types import NONE, ByteArray, FloatArray
+from strudel._types import NONE, FloatArray
 from strudel.circuits.builder import assemble
-from strudel.circuits.circuit import Circuit, Edges
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.flows import compute_flows
 from strudel.data.validation import check_binary
 from strudel.trees.vtree import Vtree
 
@@ -91,64 +92,29 @@ class PredictorCircuit:
             every class against the others.
         """
         table, _ = check_binary(X, n_vars=self.n_vars)
-        output = np.empty((len(table), self.n_outputs))
-        _evaluate(
-            table,
-            self.structure.edges,
-            np.ascontiguousarray(self.literal_weight),
-            np.ascontiguousarray(self.edge_weight),
-            self.bias,
-            output,
-        )
+        output = np.tile(self.bias, (len(table), 1))
+        weight = self._weight_through_edge
+        flows = compute_flows(self.structure, table)
+        for edges in flows.active_edge:
+            output += weight[edges]
+        if self.structure.root < 2 * self.n_vars:  # a single variable, fixed: no edge
+            output[flows.is_possible] += self.literal_weight[self.structure.root]
         return output
+
+    @cached_property
+    def _weight_through_edge(self) -> FloatArray:
+        """What an edge and the literals right below it add, `(n_edges + 1, n_outputs)`; NONE: 0."""
+        nothing = np.zeros((1, self.n_outputs))
+        n_sums = self.structure.n_nodes - 2 * self.n_vars
+        of_child = np.vstack([self.literal_weight, np.repeat(nothing, n_sums + 1, axis=0)])
+        of_edges = of_child[self.structure.edge_left] + of_child[self.structure.edge_right]
+        return np.vstack([self.edge_weight + of_edges, nothing])
 
     def __repr__(self) -> str:
         return (
             f"PredictorCircuit(kind={self.kind!r}, n_vars={self.n_vars}, "
             f"n_outputs={self.n_outputs}, n_edges={self.structure.n_edges})"
         )
-
-
-@kernel
-def _evaluate(
-    table: ByteArray,
-    edges: Edges,
-    literal_weight: FloatArray,
-    edge_weight: FloatArray,
-    bias: FloatArray,
-    output: FloatArray,
-) -> None:
-    """Fill `output` (n_rows, n_outputs)."""
-    node_edges, edge_left, edge_right = edges
-    n_rows, n_vars = table.shape
-    n_nodes = len(node_edges) - 1
-    holds, is_taken = np.empty(n_nodes, dtype=np.bool_), np.empty(n_nodes, dtype=np.bool_)
-    for s in range(n_rows):
-        for v in range(n_vars):
-            holds[2 * v] = table[s, v] == 0
-            holds[2 * v + 1] = table[s, v] == 1
-        for n in range(2 * n_vars, n_nodes):
-            holds[n] = False
-            for e in range(node_edges[n], node_edges[n + 1]):
-                if holds[edge_left[e]] and (edge_right[e] == NONE or holds[edge_right[e]]):
-                    holds[n] = True
-                    break
-        is_taken[:] = False
-        is_taken[n_nodes - 1] = holds[n_nodes - 1]
-        output[s] = bias
-        for n in range(n_nodes - 1, 2 * n_vars - 1, -1):
-            if not is_taken[n]:
-                continue
-            for e in range(node_edges[n], node_edges[n + 1]):
-                left, right = edge_left[e], edge_right[e]
-                if holds[left] and (right == NONE or holds[right]):
-                    output[s] += edge_weight[e]
-                    is_taken[left] = True
-                    if right != NONE:
-                        is_taken[right] = True
-        for n in range(2 * n_vars):
-            if is_taken[n]:
-                output[s] += literal_weight[n]
 
 
 def without_leaf_sums(predictor: PredictorCircuit) -> PredictorCircuit:

@@ -13,15 +13,12 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from strudel._names import names_of
-from strudel._numba import kernel, soonest
 from strudel._types import NONE, IntArray, WordArray
-from strudel.circuits.circuit import Circuit, Edges
+from strudel.circuits.circuit import Circuit
 from strudel.circuits.determinism import find_overlap
 from strudel.circuits.scopes import (
-    BoolArray,
     find_tops,
     node_scopes,
     reached_nodes,
@@ -43,38 +40,18 @@ def why_not_smooth(circuit: Circuit) -> str | None:
     True
     """
     scope = node_scopes(circuit)
-    first = soonest(_first_rough_edge, 1e-6 * circuit.n_edges * scope.shape[1])
-    edge = first(circuit.edges, reached_nodes(circuit), scope)
-    if edge != NONE:
-        node = circuit.edge_parent[edge]
-        left, right = circuit.edge_left[edge], circuit.edge_right[edge]
-        missing = scope[node] & ~scope[left] & ~scope[left if right == NONE else right]
+    left, right = _edge_scopes(circuit, scope)
+    missing = scope[circuit.edge_parent] & ~(left | right)
+    for edge in _first(circuit, missing):
         return (
-            f"edge {edge} of node {node} does not mention {_names(circuit, missing)}, "
-            "unlike another edge of that node"
+            f"edge {edge} of node {circuit.edge_parent[edge]} does not mention "
+            f"{_names(circuit, missing[edge])}, unlike another edge of that node"
         )
     seen = set(scope_variables(scope[circuit.root]))
     unseen = [var for var in range(circuit.n_vars) if var not in seen]
     if unseen:
         return f"the root, node {circuit.root}, does not mention {_list(circuit, unseen)}"
     return None
-
-
-@kernel
-def _first_rough_edge(edges: Edges, is_reached: BoolArray, scope: WordArray) -> int:
-    """The first edge that misses a variable of its node, or NONE."""
-    node_edges, edge_left, edge_right = edges
-    for n in range(len(is_reached)):
-        if not is_reached[n]:
-            continue
-        for e in range(node_edges[n], node_edges[n + 1]):
-            for w in range(scope.shape[1]):
-                below = scope[edge_left[e], w]
-                if edge_right[e] != NONE:
-                    below |= scope[edge_right[e], w]
-                if below != scope[n, w]:
-                    return e
-    return NONE
 
 
 def why_not_decomposable(circuit: Circuit) -> str | None:
@@ -86,30 +63,25 @@ def why_not_decomposable(circuit: Circuit) -> str | None:
     >>> why_not_decomposable(figure_1_circuit()) is None
     True
     """
-    scope = node_scopes(circuit)
+    left, right = _edge_scopes(circuit, node_scopes(circuit))
+    for edge in _first(circuit, left & right):
+        return (
+            f"both children of edge {edge} of node {circuit.edge_parent[edge]} "
+            f"mention {_names(circuit, left[edge] & right[edge])}"
+        )
+    return None
+
+
+def _edge_scopes(circuit: Circuit, scope: WordArray) -> tuple[WordArray, WordArray]:
+    """The variables of both children of every edge; none where there is one child only."""
+    with_none = np.vstack([scope, np.zeros_like(scope[:1])])  # NONE has no variables
+    return with_none[circuit.edge_left], with_none[circuit.edge_right]
+
+
+def _first(circuit: Circuit, variables: WordArray) -> IntArray:
+    """The first edge below the root with some of these variables, if there is one."""
     is_reached = reached_nodes(circuit)[circuit.edge_parent]
-    edges = np.flatnonzero(is_reached & (circuit.edge_right != NONE))
-    first = soonest(_first_shared_edge, 1e-6 * circuit.n_edges * scope.shape[1])
-    edge = first(edges, circuit.edge_left, circuit.edge_right, scope)
-    if edge == NONE:
-        return None
-    shared = scope[circuit.edge_left[edge]] & scope[circuit.edge_right[edge]]
-    return (
-        f"both children of edge {edge} of node {circuit.edge_parent[edge]} "
-        f"mention {_names(circuit, shared)}"
-    )
-
-
-@kernel
-def _first_shared_edge(
-    edges: NDArray[np.int64], edge_left: IntArray, edge_right: IntArray, scope: WordArray
-) -> int:
-    """The first of the `edges`, all with two children, whose children share a variable, or NONE."""
-    for e in edges:
-        for w in range(scope.shape[1]):
-            if scope[edge_left[e], w] & scope[edge_right[e], w]:
-                return int(e)
-    return NONE
+    return np.flatnonzero(is_reached & variables.any(axis=1))[:1].astype(np.int32)
 
 
 def why_not_structured_decomposable(circuit: Circuit, vtree: Vtree | None = None) -> str | None:

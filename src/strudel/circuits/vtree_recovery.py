@@ -15,8 +15,6 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
-import numpy as np
-
 from strudel._types import NONE
 from strudel.circuits.sum_product_graph import LITERAL, PRODUCT, SumProductGraph
 from strudel.errors import GraphError
@@ -61,7 +59,7 @@ def recover_vtree(graph: SumProductGraph, n_vars: int | None = None) -> Vtree:
         if var not in seen:
             leaf = shape.leaf(var)
             top = leaf if top == NONE else shape.inner(leaf, top)
-    return shape.build_from(top)
+    return shape.build_from(top)[0]
 
 
 def _products(graph: SumProductGraph, reached: list[int]) -> list[tuple[int, ...]]:
@@ -98,22 +96,6 @@ class _Shape(VtreeNodes):
             pairs = [self.inner(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
             parts = pairs + parts[2 * len(pairs) :]
         return parts[0]
-
-    def build_from(self, root: int) -> Vtree:
-        """The nodes below `root` in post-order, whatever the order they were made in."""
-        order: list[int] = []
-        pending = [root]
-        while pending:  # parents first and right before left, then turned around
-            node = pending.pop()
-            order.append(node)
-            if self.var[node] == NONE:
-                pending += [self.left[node], self.right[node]]
-        order.reverse()
-        number = np.full(len(self.var) + 1, NONE, dtype=np.int32)  # number[NONE] stays NONE
-        number[order] = np.arange(len(order))
-        columns = (np.array(column, dtype=np.int32)[order] for column in (self.left, self.right))
-        left, right = (number[column] for column in columns)
-        return Vtree(left, right, np.array(self.var, dtype=np.int32)[order])
 
 
 def _nest(shape: _Shape, everything: int, products: list[tuple[int, ...]]) -> int:

@@ -199,6 +199,26 @@ class VtreeNodes:
         left = self.combine(items[:middle], shape)
         return self.inner(left, self.combine(items[middle:], shape))
 
+    def build_from(self, root: int) -> tuple[Vtree, IntArray]:
+        """The vtree below a node, in post-order, and the number there of every node made so far.
+
+        Nodes may have been made in any order; NONE for those outside.
+        """
+        order: list[int] = []
+        pending = [root]
+        while pending:  # parents first and right before left, then turned around
+            node = pending.pop()
+            order.append(node)
+            if self.var[node] == NONE:
+                pending += [self.left[node], self.right[node]]
+            if len(order) > len(self.var):
+                raise ValueError("These nodes are not a vtree: one is below another twice.")
+        order.reverse()
+        number = np.full(len(self.var) + 1, NONE, dtype=np.int32)  # number[NONE] stays NONE
+        number[order] = np.arange(len(order))
+        left, right, var = (np.array(a, dtype=np.int32) for a in (self.left, self.right, self.var))
+        return Vtree(number[left[order]], number[right[order]], var[order]), number[:-1]
+
     def build(self) -> Vtree:
         """The vtree of all nodes, whose last one is the root."""
         return Vtree(

@@ -12,7 +12,7 @@ from strudel._types import NONE, FloatArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
 from strudel.io.formats.text import TextFile
-from strudel.trees.vtree import Vtree
+from strudel.trees.vtree import Vtree, VtreeNodes
 
 
 class DecisionNodes:
@@ -79,8 +79,8 @@ def recover(nodes: DecisionNodes) -> tuple[Vtree, list[int]] | None:
     The vtree below a decision is a pair of those below its first prime and sub; equal pairs are
     one. The rest follows from the pair of the root.
     """
-    split_of: list[tuple[int, int]] = []  # per kind of vtree: its two sides; a variable and NONE
-    number_of: dict[tuple[int, int], int] = {}
+    shapes = VtreeNodes()
+    number_of: dict[tuple[int, int], int] = {}  # by its two sides, or a variable and NONE
     shape: list[int] = []
     starts = np.concatenate([[0], np.cumsum(nodes.width)]).astype(np.int64).tolist()
     decisions = 0
@@ -93,54 +93,22 @@ def recover(nodes: DecisionNodes) -> tuple[Vtree, list[int]] | None:
             split = (nodes.literals[node] // 2, NONE)
         else:
             split = (nodes.coins[node][0], NONE)
-        found = number_of.get(split)
-        if found is None:
-            found = number_of[split] = len(split_of)
-            split_of.append(split)
-        shape.append(found)
-    vtree_of = _number_shapes(split_of, shape[-1])
-    if vtree_of is None:
+        if split not in number_of:
+            number_of[split] = shapes.leaf(split[0]) if split[1] == NONE else shapes.inner(*split)
+        shape.append(number_of[split])
+    try:
+        vtree, number = shapes.build_from(shape[-1])
+    except ValueError:  # a variable is shared, or missing
         return None
-    vtree, number_of_shape = vtree_of
-    node_vtree = [number_of_shape.get(kind, NONE) for kind in shape]
+    placed = number[shape]
     if nodes.decision:
-        placed = np.array(node_vtree)
         at = placed[np.repeat(nodes.decision, nodes.width)]
         is_wrong = (placed[nodes.prime] != vtree.node_left[at]) | (
             placed[nodes.sub] != vtree.node_right[at]
         )
         if np.any(is_wrong & (at != NONE)):
             return None
-    return vtree, node_vtree
-
-
-def _number_shapes(
-    split_of: list[tuple[int, int]], root: int
-) -> tuple[Vtree, dict[int, int]] | None:
-    """The vtree of a pair of pairs, in post-order, and the vtree node of every pair in it."""
-    order: list[int] = []
-    pending = [root]
-    variables = set()
-    while pending:
-        shape = pending.pop()
-        order.append(shape)
-        left, right = split_of[shape]
-        if right == NONE:
-            variables.add(left)
-        else:
-            pending += [left, right]
-        if len(order) > 2 * len(split_of):  # a pair that holds itself twice: a variable is shared
-            return None
-    order.reverse()
-    number_of = {shape: v for v, shape in enumerate(order)}
-    if len(number_of) < len(order) or max(variables) != len(variables) - 1:
-        return None
-    rows = [
-        (NONE, NONE, a) if b == NONE else (number_of[a], number_of[b], NONE)
-        for a, b in (split_of[shape] for shape in order)
-    ]
-    table = np.array(rows, dtype=np.int32)
-    return Vtree(*(table[:, column].copy() for column in range(3))), number_of
+    return vtree, placed.tolist()
 
 
 def assemble_nodes(nodes: DecisionNodes, vtree: Vtree, node_vtree: list[int]) -> Circuit:

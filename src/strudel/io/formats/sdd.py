@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from strudel._types import NONE
 from strudel.circuits.sum_product_graph import SumProductGraph
 from strudel.circuits.vtree_recovery import recover_vtree
@@ -20,7 +18,7 @@ from strudel.errors import GraphError
 from strudel.io.formats.shared import ReadOptions
 from strudel.io.formats.text import Ids, TextFile, signed
 from strudel.io.formats.vtree import inorder_ids, read_header
-from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd
+from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
 from strudel.trees.lowest_node_above import MeetingPlaces
 from strudel.trees.vtree import Vtree
 
@@ -210,13 +208,7 @@ def _sides(vtree: Vtree) -> tuple[list[int], list[int]]:
 def sdd_lines(sdd: Sdd) -> Iterator[str]:
     """The file, line by line: what lies below the root, the root last."""
     names = inorder_ids(sdd.vtree).tolist()
-    used = np.zeros(sdd.n_nodes, dtype=np.bool_)
-    used[sdd.root] = True
-    for node in range(sdd.root, sdd.first_decision - 1, -1):
-        if used[node]:
-            for prime, sub in sdd.elements(node):
-                used[prime] = used[sub] = True
-    nodes = np.flatnonzero(used).tolist()
+    nodes = reached_nodes(sdd).tolist()
     yield from HEADER.splitlines()
     yield f"sdd {len(nodes)}"
     number: dict[int, int] = {}
