@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from strudel._names import find_name, names_of, places_of, quote
-from strudel._types import NONE
+from strudel._types import NONE, AnyArray
 from strudel.data.validation import check_binary
 from strudel.logic.sdd import Sdd
 from strudel.tables.coded_rows import code_of
@@ -111,19 +111,7 @@ class Event:
         """
         table, found = check_binary(X)
         names = names_of(table.shape[1], found if feature_names is None else feature_names)
-        place = places_of(names)
-        value: dict[int, NDArray[np.bool_]] = {}
-        for event, operands in children_first(self):
-            below = [value[id(child)] for child in operands]
-            if event.kind == "variable":
-                result = table[:, find_name(event.var, place, "The event")] == 1
-            elif event.kind == "sdd":
-                assert event.sdd is not None
-                result = event.sdd.holds(table)
-            else:
-                result = _value(event, below, len(table))
-            value[id(event)] = result
-        return value[id(self)]
+        return bounds_of_parts(self, table, places_of(names))[id(self)][0]  # nothing is unknown
 
     def __copy__(self) -> Event:
         return self  # it never changes
@@ -164,28 +152,55 @@ def _write(event: Event, longest: int | None) -> str:
     return text[id(event)]
 
 
-def _value(event: Event, below: list[NDArray[np.bool_]], n_rows: int) -> NDArray[np.bool_]:
-    """Whether an event holds in every row, from whether what it joins does."""
-    if event.kind == "not":
-        return ~below[0]
-    if event.kind == "xor":
-        return below[0] ^ below[1]
-    if event.kind == "iff":
-        return below[0] == below[1]
-    if event.kind == "implies":
-        return ~below[0] | below[1]
-    if event.kind == "constant":
-        return np.full(n_rows, event.low == 1)
-    if event.kind in ("and", "or"):
-        result = np.full(n_rows, event.kind == "and")
-        for part in below:
-            result = result & part if event.kind == "and" else result | part
-        return result
-    assert event.kind == "count"
-    n_true = np.zeros(n_rows, dtype=np.int64)
-    for part in below:
-        n_true += part
-    return (n_true >= event.low) & (n_true <= event.high)
+Bounds: TypeAlias = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # it must hold; it may hold
+
+
+def bounds_of_parts(event: Event, codes: AnyArray, place: Mapping[str, int]) -> dict[int, Bounds]:
+    """Whether an event, and each of its parts, must and may hold, by their ids.
+
+    Rows of codes hold 0, 1, or anything else where the value is unknown. The bounds are sound, and
+    exact for complete rows.
+    """
+    bounds: dict[int, Bounds] = {}
+    for part, operands in children_first(event):
+        if part.kind == "variable":
+            code = codes[:, find_name(part.var, place, "The event")]
+            bounds[id(part)] = code == 1, code != 0
+        elif part.kind == "sdd":
+            assert part.sdd is not None
+            bounds[id(part)] = part.sdd.bounds(codes)
+        else:
+            below = [bounds[id(child)] for child in operands]
+            bounds[id(part)] = _joined(part, below, len(codes))
+    return bounds
+
+
+def _joined(part: Event, below: list[Bounds], n_rows: int) -> Bounds:
+    """Whether an event must and may hold, from the same of what it joins."""
+    if part.kind == "constant":
+        same = np.full(n_rows, part.low == 1)
+        return same, same
+    if part.kind == "not":
+        low, high = below[0]
+        return ~high, ~low
+    if part.kind == "implies":
+        (a_low, a_high), (b_low, b_high) = below
+        return ~a_high | b_low, ~a_low | b_high
+    if part.kind in ("xor", "iff"):
+        (a_low, a_high), (b_low, b_high) = below
+        is_known = (a_low == a_high) & (b_low == b_high)
+        holds = (a_low != b_low) if part.kind == "xor" else (a_low == b_low)
+        return holds & is_known, holds | ~is_known
+    lows: AnyArray = np.array([low for low, _ in below]).reshape(len(below), n_rows)
+    highs: AnyArray = np.array([high for _, high in below]).reshape(len(below), n_rows)
+    if part.kind == "and":
+        return np.all(lows, axis=0), np.all(highs, axis=0)
+    if part.kind == "or":
+        return np.any(lows, axis=0), np.any(highs, axis=0)
+    assert part.kind == "count"
+    fewest, most = lows.sum(axis=0), highs.sum(axis=0)
+    must = (fewest >= part.low) & (most <= part.high)
+    return must, (most >= part.low) & (fewest <= part.high)
 
 
 def _text(event: Event, below: list[str]) -> str:

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from strudel._types import NONE, IntArray
+from strudel._types import NONE, AnyArray, IntArray
 from strudel.data.validation import check_binary
 from strudel.logic.formula import AND, LITERAL, OR, Nnf
 from strudel.trees.vtree import Vtree
@@ -106,16 +106,27 @@ class Sdd:
 
     def holds(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Whether every row satisfies the root."""
-        table, _ = check_binary(X, n_vars=self.n_vars)
-        value = np.zeros((self.n_nodes, len(table)), dtype=np.bool_)
-        value[TRUE] = True
-        value[FIRST_LITERAL : self.first_decision : 2] = table.T == 0
-        value[FIRST_LITERAL + 1 : self.first_decision : 2] = table.T == 1
+        return self.bounds(check_binary(X, n_vars=self.n_vars)[0])[0]
+
+    def bounds(self, codes: AnyArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether the root must and may hold, where codes other than 0 and 1 are unknown.
+
+        Sound, and exact for complete rows.
+        """
+        low = np.zeros((self.n_nodes, len(codes)), dtype=np.bool_)
+        high = np.zeros_like(low)
+        low[TRUE] = high[TRUE] = True
+        known = codes[:, : self.n_vars].T
+        for value in (0, 1):
+            at = slice(FIRST_LITERAL + value, self.first_decision, 2)
+            low[at] = np.equal(known, value)
+            high[at] = np.not_equal(known, 1 - value)
         for node in range(self.first_decision, self.n_nodes):
             here = slice(self.node_start[node], self.node_start[node + 1])
-            element = value[self.element_prime[here]] & value[self.element_sub[here]]
-            value[node] = element.any(axis=0)
-        return value[self.root]
+            prime, sub = self.element_prime[here], self.element_sub[here]
+            low[node] = (low[prime] & low[sub]).any(axis=0)
+            high[node] = (high[prime] & high[sub]).any(axis=0)
+        return low[self.root], high[self.root]
 
     def __repr__(self) -> str:
         n_decisions = self.n_nodes - self.first_decision

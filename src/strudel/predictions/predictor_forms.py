@@ -16,10 +16,11 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from strudel._numba import kernel
-from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray, IntArray
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.validation import check_binary
 from strudel.logic.events import Event
+from strudel.queries.passes import UNKNOWN
 
 Output: TypeAlias = Literal["value", "logit", "probability"]
 Link: TypeAlias = Literal["identity", "sigmoid", "softmax"]
@@ -120,32 +121,68 @@ class LeafForm(PredictorForm):
         return int(self.leaf_tree[-1]) + 1 if len(self.leaf_tree) else 0
 
     def _outputs(self, table: ByteArray) -> FloatArray:
-        output = np.empty((len(table), self.n_outputs))
-        _evaluate(table, self.leaf_start, self.leaf_literal, self.leaf_value, self.bias, output)
-        return output
+        return self.ranges(table)[0]  # of complete rows both ends are the output
+
+    def ranges(self, codes: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Least and largest outputs, and how much each variable would narrow them."""
+        low, high = np.tile(self.bias, (len(codes), 1)), np.tile(self.bias, (len(codes), 1))
+        gain = np.zeros((len(codes), self.n_vars))
+        leaves = self.leaf_start, self.leaf_literal, self.leaf_tree, self.leaf_value
+        _ranges(codes, *leaves, low, high, gain)
+        return low, high, gain
 
 
 @kernel
-def _evaluate(
-    table: ByteArray,
+def _ranges(
+    codes: AnyArray,
     leaf_start: IntArray,
     leaf_literal: IntArray,
+    leaf_tree: IntArray,
     leaf_value: FloatArray,
-    bias: FloatArray,
-    output: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    gain: FloatArray,
 ) -> None:
-    """Fill `output` (n_rows, n_outputs)."""
-    for s in range(len(table)):
-        output[s] = bias
-        for l in range(len(leaf_value)):
-            holds = True
-            for i in range(leaf_start[l], leaf_start[l + 1]):
-                literal = leaf_literal[i]
-                if table[s, literal // 2] != literal % 2:
-                    holds = False
-                    break
-            if holds:
-                output[s] += leaf_value[l]
+    """Add up, over the trees, the extremes of the leaves that a row may still reach.
+
+    The range of a tree is added to the `gain` of the variable that it asks for next.
+    """
+    n_leaves, n_outputs = leaf_value.shape
+    least = np.empty(n_outputs)
+    most = np.empty(n_outputs)
+    for s in range(len(codes)):
+        least[:] = np.inf
+        most[:] = -np.inf
+        asked = NONE
+        for l in range(n_leaves):
+            if _may_reach(codes[s], leaf_start[l], leaf_start[l + 1], leaf_literal):
+                for j in range(n_outputs):
+                    least[j] = min(least[j], leaf_value[l, j])
+                    most[j] = max(most[j], leaf_value[l, j])
+                if asked == NONE:  # all leaves that can be reached ask for the same variable first
+                    for i in range(leaf_start[l], leaf_start[l + 1]):
+                        if codes[s, leaf_literal[i] // 2] == UNKNOWN:
+                            asked = leaf_literal[i] // 2
+                            break
+            if l + 1 == n_leaves or leaf_tree[l + 1] != leaf_tree[l]:
+                low[s] += least
+                high[s] += most
+                if asked != NONE:
+                    for j in range(n_outputs):
+                        gain[s, asked] += most[j] - least[j]
+                least[:] = np.inf
+                most[:] = -np.inf
+                asked = NONE
+
+
+@kernel
+def _may_reach(codes: AnyArray, first: int, last: int, leaf_literal: IntArray) -> bool:
+    """Whether a row may still satisfy all literals of a leaf."""
+    for i in range(first, last):
+        code = codes[leaf_literal[i] // 2]
+        if code != UNKNOWN and code != leaf_literal[i] % 2:
+            return False
+    return True
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_log
-from strudel.logic.events import Event, children_first
-from strudel.logic.sdd import FIRST_LITERAL, TRUE, Sdd
+from strudel.logic.events import bounds_of_parts, children_first
+from strudel.logic.sdd import FIRST_LITERAL, Sdd
 from strudel.predictions.predictor_forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
 from strudel.queries.passes import UNKNOWN
 
@@ -54,8 +54,7 @@ class Ranges:
             low, high = self._truth.bounds(codes)
             return low[:, np.newaxis].astype(np.float64), high[:, np.newaxis].astype(np.float64)
         if isinstance(form, LeafForm):
-            low, high, _ = _of_leaves(form, codes)
-            return low, high
+            return form.ranges(codes)[:2]
         low = np.empty((len(codes), form.n_outputs))
         high = np.empty_like(low)
         circuit = form.circuit
@@ -98,7 +97,7 @@ class Ranges:
             return self._truth.gains(codes)[:, self.variables]
         if isinstance(form, CircuitForm):
             return np.tile(self._var_weight, (len(codes), 1))
-        return _of_leaves(form, codes)[2][:, self.variables]
+        return form.ranges(codes)[2][:, self.variables]
 
 
 def _linear_bounds(form: LinearForm, codes: AnyArray) -> tuple[FloatArray, FloatArray]:
@@ -106,68 +105,6 @@ def _linear_bounds(form: LinearForm, codes: AnyArray) -> tuple[FloatArray, Float
     is_unknown = (codes == UNKNOWN).astype(np.float64)
     low = known + is_unknown @ np.minimum(form.weight, 0.0)
     return low, known + is_unknown @ np.maximum(form.weight, 0.0)
-
-
-def _of_leaves(form: LeafForm, codes: AnyArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Least and largest outputs, and how much each variable would narrow them."""
-    low, high = np.tile(form.bias, (len(codes), 1)), np.tile(form.bias, (len(codes), 1))
-    gain = np.zeros((len(codes), form.n_vars))
-    leaves = form.leaf_start, form.leaf_literal, form.leaf_tree, form.leaf_value
-    _leaf_ranges(codes, *leaves, low, high, gain)
-    return low, high, gain
-
-
-@kernel
-def _leaf_ranges(
-    codes: AnyArray,
-    leaf_start: IntArray,
-    leaf_literal: IntArray,
-    leaf_tree: IntArray,
-    leaf_value: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    gain: FloatArray,
-) -> None:
-    """Add up, over the trees, the extremes of the leaves that a row may still reach.
-
-    The range of a tree is added to the `gain` of the variable that it asks for next.
-    """
-    n_leaves, n_outputs = leaf_value.shape
-    least = np.empty(n_outputs)
-    most = np.empty(n_outputs)
-    for s in range(len(codes)):
-        least[:] = np.inf
-        most[:] = -np.inf
-        asked = NONE
-        for l in range(n_leaves):
-            if _may_reach(codes[s], leaf_start[l], leaf_start[l + 1], leaf_literal):
-                for j in range(n_outputs):
-                    least[j] = min(least[j], leaf_value[l, j])
-                    most[j] = max(most[j], leaf_value[l, j])
-                if asked == NONE:  # all leaves that can be reached ask for the same variable first
-                    for i in range(leaf_start[l], leaf_start[l + 1]):
-                        if codes[s, leaf_literal[i] // 2] == UNKNOWN:
-                            asked = leaf_literal[i] // 2
-                            break
-            if l + 1 == n_leaves or leaf_tree[l + 1] != leaf_tree[l]:
-                low[s] += least
-                high[s] += most
-                if asked != NONE:
-                    for j in range(n_outputs):
-                        gain[s, asked] += most[j] - least[j]
-                least[:] = np.inf
-                most[:] = -np.inf
-                asked = NONE
-
-
-@kernel
-def _may_reach(codes: AnyArray, first: int, last: int, leaf_literal: IntArray) -> bool:
-    """Whether a row may still satisfy all literals of a leaf."""
-    for i in range(first, last):
-        code = codes[leaf_literal[i] // 2]
-        if code != UNKNOWN and code != leaf_literal[i] % 2:
-            return False
-    return True
 
 
 def _misses_rows(structure: Circuit) -> bool:
@@ -247,11 +184,11 @@ class _Truth:
     """An event on partly known rows: whether it must hold, and whether it may."""
 
     def __init__(self, form: EventForm) -> None:
+        self._event, self._n_vars = form.event, form.n_vars
         self._parts = list(children_first(form.event))
-        place = places_of(names_of(form.n_vars, form.feature_names))
-        self._n_vars = form.n_vars
+        self._place = places_of(names_of(form.n_vars, form.feature_names))
         self._var = {
-            id(part): find_name(part.var, place, "The event")
+            id(part): find_name(part.var, self._place, "The event")
             for part, _ in self._parts
             if part.kind == "variable"
         }
@@ -262,29 +199,15 @@ class _Truth:
 
     def bounds(self, codes: AnyArray) -> tuple[AnyArray, AnyArray]:
         """Whether each row satisfies the event for sure, and whether it possibly does."""
-        return self._walk(codes)[id(self._parts[-1][0])]
-
-    def _walk(self, codes: AnyArray) -> dict[int, tuple[AnyArray, AnyArray]]:
-        value: dict[int, tuple[AnyArray, AnyArray]] = {}
-        for part, operands in self._parts:
-            if part.kind == "variable":
-                code = codes[:, self._var[id(part)]]
-                value[id(part)] = code == 1, code != 0
-            elif part.kind == "sdd":
-                assert part.sdd is not None
-                value[id(part)] = _sdd_bounds(part.sdd, codes)
-            else:
-                below = [value[id(child)] for child in operands]
-                value[id(part)] = _join_bounds(part, below, len(codes))
-        return value
+        return bounds_of_parts(self._event, codes, self._place)[id(self._event)]
 
     def gains(self, codes: AnyArray) -> FloatArray:
         """For each variable, how many parts that still matter mention it."""
-        value = self._walk(codes)
-        is_open = {key: low != high for key, (low, high) in value.items()}
-        matters = {key: np.zeros(len(codes), dtype=np.bool_) for key in value}
+        bounds = bounds_of_parts(self._event, codes, self._place)
+        is_open = {key: low != high for key, (low, high) in bounds.items()}
+        matters = {key: np.zeros(len(codes), dtype=np.bool_) for key in bounds}
         gain = np.zeros((len(codes), self._n_vars))
-        last = id(self._parts[-1][0])
+        last = id(self._event)
         matters[last] = is_open[last]
         for part, operands in reversed(self._parts):
             here = matters[id(part)]
@@ -294,57 +217,9 @@ class _Truth:
                     gain[:, self._var[id(child)]] += here & is_open[id(child)]
             if part.sdd is not None:
                 gain[:, _sdd_variables(part.sdd)] += here[:, np.newaxis]
-        if self._parts[-1][0].kind == "variable":
+        if self._event.kind == "variable":
             gain[:, self._var[last]] += matters[last]
         return gain
-
-
-def _join_bounds(
-    part: Event, below: list[tuple[AnyArray, AnyArray]], n_rows: int
-) -> tuple[AnyArray, AnyArray]:
-    """Whether an event must and may hold, from the same of what it joins."""
-    if part.kind == "constant":
-        same = np.full(n_rows, part.low == 1)
-        return same, same
-    if part.kind == "not":
-        low, high = below[0]
-        return ~high, ~low
-    if part.kind == "implies":
-        (a_low, a_high), (b_low, b_high) = below
-        return ~a_high | b_low, ~a_low | b_high
-    if part.kind in ("xor", "iff"):
-        (a_low, a_high), (b_low, b_high) = below
-        is_known = (a_low == a_high) & (b_low == b_high)
-        holds = (a_low != b_low) if part.kind == "xor" else (a_low == b_low)
-        return holds & is_known, holds | ~is_known
-    lows: AnyArray = np.array([low for low, _ in below]).reshape(len(below), n_rows)
-    highs: AnyArray = np.array([high for _, high in below]).reshape(len(below), n_rows)
-    if part.kind == "and":
-        return np.all(lows, axis=0), np.all(highs, axis=0)
-    if part.kind == "or":
-        return np.any(lows, axis=0), np.any(highs, axis=0)
-    assert part.kind == "count"
-    fewest, most = lows.sum(axis=0), highs.sum(axis=0)
-    must = (fewest >= part.low) & (most <= part.high)
-    return must, (most >= part.low) & (fewest <= part.high)
-
-
-def _sdd_bounds(sdd: Sdd, codes: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Whether the root must and may hold: sound, and exact for complete rows."""
-    low = np.zeros((sdd.n_nodes, len(codes)), dtype=np.bool_)
-    high = np.zeros_like(low)
-    low[TRUE] = high[TRUE] = True
-    known = codes[:, : sdd.n_vars].T
-    for value in (0, 1):
-        at = slice(FIRST_LITERAL + value, sdd.first_decision, 2)
-        low[at] = np.equal(known, value)
-        high[at] = np.not_equal(known, 1 - value)
-    for node in range(sdd.first_decision, sdd.n_nodes):
-        here = slice(sdd.node_start[node], sdd.node_start[node + 1])
-        prime, sub = sdd.element_prime[here], sdd.element_sub[here]
-        low[node] = (low[prime] & low[sub]).any(axis=0)
-        high[node] = (high[prime] & high[sub]).any(axis=0)
-    return low[sdd.root], high[sdd.root]
 
 
 def _sdd_variables(sdd: Sdd) -> AnyArray:
