@@ -21,6 +21,7 @@ from strudel._numba import kernel
 from strudel._types import NONE, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
+from strudel.circuits.circuit import Edges as CircuitEdges
 from strudel.data.x_log_x import x_log_x
 from strudel.learning.compression.expected_counts import LEAST, expected_counts, shares
 from strudel.learning.compression.merge_sums import SLACK
@@ -29,160 +30,29 @@ LongArray = NDArray[np.int64]
 MOST_PAIRED = 8  # edges with one child in common that are paired in every way; more only in a row
 
 
-def unite_edges(circuit: Circuit, total: float, price: float) -> Circuit:
-    """Unite what saves edges and loses at most the price per edge.
+class Nodes(NamedTuple):
+    """Sums, old and united: node ``n_old + i`` has shares of the rows of two others."""
 
-    Takes what `merge_sums` takes.
-    """
-    vtree, n_old = circuit.vtree, circuit.n_nodes
-    count = expected_counts(circuit, total)
-    room = n_old + circuit.n_edges  # every union saves at least one edge
-    node_vtree = np.empty(room, dtype=np.int32)
-    node_vtree[:n_old] = circuit.node_vtree
-    width = np.zeros(room, dtype=np.int32)
-    width[:n_old] = np.diff(circuit.node_edges)
-    uses = np.zeros(room, dtype=np.int32)
-    uses[circuit.root] = 1
-    whole = np.zeros(room)  # rows through every node, before anything was taken from it
-    kept = np.ones(room)  # which share of them it keeps
-    part = np.empty((circuit.n_edges, 2), dtype=np.int32)  # node n_old + i unites these two,
-    part_share = np.empty((circuit.n_edges, 2))  # or rather these shares of their rows
-    made_from = np.zeros(vtree.n_nodes + 1, dtype=np.int32)  # unions made at v: from here on,
-    made_to = np.zeros(vtree.n_nodes + 1, dtype=np.int32)  # and to here
-    first, sums = circuit.sums_by_vtree
-    n_nodes = n_old
-    done: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
-    for v in range(vtree.n_nodes - 1, -1, -1):
-        unions = np.arange(made_from[vtree.node_parent[v]], made_to[vtree.node_parent[v]])
-        unions = unions[node_vtree[unions] == v].astype(np.int32)
-        here = np.concatenate([sums[first[v] : first[v + 1]], unions])
-        here = here[uses[here] > 0]
-        n_edges = int(width[here].sum())
-        parent, left, right = (np.empty(n_edges, dtype=np.int32) for _ in range(3))
-        weight = np.empty(n_edges)
-        n_edges = _collect(
-            here,
-            n_old,
-            circuit.node_edges,
-            circuit.edge_left,
-            circuit.edge_right,
-            count,
-            whole,
-            kept,
-            part,
-            part_share,
-            parent,
-            left,
-            right,
-            weight,
-        )
-        made_from[v] = n_nodes
-        is_inner = vtree.node_var[v] == NONE
-        if is_inner:
-            _count_uses(left[:n_edges], right[:n_edges], weight[:n_edges], uses, whole)
-        while is_inner and n_edges > len(here):  # some sum has two edges
-            parent, left = parent[:n_edges], left[:n_edges]
-            right, weight = right[:n_edges], weight[:n_edges]
-            pairs = _pairs(parent, left, right)
-            if len(pairs.key) == 0:
-                break
-            start, loss, saved = _runs(*pairs, weight, width, uses)
-            good = np.flatnonzero((saved > 0) & (loss <= price * saved + SLACK))
-            good = good[np.argsort(loss[good] / saved[good], kind="stable")]
-            n_before = n_edges
-            n_edges, n_nodes = _unite(
-                good,
-                start,
-                loss,
-                *pairs,
-                n_old,
-                n_nodes,
-                price,
-                vtree.node_left[v],
-                vtree.node_right[v],
-                parent,
-                left,
-                right,
-                weight,
-                node_vtree,
-                width,
-                uses,
-                whole,
-                kept,
-                part,
-                part_share,
-            )
-            if n_edges == n_before:
-                break
-        made_to[v] = n_nodes
-        done.append((parent[:n_edges], left[:n_edges], right[:n_edges], weight[:n_edges]))
-    parents, lefts, rights, weights = (np.concatenate(arrays) for arrays in zip(*done, strict=True))
-    return assemble(
-        vtree,
-        node_vtree[:n_nodes],
-        parents,
-        lefts,
-        rights,
-        shares(parents, weights),
-        root=circuit.root,
-        feature_names=circuit.feature_names,
-    )
+    vtree: IntArray  # (room,)
+    width: IntArray  # (room,) edges
+    uses: IntArray  # (room,) edges that lead there
+    whole: FloatArray  # (room,) rows through it, before anything was taken from it
+    kept: FloatArray  # (room,) which share of them it keeps
+    part: IntArray  # (n_unions, 2)
+    part_share: FloatArray  # (n_unions, 2)
 
 
-@kernel
-def _collect(
-    here: IntArray,
-    n_old: int,
-    node_edges: IntArray,
-    edge_left: IntArray,
-    edge_right: IntArray,
-    count: FloatArray,
-    whole: FloatArray,
-    kept: FloatArray,
-    part: IntArray,
-    part_share: FloatArray,
-    parent: IntArray,
-    left: IntArray,
-    right: IntArray,
-    weight: FloatArray,
-) -> int:
-    """List the edges of the nodes `here`, those of a union taken from its parts; how many."""
-    m = 0
-    todo = np.empty(len(left) + 1, dtype=np.int64)  # every part has an edge of its own
-    share = np.empty(len(left) + 1)
-    for n in here:
-        todo[0], share[0] = n, kept[n]
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            x, some = todo[depth], share[depth]
-            if x >= n_old:
-                for i in range(2):
-                    todo[depth] = part[x - n_old, i]
-                    share[depth] = some * part_share[x - n_old, i]
-                    depth += 1
-            elif node_edges[x] == node_edges[x + 1]:  # a literal, in a union of both
-                parent[m], left[m], right[m] = n, x, NONE
-                weight[m] = max(some * whole[x], LEAST)
-                m += 1
-            else:
-                for e in range(node_edges[x], node_edges[x + 1]):
-                    parent[m], left[m], right[m] = n, edge_left[e], edge_right[e]
-                    weight[m] = max(some * count[e], LEAST)
-                    m += 1
-    return m
+class Edges(NamedTuple):
+    """The edges of the sums at one vtree node."""
 
+    parent: IntArray
+    left: IntArray
+    right: IntArray
+    weight: FloatArray  # expected rows
 
-@kernel
-def _count_uses(
-    left: IntArray, right: IntArray, weight: FloatArray, uses: IntArray, whole: FloatArray
-) -> None:
-    """Count the edges, and the rows, that lead to every child."""
-    for e in range(len(left)):
-        uses[left[e]] += 1
-        uses[right[e]] += 1
-        whole[left[e]] += weight[e]
-        whole[right[e]] += weight[e]
+    def first(self, n: int) -> Edges:
+        """The first n of them."""
+        return Edges(*(array[:n] for array in self))
 
 
 class Pairs(NamedTuple):
@@ -194,17 +64,129 @@ class Pairs(NamedTuple):
     is_right: NDArray[np.bool_]  # whether the other children are the right ones
 
 
-def _pairs(parent: IntArray, left: IntArray, right: IntArray) -> Pairs:
+def unite_edges(circuit: Circuit, total: float, price: float) -> Circuit:
+    """Unite what saves edges and loses at most the price per edge.
+
+    Takes what `merge_sums` takes.
+    """
+    vtree, n_old = circuit.vtree, circuit.n_nodes
+    count = expected_counts(circuit, total)
+    nodes = _nodes(circuit)
+    made_from = np.zeros(vtree.n_nodes + 1, dtype=np.int32)  # unions made at v: from here on,
+    made_to = np.zeros(vtree.n_nodes + 1, dtype=np.int32)  # and to here
+    first, sums = circuit.sums_by_vtree
+    n_nodes = n_old
+    done: list[Edges] = []
+    for v in range(vtree.n_nodes - 1, -1, -1):
+        unions = np.arange(made_from[vtree.node_parent[v]], made_to[vtree.node_parent[v]])
+        unions = unions[nodes.vtree[unions] == v].astype(np.int32)
+        here = np.concatenate([sums[first[v] : first[v + 1]], unions])
+        here = here[nodes.uses[here] > 0]
+        edges = _collect(here, circuit.edges, count, nodes)
+        made_from[v] = n_nodes
+        is_inner = vtree.node_var[v] == NONE
+        if is_inner:
+            _count_uses(edges, nodes)
+        while is_inner and len(edges.parent) > len(here):  # some sum has two edges
+            pairs = _pairs(edges)
+            if len(pairs.key) == 0:
+                break
+            start, loss, saved = _runs(pairs, edges.weight, nodes)
+            good = np.flatnonzero((saved > 0) & (loss <= price * saved + SLACK))
+            good = good[np.argsort(loss[good] / saved[good], kind="stable")]
+            sides = vtree.node_left[v], vtree.node_right[v]
+            n_edges, n_nodes = _unite(
+                good, start, loss, price, pairs, sides, n_old, n_nodes, edges, nodes
+            )
+            if n_edges == len(edges.parent):
+                break
+            edges = edges.first(n_edges)
+        made_to[v] = n_nodes
+        done.append(edges)
+    parents, lefts, rights, weights = (np.concatenate(arrays) for arrays in zip(*done, strict=True))
+    return assemble(
+        vtree,
+        nodes.vtree[:n_nodes],
+        parents,
+        lefts,
+        rights,
+        shares(parents, weights),
+        root=circuit.root,
+        feature_names=circuit.feature_names,
+    )
+
+
+def _nodes(circuit: Circuit) -> Nodes:
+    """The sums of a circuit, with room for unions: each of them saves at least one edge."""
+    n_old, n_unions = circuit.n_nodes, circuit.n_edges
+    node_vtree, width, uses = np.zeros((3, n_old + n_unions), dtype=np.int32)
+    node_vtree[:n_old] = circuit.node_vtree
+    width[:n_old] = np.diff(circuit.node_edges)
+    uses[circuit.root] = 1
+    whole, kept = np.zeros(n_old + n_unions), np.ones(n_old + n_unions)
+    part = np.empty((n_unions, 2), dtype=np.int32)
+    return Nodes(node_vtree, width, uses, whole, kept, part, np.empty((n_unions, 2)))
+
+
+def _collect(here: IntArray, old: CircuitEdges, count: FloatArray, nodes: Nodes) -> Edges:
+    """The edges of the nodes `here`, those of a union taken from its parts."""
+    n_edges = int(nodes.width[here].sum())
+    parent, left, right = (np.empty(n_edges, dtype=np.int32) for _ in range(3))
+    edges = Edges(parent, left, right, np.empty(n_edges))
+    return edges.first(_fill(here, old, count, nodes, edges))
+
+
+@kernel
+def _fill(here: IntArray, old: CircuitEdges, count: FloatArray, nodes: Nodes, edges: Edges) -> int:
+    """Fill in the edges; returns how many there are."""
+    parent, left, right, weight = edges
+    node_edges, n_old = old.node_edges, len(old.node_edges) - 1
+    m = 0
+    todo = np.empty(len(left) + 1, dtype=np.int64)  # every part has an edge of its own
+    share = np.empty(len(left) + 1)
+    for n in here:
+        todo[0], share[0] = n, nodes.kept[n]
+        depth = 1
+        while depth > 0:
+            depth -= 1
+            x, some = todo[depth], share[depth]
+            if x >= n_old:
+                for i in range(2):
+                    todo[depth] = nodes.part[x - n_old, i]
+                    share[depth] = some * nodes.part_share[x - n_old, i]
+                    depth += 1
+            elif node_edges[x] == node_edges[x + 1]:  # a literal, in a union of both
+                parent[m], left[m], right[m] = n, x, NONE
+                weight[m] = max(some * nodes.whole[x], LEAST)
+                m += 1
+            else:
+                for e in range(node_edges[x], node_edges[x + 1]):
+                    parent[m], left[m], right[m] = n, old.edge_left[e], old.edge_right[e]
+                    weight[m] = max(some * count[e], LEAST)
+                    m += 1
+    return m
+
+
+@kernel
+def _count_uses(edges: Edges, nodes: Nodes) -> None:
+    """Count the edges, and the rows, that lead to every child."""
+    for e in range(len(edges.left)):
+        for child in (edges.left[e], edges.right[e]):
+            nodes.uses[child] += 1
+            nodes.whole[child] += edges.weight[e]
+
+
+def _pairs(edges: Edges) -> Pairs:
     """All pairs of edges that could be united."""
-    room = MOST_PAIRED * len(parent)
+    room = MOST_PAIRED * len(edges.parent)
     key, one, two = (np.empty(room, dtype=np.int64) for _ in range(3))
-    is_right = np.empty(room, dtype=np.bool_)
+    pairs = Pairs(key, one, two, np.empty(room, dtype=np.bool_))
     n = 0
-    for side, (other, same) in enumerate(((left, right), (right, left))):
-        order = np.lexsort((other, same, parent))
-        n = _pairs_of_side(order, parent, same, other, side, n, key, one, two, is_right)
+    for side, (other, same) in enumerate(((edges.left, edges.right), (edges.right, edges.left))):
+        order = np.lexsort((other, same, edges.parent))
+        n = _pairs_of_side(order, edges.parent, same, other, side, n, pairs)
     order = np.argsort(key[:n], kind="stable")
-    return Pairs(key[order], one[order], two[order], is_right[order])
+    return Pairs(*(array[order] for array in pairs))
 
 
 @kernel
@@ -215,10 +197,7 @@ def _pairs_of_side(
     other: IntArray,
     side: int,
     n: int,
-    key: LongArray,
-    one: LongArray,
-    two: LongArray,
-    is_right: NDArray[np.bool_],
+    pairs: Pairs,
 ) -> int:
     """Append the pairs with equal `parent` and `same` after the first n; how many there are."""
     i = 0
@@ -234,8 +213,8 @@ def _pairs_of_side(
         for p in range(i, j):
             for q in range(p + 1, min(j, p + reach)):
                 e, f = order[p], order[q]
-                key[n] = (np.int64(other[e]) << np.int64(32)) + np.int64(other[f])
-                one[n], two[n], is_right[n] = e, f, side == 1
+                pairs.key[n] = (np.int64(other[e]) << np.int64(32)) + np.int64(other[f])
+                pairs.one[n], pairs.two[n], pairs.is_right[n] = e, f, side == 1
                 n += 1
         i = j
     return n
@@ -243,15 +222,10 @@ def _pairs_of_side(
 
 @kernel
 def _runs(
-    key: LongArray,
-    one: LongArray,
-    two: LongArray,
-    is_right: NDArray[np.bool_],
-    weight: FloatArray,
-    width: IntArray,
-    uses: IntArray,
+    pairs: Pairs, weight: FloatArray, nodes: Nodes
 ) -> tuple[LongArray, FloatArray, LongArray]:
     """For every two children: where their pairs start, what uniting them loses, and saves."""
+    key, one, two, _ = pairs
     start = np.empty(len(key) + 1, dtype=np.int64)
     loss = np.empty(len(key))
     saved = np.empty(len(key), dtype=np.int64)
@@ -267,7 +241,7 @@ def _runs(
             j += 1
         start[n] = i
         loss[n] = value - x_log_x(a) - x_log_x(b) + x_log_x(a + b)
-        saved[n] = _saved(key[i], j - i, width, uses)
+        saved[n] = _saved(key[i], j - i, nodes)
         n += 1
         i = j
     start[n] = len(key)
@@ -275,12 +249,12 @@ def _runs(
 
 
 @kernel
-def _saved(key: int, together: int, width: IntArray, uses: IntArray) -> int:
+def _saved(key: int, together: int, nodes: Nodes) -> int:
     """Edges saved: one per pair, less those of a child that is also needed by itself."""
     saved = together
     for x in (key >> np.int64(32), key & np.int64(0xFFFFFFFF)):
-        if uses[x] > together:
-            saved -= width[x]
+        if nodes.uses[x] > together:
+            saved -= nodes.width[x]
     return saved
 
 
@@ -289,32 +263,25 @@ def _unite(
     good: LongArray,
     start: LongArray,
     loss: FloatArray,
-    key: LongArray,
-    one: LongArray,
-    two: LongArray,
-    is_right: NDArray[np.bool_],
+    price: float,
+    pairs: Pairs,
+    sides: tuple[int, int],
     n_old: int,
     n_nodes: int,
-    price: float,
-    left_vtree: int,
-    right_vtree: int,
-    parent: IntArray,
-    left: IntArray,
-    right: IntArray,
-    weight: FloatArray,
-    node_vtree: IntArray,
-    width: IntArray,
-    uses: IntArray,
-    whole: FloatArray,
-    kept: FloatArray,
-    part: IntArray,
-    part_share: FloatArray,
+    edges: Edges,
+    nodes: Nodes,
 ) -> tuple[int, int]:
-    """Unite the `good` pairs of children, every edge at most once; how many edges and nodes."""
+    """Unite the `good` pairs of children, every edge at most once; how many edges and nodes.
+
+    `sides` are the vtree nodes of left and right children.
+    """
+    key, one, two, is_right = pairs
+    parent, left, right, weight = edges
+    node_vtree, width, uses, whole, kept, part, part_share = nodes
     is_touched = np.zeros(len(parent), dtype=np.bool_)
     for k in good:
         together = start[k + 1] - start[k]
-        saved = _saved(key[start[k]], together, width, uses)
+        saved = _saved(key[start[k]], together, nodes)
         is_free = saved > 0 and loss[k] <= price * saved + SLACK
         for i in range(start[k], start[k + 1]):
             is_free = is_free and not (is_touched[one[i]] or is_touched[two[i]])
@@ -339,7 +306,7 @@ def _unite(
             is_touched[e] = True
             is_touched[f] = True
         x, y = key[start[k]] >> np.int64(32), key[start[k]] & np.int64(0xFFFFFFFF)
-        node_vtree[u] = right_vtree if side else left_vtree
+        node_vtree[u] = sides[1] if side else sides[0]
         width[u] = max(width[x], 1) + max(width[y], 1)
         uses[u] = together
         whole[u] = a + b
