@@ -52,7 +52,7 @@ class Edges(NamedTuple):
 
     def first(self, n: int) -> Edges:
         """The first n of them."""
-        return Edges(*(array[:n] for array in self))
+        return Edges(self.parent[:n], self.left[:n], self.right[:n], self.weight[:n])
 
 
 class Pairs(NamedTuple):
@@ -186,7 +186,7 @@ def _pairs(edges: Edges) -> Pairs:
         order = np.lexsort((other, same, edges.parent))
         n = _pairs_of_side(order, edges.parent, same, other, side, n, pairs)
     order = np.argsort(key[:n], kind="stable")
-    return Pairs(*(array[order] for array in pairs))
+    return Pairs(key[order], one[order], two[order], pairs.is_right[order])
 
 
 @kernel

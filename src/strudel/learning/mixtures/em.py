@@ -6,11 +6,11 @@ Out: `Mixture`, the best one on the validation rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,6 +37,10 @@ from strudel.learning.mixtures.first_responsibilities import responsibilities
 from strudel.learning.mixtures.shared_flows import Bag, Choices, share_flows
 from strudel.learning.parameters import fit_parameters
 
+if TYPE_CHECKING:
+    from strudel.learning.mixtures.em_on_device import EnsembleOnDevice
+
+AnyEnsemble: TypeAlias = "Ensemble | EnsembleOnDevice"  # wherever its tables are
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # what pseudocount="auto" tries
 FEW_ADDITIONS = 2**22  # what one thread does in a millisecond or two
 TRAINING_STRENGTH = 2.0  # pseudocount during EM when it is chosen afterwards
@@ -235,49 +239,6 @@ def _threads_for(bags: list[Bag], ensemble: AnyEnsemble) -> AbstractContextManag
     """One thread where a step ends sooner than a second one would begin."""
     n_additions = sum(len(bag.row_state) for bag in bags) * ensemble.n_columns
     return use_threads(1) if n_additions < FEW_ADDITIONS else nullcontext()
-
-
-class AnyEnsemble(Protocol):
-    """What EM asks of an `Ensemble`, wherever its tables are."""
-
-    @property
-    def choices(self) -> Choices:
-        """The states."""
-
-    @property
-    def n_groups(self) -> int:
-        """Number of mixtures."""
-
-    @property
-    def size(self) -> int:
-        """Components of each."""
-
-    @property
-    def n_columns(self) -> int:
-        """Components of all."""
-
-    def counts(self) -> Counts:
-        """A copy of the counts."""
-
-    def set_counts(self, count: FloatArray, total: FloatArray) -> None:
-        """Take over these counts."""
-
-    def maximise(self) -> None:
-        """M-step."""
-
-    def expect(
-        self, bags: Sequence[Bag], weights: Sequence[FloatArray]
-    ) -> tuple[FloatArray, float]:
-        """E-step."""
-
-    def add(self, bag: Bag, share: Any, weight: FloatArray) -> None:
-        """Add the rows of a bag to the counts."""
-
-    def log_likelihoods(self, bags: Sequence[Bag]) -> FloatArray:
-        """Log-likelihood of each row under each group."""
-
-    def mixtures(self) -> list[Mixture]:
-        """Every group as a mixture."""
 
 
 def new_ensemble(
