@@ -5,7 +5,6 @@ answers from the other side too: what would the diagnosis be, were the radius sm
 forest, trained on complete rows, can be asked about patients of whom little was measured.
 """
 
-import warnings
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from strudel import Strudel, TableEncoder, expected_prediction
-from strudel.errors import MovedBoundWarning
 
 COLUMNS = ["mean radius", "mean texture", "mean smoothness", "mean concavity", "worst area"]
 
@@ -79,9 +77,7 @@ def main(picture: Path | None = None, n_trees: int = 30) -> None:
 
 def malignant(model: Strudel, given: dict[str, object]) -> float:
     """How likely a tumour is malignant, given some measurements."""
-    with warnings.catch_warnings():  # the model knows of a measurement in which cell it lies
-        warnings.simplefilter("ignore", MovedBoundWarning)
-        return float(model.marginal_probabilities(given)["diagnosis"]["malignant"])
+    return float(model.marginal_probabilities(given)["diagnosis"]["malignant"])
 
 
 def draw(picture: Path, curve: dict[str, tuple[float, float]]) -> None:

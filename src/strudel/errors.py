@@ -27,6 +27,7 @@ __all__ = [
     "JournalError",
     "MissingDependencyError",
     "NoRowsError",
+    "NoValueError",
     "NotBinaryError",
     "NotBinaryFileError",
     "NotPartitionedError",
@@ -38,7 +39,6 @@ __all__ = [
     "AlikeComponentsWarning",
     "EmptyColumnWarning",
     "InterruptedWarning",
-    "MovedBoundWarning",
     "NormalizedWarning",
     "NothingKnownWarning",
     "SearchLimitWarning",
@@ -143,6 +143,12 @@ class NoRowsError(StrudelError, ValueError):
     """No row to learn from has a weight above zero."""
 
 
+class NoValueError(StrudelError, ValueError):
+    """No value of a column agrees with what is said about it."""
+
+    column: str
+
+
 class NotBinaryError(StrudelError, ValueError):
     """A table holds a value that is neither 0 nor 1."""
 
@@ -199,14 +205,6 @@ class EmptyColumnWarning(UserWarning):
 
 class InterruptedWarning(UserWarning):
     """Learning was interrupted; the best model so far was kept."""
-
-
-class MovedBoundWarning(Explained, UserWarning):
-    """A bound lies inside a cell of a column of numbers, and was moved to the nearer end."""
-
-    column: str
-    edges: list[str] | None  # to learn with, for an exact answer; None where they are there
-    ask: str  # what to ask for then, if it is not the same again
 
 
 class NormalizedWarning(UserWarning):

@@ -1,24 +1,9 @@
-import pytest
-
 from strudel.cli.advice_in_options import in_options
-from strudel.errors import MovedBoundWarning, NotBinaryError, UnseenValueError
+from strudel.errors import NotBinaryError, UnseenValueError
 
 
 def test_other_errors_say_what_they_say():
     assert in_options(ValueError("X is empty.")) == "X is empty."
-
-
-@pytest.mark.parametrize(
-    ("edges", "ask", "expected"),
-    [
-        (["60", "70"], "", "learn with --edges age=60,70,...."),
-        ([], "ask for an interval", "learn with --edges age=... and ask for an interval."),
-        (None, "ask for age >= 60", "For an exact answer, ask for age >= 60."),
-    ],
-)
-def test_edges_are_an_option(edges, ask, expected):
-    warning = MovedBoundWarning("Moved.", "", column="age", edges=edges, ask=ask)
-    assert in_options(warning).endswith(expected)
 
 
 def test_only_a_table_to_learn_from_can_be_encoded():

@@ -8,7 +8,14 @@ import json
 import numpy as np
 import pytest
 
-from strudel import load, marginal_probabilities, mutual_information, probability
+from strudel import (
+    load,
+    log_marginal,
+    marginal_probabilities,
+    most_probable_state,
+    mutual_information,
+    probability,
+)
 from strudel.io.frames import column_of_text, read_frame
 
 HEAD = "age,smoker,town,since"
@@ -334,15 +341,52 @@ def test_advice_speaks_of_options(run, survey, tmp_path):
     path = tmp_path / "a.strudel"
     options = ("--encode", "auto", "--edges", "age=40", "--max-splits", 0, "-q")
     assert run("fit", survey, "-o", path, *options)[0] == 0
-    _, _, err = run("query", path, "probability", "age >= 60")
-    assert "learn with --edges age=60,..." in err
-    _, _, err = run("query", path, "probability", "age = 50")
-    assert "--edges age=..." in err
-    code, _, err = run("sample", path, "--given", "age=50")
-    assert (code, err.count("\n")) == (0, 1)
-    assert err.startswith("note: age == 50 was taken as its cell")
     _, _, err = run("sample", path, "--given", "smoker<yes")
     assert err.endswith("so < does not apply. Use =, != or in [a, b].\n")
+
+
+@pytest.fixture(scope="module")
+def coarse(survey):
+    """A model that separates ages only at 40."""
+    from strudel.cli.main import main
+
+    path = survey.with_name("coarse.strudel")
+    options = ["--encode", "auto", "--edges", "age=40", "--max-splits", "2", "-q"]
+    assert main(["fit", str(survey), "-o", str(path), *options]) == 0
+    return path
+
+
+def test_bounds_inside_cells_are_given_and_asked_for(run, coarse):
+    model, given = load(coarse), {"age": (60, None), "smoker": "no"}
+    text = ("--given", "age>=60, smoker=no")
+    [answer] = answers(run, coarse, "marginal", *text)
+    wanted = marginal_probabilities(model, given)
+    assert answer["probabilities"]["town"] == pytest.approx(wanted["town"])
+    before = marginal_probabilities(model)["town"]
+    assert answer["without_evidence"]["town"] == pytest.approx(before)
+    assert answer["given"] == {"age": "60 <= age", "smoker": "no"}
+    [answer] = answers(run, coarse, "evidence", *text)
+    assert answer["log_probability"] == pytest.approx(log_marginal(model, given)[0])
+    [answer] = answers(run, coarse, "probability", "age > 65 | town = Rome", *text)
+    wanted = probability(model, "age > 65 | town = Rome", given)
+    assert answer["probability"] == pytest.approx(wanted)
+    [answer] = answers(run, coarse, "conditional", "--of", "age<72, town=Oslo", *text)
+    wanted = probability(model, "age < 72 & town = Oslo", given)
+    assert answer["probability"] == pytest.approx(wanted)
+    [answer] = answers(run, coarse, "map", *text)
+    state = answer["states"][0]
+    assert state["log_probability"] == pytest.approx(most_probable_state(model, given)[1])
+    for what in (["mmap", "--variables", "town"], ["entropy"], ["pairs"]):
+        assert run("query", coarse, *what, *text)[0] == 0
+
+
+def test_samples_lie_within_what_is_given(run, coarse):
+    code, out, err = run("sample", coarse, "-n", 30, "--given", "age>=60")
+    assert (code, err) == (0, "")
+    assert {row["age"] for row in csv.DictReader(io.StringIO(out))} == {"70"}
+    _, out, _ = run("sample", coarse, "-n", 30, "--given", "age=41")
+    assert {row["age"] for row in csv.DictReader(io.StringIO(out))} == {"41"}
+    assert run("plot", coarse, "marginals", "--given", "age>=60", "-o", coarse.with_suffix(".svg"))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ values add up to one, and every answer is a sum over some of them.
 """
 
 import itertools
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -36,15 +35,12 @@ from strudel import (
 )
 from strudel.algebra import marginalize
 from strudel.circuits.circuit import Circuit
-from strudel.errors import MovedBoundWarning
 
 AGES, SMOKER, COLOURS, SIZES = (20, 35, 50, 70), ("no", "yes"), ("blue", "dark red", "red"), "SML"
 DATES = (pd.Timestamp("2020-03-01"), pd.Timestamp("2021-03-01"))
 NAMES = ("age", "smoker", "colour", "size", "flag", "when")
 COMBOS = list(itertools.product(AGES, SMOKER, COLOURS, SIZES, (False, True), DATES))
 approx = pytest.approx
-# Evidence such as {"age": 37} counts as its cell, and one test says that this is said.
-pytestmark = pytest.mark.filterwarnings("ignore:.* was taken as its cell")
 
 
 def people(seed=0, n=300):
@@ -113,14 +109,14 @@ EVIDENCE = [
     ({"age": (30, 60)}, lambda r: 30 <= r["age"] < 60),
     ({"age": (None, 40), "smoker": "yes"}, lambda r: r["age"] < 40 and r["smoker"] == "yes"),
     ({"age": (60, None)}, lambda r: r["age"] >= 60),
-    ({"age": 37}, lambda r: r["age"] == 35),
+    ({"age": (35, 36)}, lambda r: r["age"] == 35),
     ({"colour": ["red", "blue"]}, lambda r: r["colour"] in ("red", "blue")),
     ({"colour": {"dark red"}}, lambda r: r["colour"] == "dark red"),
     ({"size": ("M", None), "flag": True}, lambda r: r["size"] in "ML" and r["flag"]),
     ({"size": ("S", "L")}, lambda r: r["size"] in "SM"),
     ({"size": ["S", "M"]}, lambda r: r["size"] in "SM"),
     ({"flag": 0, "when": ("2021-01-01", None)}, lambda r: not r["flag"] and r["when"].year == 2021),
-    ({"when": "2020-12-31", "smoker": None}, lambda r: r["when"].year == 2020),
+    ({"when": (None, "2020-12-31"), "smoker": None}, lambda r: r["when"].year == 2020),
     ({"age>=40": 1, "smoker=yes": 0}, lambda r: r["age"] >= 40 and r["smoker"] == "no"),
     ({}, lambda r: True),
 ]
@@ -352,63 +348,6 @@ def test_several_rows_of_marginals(model, joint):
     hostile = TableEncoder().fit([["<script>"], ["b"]]).code_
     other = type(single)(hostile, {"x0": np.array([0.5, 0.5])}, np.array([0.5]))
     assert "<script>" not in other._repr_html_()
-
-
-def test_bounds_between_edges_move_and_are_said(model, joint):
-    fine = Strudel(encoder=TableEncoder(n_bins=2), max_splits=0, random_state=0)
-    table = pd.DataFrame({"age": np.arange(100), "flag": np.arange(100) % 2})
-    fine.fit(table)  # cells <50 and >=50
-    cut = probability(fine, "age >= 50")
-    with pytest.warns(
-        MovedBoundWarning, match=r"age > 60 was taken as 50 <= age: .*\[61, \.\.\.\]"
-    ):
-        assert probability(fine, "age > 60") == cut
-    with pytest.warns(MovedBoundWarning, match=r"age < 30 was taken as age < 50"):
-        assert probability(fine, "age < 30") == approx(1 - cut)
-    with pytest.warns(MovedBoundWarning, match="any value"):
-        assert probability(fine, "age >= 10") == 1.0
-    with pytest.warns(MovedBoundWarning) as caught:
-        assert np.exp(log_marginal(fine, {"age": (60, 70)})) == approx(cut)  # within one cell
-    with pytest.warns(MovedBoundWarning) as again:
-        assert probability(fine, "60 <= age < 70") == approx(cut)
-    assert caught[0].filename == __file__
-    words = "age >= 60 and age < 70 was taken as 50 <= age: the model separates values of 'age' "
-    assert [str(one.message) for one in caught] == [str(one.message) for one in again]
-    assert str(caught[0].message).startswith(f"{words}only at 50. For an exact answer, learn with")
-    assert "TableEncoder(edges={'age': [60, 70, ...]})" in str(caught[0].message)
-    assert len(caught) == 1
-    with pytest.warns(MovedBoundWarning, match=r"taken as its cell, <50"):
-        assert str(variables(fine)["age"] == 7) == "~'age>=50'"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for exact in ("age >= 50", "age > 49", "age < 49.5", "age > 100", "age < 0", "age <= 99"):
-            probability(fine, exact)
-
-
-def test_a_strict_bound_at_an_edge_says_which_bound_is_exact():
-    table = pd.DataFrame({"age": np.arange(100) / 1.0, "flag": np.arange(100) % 2})
-    encoder = TableEncoder(edges={"age": [60]})
-    model = Strudel(encoder=encoder, max_splits=0, random_state=0).fit(table)
-    for asked, exact in (("age > 60", "age >= 60"), ("age <= 60", "age < 60")):
-        with pytest.warns(MovedBoundWarning) as caught:
-            assert probability(model, asked) == probability(model, exact)
-        assert f"For an exact answer, ask for {exact}, which an edge" in str(caught[0].message)
-        assert "TableEncoder" not in str(caught[0].message)
-    with pytest.warns(MovedBoundWarning, match=r"\[50, ...\]}\) and ask for age >= 50, which"):
-        probability(model, "age > 50")
-
-
-@pytest.mark.parametrize("age", [7, 1000])
-def test_a_single_number_given_is_said_to_be_taken_as_its_cell(age):
-    table = pd.DataFrame({"age": np.arange(100), "flag": np.arange(100) % 2})
-    encoder = TableEncoder(edges={"age": [50]})
-    model = Strudel(encoder=encoder, max_splits=0, random_state=0).fit(table)
-    with pytest.warns(MovedBoundWarning) as caught:
-        log_marginal(model, {"age": age})
-    with pytest.warns(MovedBoundWarning) as asked:
-        probability(model, f"age = {age}")
-    assert [str(one.message) for one in caught] == [str(one.message) for one in asked]
-    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(

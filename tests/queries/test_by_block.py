@@ -246,7 +246,8 @@ def test_a_model_with_an_encoder_answers_in_the_columns_of_a_frame(models):
         assert drawn.divisions == lazy.divisions
         assert_lazy(drawn, drawn.compute())
         rows = model.encoder_.transform(partly)
-        assert_lazy(log_marginal(model, in_parts(rows, {25})), log_marginal(model, partly))
+        assert_lazy(log_marginal(model, in_parts(rows, {25})), log_marginal(model, rows))
+        assert_lazy(log_marginal(model, lazy), log_marginal(model, partly))
         some = ["age", "colour"]
         assert_lazy(log_marginal(model, lazy[some]), log_marginal(model, partly[some]))
 

@@ -7,12 +7,16 @@ Out: a `Circuit` or `Mixture` on the same vtree that gives zero to every row tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
 
+from strudel._names import names_of
 from strudel._types import FloatArray
-from strudel.algebra.event_probability import event_pairs, simple_event_of
+from strudel.algebra.event_probability import event_pairs, simple_event_of, within_regions
+from strudel.algebra.inner_bounds import conjunction_of, has_bounds
 from strudel.algebra.normalize_weights import Structure, normalize_weights, zero_model
 from strudel.algebra.operands import columns_of, in_normal_form
 from strudel.algebra.pairs import MAX_PAIRS
@@ -21,8 +25,11 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture, with_own_structures
 from strudel.circuits.mixture import Mixture
 from strudel.logic.event_forms import as_event, is_formula
+from strudel.logic.events import Event, need_no_bounds
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model
+from strudel.queries.soft_evidence import absorb, with_code
+from strudel.tables.coded_rows import known_numbers
 
 IF_ZERO = (
     "The evidence has probability zero under the model, so it cannot be conditioned on. Set "
@@ -92,15 +99,20 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     """
     model = in_normal_form(p, "condition")
     if not isinstance(given, Circuit) and not is_formula(given):
+        log_parts = 0.0
+        if isinstance(given, Mapping):
+            model, given, log_parts = absorb(model, given)
         rows, _ = given_rows(model, given)
         if len(rows) != 1:
             raise ValueError(
                 "condition makes one circuit and takes one row of evidence, but got "
                 f"{len(rows)}. Call it once per row."
             )
-        return _given_row(model, rows[0], normalize, IF_ZERO)
-    if isinstance(given, str):  # read once, so that it is warned of once
+        return _at_numbers(_given_row(model, rows[0], normalize, IF_ZERO, log_parts), given)
+    if not isinstance(given, Circuit):
         given = as_event(given, model.n_vars, model.feature_names)
+        if has_bounds(given):
+            return _given_bounds(model, given, normalize)
     simple = simple_event_of(model, given)
     if simple is not None and simple.low == 0 and not simple.counted:  # evidence in other words
         row = np.full(model.n_vars, np.nan)
@@ -122,8 +134,41 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     return _as_given(model, conditioned)
 
 
-def _given_row(model: Model, row: FloatArray, normalize: bool, if_zero: str) -> Model:
+def _given_bounds(model: Model, event: Event, normalize: bool) -> Model:
+    """The model given an event with bounds inside cells, which must be a conjunction."""
+    both = conjunction_of(event, names_of(model.n_vars, model.feature_names))
+    if both is None or both.is_negated:
+        need_no_bounds(event, "Given such an event, the cells do not say")
+    assert both is not None
+    inside, log_inside = within_regions(model, both.regions) if both.is_possible else (None, 0.0)
+    if inside is None:
+        zero = zero_model(model.vtree, model.feature_names, normalize, IF_EVENT_ZERO)
+        return _as_given(model, zero)
+    row = np.full(model.n_vars, np.nan)
+    row[list(both.bits)] = list(both.bits.values())
+    return _given_row(inside, row, normalize, IF_EVENT_ZERO, log_inside)
+
+
+def _at_numbers(model: Model, given: Any) -> Model:
+    """The model with columns that hold only the numbers and dates that are given."""
+    code = model.table_code
+    numbers = {} if code is None else known_numbers(given, code)
+    at = {name: float(value[0]) for name, value in numbers.items() if not np.isnan(value[0])}
+    if code is None or not at:
+        return model
+    columns = (
+        column.at(at[column.name]) if column.name in at else column for column in code.columns
+    )
+    return with_code(model, replace(code, columns=tuple(columns)))
+
+
+def _given_row(
+    model: Model, row: FloatArray, normalize: bool, if_zero: str, log_scale: float = 0.0
+) -> Model:
+    """The model given a row; if it is not normalised, times the exponential of `log_scale`."""
     structure, log_theta, log_weight = columns_of(model)
+    if not normalize:
+        log_theta = log_theta + log_scale * (structure.edge_parent == structure.root)[:, np.newaxis]
     conditioned = normalize_weights(
         Structure.of(structure),
         log_theta,

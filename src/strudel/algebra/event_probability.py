@@ -9,6 +9,7 @@ compiled to an SDD on the model's own vtree, whose pairs with the circuit are ad
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from strudel._names import names_of, places_of
 from strudel._types import AnyArray, FloatArray
+from strudel.algebra.inner_bounds import conjunction_of, has_bounds, with_coins
 from strudel.algebra.operands import columns_of, need_deterministic, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.circuits.circuit import Circuit
@@ -25,6 +27,7 @@ from strudel.circuits.properties import check_properties
 from strudel.errors import SizeLimitError
 from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.logic.event_forms import as_event, is_formula
+from strudel.logic.events import Event
 from strudel.logic.simple_events import SimpleEvent, simple_event
 from strudel.queries.arguments import given_rows
 from strudel.queries.by_block import by_block
@@ -33,6 +36,8 @@ from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
+from strudel.queries.soft_evidence import given_parts
+from strudel.tables.cell_distribution import Region
 
 MAX_PARAMETERS = 2**27  # of a conditioned mixture: 1 GB
 FAINT = 1e-250  # counts below are looked at again in logs
@@ -153,8 +158,6 @@ def probability(
     0.5656
     """
     model = model_of(model)
-    if isinstance(event, str):  # read once, so that it is warned of once
-        event = as_event(event, model.n_vars, model.feature_names)
     if is_formula(given):
         found, is_single = _given_event(model, event, given, max_pairs), True
     else:
@@ -199,6 +202,10 @@ def _log_probabilities(
     """Log-probability of the event together with every row of evidence."""
     codes, place = distinct_rows(encode(evidence))
     rows = decode(codes)
+    if not isinstance(event, Circuit):
+        event = as_event(event, model.n_vars, model.feature_names)
+        if has_bounds(event):
+            return _log_probabilities_of_bounds(model, event, rows, max_pairs)[place]
     simple = simple_event_of(model, event)
     log_p = np.full(len(rows), -np.inf)
     is_open = np.ones(len(rows), dtype=np.bool_)
@@ -209,6 +216,48 @@ def _log_probabilities(
         if found is not None:
             log_p[is_open] = _pairs_log_probabilities(model, found, rows[is_open])
     return log_p[place]
+
+
+def _log_probabilities_of_bounds(
+    model: Model, event: Event, rows: FloatArray, max_pairs: int
+) -> FloatArray:
+    """The same for an event with bounds inside cells."""
+    both = conjunction_of(event, names_of(model.n_vars, model.feature_names))
+    if both is None:
+        larger, event = with_coins(model, event)
+        open_rows = np.full((len(rows), larger.n_vars), np.nan)
+        open_rows[:, : model.n_vars] = rows
+        return _log_probabilities(larger, event, open_rows, max_pairs)
+    log_p = np.full(len(rows), -np.inf)
+    inside, log_inside = (
+        (None, -np.inf) if not both.is_possible else within_regions(model, both.regions)
+    )
+    if inside is not None:
+        known = rows.copy()
+        var, bit = np.array(list(both.bits), dtype=np.int64), np.array(list(both.bits.values()))
+        is_against = np.any(rows[:, var] == 1 - bit, axis=1)
+        known[:, var] = bit
+        log_p = log_inside + log_probabilities(inside, known, "probability")
+        log_p[is_against] = -np.inf
+    if not both.is_negated:
+        return log_p
+    log_all = log_probabilities(model, rows, "probability")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = log_all + np.log1p(-np.minimum(np.exp(log_p - log_all), 1.0))
+    return np.where(log_all > -np.inf, found, -np.inf)
+
+
+def within_regions(model: Model, regions: Mapping[str, Region]) -> tuple[Model | None, float]:
+    """The model given regions of columns, and the log of their probability."""
+    code = model.table_code
+    assert code is not None
+    parts = []
+    for name, region in regions.items():
+        column = code.column(name)
+        parts.append((column, column.cells.shares(region), region))
+        if not parts[-1][1].any():
+            return None, -np.inf
+    return given_parts(model, parts)
 
 
 def _pairs_log_probabilities(model: Model, found: EventPairs, rows: FloatArray) -> FloatArray:

@@ -27,14 +27,21 @@ def normalize(circuit: Circuit) -> tuple[Circuit, float]:
 
 
 def normalized_parameters(
-    edges: Edges, edge_log_weight: FloatArray, n_vars: int, row: FloatArray | None = None
+    edges: Edges,
+    edge_log_weight: FloatArray,
+    n_vars: int,
+    row: FloatArray | None = None,
+    literal_log_weight: FloatArray | None = None,
 ) -> tuple[FloatArray, float]:
     """The same for the weights of a structure: its log-parameters, and the log of the total.
 
     With a `row` of 0, 1 and NaN, the total is over the rows that agree with it, and what no such
-    row reaches gets -inf.
+    row reaches gets -inf. With weights of the literals, `(2 * n_vars,)`, a row counts as much as
+    the product of those that it satisfies.
     """
     log_total = np.zeros(len(edges.node_edges) - 1)
+    if literal_log_weight is not None:
+        log_total[: 2 * n_vars] = literal_log_weight
     if row is not None:
         known = np.flatnonzero(~np.isnan(row))
         log_total[2 * known + (row[known] == 0.0)] = -np.inf

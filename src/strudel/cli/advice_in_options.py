@@ -14,7 +14,6 @@ from strudel.errors import (
     EventSyntaxError,
     Explained,
     JournalError,
-    MovedBoundWarning,
     NotBinaryError,
     NotPartitionedError,
     OtherFitError,
@@ -52,17 +51,9 @@ def _drop(error: TooManyCategoriesError) -> str:
     )
 
 
-def _edges(warning: MovedBoundWarning) -> str:
-    ways = [warning.ask] if warning.ask else []
-    if warning.edges is not None:
-        ways.insert(0, f"learn with --edges {warning.column}={','.join([*warning.edges, '...'])}")
-    return f"For an exact answer, {' and '.join(ways)}."
-
-
 _ADVICE: dict[type[BaseException], Callable[[Any], str]] = {
     NotBinaryError: _encode,
     TooManyCategoriesError: _drop,
-    MovedBoundWarning: _edges,
     UnseenValueError: lambda _: "Correct it, leave the cell empty, or fit on rows that have it.",
     UnseenValueWarning: lambda _: "Correct them if they are misspelt.",
     UnorderedColumnError: lambda _: "Use =, != or in [a, b].",

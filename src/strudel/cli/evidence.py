@@ -6,16 +6,20 @@ Out: one of a few questions; rows of 0, 1 and NaN; names.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
+from functools import reduce
+from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import typer
 
 from strudel._names import did_you_mean, find_name, names_of, places_of
-from strudel.cli.column_words import read_conditions
+from strudel.cli.column_words import pieces_of, read_conditions, said_in_words
 from strudel.cli.console import InputError
 from strudel.cli.input_tables import read_frame_rows, read_rows
 from strudel.cli.table_columns import model_columns
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from strudel._types import FloatArray
     from strudel.io.read_tables import Table
     from strudel.queries.model import Model
+    from strudel.tables.cell_distribution import Region
 
 GivenOption = Annotated[
     str | None,
@@ -58,13 +63,39 @@ def _singular(word: str) -> str:
     return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
 
 
-def read_given(model: Model, text: str | None) -> FloatArray:
+class Given(NamedTuple):
+    """What is known: a model, and rows of its 0/1 variables."""
+
+    model: Model  # given parts of cells, as in age>60 inside a cell; else the one that was asked
+    rows: FloatArray  # (n_rows, n_vars) 0, 1 and NaN
+    log_probability: float = 0.0  # of the parts of cells
+    words: Mapping[str, str] = MappingProxyType({})  # columns of which the rows do not say all
+    regions: Mapping[str, Region] = MappingProxyType({})  # the parts of cells
+
+
+def read_given(model: Model, text: str | None) -> Given:
     """One row per line of a table, else one row; NaN where nothing is said."""
     if text is None:
-        return np.full((1, model.n_vars), np.nan)
-    if is_condition(text):
-        return read_values(model, text, "--given")
-    return _read_table(model, text)
+        return Given(model, np.full((1, model.n_vars), np.nan))
+    if not is_condition(text):
+        return Given(model, _read_table(model, text))
+    code = model.table_code
+    if code is None:
+        return Given(model, _read_values(model, text, "--given"))
+    from strudel.algebra.event_probability import within_regions
+    from strudel.queries.soft_evidence import with_code
+
+    said = read_conditions(code, text, "--given")
+    found, log_p = within_regions(model, said.regions) if said.regions else (model, 0.0)
+    if found is None:
+        raise InputError(f"--given is impossible under the model: {text!r}.")
+    own = found.table_code
+    assert own is not None
+    numbers = said.numbers
+    columns = (one.at(numbers[one.name]) if one.name in numbers else one for one in own.columns)
+    if numbers:
+        found = with_code(found, replace(own, columns=tuple(columns)))
+    return Given(found, said.row, log_p, said_in_words(code, said), said.regions)
 
 
 def is_condition(text: str) -> bool:
@@ -72,10 +103,21 @@ def is_condition(text: str) -> bool:
     return any(sign in text for sign in "=<>") and not Path(text).exists()
 
 
-def read_values(model: Model, text: str, option: str) -> FloatArray:
-    """One row from ``x3=1,x7=0``, or for a model of a table from ``sex=f, age>=30``."""
-    if model.table_code is not None:
-        return read_conditions(model.table_code, text, option)
+def read_asked(model: Model, text: str, option: str) -> Any:
+    """Values as an event: from ``x3=1,x7=0``, or for a model of a table ``sex=f, age>=30``."""
+    from strudel.logic.event_forms import as_event
+
+    code = model.table_code
+    if code is None:
+        row = _read_values(model, text, option)[0]
+        return {var: int(row[var]) for var in np.flatnonzero(~np.isnan(row)).tolist()}
+    read_conditions(code, text, option)  # says what is wrong with it
+    pieces = [as_event(piece, code.n_vars, model.feature_names) for piece in pieces_of(text)]
+    return reduce(and_, pieces)
+
+
+def _read_values(model: Model, text: str, option: str) -> FloatArray:
+    """One row from ``x3=1,x7=0``."""
     row = np.full((1, model.n_vars), np.nan)
     for part in filter(str.strip, text.split(",")):
         name, sign, value = (piece.strip() for piece in part.rpartition("="))

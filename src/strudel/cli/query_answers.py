@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -35,14 +35,17 @@ SHOWN_VALUES = 8  # of a state in one line
 class Question:
     """What was asked, checked against the model."""
 
-    model: Model  # over 0/1 variables
+    model: Model  # over 0/1 variables, given parts of cells of a table
+    before: Model  # over 0/1 variables, given nothing
+    log_parts: float  # log-probability of the parts of cells
+    words: Mapping[str, str]  # columns of which `rows` does not say all
     code: TableCode | None  # how the columns of a table became those variables, if they did
     rows: FloatArray  # (n_rows, n_vars) what is given
     has_evidence: bool
     k: int
     max_seconds: float | None
     event: Any
-    of: FloatArray | None
+    of: Any
     variables: list[str] | None
     asked_columns: list[str] | None  # of a table, before they became variables
     a: list[str] | None
@@ -62,7 +65,7 @@ class Question:
     def given(self, row: int) -> dict[str, Any]:
         """What is given in one row."""
         if self.code is not None:
-            return dict(in_words(self.code, self.rows[row]))
+            return dict(in_words(self.code, self.rows[row])) | dict(self.words)
         known = np.flatnonzero(~np.isnan(self.rows[row]))
         return self.by_name(known.tolist(), self.rows[row, known].astype(int))
 
@@ -85,7 +88,8 @@ def find_marginals(question: Question) -> list[Answer]:
     """How probable each variable is to be 1, or each value, and was before the evidence."""
     answers = [{"probabilities": found} for found in _marginals(question, question.rows)]
     if question.has_evidence:
-        (before,) = _marginals(question, np.full((1, question.model.n_vars), np.nan))
+        nothing = replace(question, model=question.before)
+        (before,) = _marginals(nothing, np.full((1, question.model.n_vars), np.nan))
         answers = [answer | {"without_evidence": before} for answer in answers]
     return answers
 
@@ -158,7 +162,7 @@ def find_states(question: Question) -> list[Answer]:
         best = [
             {
                 "state": question.state(state),
-                "log_probability": value,
+                "log_probability": value + question.log_parts,
                 "probability_given_evidence": math.exp(value - log_given[row]),
             }
             for state, value in zip(states[row], log_p[row].tolist(), strict=True)
@@ -209,6 +213,10 @@ def find_marginal_map(question: Question) -> list[Answer]:
     for row, ones in enumerate(_unknown_ones(question)):
         found = marginal_map(model, question.variables, rows[row], max_seconds=question.max_seconds)
         share = math.exp(found.log_probability - log_given[row])
+        found = found._replace(
+            log_probability=found.log_probability + question.log_parts,
+            upper_bound=found.upper_bound + question.log_parts,
+        )
         state: dict[Any, Any] = found.state
         if question.code is not None:
             best = np.full(model.n_vars, np.nan)
@@ -269,24 +277,26 @@ def find_evidence(question: Question) -> list[Answer]:
     """The probability of what is given."""
     from strudel.queries.marginal import log_marginal
 
-    return _probabilities(log_marginal(question.model, question.rows))
+    return _probabilities(log_marginal(question.model, question.rows) + question.log_parts)
 
 
 def find_conditional(question: Question) -> list[Answer]:
     """The probability of some values, given others."""
-    from strudel.queries.marginal import log_conditional
-
-    assert question.of is not None
-    rows = np.repeat(question.of, len(question.rows), axis=0)
-    return _probabilities(log_conditional(question.model, rows, question.rows))
+    return _event_probabilities(question, question.of)
 
 
 def find_probability(question: Question) -> list[Answer]:
     """The probability of an event."""
-    from strudel.algebra.event_probability import probability
+    found = _event_probabilities(question, question.event)
+    return [{"event": str(question.event)} | answer for answer in found]
 
-    log_p = probability(question.model, question.event, question.rows, log=True)
-    return [{"event": str(question.event)} | answer for answer in _probabilities(np.asarray(log_p))]
+
+def _event_probabilities(question: Question, event: Any) -> list[Answer]:
+    from strudel.algebra.event_probability import event_log_probabilities
+
+    model = question.model
+    model = model if question.code is None else model.with_table_code(question.code)
+    return _probabilities(event_log_probabilities(model, event, question.rows))
 
 
 def _probabilities(log_p: FloatArray) -> list[Answer]:
@@ -403,8 +413,8 @@ def find_responsibilities(question: Question) -> list[Answer]:
     from strudel.circuits.mixture import Mixture
     from strudel.queries.mixture_likelihood import responsibilities
 
-    model = question.model
-    weights = model.weights if isinstance(model, Mixture) else np.ones(1)
+    model, before = question.model, question.before
+    weights = before.weights if isinstance(before, Mixture) else np.ones(1)
     shares = responsibilities(model, question.rows)
     answers: list[Answer] = [{"responsibilities": share.tolist()} for share in shares]
     if question.has_evidence:

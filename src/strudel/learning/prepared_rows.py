@@ -48,7 +48,7 @@ from strudel.learning.search_options import SearchOptions
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN
-from strudel.tables.coded_rows import CodedNames
+from strudel.tables.coded_rows import CodedNames, table_log_density
 from strudel.tables.encoder import TableEncoder, fitted_encoder, new_encoder, raise_with_advice
 from strudel.tables.input_table import n_rows_of, take_rows
 
@@ -116,6 +116,7 @@ class Prepared(ABC):
     encoder: TableEncoder | None = None
     data: dict[str, Any] = field(default_factory=dict)  # of the table, for provenance
     held_out: AnyArray | None = None  # numbers of the rows of X that were held out
+    log_density: tuple[float, float] = (0.0, 0.0)  # mean, of numbers given their cells; of valid
     device: Any = None  # of torch, for the likelihoods of mixtures; None for the CPU
 
     fewest_copies: ClassVar[int] = 1  # completions of every row, for one circuit
@@ -282,7 +283,11 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> PreparedRows:
         X, y, sample_weight, numbers = _rows_that_count(X, y, sample_weight)
     encoder = _fitted_encoder(estimator.encoder, X, y, start)
     columns = search.columns
+    density: FloatArray | None = None  # of the numbers of every row, given their cells
+    density_valid: FloatArray | float = 0.0
     if encoder is not None:
+        density = np.zeros(n_rows_of(X)) + table_log_density(X, encoder.code_)
+        density_valid = 0.0 if X_valid is None else table_log_density(X_valid, encoder.code_)
         X = encoder.code_.encode(X)
         X_valid = None if X_valid is None else encoder.code_.encode(X_valid, "X_valid")
         start = None if start is None else start.with_table_code(None)
@@ -301,7 +306,7 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> PreparedRows:
         if is_continued:
             given.check_features(X_valid, valid)
     weight = None if sample_weight is None else check_sample_weight(sample_weight, len(table))
-    train = table
+    train, whole_weight = table, weight
     if valid is None:
         fraction = estimator.validation_fraction
         kept, held = _hold_out(len(table), weight, fraction, given.random_state)
@@ -329,12 +334,30 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> PreparedRows:
     )
     return replace(
         rows,
+        log_density=_mean_densities(density, density_valid, whole_weight, held),
         journal=journal,
         features=X if hasattr(X, "columns") else table,
         encoder=encoder,
         data=_describe(table),
         held_out=held if held is None or numbers is None else numbers[held],
     )
+
+
+def _mean_densities(
+    density: FloatArray | None,
+    of_valid: FloatArray | float,
+    weight: FloatArray | None,
+    held: AnyArray | None,
+) -> tuple[float, float]:
+    """The mean log-density of training and validation rows, where columns hold numbers."""
+    if density is None:
+        return 0.0, 0.0
+    weight = np.ones(len(density)) if weight is None else weight
+    kept = np.setdiff1d(np.arange(len(density)), [] if held is None else held)
+    train = float(np.average(density[kept], weights=weight[kept]))
+    if held is not None:
+        return train, float(np.average(density[held], weights=weight[held]))
+    return train, float(np.mean(of_valid)) if np.ndim(of_valid) else train
 
 
 Codes = tuple[ByteArray, FloatArray | None]  # rows of 0, 1 and UNKNOWN, and their weights

@@ -14,16 +14,22 @@ import numpy as np
 from strudel._names import quote
 from strudel._types import AnyArray
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
+from strudel.tables.cell_distribution import Region
 from strudel.tables.coded_column import Column
-from strudel.tables.column_conditions import compare, is_in, matches
+from strudel.tables.column_conditions import (
+    compare,
+    compared_region,
+    is_in,
+    said_region,
+    said_values,
+)
 
 
 class ColumnTerm:
     """A column of a table, which comparisons turn into events.
 
     Made by `variables` of a model that was learned from a table. Has ``==``, ``!=``, ``<``, ``<=``,
-    ``>``, ``>=``, `isin` and `between`. A bound between two edges is moved to one, with a
-    `MovedBoundWarning`.
+    ``>``, ``>=``, `isin` and `between`. A bound may lie anywhere, also inside a cell.
 
     Examples
     --------
@@ -44,15 +50,25 @@ class ColumnTerm:
         """The event that this comparison of the column with a value holds."""
         if operator == "!=":
             return ~self.compare("==", value)
+        if self.column.is_numeric:
+            return self._in(compared_region(self.column, operator, value))
         return self._event(compare(self.column, operator, value))
 
     def isin(self, values: Iterable[Any]) -> Event:
         """The event that the column has one of these values."""
+        if self.column.is_numeric:
+            return self._in(said_region(self.column, list(values)))
         return self._event(is_in(self.column, values))
 
     def between(self, low: Any, high: Any) -> Event:
         """The event ``low <= x < high``; None leaves an end open."""
-        return self._event(matches(self.column, (low, high)))
+        return self.agrees((low, high))
+
+    def agrees(self, value: Any) -> Event:
+        """The event that the column agrees with a piece of evidence, as in a dict."""
+        if self.column.is_numeric:
+            return self._in(said_region(self.column, value))
+        return self._event(said_values(self.column, value))
 
     def __eq__(self, other: object) -> Event:  # type: ignore[override]
         return self.compare("==", other)
@@ -73,6 +89,27 @@ class ColumnTerm:
         return self.compare(">=", other)
 
     __hash__ = object.__hash__
+
+    def _in(self, region: Region) -> Event:
+        """The event that the column lies in a region."""
+        shares = self.column.cells.shares(region)
+        if np.isin(shares, (0.0, 1.0)).all():
+            return self._event(shares == 1.0)
+        events = []
+        for low, high in region:
+            if self.column.cells.shares(((low, high),)).any():
+                ends = self._at_least(low), ~self._at_least(high)
+                kept = tuple(end for end in ends if end is not TRUE_EVENT)
+                events.append(kept[0] if len(kept) == 1 else Event("and", kept))
+        return events[0] if len(events) == 1 else Event("or", tuple(events))
+
+    def _at_least(self, bound: float) -> Event:
+        """The event that the column is a number or more."""
+        above = ((bound, np.inf),) if bound < np.inf else ()
+        shares = self.column.cells.shares(above)
+        if np.isin(shares, (0.0, 1.0)).all():
+            return self._event(shares == 1.0)
+        return Event("bound", var=self.column.name, bound=bound)
 
     def _event(self, holds: AnyArray) -> Event:
         if holds.all():

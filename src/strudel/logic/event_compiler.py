@@ -19,6 +19,7 @@ from strudel.circuits.normal_form import VtreeSums
 from strudel.errors import CircuitPropertyError
 from strudel.logic.bounded_compiler import compile_bounded
 from strudel.logic.event_forms import as_event
+from strudel.logic.events import need_no_bounds
 from strudel.logic.sdd import FALSE, FIRST_LITERAL, TRUE, Sdd, reached_nodes
 from strudel.logic.simple_events import simple_event, simple_sdd
 from strudel.trees.vtree import Vtree
@@ -90,6 +91,7 @@ def compile_event(event: Any, vtree: Vtree, feature_names: Sequence[str] | None 
     found = as_event(event, vtree.n_vars, feature_names)
     if found.kind == "sdd" and found.sdd is not None and found.sdd.vtree == vtree:
         return _checked(_on(found.sdd, vtree))
+    need_no_bounds(found, "The 0/1 variables do not say")
     place = places_of(names_of(vtree.n_vars, feature_names))
     simple = simple_event(found, place)
     if simple is not None:

@@ -13,11 +13,13 @@ import numpy as np
 
 from strudel._names import names_of, places_of
 from strudel.data.validation import check_evidence
+from strudel.logic.column_events import ColumnTerm
 from strudel.logic.event_grammar import parse_event
 from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
 from strudel.logic.formula import AND, LITERAL, Cnf, Dnf, Nnf
 from strudel.logic.sdd import Sdd
 from strudel.tables.coded_rows import code_of
+from strudel.tables.columns import is_missing
 
 FORMULAS = (Cnf, Dnf, Nnf, Sdd)
 
@@ -39,6 +41,9 @@ def as_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None)
     found = None if isinstance(item, Mapping) else event_of(item)
     if found is not None:
         return found
+    names = names_of(n_vars, feature_names)
+    if isinstance(item, Mapping) and code_of(names) is not None:
+        return _in_columns(item, names)
     rows = check_evidence(item, n_vars=n_vars, feature_names=feature_names, name="event")
     if len(rows) != 1:
         raise ValueError(
@@ -46,6 +51,24 @@ def as_event(item: Any, n_vars: int, feature_names: Sequence[str] | None = None)
         )
     known = np.flatnonzero(~np.isnan(rows[0]))
     return _literals("and", 2 * known + rows[0, known].astype(np.int64))
+
+
+def _in_columns(row: Mapping[Any, Any], names: tuple[str, ...]) -> Event:
+    """The event that columns of a table, or 0/1 variables of theirs, have these values."""
+    code = code_of(names)
+    assert code is not None
+    events = []
+    for name, value in row.items():
+        is_single = not isinstance(value, tuple | list | set | frozenset | range | np.ndarray)
+        if is_single and is_missing(value):
+            continue
+        if isinstance(name, str) and name in code.names:
+            events.append(ColumnTerm(code.column(name), names).agrees(value))
+        else:
+            known = check_evidence({name: value}, feature_names=names, n_vars=len(names))[0]
+            var = np.flatnonzero(~np.isnan(known))
+            events.append(_literals("and", 2 * var + known[var].astype(np.int64)))
+    return Event("and", tuple(events))
 
 
 def event_of(item: Any) -> Event | None:

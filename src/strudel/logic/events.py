@@ -47,12 +47,13 @@ class Event:
     array([ True, False])
     """
 
-    kind: str  # constant, variable, not, and, or, xor, iff, implies, count or sdd
+    kind: str  # constant, variable, not, and, or, xor, iff, implies, count, sdd or bound
     children: tuple[Event, ...] = ()
-    var: str | int = NONE  # of a variable: its name or number
+    var: str | int = NONE  # of a variable: its name or number; of a bound: the name of a column
     low: int = 0  # of a count: the fewest children that hold; of a constant: 0 or 1
     high: int = 0  # of a count: the most
     sdd: Sdd | None = None
+    bound: float = 0.0  # of a bound inside a cell of numbers or dates: column >= bound
 
     __array_ufunc__ = None  # so that NumPy leaves `row & event` to us
 
@@ -89,6 +90,8 @@ class Event:
     def __invert__(self) -> Event:
         if self.kind == "not":
             return self.children[0]
+        if self is TRUE_EVENT or self is FALSE_EVENT:
+            return FALSE_EVENT if self is TRUE_EVENT else TRUE_EVENT
         return Event("not", (self,))
 
     __hash__ = object.__hash__
@@ -109,6 +112,7 @@ class Event:
         feature_names : sequence of str, optional
             The names of the columns, if `X` does not have them; by default x0, x1, ...
         """
+        need_no_bounds(self, "Rows of 0 and 1 do not say")
         table, found = check_binary(X)
         names = names_of(table.shape[1], found if feature_names is None else feature_names)
         return bounds_of_parts(self, table, places_of(names))[id(self)][0]  # nothing is unknown
@@ -126,7 +130,7 @@ class Event:
         for part, _ in children_first(self, flat=False):
             below = tuple(number[id(child)] for child in part.children)
             number[id(part)] = len(parts)
-            parts.append((part.kind, below, part.var, part.low, part.high, part.sdd))
+            parts.append((part.kind, below, part.var, part.low, part.high, part.sdd, part.bound))
         return _from_parts, (parts,)
 
     def __str__(self) -> str:
@@ -211,6 +215,8 @@ def _text(event: Event, below: list[str]) -> str:
         return "true" if event.low == 1 or event.kind == "and" else "false"
     if event.kind == "sdd":
         return repr(event.sdd)
+    if event.kind == "bound":
+        return bound_text(event)
     if event.kind == "count":
         if event.high == len(below):
             call = f"at_least({event.low}"
@@ -223,6 +229,25 @@ def _text(event: Event, below: list[str]) -> str:
         is_chain = child.kind == event.kind and event.kind in ("and", "or") and not parts
         parts.append(part if is_clear or is_chain else f"({part})")
     return "~" + parts[0] if event.kind == "not" else SYMBOL[event.kind].join(parts)
+
+
+def bound_text(event: Event) -> str:
+    """A bound as it is written; what comes just above a number is more than that number."""
+    below = float(np.nextafter(event.bound, -np.inf))
+    is_above = len(repr(below)) < len(repr(event.bound))
+    sign, bound = (">", below) if is_above else (">=", event.bound)
+    return f"{quoted(str(event.var))} {sign} {int(bound) if bound.is_integer() else bound}"
+
+
+def need_no_bounds(event: Event, who: str) -> None:
+    """Refuse an event with a bound inside a cell of numbers or dates."""
+    for item, _ in children_first(event):
+        if item.kind == "bound":
+            raise ValueError(
+                f"{who} whether {bound_text(item)}: the bound lies inside a cell, and only "
+                "probability and conjunctions take it there. Learn with "
+                f"TableEncoder(edges={{{item.var!r}: [...]}}) and an edge at the bound."
+            )
 
 
 def quoted(name: str) -> str:

@@ -27,6 +27,7 @@ from strudel.learning.options import named_options
 from strudel.learning.partitioned.engines import lazy_mean
 from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
 from strudel.learning.search_options import SEARCHES
+from strudel.queries.arguments import log_density_in
 from strudel.queries.by_block import by_block
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import model_of
@@ -163,7 +164,10 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         validate_data(self, rows.features, reset=True, skip_check_array=True)
         keep_encoder(self, rows.encoder)
         self.data_ = rows.data
-        self.log_likelihoods_ = log_likelihoods
+        train, valid = rows.log_density
+        self.log_likelihoods_ = LogLikelihoods(
+            log_likelihoods.train + train, log_likelihoods.valid + valid
+        )
         self.held_out_rows_ = rows.held_out
         if checkpoint is not None:
             checkpoint.remove()
@@ -184,7 +188,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             if rows is None:  # they are the variables already
                 names = tuple(model.feature_names or ())
                 rows = check_evidence(X, n_vars=model.n_vars, feature_names=names)
-            return rows_log_likelihood(model, rows)
+            return rows_log_likelihood(model, rows) + log_density_in(model, X)
         table, _ = check_partial(X)
         _check_features(self, X, table, reset=False)
         return rows_log_likelihood(model, table)

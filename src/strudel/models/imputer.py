@@ -19,6 +19,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_common_options, check_count, shown
 from strudel.data.containers import as_frame
 from strudel.data.lazy import is_lazy, lazy_as_it_is
+from strudel.data.random_state import generator_from
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning
 from strudel.learning.mixture_methods import EM
@@ -253,14 +254,15 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         X = _in_order(X, getattr(self, "feature_names_in_", None))
         code = self.encoder_.code_ if hasattr(self, "encoder_") else None
         model = self.model_.with_table_code(None)  # in variables, not columns
+        rng = generator_from(random_state) if strategy == "sample" else None
         with use_threads(self.n_jobs):
             if code is not None and strategy == "mean":
                 means = partial(mean_values, model)
                 return [fill_columns(X, code, lambda column, gaps: means(column, rows[gaps]))]
-            filled = self._filled(model, rows, n, strategy, random_state)
+            filled = self._filled(model, rows, n, strategy, rng)
         if code is None:
             return [fill_variables(X, rows, every) for every in filled]
-        return [fill_columns(X, code, _values_of(every)) for every in filled]
+        return [fill_columns(X, code, _values_of(every, rng)) for every in filled]
 
     def _filled(
         self, model: Model, rows: FloatArray, n: int, strategy: str, random_state: Any
@@ -331,10 +333,14 @@ def _in_order(X: Any, names: AnyArray | None) -> Any:
     return as_frame(X).select(list(names)).to_native()
 
 
-def _values_of(filled: FloatArray) -> ValuesOf:
-    """The values of columns that the bits of their variables stand for."""
+def _values_of(filled: FloatArray, rng: np.random.Generator | None) -> ValuesOf:
+    """The values of columns that the bits of their variables stand for.
+
+    With a generator, numbers and dates are drawn within their cells.
+    """
 
     def values(column: Column, rows: AnyArray) -> list[Any]:
-        return nearest_values(column, filled[rows, column.start : column.stop])
+        bits = filled[rows, column.start : column.stop]
+        return nearest_values(column, bits) if rng is None else column.drawn(bits, rng)
 
     return values

@@ -6,7 +6,7 @@ Out: the axes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from strudel.plotting.canvas import (
 from strudel.plotting.labels import short_labels
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model, model_of
+from strudel.queries.soft_evidence import absorb
 from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.table_code import Column
 
@@ -79,11 +80,18 @@ def plot_marginals(
     ['X3 = 1', 'X1', 'X2', 'X4']
     """
     check_count("top", top, may_be_none=True)
-    found = model_of(model)
-    row = one_row(found, given)
-    is_known = ~np.isnan(row)
+    found = inside = model_of(model)
+    is_known = np.zeros(found.n_vars, dtype=bool)
+    if isinstance(given, Mapping):
+        inside, rest, _ = absorb(found, given)
+        for name in given.keys() - rest.keys():  # of which parts of cells are known
+            assert found.table_code is not None
+            is_known[found.table_code.column(name).variables] = True
+        given = rest
+    row = one_row(inside, given)
+    is_known |= ~np.isnan(row)
     has_evidence = bool(is_known.any())
-    now = marginal_probabilities(found, as_evidence(found, row))
+    now = marginal_probabilities(inside, as_evidence(inside, row))
     before = marginal_probabilities(found) if has_evidence else now
     if found.table_code is None:
         bars = _bars_of_variables(found, is_known, np.ravel(now), np.ravel(before))

@@ -16,6 +16,7 @@ import numpy as np
 from strudel._types import ByteArray, IntArray
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.logic.event_forms import as_event, is_formula
+from strudel.logic.events import need_no_bounds
 from strudel.predictions.predictor_forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
 from strudel.predictions.ranges import mentioned_variables
 from strudel.predictions.scikit_learn import SUPPORTED, form_of_estimator, is_estimator
@@ -66,7 +67,9 @@ def form_of_predictor(
         _check_variables(predictor, n_vars, names)
         return predictor
     if is_formula(predictor) or isinstance(predictor, Mapping):
-        return EventForm(as_event(predictor, n_vars, feature_names), n_vars, names)
+        event = as_event(predictor, n_vars, feature_names)
+        need_no_bounds(event, "As a predictor, an event cannot say")
+        return EventForm(event, n_vars, names)
     if is_estimator(predictor):
         return form_of_estimator(predictor, n_vars, names)
     is_unfitted = ", or it is not fitted yet" if hasattr(predictor, "fit") else ""

@@ -17,6 +17,7 @@ from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import is_single_row
 from strudel.data.validation import check_evidence
 from strudel.queries.model import Model
+from strudel.tables.coded_rows import table_log_density
 
 
 def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArray, bool]:
@@ -28,6 +29,15 @@ def given_rows(model: Model, given: Any, name: str = "given") -> tuple[FloatArra
         return np.full((1, model.n_vars), np.nan), True
     rows = check_evidence(given, n_vars=model.n_vars, feature_names=model.feature_names, name=name)
     return rows, is_single_row(given)
+
+
+def log_density_in(model: Model, X: Any) -> FloatArray | float:
+    """The log-density of the numbers and dates of every row, given their cells.
+
+    0 where there are none, or where the rows are of the 0/1 variables.
+    """
+    code = model.table_code
+    return 0.0 if code is None else table_log_density(X, code)
 
 
 def variable_indices(model: Model, variables: Any, name: str) -> AnyArray:

@@ -8,8 +8,9 @@ All of it is known, so that no query has to search.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from strudel._types import AnyArray
 from strudel.data.lazy import by_block as by_block_like
 from strudel.errors import CircuitPropertyError
 from strudel.queries.model import Model, model_of
+from strudel.queries.soft_evidence import takes_parts_of_cells
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def possible_row(model: Any, table: Any) -> Any:
@@ -41,7 +45,13 @@ def possible_row(model: Any, table: Any) -> Any:
     return _typed(type(meta)({name: [values.get(name)] for name in meta.columns}), meta)
 
 
-by_block = partial(by_block_like, example=possible_row)
+lazily = partial(by_block_like, example=possible_row)
+
+
+def by_block(*rows: str, with_log: Callable[[Any, float], Any] | None = None) -> Callable[[F], F]:
+    """Let a query take lazy tables and parts of cells as its arguments `rows`."""
+    outer, inner = lazily(*rows), takes_parts_of_cells(*rows, with_log=with_log)
+    return lambda query: outer(inner(query))
 
 
 def _some_row(model: Model) -> AnyArray:

@@ -7,7 +7,7 @@ Out: frames of the kind that was encoded; `ColumnMarginals`, the probability of 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,13 @@ from strudel.tables.table_code import TableCode
 BLOCK_CELLS = 2**22  # cells of the evidence rows made at a time
 
 
-def as_table(model: Model, rows: AnyArray, given: Any = None) -> Any:
+def as_table(
+    model: Model, rows: AnyArray, given: Any = None, rng: np.random.Generator | None = None
+) -> Any:
     """Rows `(n_rows, ..., n_vars)` as one frame; as they are if the model has no code.
 
-    What is given stays as it was given; all else is decoded, numbers as the median of their cell.
+    What is given stays as it was given; all else is decoded, numbers as the median of their cell,
+    or with a generator as a draw from it.
     A pandas frame keeps its index, and names of columns that are not text.
     """
     code = model.table_code
@@ -39,7 +42,7 @@ def as_table(model: Model, rows: AnyArray, given: Any = None) -> Any:
     for name, values in known_values(given, code).items():
         n_answers = len(flat) // len(values)  # to each row that is given
         known[name] = [value for value in values for _ in range(n_answers)]
-    table = code.decode(flat, known)
+    table = code.decode(flat, known, rng)
     if code.container == "pandas" and hasattr(given, "index") and hasattr(given, "columns"):
         table.index = given.index.repeat(len(table) // max(len(given), 1))
         is_named = any(isinstance(name, str) for name in given.columns)
@@ -89,6 +92,13 @@ class ColumnMarginals(Mapping[str, dict[Any, Any]]):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         return np.array(self.variables, dtype=dtype)
+
+    @staticmethod
+    def joined(parts: Sequence[ColumnMarginals]) -> ColumnMarginals:
+        """Those of several rows, from some of each."""
+        first = parts[0]
+        of = {name: np.concatenate([part._of[name] for part in parts]) for name in first}
+        return ColumnMarginals(first.code, of, np.concatenate([part.variables for part in parts]))
 
     def to_frame(self) -> Any:
         """A frame of the kind that the model was learned from; pandas if that was an array.
@@ -176,8 +186,13 @@ def mean_values(model: Model, column: Column, rows: FloatArray) -> list[Any]:
     raise_if_impossible(log_given)
     shares = _of_codewords(model, column, rows, log_given)
     if has_mean(column):
-        return list((shares @ np.array(column.values, dtype=np.float64)).tolist())
+        return list((shares @ _values_to_average(column)).tolist())
     return [column.values[place] for place in shares.argmax(axis=1)]
+
+
+def _values_to_average(column: Column) -> FloatArray:
+    """The mean of every cell of numbers or dates; the values of a column of 0 and 1."""
+    return column.cell_means if column.is_numeric else np.array(column.values, dtype=np.float64)
 
 
 def _of_codewords(

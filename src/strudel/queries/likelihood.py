@@ -16,6 +16,7 @@ from strudel.data.bits import pack_columns
 from strudel.data.containers import slices
 from strudel.data.validation import check_binary
 from strudel.errors import CircuitPropertyError
+from strudel.queries.arguments import log_density_in
 from strudel.queries.by_block import by_block
 from strudel.queries.mixture_likelihood import mixture_flow_log_likelihood
 from strudel.queries.model import Model, model_of, structures_of
@@ -52,7 +53,7 @@ def log_likelihood(model: Model, X: ArrayLike, *, device: Any = "cpu") -> FloatA
     """
     model = model_of(model)
     table, _ = check_binary(X, n_vars=model.n_vars, feature_names=model.feature_names)
-    return rows_log_likelihood(model, table, find_device(device))
+    return rows_log_likelihood(model, table, find_device(device)) + log_density_in(model, X)
 
 
 def rows_log_likelihood(model: Model, rows: AnyArray, device: Any = None) -> FloatArray:

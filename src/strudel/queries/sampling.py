@@ -65,7 +65,7 @@ def sample(
     uint8 ndarray of shape (n_samples, n_vars)
         With an axis of rows before these, (n_rows, n_samples, n_vars), if `given` is a table. If
         the model was learned from a table, a frame of all these rows: what is given stays as
-        it is, and numbers are the median of their cell.
+        it is, and numbers and dates are drawn from their density within their cell.
 
     Examples
     --------
@@ -80,8 +80,9 @@ def sample(
     """
     model = model_of(model)
     evidence, is_single = given_rows(model, given)
-    rows = draw_rows(model, evidence, n_samples, random_state, "sample")
-    return as_table(model, rows[0] if is_single else rows, given)
+    rng = generator_from(random_state)
+    rows = draw_rows(model, evidence, n_samples, rng, "sample")
+    return as_table(model, rows[0] if is_single else rows, given, rng)
 
 
 def draw_rows(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +19,9 @@ from strudel._names import did_you_mean, quote
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.errors import UnseenValueError
 from strudel.tables.bin_edges import as_stamp
+from strudel.tables.cell_distribution import EVERYWHERE, CellDistribution, Region, meet
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
+from strudel.tables.density import Density, Pieces, density_of_ranges
 
 KINDS = ("boolean", "category", "ordinal", "number", "date")
 BIT = "bit"  # the kind of a column that is a 0/1 variable itself, whose mean is a probability
@@ -44,6 +47,8 @@ class Column:
     counts: tuple[int, ...] = ()  # (n_values,) rows with each value at fit; decides ties
     dtype: str = "object"  # the type of the frame's column, see `RawColumn`
     zone: str | None = None  # the time zone of a datetime column
+    density: Density | None = None  # number and date: how values are distributed; None of old files
+    region: Region = ()  # number and date: where values are known to lie, if not anywhere
 
     def __post_init__(self) -> None:
         codewords = np.array(self.codewords, dtype=np.uint8)
@@ -71,6 +76,70 @@ class Column:
         if self.kind == "number" and has_one_value_per_cell(self.values, self.edges, self.ranges):
             return self.values
         return self.labels if self.kind in ("number", "date") else self.values
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether its values are numbers or dates, in cells."""
+        return self.kind in ("number", "date")
+
+    @cached_property
+    def cells(self) -> CellDistribution:
+        """How the numbers or dates of each cell are distributed."""
+        density = self.density or density_of_ranges(self.ranges, self.counts, self.dtype)
+        return CellDistribution(self.edges, density, self.region)
+
+    @cached_property
+    def cell_means(self) -> FloatArray:
+        """The mean of the numbers or dates of each cell; without a density its median at fit."""
+        if self.density is None:
+            return np.array(self.values, dtype=np.float64)
+        return np.nan_to_num(self.cells.moments()[0])  # a cell that cannot be has no mean
+
+    def within(self, region: Region) -> Column:
+        """The column of those values that lie in a region."""
+        made = replace(self, region=meet(self.region or EVERYWHERE, region))
+        is_cut = made.cells.cell_mass < self.cells.cell_mass
+        medians = np.where(made.cells.cell_mass > 0.0, made.cells.medians(is_cut), np.nan)
+        values = tuple(
+            self._of_its_type(median) if cut and median == median else value
+            for value, median, cut in zip(self.values, medians.tolist(), is_cut, strict=True)
+        )
+        return replace(made, values=values)
+
+    def at(self, number: float) -> Column:
+        """The column that holds this number or date only."""
+        none = Pieces(np.array([number, np.nextafter(number, np.inf)]), np.zeros(3), (1.0, 1.0))
+        density = Density(np.array([number]), np.ones(1), (none,), (number, number))
+        cell = int(np.searchsorted(np.array(self.edges), number, side="right"))
+        values = list(self.values)
+        values[cell] = self.own_value(number)
+        is_own = all(isinstance(value, int) for value in values) or self.dtype != "integer"
+        values = values if is_own else [float(value) for value in values]
+        dtype = self.dtype if is_own else "float"
+        return replace(self, values=tuple(values), density=density, region=(), dtype=dtype)
+
+    def _of_its_type(self, number: float) -> Any:
+        """A number as the column holds it: whole ones, and dates, as int."""
+        is_whole = self.dtype in ("integer", "boolean") or self.kind == "date"
+        return int(number) if is_whole else number
+
+    def drawn(self, bits: FloatArray, rng: np.random.Generator) -> list[Any]:
+        """A value for every row: one within its cell if they are numbers, None where unknown."""
+        places = np.concatenate(
+            [self._nearest_known(bits[at : at + _BLOCK]) for at in range(0, len(bits), _BLOCK)]
+            or [np.zeros(0, dtype=np.int64)]
+        )
+        values = (*self.values, None)  # NONE is the last
+        if not self.is_numeric or self.density is None:
+            return [values[place] for place in places.tolist()]
+        is_known = places != NONE
+        number = rng.random(len(places))
+        found = np.full(len(places), np.nan)
+        found[is_known] = self.cells.draws(places[is_known], number[is_known])
+        return [
+            values[place] if value != value else self._of_its_type(value)
+            for value, place in zip(found.tolist(), places.tolist(), strict=True)
+        ]
 
     @property
     def variables(self) -> range:
@@ -192,12 +261,15 @@ class Column:
         values = (*self.values, None)  # NONE is the last
         decoded: list[Any] = []
         for at in range(0, len(bits), _BLOCK):
-            part = bits[at : at + _BLOCK]
-            _, first, again = np.unique(_keys(part), return_index=True, return_inverse=True)
-            few = part[first]  # most rows share their bits with many others
-            places = np.where(np.isnan(few).all(axis=1), NONE, self.nearest(few))
-            decoded += [values[place] for place in places[again].tolist()]
+            places = self._nearest_known(bits[at : at + _BLOCK])
+            decoded += [values[place] for place in places.tolist()]
         return decoded
+
+    def _nearest_known(self, bits: FloatArray) -> AnyArray:
+        """The number of the nearest value of each row, NONE where nothing is known."""
+        _, first, again = np.unique(_keys(bits), return_index=True, return_inverse=True)
+        few = bits[first]  # most rows share their bits with many others
+        return np.where(np.isnan(few).all(axis=1), NONE, self.nearest(few))[again]
 
 
 def _keys(bits: FloatArray) -> AnyArray:
@@ -227,11 +299,18 @@ def column_to_dict(column: Column) -> dict[str, Any]:
         content[name] = list(content[name])
     content["ranges"] = [list(seen) for seen in column.ranges]
     content["codewords"] = ["".join(map(str, word)) for word in column.codewords.tolist()]
+    content["density"] = None if column.density is None else column.density.to_dict()
+    content["region"] = [[_finite(end) for end in ends] for ends in column.region]
     return content
+
+
+def _finite(end: float) -> float | None:
+    return float(end) if np.isfinite(end) else None
 
 
 def column_from_dict(content: Mapping[str, Any]) -> Column:
     """The column that `column_to_dict` gave; a `ValueError` if it is not one."""
+    content = {"density": None, "region": [], **content}  # which files of 0.1 do not have
     known = {field.name for field in fields(Column)}
     if set(content) != known:
         raise ValueError(
@@ -243,6 +322,12 @@ def column_from_dict(content: Mapping[str, Any]) -> Column:
             raise ValueError(f"{name!r} of a column must be a list.")
         read[name] = tuple(content[name])
     read["ranges"] = tuple(tuple(seen) for seen in content["ranges"])
+    if content["density"] is not None:
+        read["density"] = Density.from_dict(content["density"])
+    read["region"] = tuple(
+        (-np.inf if low is None else float(low), np.inf if high is None else float(high))
+        for low, high in content["region"]
+    )
     words = content["codewords"]
     if not all(isinstance(word, str) and set(word) <= {"0", "1"} for word in words):
         raise ValueError("Codewords must be strings of 0 and 1.")

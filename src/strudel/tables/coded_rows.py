@@ -133,6 +133,56 @@ def known_values(X: Any, code: TableCode) -> dict[str, list[Any]]:
     return {name: raw.objects() for name, raw in zip(names, columns, strict=True)}
 
 
+def known_numbers(X: Any, code: TableCode) -> dict[str, FloatArray]:
+    """Per column of numbers or dates the values that rows give, NaN where they do not.
+
+    Nothing if the rows are of the 0/1 variables.
+    """
+    if X is None or not any(column.is_numeric for column in code.columns):
+        return {}
+    dicts = read_named_rows(X)
+    if dicts is None:
+        table = _read_table(X, code, "X")
+        if table is None:
+            return {}
+        columns = table.columns if table.has_names else code.match(table)
+        names = [column.name for column in (table if table.has_names else code).columns]
+        raws = dict(zip(names, columns, strict=True))
+        return {
+            column.name: np.asarray(raws[column.name].values, dtype=np.float64)
+            for column in code.columns
+            if column.is_numeric and column.name in raws
+        }
+    found: dict[str, FloatArray] = {}
+    for column in code.columns:
+        if column.is_numeric and any(column.name in row for row in dicts):
+            values = [_single(row.get(column.name)) for row in dicts]
+            found[column.name] = np.array(
+                [np.nan if value is None else column.own_value(value) for value in values],
+                dtype=np.float64,
+            )
+    return found
+
+
+def log_density_of(numbers: Mapping[str, FloatArray], code: TableCode) -> FloatArray | float:
+    """The log-density of the numbers of every row given their cells; 0 for those of old models."""
+    total: FloatArray | float = 0.0
+    for name, values in numbers.items():
+        column = code.column(name)
+        is_known = ~np.isnan(values)
+        if column.density is None or not is_known.any():
+            continue
+        own = np.zeros(len(values))
+        own[is_known] = column.cells.log_density(values[is_known])
+        total = total + own
+    return total
+
+
+def table_log_density(X: Any, code: TableCode) -> FloatArray | float:
+    """The log-density of the numbers and dates of every row, given their cells."""
+    return log_density_of(known_numbers(X, code), code)
+
+
 def _single(value: Any) -> Any:
     """One value; None for an interval, a set, or what is missing."""
     if isinstance(value, tuple | list | set | frozenset | range | np.ndarray):

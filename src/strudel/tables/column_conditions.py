@@ -1,36 +1,31 @@
-"""Conditions on columns: which values or cells of a column satisfy ``age > 60`` or an interval.
+"""Conditions on columns: which values of a column satisfy ``age > 60``, a list or an interval.
 
 In:  a `Column` and what a user says about it.
-Out: one boolean per value or cell; or the 0/1 variables and bits that say the same.
-
-A cell of numbers counts as a whole. A bound inside a cell is exact if all values seen at fit lie on
-one side of it; else it moves to the nearer end of the cell, and a `MovedBoundWarning` says so.
+Out: for numbers and dates the `Region` that is meant; for other columns one boolean per value; as
+     evidence, how probable it is given each value or cell, or the 0/1 variables that say the same.
 """
 
 from __future__ import annotations
 
 import contextlib
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
 
 from strudel._names import did_you_mean, quote
-from strudel._types import AnyArray
-from strudel.errors import MovedBoundWarning, UnorderedColumnError
+from strudel._types import AnyArray, FloatArray
+from strudel.errors import NoValueError, UnorderedColumnError
 from strudel.tables.bin_edges import as_stamp, date_text, number_text
+from strudel.tables.cell_distribution import EVERYWHERE, Region, meet
 from strudel.tables.coded_column import BIT, Column
 from strudel.tables.columns import is_missing
 
 
 def compare(column: Column, operator: str, value: Any) -> AnyArray:
-    """Which values of a column satisfy ``column operator value``."""
+    """Which values of a column, not of numbers or dates, satisfy ``column operator value``."""
     if operator in ("==", "!="):
-        if column.kind in ("number", "date"):
-            found = _cell_of(column, value, warn=True)
-        else:
-            found = _equals(column, value)
+        found = _equals(column, value)
         return found if operator == "==" else ~found
     if column.kind in ("category", "boolean", BIT):
         raise UnorderedColumnError(
@@ -40,199 +35,154 @@ def compare(column: Column, operator: str, value: Any) -> AnyArray:
             f"TableEncoder(kinds={{{column.name!r}: [...]}}) with its values in order.",
             column=column.name,
         )
-    if column.kind == "ordinal":
-        place = int(np.argmax(_equals(column, value)))
-        places = np.arange(column.n_values)
-        return {"<": places < place, "<=": places <= place, ">": places > place}.get(
-            operator, places >= place
-        )
-    # x <= v is the opposite of x > v, and x < v that of x >= v.
-    bound, is_strict = _number(column, value), operator in (">", "<=")
-    cut, is_exact = _cut(column, bound, is_strict)
-    first, last = (0, cut) if operator in ("<", "<=") else (cut, column.n_values)
-    if not is_exact:
-        is_next = is_strict and column.dtype == "integer" and bound.is_integer()
-        said = f"{column.name} {operator} {_text(column)(bound)}"
-        # Codes say x >= edge: between whole numbers that is x > edge - 1, elsewhere never x > edge.
-        wide = {">": ">=", "<=": "<"}[operator] if is_strict and not is_next else None
-        _warn_moved(column, said, first, last, [bound + 1 if is_next else bound], wide)
-    return _cells(column, first, last)
+    place = int(np.argmax(_equals(column, value)))
+    places = np.arange(column.n_values)
+    return {"<": places < place, "<=": places <= place, ">": places > place}.get(
+        operator, places >= place
+    )
 
 
-def matches(column: Column, value: Any) -> AnyArray:
-    """Which values of a column agree with a piece of evidence.
+def compared_region(column: Column, operator: str, value: Any) -> Region:
+    """Which numbers or dates satisfy ``column operator value``."""
+    bound = _number(column, value)
+    after = float(np.nextafter(bound, np.inf))
+    return {
+        "<": ((-np.inf, bound),),
+        "<=": ((-np.inf, after),),
+        ">": ((after, np.inf),),
+        ">=": ((bound, np.inf),),
+        "==": ((bound, after),),
+        "!=": ((-np.inf, bound), (after, np.inf)),
+    }[operator]
+
+
+def said_region(column: Column, value: Any) -> Region:
+    """Which numbers or dates agree with ``(low, high)``, with a list of values, or with one."""
+    if isinstance(value, tuple):
+        low, high = _bounds(column, value)
+        return ((low, high),)
+    if not _is_several(value):
+        return compared_region(column, "==", value)
+    if isinstance(value, Mapping):
+        raise ValueError(f"Column {column.name!r} needs a list of values, but got {value!r}.")
+    numbers = sorted({_number(column, one) for one in value})
+    return tuple((number, float(np.nextafter(number, np.inf))) for number in numbers)
+
+
+def said_values(column: Column, value: Any) -> AnyArray:
+    """Which values of a column, not of numbers or dates, agree with a piece of evidence.
 
     A single value; ``(low, high)`` for ``low <= x < high`` in a column with an order, with None
     where an end is open; or a list or set of values.
     """
-    if isinstance(value, tuple) and column.kind in ("ordinal", "number", "date"):
-        return _between(column, value)
-    if isinstance(value, list | tuple | Set | np.ndarray | range):
-        return is_in(column, value)
-    if column.kind in ("number", "date"):
-        return _cell_of(column, value, warn=True)
-    return _equals(column, value)
+    if isinstance(value, tuple) and column.kind == "ordinal":
+        _check_interval(column, value)
+        low, high = (None if is_missing(bound) else bound for bound in value)
+        found = np.ones(column.n_values, dtype=bool)
+        found &= compare(column, ">=", low) if low is not None else True
+        return found & (compare(column, "<", high) if high is not None else True)
+    return is_in(column, value) if _is_several(value) else _equals(column, value)
 
 
 def is_in(column: Column, values: Iterable[Any]) -> AnyArray:
-    """Which values of a column are among those given."""
+    """Which values of a column, not of numbers or dates, are among those given."""
     if isinstance(values, str | bytes | Mapping):
         raise ValueError(f"Column {column.name!r} needs a list of values, but got {values!r}.")
     found = np.zeros(column.n_values, dtype=bool)
     for value in values:
-        one = column.kind in ("number", "date")
-        found |= _cell_of(column, value, warn=False) if one else _equals(column, value)
+        found |= _equals(column, value)
     return found
 
 
+def evidence_shares(column: Column, value: Any) -> FloatArray:
+    """How probable a piece of evidence is given each value or cell: from 0 to 1.
+
+    A single number or date stands for its cell, within which only a density tells it from others;
+    so does each of a list, if none of them has a probability of its own.
+    """
+    if not column.is_numeric:
+        return said_values(column, value).astype(np.float64)
+    if not _is_several(value):
+        return _cell_of(column, _number(column, value)).astype(np.float64)
+    region = said_region(column, value)
+    shares = column.cells.shares(region)
+    if shares.any() or isinstance(value, tuple) or not region:
+        return shares
+    numbers = np.array([low for low, _ in region])
+    cells = np.searchsorted(np.array(column.edges), numbers, side="right")
+    found = np.bincount(cells, np.exp(column.cells.log_density(numbers)), column.n_values)
+    return found / (found.max() or 1.0)
+
+
 def literals_of(column: Column, value: Any) -> tuple[tuple[int, int], ...]:
-    """A piece of evidence as variables and their bits."""
-    if not isinstance(value, tuple | list | Set | np.ndarray | range) and is_missing(value):
+    """A piece of evidence that needs no part of a cell, as variables and their bits."""
+    if not _is_several(value) and is_missing(value):
         return ()
-    found = matches(column, value)
-    if not found.any():
+    shares = evidence_shares(column, value)
+    check_possible(column, value, shares)
+    if not np.isin(shares, (0.0, 1.0)).all():
         raise ValueError(
-            f"No value of column {column.name!r} seen at fit is {_said(value)}: "
-            f"{_seen(column)}. Give possible evidence."
+            f"{column.name!r}: {_said(value)} takes parts of cells, which 0/1 variables cannot "
+            "say. Ask a query for it, or condition(model, ...) on it first."
         )
-    literals = column.literals(found)
+    literals = column.literals(shares == 1.0)
     if literals is None:
-        labels = ", ".join(column.labels[place] for place in np.flatnonzero(found))
-        raise ValueError(
-            f"{column.name!r}: {_said(value)} has gaps ({labels}), which "
-            "its thermometer code cannot express in one row. Condition on the event "
-            f"instead, condition(model, variables(model)[{column.name!r}].isin([...])), or learn "
-            "with TableEncoder(code='one_hot')."
-        )
+        raise ValueError(gaps_of(column, value, shares))
     return literals
 
 
-def _between(column: Column, bounds: tuple[Any, ...]) -> AnyArray:
-    """Values with low <= x < high."""
+def check_possible(column: Column, value: Any, shares: FloatArray) -> None:
+    """Refuse evidence that no value of a column agrees with."""
+    if not shares.any():
+        raise NoValueError(
+            f"No value of column {column.name!r} seen at fit is {_said(value)}: {_seen(column)}.",
+            "Give possible evidence.",
+            column=column.name,
+        )
+
+
+def gaps_of(column: Column, value: Any, shares: FloatArray) -> str:
+    """Why a thermometer code cannot say that a column has some values with others between."""
+    labels = ", ".join(column.labels[place] for place in np.flatnonzero(shares))
+    return (
+        f"{column.name!r}: {_said(value)} has gaps ({labels}), which "
+        "its thermometer code cannot express in one row. Condition on the event "
+        f"instead, condition(model, variables(model)[{column.name!r}].isin([...])), or learn "
+        "with TableEncoder(code='one_hot')."
+    )
+
+
+def _is_several(value: Any) -> bool:
+    return isinstance(value, tuple | list | Set | np.ndarray | range | Mapping)
+
+
+def _check_interval(column: Column, bounds: tuple[Any, ...]) -> None:
     if len(bounds) != 2:
         raise ValueError(
             f"An interval of column {column.name!r} is (low, high), with None where it is open, "
             f"but got {bounds!r}. Use a list for a set of values."
         )
-    low, high = (None if is_missing(bound) else bound for bound in bounds)
-    if column.kind == "ordinal":
-        found = np.ones(column.n_values, dtype=bool)
-        found &= compare(column, ">=", low) if low is not None else True
-        return found & (compare(column, "<", high) if high is not None else True)
-    ends = [None if bound is None else _number(column, bound) for bound in (low, high)]
-    if ends[0] is not None and ends[1] is not None and ends[0] >= ends[1]:
+
+
+def _bounds(column: Column, bounds: tuple[Any, ...]) -> tuple[float, float]:
+    """The ends of ``low <= x < high``."""
+    _check_interval(column, bounds)
+    low, high = bounds
+    first = -np.inf if is_missing(low) else _number(column, low)
+    last = np.inf if is_missing(high) else _number(column, high)
+    if first >= last:
         raise ValueError(
             f"An interval of column {column.name!r} is (low, high) with low < high, "
             f"but got {bounds!r}."
         )
-    first, low_is_exact = (0, True) if ends[0] is None else _cut(column, ends[0])
-    last, high_is_exact = (column.n_values, True) if ends[1] is None else _cut(column, ends[1])
-    if first == last and not (low_is_exact and high_is_exact):  # all within one cell: take it
-        bound = next(end for end in ends if end is not None)
-        first = int(np.searchsorted(np.array(column.edges), bound, side="right"))
-        last = first + 1
-    if not (low_is_exact and high_is_exact):
-        low_text, high_text = (None if e is None else _text(column)(e) for e in ends)
-        said = " and ".join(
-            f"{column.name} {sign} {text}"
-            for sign, text in ((">=", low_text), ("<", high_text))
-            if text is not None
-        )
-        _warn_moved(column, said, first, last, [end for end in ends if end is not None])
-    return _cells(column, first, last)
+    return first, last
 
 
-def _cells(column: Column, first: int, last: int) -> AnyArray:
-    """The cells from one to before another."""
-    places = np.arange(column.n_values)
-    return (places >= first) & (places < last)
-
-
-def _cut(column: Column, bound: float, is_strict: bool = False) -> tuple[int, bool]:
-    """The number of cells below a bound, and whether no cell has values on both sides of it.
-
-    Cells from there on are x >= bound; if strict, x > bound.
-    """
-    for cell, (low, high) in enumerate(column.ranges):
-        is_below = high <= bound if is_strict else high < bound
-        if is_below:
-            continue
-        is_above = low > bound if is_strict else low >= bound
-        if is_above:
-            return cell, True
-        return (cell if bound - low <= high - bound else cell + 1), False
-    return column.n_values, True
-
-
-def _text(column: Column) -> Callable[[float], str]:
-    return date_text if column.kind == "date" else number_text
-
-
-def _warn_moved(
-    column: Column,
-    said: str,
-    first: int,
-    last: int,
-    wanted: list[float],
-    operator: str | None = None,
-) -> None:
-    """Say which interval was used instead of the given one, and which would be exact.
-
-    With an operator, only that one is exact at the wanted edge.
-    """
-    text = _text(column)
-    used = "no value" if first == last else column.name
-    used = f"{text(column.edges[first - 1])} <= {used}" if 0 < first < last else used
-    used = f"{used} < {text(column.edges[last - 1])}" if first < last < column.n_values else used
-    used = "any value" if (first, last) == (0, column.n_values) else used
-    ask = ""
-    if operator is not None:
-        ask = f"ask for {column.name} {operator} {text(wanted[0])}, which an edge there decides"
-    is_there = operator is not None and wanted[0] in column.edges
-    _warn(column, f"{said} was taken as {used}", None if is_there else wanted, ask)
-
-
-def _warn(column: Column, what: str, edges: Iterable[float] | None, ask: str) -> None:
-    """Say what was done, and that it is exact with other edges and, if not empty, with `ask`."""
-    text = _text(column)
-    ways = [ask] if ask else []
-    if edges is not None:
-        shown = [repr(text(edge)) if column.kind == "date" else text(edge) for edge in edges]
-        learn = f"TableEncoder(edges={{{column.name!r}: [{', '.join([*shown, '...'])}]}})"
-        ways.insert(0, f"learn with {learn}")
-    warnings.warn(
-        MovedBoundWarning(
-            f"{what}: the model separates values of {column.name!r} only at "
-            f"{', '.join(map(text, column.edges)) or 'no edge'}.",
-            f"For an exact answer, {' and '.join(ways)}.",
-            column=column.name,
-            edges=None if edges is None else list(map(text, edges)),
-            ask=ask,
-        ),
-        stacklevel=_stack_level(),
-    )
-
-
-def _stack_level() -> int:
-    """How far up the first caller outside this package is."""
-    import sys
-
-    level, frame = 1, sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("strudel."):
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
-    return level
-
-
-def _cell_of(column: Column, value: Any, warn: bool) -> AnyArray:
-    """The cell of a number or date."""
-    number = _number(column, value)
+def _cell_of(column: Column, number: float) -> AnyArray:
+    """The cell of a number or date, if it can have this value."""
     cell = int(np.searchsorted(np.array(column.edges), number, side="right"))
-    low, high = column.ranges[cell]
-    if warn and not low == high == number:
-        said = f"{column.name} == {_text(column)(number)}"
-        taken = f"{said} was taken as its cell, {column.labels[cell]}"
-        _warn(column, taken, (), "ask for an interval between edges")
-    return np.arange(column.n_values) == cell
+    is_there = bool(meet(column.region or EVERYWHERE, ((number, np.nextafter(number, np.inf)),)))
+    return (np.arange(column.n_values) == cell) & is_there
 
 
 def _number(column: Column, value: Any) -> float:
@@ -261,6 +211,21 @@ def _equals(column: Column, value: Any) -> AnyArray:
     )
 
 
+def bound_text(column: Column, bound: float) -> str:
+    """A bound as it is written: of a date, or of a number."""
+    return date_text(bound) if column.kind == "date" else number_text(bound)
+
+
+def region_text(column: Column, region: Region) -> str:
+    """A region as it is written: ``30 <= age < 40``."""
+    parts = []
+    for low, high in region:
+        text = column.name
+        text = text if low == -np.inf else f"{bound_text(column, low)} <= {text}"
+        parts.append(text if high == np.inf else f"{text} < {bound_text(column, high)}")
+    return " or ".join(parts)
+
+
 def _said(value: Any) -> str:
     if isinstance(value, tuple) and len(value) == 2:
         low, high = value
@@ -269,7 +234,7 @@ def _said(value: Any) -> str:
 
 
 def _seen(column: Column) -> str:
-    if column.kind not in ("number", "date"):
+    if not column.is_numeric:
         return f"there are {quote(column.labels)}"
-    text = _text(column)
-    return f"they go from {text(column.ranges[0][0])} to {text(column.ranges[-1][1])}"
+    first, last = column.ranges[0][0], column.ranges[-1][1]
+    return f"they go from {bound_text(column, first)} to {bound_text(column, last)}"

@@ -30,6 +30,8 @@ from strudel.tables.bin_edges import (
 )
 from strudel.tables.coded_column import KINDS, Column, has_one_value_per_cell
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
+from strudel.tables.density import Density
+from strudel.tables.learn_density import learn_density
 
 _PLAIN = re.compile(r"[+-]?\d+")
 _FORMS = (  # how people write numbers and dates, and what to do; thousands before decimals
@@ -280,7 +282,18 @@ def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y:
         tuple(counts.tolist()),
         dtype,
         raw.zone,
+        _density(raw, finite, edges, is_date),
     )
+
+
+def _density(
+    raw: RawColumn, finite: FloatArray, edges: Sequence[float], is_date: bool
+) -> Density | None:
+    """How the values of a column are distributed, if any are known."""
+    if not len(finite):
+        return None
+    is_typed = raw.dtype in ("integer", "boolean", "date")
+    return learn_density(finite, edges, is_typed=is_typed, is_date=is_date)
 
 
 def _edges(raw: RawColumn, options: CodeOptions, y: Any, is_date: bool) -> list[float]:

@@ -124,10 +124,16 @@ class TableCode:
             rows[:, column.start : column.stop] = words[places]  # NONE is the last
         return rows
 
-    def decode(self, rows: Any, known: Mapping[str, Sequence[Any]] | None = None) -> Any:
+    def decode(
+        self,
+        rows: Any,
+        known: Mapping[str, Sequence[Any]] | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Any:
         """A frame of the kind that was encoded, from rows of 0, 1 and NaN.
 
-        A number or date is given by the median of its cell at fit. A column whose bits do not say
+        A number or date is given by the median of its cell at fit, or with a generator of random
+        numbers by a draw from its density within the cell. A column whose bits do not say
         which value it has stays missing. Bits that are not a codeword stand for the value whose
         codeword is nearest: the one that differs in the fewest bits or, if several do, the one with
         most rows at fit.
@@ -143,7 +149,8 @@ class TableCode:
             )
         decoded: dict[str, tuple[list[Any], Column]] = {}
         for column in self.columns:
-            values = column.decoded(table[:, column.start : column.stop])
+            bits = table[:, column.start : column.stop]
+            values = column.decoded(bits) if rng is None else column.drawn(bits, rng)
             for row, value in enumerate((known or {}).get(column.name, ())):
                 values[row] = values[row] if value is None else column.own_value(value)
             decoded[column.name] = values, column

@@ -6,6 +6,7 @@ Out: a png, svg or pdf, or text for Graphviz; complete or not at all.
 
 from __future__ import annotations
 
+import math
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -130,7 +131,7 @@ def plot(
         inches = inches or _good_size(thing, picture)
         values: dict[str, Any] = {"given": None, "row": None, "top": top}
         if given is not None:
-            values["given"] = as_evidence(thing, _one_row(read_given(thing, given), "--given"))
+            values["given"] = _read_given(thing, given)
         if row is not None:
             values["row"] = as_evidence(thing, _read_row(thing, row))
         if path.suffix == DOT:
@@ -239,6 +240,18 @@ def _thing_to_draw(file: HeldModel, what: Picture, path: Path) -> Any:
     return model
 
 
+def _read_given(model: Model, text: str) -> Any:
+    """What is given, as a row or as values by name."""
+    from strudel.plotting.marginals import as_evidence
+
+    found = read_given(model, text)
+    given = as_evidence(model, _one_row(found.rows, "--given"))
+    for name, region in found.regions.items():
+        [(low, high)] = region
+        given |= {name: (low if low > -math.inf else None, high if high < math.inf else None)}
+    return given
+
+
 def _one_row(rows: FloatArray, option: str) -> FloatArray:
     if len(rows) != 1:
         raise InputError(f"{option} must be one row, but has {len(rows):,}.")
@@ -260,7 +273,7 @@ def _read_row(model: Model, text: str) -> Any:
     numbered = re.fullmatch(r"(.+):(\d+)", text)
     if numbered and not Path(text).exists():
         source, number = numbered[1], int(numbered[2])
-    rows = read_given(model, source)
+    rows = read_given(model, source).rows
     if number is None:
         values = _one_row(rows, "--row")
     elif number < len(rows):

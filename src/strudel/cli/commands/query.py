@@ -18,9 +18,9 @@ from strudel.cli.column_words import column_variables
 from strudel.cli.console import InputError, JsonOption, note, print_json, say, warnings_as_notes
 from strudel.cli.evidence import (
     GivenOption,
+    read_asked,
     read_event,
     read_given,
-    read_values,
     read_variables,
     read_what,
 )
@@ -148,22 +148,26 @@ def query(
     _check_options(question_kind, asked)
     held = read_model(model, force)
     find, show = ANSWERS[question_kind]
-    # A search that had to stop says how far it came, a bound between two edges where it went.
+    # A search that had to stop says how far it came.
     with warnings_as_notes():
         asked_columns = read_variables(held, variables, "--variables")
         sets = [asked_columns, read_variables(held, a, "--a"), read_variables(held, b, "--b")]
         if held.table_code is not None:
             code = held.table_code
             sets = [None if names is None else column_variables(code, names) for names in sets]
+        known = read_given(held, given)
         question = answers.Question(
-            model=held.with_table_code(None),
-            code=held.table_code,
-            rows=read_given(held, given),
+            model=known.model.with_table_code(None),
+            before=held.with_table_code(None),
+            code=known.model.table_code,
+            rows=known.rows,
+            log_parts=known.log_probability,
+            words=known.words,
             has_evidence=given is not None,
             k=k or 1,
             max_seconds=max_seconds,
             event=None if event is None else read_event(held, event),
-            of=None if of is None else read_values(held, of, "--of"),
+            of=None if of is None else read_asked(held, of, "--of"),
             variables=sets[0],
             asked_columns=asked_columns,
             a=sets[1],

@@ -25,6 +25,8 @@ from strudel.cli.outputs import (
 from strudel.cli.table_columns import cells_of
 
 if TYPE_CHECKING:
+    from numpy.random import Generator
+
     from strudel._types import ByteArray
     from strudel.tables.table_code import TableCode
 
@@ -55,20 +57,21 @@ def sample(
     Rows are independent and exactly distributed as the model says, given what is known. A table of
     several rows gets its completions in the order of its rows. The csv has a line of names.
     """
+    from strudel.data.random_state import generator_from
     from strudel.queries.sampling import sample as draw
 
     held = read_model(model, force)
     names = variable_names(held)
-    with warnings_as_notes():  # such as a number that counts as its cell
-        known = read_given(held, given)
+    with warnings_as_notes():
+        held, known, *_ = read_given(held, given)
     if output is not None:
         check_table_output(output, "the rows", {str(model), given})
-    plain = held.with_table_code(None)
-    rows = draw(plain, n, given=known, random_state=seed).reshape(-1, held.n_vars)
+    plain, rng = held.with_table_code(None), generator_from(seed)
+    rows = draw(plain, n, given=known, random_state=rng).reshape(-1, held.n_vars)
     content: Any = rows
     columns: dict[str, Any] | None = None
     if held.table_code is not None:
-        columns = _decoded(held.table_code, rows, given, n)
+        columns = _decoded(held.table_code, rows, given, n, rng)
         names = held.table_code.names
         content = list(map(list, zip(*columns.values(), strict=True)))
     elif output is not None and output.suffix == ".parquet":
@@ -89,7 +92,9 @@ def sample(
         write_columns(columns, sys.stdout)
 
 
-def _decoded(code: TableCode, rows: ByteArray, given: str | None, n: int) -> dict[str, list[Any]]:
+def _decoded(
+    code: TableCode, rows: ByteArray, given: str | None, n: int, rng: Generator
+) -> dict[str, list[Any]]:
     """Rows in the columns of the table; what a table gives stays as it is."""
     from strudel.tables.columns import as_date
 
@@ -100,7 +105,7 @@ def _decoded(code: TableCode, rows: ByteArray, given: str | None, n: int) -> dic
         known = {name: cells_of(own) for name, own in zip(names, table.columns, strict=True)}
     decoded: dict[str, list[Any]] = {}
     for column in code.columns:
-        cells = column.decoded(rows[:, column.start : column.stop].astype(float))
+        cells = column.drawn(rows[:, column.start : column.stop].astype(float), rng)
         if column.kind == "date":
             cells = [as_date(cell, column) for cell in cells]
         for place, value in enumerate(known.get(column.name, ())):

@@ -115,8 +115,8 @@ def _score_rows(
     """The values of all rows, with all digits: reading gives the same floats; and their sums."""
     from strudel.queries.likelihood import rows_log_likelihood
 
-    table = _read(data, model, code)
-    values = rows_log_likelihood(model, table.X)
+    table, log_density = _read(data, model, code)
+    values = rows_log_likelihood(model, table.X) + log_density
     first = 0 if isinstance(data, str) else data.first
     rows = list(range(first, first + len(values)))
     n_incomplete = int(_is_incomplete(table).sum())
@@ -124,14 +124,18 @@ def _score_rows(
     return {"row": rows, "log_likelihood": values.tolist()}, score
 
 
-def _read(data: str | Partition, model: Model, code: TableCode | None) -> Table:
-    """The rows as 0, 1 and NaN, in the columns of the model."""
+def _read(
+    data: str | Partition, model: Model, code: TableCode | None
+) -> tuple[Table, FloatArray | float]:
+    """The rows as 0, 1 and NaN, in the columns of the model; the log-density of their numbers."""
     from strudel.io.read_tables import Table
+    from strudel.tables.coded_rows import table_log_density
 
     if code is not None:
         raw, source = read_cells(data)
-        return Table(code.encode(model_columns(code, raw, source), source), None, source)
-    return match_columns(read_bits(data), model.n_vars, model.feature_names, "the model")
+        cells = model_columns(code, raw, source)
+        return Table(code.encode(cells, source), None, source), table_log_density(cells, code)
+    return match_columns(read_bits(data), model.n_vars, model.feature_names, "the model"), 0.0
 
 
 def mean_log_likelihood(model: Any, X: Any) -> float:
@@ -145,12 +149,13 @@ def mean_log_likelihood(model: Any, X: Any) -> float:
 @by_block("X")
 def _log_likelihoods(model: Any, X: Any) -> FloatArray:
     from strudel.data.validation import check_evidence
+    from strudel.queries.arguments import log_density_in
     from strudel.queries.likelihood import rows_log_likelihood
     from strudel.queries.model import model_of
 
     held = model_of(model)
     rows = check_evidence(X, n_vars=held.n_vars, feature_names=held.feature_names)
-    return rows_log_likelihood(held, rows)
+    return rows_log_likelihood(held, rows) + log_density_in(held, X)
 
 
 def _is_incomplete(table: Table) -> np.ndarray:

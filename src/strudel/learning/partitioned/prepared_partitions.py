@@ -49,7 +49,7 @@ from strudel.learning.resume import digest_of, open_journal
 from strudel.learning.search_options import SearchOptions
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
-from strudel.tables.coded_rows import CodedNames
+from strudel.tables.coded_rows import CodedNames, table_log_density
 from strudel.tables.encoder import new_encoder, raise_with_advice
 
 CODED_BY = 100_000  # rows on which an encoder is fitted
@@ -171,9 +171,11 @@ def prepare_partitions(given: FitInput, search: SearchOptions) -> PreparedPartit
     engine = find_engine()
     seed = int(given.random_state.randint(2**31))
     encoder, columns = new_encoder(estimator.encoder), search.columns
+    log_density = 0.0  # of numbers given their cells: of the sample that the encoder sees
     if encoder is not None:
         # Numbers of their own: those of `seed` say which rows are held out.
-        encoder.fit(sample_of(X, engine, CODED_BY, seed + 1, sample_weight=sample_weight))
+        sample = sample_of(X, engine, CODED_BY, seed + 1, sample_weight=sample_weight)
+        log_density = float(np.mean(table_log_density(sample, encoder.fit(sample).code_)))
         columns = encoder.code_.columns if encoder.respect_one_hot else columns
     code = None if encoder is None else encoder.code_
     try:
@@ -209,6 +211,7 @@ def prepare_partitions(given: FitInput, search: SearchOptions) -> PreparedPartit
         encoder=encoder,
         data=_describe(table),
         held_out=_held_out(table, valid),
+        log_density=(log_density, log_density),
         table=table,
         seed=seed,
     )

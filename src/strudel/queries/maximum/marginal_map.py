@@ -37,6 +37,7 @@ from strudel.queries.passes import (
     encode,
 )
 from strudel.queries.probabilities import log_probabilities
+from strudel.queries.soft_evidence import takes_parts_of_cells
 
 N_TAKEN = 4  # assignments looked at together
 N_TRIED = 4  # variables tried for each: eight rows, one block of a pass
@@ -54,6 +55,13 @@ class MarginalMap(NamedTuple):
     n_nodes: int  # partial assignments the search had to look at; 0 if the first bound was reached
 
 
+def _joint(answer: MarginalMap, log_given: float) -> MarginalMap:
+    """The state with its log-probability together with what else is given."""
+    logs = answer.log_probability + log_given, answer.upper_bound + log_given
+    return answer._replace(log_probability=logs[0], upper_bound=logs[1])
+
+
+@takes_parts_of_cells("given", with_log=_joint)
 def marginal_map(
     model: Model,
     query: Any,

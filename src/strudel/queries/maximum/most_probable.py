@@ -29,7 +29,12 @@ from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import distinct_rows, encode
 
 
-@by_block("given")
+def _joint(answer: tuple[Any, Any], log_given: float) -> tuple[Any, Any]:
+    """The states with their log-probabilities together with what else is given."""
+    return answer[0], answer[1] + log_given
+
+
+@by_block("given", with_log=_joint)
 def most_probable_state(
     model: Model,
     given: Any = None,
