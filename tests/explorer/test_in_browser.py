@@ -5,21 +5,18 @@ skipped where they are not.
 """
 
 import json
-import shutil
 import time
 from urllib.parse import quote
 
 import numpy as np
 import pytest
 
+from browser import CHROMEDRIVER, CHROMIUM, start_browser
+
 pytest.importorskip("selenium", reason="selenium is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-if not (CHROMIUM and shutil.which("chromedriver")):
+if not (CHROMIUM and CHROMEDRIVER):
     pytest.skip("chromium and chromedriver are not installed", allow_module_level=True)
 
-from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -49,21 +46,11 @@ HOSTILE = [
     "long " * 40,
     "שלום עולם",
 ]
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars "
-    "--disable-background-networking --disable-component-update --disable-sync "
-    "--disable-dev-shm-usage --window-size=1280,900"
-)
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    options = Options()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    started = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    started = start_browser(tmp_path_factory.mktemp("profile"))
     yield started
     started.quit()
 
