@@ -1,9 +1,12 @@
 import os
 import stat
+import subprocess
+import sys
+import time
 
 import pytest
 
-from strudel._files import complete_file
+from strudel._files import Lock, complete_file, remove_abandoned
 
 
 def write(path, text, error=None):
@@ -50,4 +53,64 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path):
     write(path, "new")
     assert os.read(reader, 9) == b"new"
     os.close(reader)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from strudel._files import complete_file
+
+with complete_file(sys.argv[1]) as unfinished:
+    unfinished.write_text("half")
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+def other_writer(path):
+    """Another process that is writing a file."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"writing\n"
+    return process
+
+
+def test_what_a_killed_process_left_is_removed_but_not_what_another_one_writes(tmp_path):
+    path = tmp_path / "rows[1].csv"
+    killed, writing = other_writer(path), other_writer(path)
+    killed.kill()
+    killed.communicate()
+    assert len(list(tmp_path.iterdir())) == 2
+    write(path, "new")
+    (left,) = set(tmp_path.iterdir()) - {path}
+    assert left.read_text() == "half"
+    assert path.read_text() == "new"
+    writing.kill()
+    writing.communicate()
+    write(path, "newer")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_locks_only_old_files_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr("strudel._files.fcntl", None)
+    path, new, old = (tmp_path / name for name in ("a.csv", ".a.csv.1.tmp", ".a.csv.2.tmp"))
+    for file in (new, old):
+        file.write_text("half")
+    os.utime(old, (time.time() - 9999,) * 2)
+    write(path, "new")
+    assert sorted(tmp_path.iterdir()) == [new, path]
+
+
+def test_a_lock_is_on_a_file_that_is_there(tmp_path):
+    path = tmp_path / "a"
+    assert Lock.on(path) is None
+    path.touch()
+    lock = Lock.on(path)
+    assert lock.is_held
+    assert Lock.on(path) is None
+    lock.release()
+    folder = tmp_path / ".a.x.tmp"
+    folder.mkdir()
+    (folder / "part").touch()
+    remove_abandoned(path)
     assert list(tmp_path.iterdir()) == [path]

@@ -1,6 +1,9 @@
 """Facts about checkpoints: a fit that goes on gives what it would have given; files are safe."""
 
+import gc
 import json
+import subprocess
+import sys
 import warnings
 import zipfile
 
@@ -269,3 +272,41 @@ def test_operations_that_are_impossible_are_never_done(path, search):
         except (FileFormatError, JournalError):
             n_refused += 1
     assert n_refused > 0
+
+
+HOLD = """
+import sys, time
+from strudel.io import Checkpoint
+
+checkpoint = Checkpoint(sys.argv[1])
+assert checkpoint.claim()
+print("claimed", flush=True)
+time.sleep(60)
+"""
+
+
+def test_two_fits_of_one_checkpoint_do_not_disturb_each_other(path):
+    path.write_bytes(b"of another fit")
+    other = subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE)
+    assert other.stdout.readline() == b"claimed\n"
+    model = Strudel(random_state=0, max_splits=2)
+    with pytest.warns(RuntimeWarning, match="belongs to another fit, which is running"):
+        model.fit(make_rows(), checkpoint=Checkpoint(path, seconds=0))
+    assert len(model.history_) == 3
+    assert path.read_bytes() == b"of another fit"
+    other.kill()
+    other.communicate()
+    with pytest.raises(FileFormatError):  # now it is ours, and damaged
+        model.fit(make_rows(), checkpoint=Checkpoint(path, seconds=0))
+    path.unlink()
+    model.fit(make_rows(), checkpoint=Checkpoint(path, seconds=0))
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_fit_that_fails_leaves_no_lock(path):
+    with pytest.raises(ValueError, match="random_state"):
+        Strudel(random_state=None).fit(make_rows(), checkpoint=Checkpoint(path))
+    with pytest.raises(ValueError, match="0 and 1"):
+        Strudel(random_state=0).fit([[2, 3]], checkpoint=Checkpoint(path))
+    gc.collect()
+    assert list(path.parent.iterdir()) == []

@@ -18,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from strudel._signals import exit_if_terminated, terminate_like_interrupt
 from strudel.cli.advice_in_options import in_options
 from strudel.cli.commands.convert import convert
 from strudel.cli.commands.datasets import datasets
@@ -113,10 +114,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     strudel ...
     0
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    code = _run(list(sys.argv[1:] if argv is None else argv))
+    exit_if_terminated(code)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot show ends no command
+        sys.stdout.reconfigure(errors="backslashreplace")
     command = typer.main.get_command(app)
     try:
-        with compile_line() if set(arguments[:1]) & COMPILE else nullcontext():
+        with (
+            terminate_like_interrupt(),
+            compile_line() if set(arguments[:1]) & COMPILE else nullcontext(),
+        ):
             code = command.main(
                 args=arguments or ["--help"], prog_name="strudel", standalone_mode=False
             )
@@ -144,6 +155,9 @@ def _explain(error: Exception) -> int:
         return 2
     if isinstance(error, InputError | StrudelError | ValueError | OSError):
         note(f"strudel: {in_options(error)}")
+        return 2
+    if isinstance(error, MemoryError):
+        note("strudel: there is not enough memory. Give fewer rows or columns, or a smaller model.")
         return 2
     note(
         f"strudel: unexpected {type(error).__name__}: {error} "

@@ -7,13 +7,12 @@ Out: the columns that it gives, in a file; of a partitioned table, in a folder o
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from strudel._files import remove_abandoned, unfinished_beside
 from strudel.cli.advice_in_options import in_options
 from strudel.cli.cluster import use_workers
 from strudel.cli.console import InputError, kept_notes, note
@@ -227,18 +226,14 @@ def _new_folder(path: Path | None) -> Iterator[Path | None]:
         yield None
         return
     final = Path(os.path.abspath(path))
-    unfinished = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
-    unfinished.mkdir()
-    try:
+    remove_abandoned(final)
+    with unfinished_beside(final, is_folder=True) as unfinished:
         yield unfinished
         for left in unfinished.glob(".*.tmp"):  # by a worker that died
             left.unlink()
         if os.path.lexists(final):
             raise InputError(f"{str(path)!r} was created meanwhile: give -o another name.")
         unfinished.rename(final)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 class _PartitionProgress(LiveLine):

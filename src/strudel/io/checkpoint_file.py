@@ -10,15 +10,17 @@ before it is done.
 
 from __future__ import annotations
 
-import glob
 import math
 import os
 import warnings
+import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from strudel._files import Lock, remove_abandoned
 from strudel._types import AnyArray
 from strudel._version import __version__
 from strudel.data.argument_checks import check_size
@@ -60,12 +62,24 @@ class Checkpoint:
         check_size("seconds", seconds)
         self.path = Path(path)
         self.seconds = float(seconds)
+        self._lock: Lock | None = None
 
     def __repr__(self) -> str:
         return f"Checkpoint({str(self.path)!r}, seconds={self.seconds:g})"
 
     def open(self, fit: dict[str, Any]) -> Journal:
-        """The journal of a fit; a damaged file, or that of another fit, is refused."""
+        """The journal of a fit; a damaged file, or that of another fit, is refused.
+
+        While another process writes the file, this fit goes on without it.
+        """
+        if not self.claim():
+            warnings.warn(
+                f"The checkpoint {str(self.path)!r} belongs to another fit, which is running. This "
+                "one has no checkpoint.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return Journal()
         sections: list[Section] = []
         scores: list[Arrays] = []
         if self.path.exists():
@@ -83,12 +97,42 @@ class Checkpoint:
 
         return Journal(sections, scores, save, self.seconds)
 
-    def remove(self) -> None:
-        """Delete the file, if there is one, and files that an interrupted write left."""
+    def claim(self) -> bool:
+        """Whether no other process writes the file; none can from now on, until it is removed.
+
+        A second fit of this process takes the file over: the first one is done.
+        """
+        place = self._lock_file()
+        if self._lock is not None or not place.parent.is_dir():
+            return True
+        try:
+            while self._lock is None:
+                place.touch()
+                self._lock = Lock.on(place)
+                if self._lock is None and place.exists():
+                    return place.read_text(encoding="ascii") == str(os.getpid())
+            place.write_text(str(os.getpid()), encoding="ascii")
+            weakref.finalize(self, _leave, place, self._lock)  # also if the fit fails
+        except OSError:  # nothing can be written here, as `save` will say
+            pass
+        return True
+
+    def _lock_file(self) -> Path:
         final = Path(os.path.realpath(self.path))
-        for unfinished in final.parent.glob(f".{glob.escape(final.name)}.*.tmp"):
-            unfinished.unlink(missing_ok=True)
+        return final.with_name(f".{final.name}.lock")
+
+    def remove(self) -> None:
+        """Delete the file, if it is ours, and files that an interrupted write left."""
+        if not self.claim():
+            return
+        final = Path(os.path.realpath(self.path))
+        remove_abandoned(final)
         final.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._lock_file().unlink(missing_ok=True)
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def _write(self, fit: dict[str, Any], journal: Journal) -> None:
         packed = _Pack()
@@ -134,6 +178,14 @@ class Checkpoint:
             return sections, [packed.take(index) for index in scores]
 
         return read_archive(self.path, read, "checkpoint")
+
+
+def _leave(place: Path, lock: Lock) -> None:
+    """Remove the file of a lock, unless somebody else has it by now."""
+    if lock.is_held:
+        with suppress(OSError):
+            place.unlink(missing_ok=True)
+        lock.release()
 
 
 def _check_same(fit: dict[str, Any], other: dict[str, Any]) -> None:

@@ -236,7 +236,7 @@ def fit(
     """Learn a circuit, a mixture of circuits or a classifier, and write it to a file.
 
     A dataset brings its own validation and test rows; unknown values (empty, ?, NA) are summed out.
-    Ctrl-C ends the search and keeps the best model so far. After a fit
+    Ctrl-C or SIGTERM ends the search and keeps the best model so far. After a fit
     that was killed, --resume continues from its checkpoint, MODEL.part, to the same model; beam
     search, boosting and components with their own structure start again.
 
