@@ -3,7 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from strudel.reproduce.store import Outcome, Store, write_whole
+from strudel.reproduce.plan import make_plan
+from strudel.reproduce.store import Outcome, Results, Store, write_whole
 from strudel.reproduce.tasks import Settings
 
 SETTINGS = Settings(seconds=3.0)
@@ -68,3 +69,35 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         write_whole(path, "new")
     assert [one.name for one in tmp_path.iterdir()] == ["report.md"]
     assert path.read_text() == "old"
+
+
+def with_seed(seed, test):
+    settings = Settings(seconds=3.0, seed=seed)
+    return Outcome("mixture", "nltcs", settings.as_dict(), {"test": test, "edges": 10 + seed})
+
+
+def test_every_seed_has_a_file(tmp_path):
+    store = Store(tmp_path)
+    for seed in range(3):
+        store.write(with_seed(seed, -6.0 - seed))
+    for seed in range(3):
+        assert store.read("mixture", "nltcs", Settings(3.0, seed=seed)).result["edges"] == 10 + seed
+
+
+def test_seeds_have_a_mean_and_a_spread():
+    one = Results([with_seed(0, -6.0)]).means("mixture")["nltcs"]
+    assert (one["test"], one["n_seeds"], one["spread"]) == (-6.0, 1, None)
+    three = Results([with_seed(s, t) for s, t in enumerate((-6.0, -7.0, -8.0))])
+    found = three.means("mixture")["nltcs"]
+    assert (found["test"], found["n_seeds"], found["spread"]) == (-7.0, 3, 1.0)
+    assert found["edges"] == 10
+    assert three.by_dataset("mixture")["nltcs"]["test"] == -6.0
+
+
+def test_only_our_best_models_are_run_with_several_seeds(tmp_path):
+    plan = make_plan(
+        ["table:records", "table:single-models"], tmp_path, datasets=["generated-10"], n_seeds=3
+    )
+    seeds = {(task.experiment.name, task.settings.seed) for task in plan.tasks}
+    ours = {(name, seed) for name in ("accurate", "mixture") for seed in range(3)}
+    assert seeds == ours | {("single", 0)}

@@ -52,12 +52,14 @@ def make_plan(
     seconds: float | None = None,
     is_quick: bool = False,
     can_download: bool = True,
+    n_seeds: int = 1,
 ) -> Plan:
     """Find the tasks of some items, all by default, on some datasets.
 
     By default these are the twenty benchmarks, or four small tables with quick settings: fewer
     tables, steps and repeats. `seconds` replaces the time limit that every experiment has for its
-    searches on one dataset; results and report go to the folder `out`.
+    searches on one dataset; results and report go to the folder `out`. With several seeds,
+    experiments on our best models are run with each of them.
     """
     chosen = find_items(items)
     experiments = [
@@ -69,9 +71,10 @@ def make_plan(
     named = list(dict.fromkeys(canonical(name) for name in datasets))
     tables = _find_tables(named, is_quick, can_download, absent) if needs_tables else []
     tasks = [
-        Task(experiment, name, settings_of(experiment, seconds, is_quick))
+        Task(experiment, name, settings_of(experiment, seconds, is_quick, seed))
         for experiment in experiments
         for name in _names_for(experiment, tables, is_quick, absent)
+        for seed in range(n_seeds if experiment.is_seeded else 1)
     ]
     return Plan(chosen, tasks, Store(out / "results"), absent)
 

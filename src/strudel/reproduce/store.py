@@ -14,11 +14,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from strudel._files import complete_file
 from strudel.reproduce.tasks import Settings, Task
 
+MEANS = ("valid", "test", "seconds", "cpu_seconds")  # what several seeds are averaged over
 FORMAT = 1  # of the json; raise it when an experiment means something else by its numbers
 
 
@@ -44,13 +46,14 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def path(self, experiment: str, dataset: str) -> Path:
+    def path(self, experiment: str, dataset: str, seed: int = 0) -> Path:
         """The file of an outcome."""
-        return self.folder / experiment / f"{dataset}.json"
+        name = f"{dataset}-seed-{seed}" if seed else dataset
+        return self.folder / experiment / f"{name}.json"
 
     def read(self, experiment: str, dataset: str, settings: Settings) -> Outcome | None:
         """The outcome, if there is one with these settings that can be read."""
-        path = self.path(experiment, dataset)
+        path = self.path(experiment, dataset, settings.seed)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             if content.pop("format") != FORMAT:
@@ -64,7 +67,8 @@ class Store:
         """Store an outcome, completely or not at all."""
         content = {"format": FORMAT, **outcome.__dict__}
         text = json.dumps(as_json(content), indent=1, allow_nan=False)
-        write_whole(self.path(outcome.experiment, outcome.dataset), text + "\n")
+        path = self.path(outcome.experiment, outcome.dataset, outcome.settings.get("seed", 0))
+        write_whole(path, text + "\n")
 
     def remove_unfinished(self) -> None:
         """Remove files that a killed run has left half written."""
@@ -86,12 +90,30 @@ class Results:
         return cls([outcome for outcome in found if outcome is not None], absent)
 
     def by_dataset(self, experiment: str) -> dict[str, Any]:
-        """The results of an experiment, in the order of the datasets."""
-        return {
-            outcome.dataset: outcome.result
-            for outcome in self.outcomes
-            if outcome.experiment == experiment and outcome.result is not None
-        }
+        """The results of an experiment with its first seed, in the order of the datasets."""
+        return {name: found[0] for name, found in self.all_by_dataset(experiment).items()}
+
+    def all_by_dataset(self, experiment: str) -> dict[str, list[Any]]:
+        """The results of an experiment with all seeds."""
+        found: dict[str, list[Any]] = {}
+        for outcome in self.outcomes:
+            if outcome.experiment == experiment and outcome.result is not None:
+                found.setdefault(outcome.dataset, []).append(outcome.result)
+        return found
+
+    def means(self, experiment: str) -> dict[str, Any]:
+        """Of every dataset, the result of the first seed, with likelihoods and seconds of all.
+
+        These are means; `spread` is the standard deviation of the test likelihoods, None for one
+        seed.
+        """
+        found = {}
+        for name, results in self.all_by_dataset(experiment).items():
+            tests = [one["test"] for one in results]
+            means = {key: fmean(one[key] for one in results) for key in MEANS if key in results[0]}
+            spread = stdev(tests) if len(tests) > 1 else None
+            found[name] = results[0] | means | {"n_seeds": len(tests), "spread": spread}
+        return found
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

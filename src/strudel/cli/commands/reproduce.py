@@ -40,6 +40,10 @@ def reproduce(
             help="Time limit of the searches of an experiment on one dataset; each has its own.",
         ),
     ] = None,
+    seeds: Annotated[
+        int,
+        typer.Option(min=1, help="Run our best models with so many seeds: mean and spread."),
+    ] = 1,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for results and report; strudel-reproduction by default."),
@@ -90,6 +94,7 @@ def reproduce(
         seconds=seconds,
         is_quick=quick,
         can_download=not report_only,
+        n_seeds=seeds,
     )
     if not plan.tasks:
         raise InputError(f"nothing can be run. {' '.join(plan.absent)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from strudel.reproduce.content import Cell, Section, likelihood, tables_of
@@ -9,11 +10,12 @@ from strudel.reproduce.facts import CLASSES, record
 from strudel.reproduce.store import Results
 
 SINGLE, MIXTURE = CLASSES[:2]
+SPREAD = ("n_seeds", "spread")
 
 
 def records(results: Results) -> Section:
     """Our best circuit and mixture against the best that was published."""
-    circuits, mixtures = results.by_dataset("accurate"), results.by_dataset("mixture")
+    circuits, mixtures = results.means("accurate"), results.means("mixture")
     rows, numbers, sources = [], [], set()
     for dataset in dict.fromkeys([*circuits, *mixtures]):
         best = {name: record(dataset, name) for name in CLASSES}
@@ -21,7 +23,7 @@ def records(results: Results) -> Section:
         circuit, mixture = circuits.get(dataset, {}), mixtures.get(dataset, {})
         unchecked = None if anywhere == best[MIXTURE] else anywhere
         ours = [
-            likelihood(model.get("test"), _test(best[name]), hint=_cost(model))
+            _with_spread(likelihood(model.get("test"), _test(best[name]), hint=_cost(model)), model)
             for name, model in ((SINGLE, circuit), (MIXTURE, mixture))
         ]
         rows.append(
@@ -38,8 +40,8 @@ def records(results: Results) -> Section:
         )
         row: dict[str, Any] = {"dataset": dataset}
         common = ("valid", "test", "edges", "seconds")
-        row |= {f"circuit_{key}": circuit.get(key) for key in common}
-        for key in (*common, "n_splits", "n_components", "n_runs"):
+        row |= {f"circuit_{key}": circuit.get(key) for key in (*common, *SPREAD)}
+        for key in (*common, "n_splits", "n_components", "n_runs", "network_share", *SPREAD):
             row[f"mixture_{key}"] = mixture.get(key)
         for name, fact in best.items():
             row |= {name: _test(fact), f"{name}, of": fact["method"] if fact else None}
@@ -50,11 +52,16 @@ def records(results: Results) -> Section:
             rows,
             "Mean test log-likelihood in nats. Our circuit is coloured against the best published "
             "deterministic structured-decomposable circuit, our mixture against the best published "
-            "structured-decomposable model.",
+            "structured-decomposable model. Of several seeds: mean and standard deviation.",
         ),
         notes=[f"Sources: {'; '.join(sorted(sources))}."] if sources else [],
         numbers=numbers,
     )
+
+
+def _with_spread(cell: Cell, model: dict[str, Any]) -> Cell:
+    spread = model.get("spread")
+    return cell if spread is None else replace(cell, text=f"{cell.text} ± {spread:.3f}")
 
 
 def _test(fact: dict[str, str] | None) -> float | None:
