@@ -33,9 +33,9 @@ interface Branch {
 const CLOSE = 1e-7; // relative; the parameters have no more digits
 const CANDIDATES = 4;
 
-/** Better and better ones, so that a caller can stop when it likes; the last one is the best. */
-export function* completions(engine: Engine, evidence: Evidence): Generator<Completion> {
-  const queue: Branch[] = [{ evidence, bounds: boundsOf(engine, evidence) }];
+/** Better and better ones, so that a caller can stop when it likes; null where nothing is new. */
+export function* completions(engine: Engine, evidence: Evidence): Generator<Completion | null> {
+  const queue: Branch[] = [{ evidence, bounds: yield* boundsOf(engine, evidence) }];
   let best: Completion = { values: [], logP: -Infinity, logBound: queue[0].bounds.log };
   let isClimbed = false;
   while (queue.length > 0) {
@@ -58,7 +58,7 @@ export function* completions(engine: Engine, evidence: Evidence): Generator<Comp
     for (let k = 0; k < engine.model.columns[column].size; k++) {
       if (bounds.columns[column][k] <= best.logP + CLOSE) continue;
       const narrower = new Map(given).set(column, oneOf(engine.model.columns[column].size, k));
-      const below = boundsOf(engine, narrower);
+      const below = yield* boundsOf(engine, narrower);
       below.log = Math.min(below.log, bounds.columns[column][k], bounds.log);
       if (below.log > best.logP + CLOSE) queue.push({ evidence: narrower, bounds: below });
       yield { ...best };
@@ -106,7 +106,7 @@ function* climb(engine: Engine, evidence: Evidence, from: Completion): Generator
 }
 
 /** Bounds on the rows that agree with the evidence, and some good rows. */
-export function boundsOf(engine: Engine, evidence: Evidence): Bounds {
+export function* boundsOf(engine: Engine, evidence: Evidence): Generator<null, Bounds> {
   const { model } = engine;
   const { value, component } = relaxed(engine, evidence);
   const n = model.slotStart[model.slotStart.length - 1];
@@ -122,6 +122,7 @@ export function boundsOf(engine: Engine, evidence: Evidence): Bounds {
       logRoot[own] = logWeight + up[part.nodes - 1];
       for (let g = 0; g < n; g++) sum[g] = logAdd(sum[g], logWeight + columns[g]);
       candidates.push({ log: logRoot[own], part, c });
+      yield null;
     }
   }
   candidates.sort((a, b) => b.log - a.log);
@@ -166,7 +167,8 @@ function relaxed(engine: Engine, evidence: Evidence) {
 /** The best row of a component: from the root, the best product of every sum. */
 function bestRow(engine: Engine, evidence: Evidence, part: Part, c: number, weight: Float64Array): number[] {
   const { model } = engine;
-  const { up, logTheta } = boundPass(part, c, weight, 0);
+  const { up, first } = boundPass(part, c, weight, 0);
+  const logTheta = (e: number) => part.logTheta[first + e * part.lanes];
   const chosen = new Int32Array(model.slotPatterns.length).fill(-1);
   const todo = [part.nodes - 1];
   while (todo.length > 0) {
@@ -198,42 +200,48 @@ function bestRow(engine: Engine, evidence: Evidence, part: Part, c: number, weig
 
 /** For one component: what its nodes reach at best, and its rows with each value; in logs. */
 function boundPass(part: Part, c: number, weight: Float64Array, n: number) {
-  const { lanes, start, left, right, slotOf } = part;
+  const { lanes, start, left, right, slotOf, logTheta, isDeterministic } = part;
   const block = Math.floor(c / lanes);
   const first = block * part.entries * lanes + (c - block * lanes);
-  const logTheta = (e: number) => part.logTheta[first + e * lanes];
-  // Without determinism several products of a sum may hold of one row, which then has their sum.
-  const combine = part.isDeterministic ? Math.max : logAdd;
   const up = new Float64Array(part.nodes);
   for (let node = 0; node < part.nodes; node++) {
     let found = -Infinity;
-    for (let e = start[node]; e < start[node + 1]; e++) {
-      const log = logTheta(e);
-      if (log === -Infinity) continue;
-      if (slotOf[node] >= 0) found = weight[left[e]] > 0 ? Math.max(found, log) : found;
-      else found = combine(found, log + up[left[e]] + (right[e] < 0 ? 0 : up[right[e]]));
+    const isLeaf = slotOf[node] >= 0;
+    for (let e = start[node], end = start[node + 1]; e < end; e++) {
+      const own = logTheta[first + e * lanes];
+      const r = right[e];
+      const log = isLeaf ? (weight[left[e]] > 0 ? own : -Infinity) : own + up[left[e]] + (r < 0 ? 0 : up[r]);
+      // Without determinism several products of a sum may hold of one row, which then has their sum.
+      if (isDeterministic || isLeaf) found = log > found ? log : found;
+      else found = logAdd(found, log);
     }
     up[node] = found;
   }
   const columns = new Float64Array(n).fill(-Infinity);
-  if (n === 0) return { up, columns, logTheta };
+  if (n === 0) return { up, columns, first };
   const outside = new Float64Array(part.nodes).fill(-Infinity);
   outside[part.nodes - 1] = 0;
+  const raise = (array: Float64Array, at: number, log: number) => {
+    if (!isDeterministic) array[at] = logAdd(array[at], log);
+    else if (log > array[at]) array[at] = log;
+  };
   for (let node = part.nodes - 1; node >= 0; node--) {
     if (outside[node] === -Infinity) continue;
-    for (let e = start[node]; e < start[node + 1]; e++) {
-      const log = outside[node] + logTheta(e);
+    const isLeaf = slotOf[node] >= 0;
+    for (let e = start[node], end = start[node + 1]; e < end; e++) {
+      const log = outside[node] + logTheta[first + e * lanes];
       if (log === -Infinity) continue;
-      const [a, b] = [left[e], right[e]];
-      if (slotOf[node] >= 0) {
-        if (weight[a] > 0) columns[a] = combine(columns[a], log);
+      const a = left[e];
+      if (isLeaf) {
+        if (weight[a] > 0) raise(columns, a, log);
         continue;
       }
-      outside[a] = combine(outside[a], log + (b < 0 ? 0 : up[b]));
-      if (b >= 0) outside[b] = combine(outside[b], log + up[a]);
+      const b = right[e];
+      raise(outside, a, b < 0 ? log : log + up[b]);
+      if (b >= 0) raise(outside, b, log + up[a]);
     }
   }
-  return { up, columns, logTheta };
+  return { up, columns, first };
 }
 
 function logAdd(a: number, b: number): number {

@@ -25,14 +25,13 @@ export interface Shares {
 export class Passes {
   readonly model: Model;
   private readonly values: Float64Array[]; // per part, [block][node][lane]
-  private readonly flow: Float64Array;
-  private readonly ratio = new Float64Array(64);
+  private readonly change: Float64Array;
   private readonly above: (Int32Array | undefined)[][] = [];
 
   constructor(model: Model) {
     this.model = model;
     this.values = model.parts.map((part) => new Float64Array(part.blocks * part.nodes * part.lanes));
-    this.flow = new Float64Array(Math.max(...model.parts.map((part) => part.nodes * part.lanes)));
+    this.change = new Float64Array(Math.max(...model.parts.map((part) => part.nodes * part.lanes)));
   }
 
   /** The probability of the weights; -Infinity if they are impossible. */
@@ -53,7 +52,7 @@ export class Passes {
     this.model.parts.forEach((part, p) => {
       for (let block = 0; block < part.blocks; block++) {
         up(part, block, weights.value, this.values[p], null);
-        total += down(part, block, weights, this.values[p], this.flow, this.ratio, value, component);
+        total += down(part, block, weights, this.values[p], this.change, value, component);
       }
     });
     if (!(total >= SMALLEST)) return this.inLogs(weights, true);
@@ -238,39 +237,34 @@ function upSingle(part: Part, weight: Float64Array, values: Float64Array, nodes:
   }
 }
 
-/** Add the shares of a block, before they are divided by the total; returns what they add up to. */
+/**
+ * Add the shares of a block, before they are divided by the total; returns what they add up to.
+ * What comes down is how much the total changes with the value of each node.
+ */
 function down(
-  part: Part, block: number, weights: Weights, values: Float64Array, flow: Float64Array,
-  ratio: Float64Array, share: Float64Array, component: Float64Array,
+  part: Part, block: number, weights: Weights, values: Float64Array, change: Float64Array,
+  share: Float64Array, component: Float64Array,
 ): number {
-  if (part.lanes === 1) return downSingle(part, weights, values, flow, share, component);
+  if (part.lanes === 1) return downSingle(part, weights, values, change, share, component);
   const { lanes, start, left, right, slotOf, theta } = part;
   const weight = weights.value;
   const firstValue = block * part.nodes * lanes;
   const firstTheta = block * part.entries * lanes;
   const firstComponent = part.first + block * lanes;
   const inUse = Math.min(lanes, part.count - block * lanes);
-  flow.fill(0, 0, part.nodes * lanes);
+  change.fill(0, 0, part.nodes * lanes);
   let total = 0;
   const root = (part.nodes - 1) * lanes;
   for (let l = 0; l < inUse; l++) {
-    const f = weights.component[firstComponent + l] * values[firstValue + root + l];
-    component[firstComponent + l] += f;
-    flow[root + l] = f;
-    total += f;
+    const own = weights.component[firstComponent + l];
+    const p = own * values[firstValue + root + l];
+    component[firstComponent + l] += p;
+    change[root + l] = p > 0 ? own : 0;
+    total += p;
   }
   if (total === 0) return 0;
   for (let n = part.nodes - 1; n >= 0; n--) {
     const at = n * lanes;
-    let isReached = false;
-    for (let l = 0; l < lanes; l++) {
-      const f = flow[at + l];
-      if (f > 0) {
-        ratio[l] = f / values[firstValue + at + l];
-        isReached = true;
-      } else ratio[l] = 0;
-    }
-    if (!isReached) continue;
     const isLeaf = slotOf[n] >= 0;
     for (let e = start[n], end = start[n + 1]; e < end; e++) {
       const t = firstTheta + e * lanes;
@@ -278,20 +272,20 @@ function down(
         const w = weight[left[e]];
         if (w === 0) continue;
         let sum = 0;
-        for (let l = 0; l < lanes; l++) sum += ratio[l] * theta[t + l];
+        for (let l = 0; l < lanes; l++) sum += change[at + l] * theta[t + l];
         share[left[e]] += sum * w;
         continue;
       }
       const a = left[e] * lanes;
       if (right[e] < 0) {
-        for (let l = 0; l < lanes; l++) flow[a + l] += ratio[l] * theta[t + l] * values[firstValue + a + l];
+        for (let l = 0; l < lanes; l++) change[a + l] += change[at + l] * theta[t + l];
         continue;
       }
       const b = right[e] * lanes;
       for (let l = 0; l < lanes; l++) {
-        const f = ratio[l] * theta[t + l] * values[firstValue + a + l] * values[firstValue + b + l];
-        flow[a + l] += f;
-        flow[b + l] += f;
+        const d = change[at + l] * theta[t + l];
+        change[a + l] += d * values[firstValue + b + l];
+        change[b + l] += d * values[firstValue + a + l];
       }
     }
   }
@@ -299,7 +293,7 @@ function down(
 }
 
 function downSingle(
-  part: Part, weights: Weights, values: Float64Array, flow: Float64Array, share: Float64Array,
+  part: Part, weights: Weights, values: Float64Array, change: Float64Array, share: Float64Array,
   component: Float64Array,
 ): number {
   const { start, left, right, slotOf, theta, nodes } = part;
@@ -307,23 +301,25 @@ function downSingle(
   const total = weights.component[part.first] * values[nodes - 1];
   component[part.first] += total;
   if (total === 0) return 0;
-  flow.fill(0, 0, nodes);
-  flow[nodes - 1] = total;
+  change.fill(0, 0, nodes);
+  change[nodes - 1] = weights.component[part.first];
   for (let n = nodes - 1; n >= 0; n--) {
-    const f = flow[n];
-    if (f === 0) continue;
-    const ratio = f / values[n];
+    const own = change[n];
+    if (own === 0) continue;
     const end = start[n + 1];
     if (slotOf[n] >= 0) {
-      for (let e = start[n]; e < end; e++) share[left[e]] += ratio * theta[e] * weight[left[e]];
+      for (let e = start[n]; e < end; e++) share[left[e]] += own * theta[e] * weight[left[e]];
       continue;
     }
     for (let e = start[n]; e < end; e++) {
       const a = left[e];
       const r = right[e];
-      const part = ratio * theta[e] * values[a] * (r < 0 ? 1 : values[r]);
-      flow[a] += part;
-      if (r >= 0) flow[r] += part;
+      const d = own * theta[e];
+      if (r < 0) change[a] += d;
+      else {
+        change[a] += d * values[r];
+        change[r] += d * values[a];
+      }
     }
   }
   return total;

@@ -30,18 +30,23 @@ export type Message =
   | { kind: "information"; id: number; information: Information[] }
   | { kind: "completion"; id: number; completion: Completion | null };
 
-const SLICE = 20; // milliseconds at a time, so that a new question does not wait
+const SLICE = 5; // milliseconds at a time, so that a new question does not wait
 const SEARCH = 500; // milliseconds for the most probable completion
 
 export class Server {
   private readonly engine: Engine;
   private readonly send: (message: Message) => void;
   private work: Generator<void> | null = null;
-  private isRunning = false;
+  private readonly turn = new MessageChannel();
+  private isWaiting = false;
   private pinned: { evidence: Evidence; answer: Answer } | null = null;
 
   constructor(data: PageData, send: (message: Message) => void) {
     this.send = send;
+    this.turn.port2.onmessage = () => {
+      this.isWaiting = false;
+      this.step();
+    };
     this.engine = new Engine(readModel(data));
     send({ kind: "ready", nothing: this.engine.nothing });
   }
@@ -56,12 +61,9 @@ export class Server {
     while (this.work !== null && performance.now() < end) {
       if (this.work.next().done) this.work = null;
     }
-    if (this.work !== null && !this.isRunning) {
-      this.isRunning = true;
-      setTimeout(() => {
-        this.isRunning = false;
-        this.step();
-      }, 0);
+    if (this.work !== null && !this.isWaiting) {
+      this.isWaiting = true;
+      this.turn.port1.postMessage(null); // setTimeout would wait for four milliseconds
     }
   }
 
@@ -89,8 +91,8 @@ export class Server {
     const until = performance.now() + SEARCH;
     let best: Completion | null = null;
     for (const completion of completions(engine, evidence)) {
-      best = completion;
-      if (performance.now() > until) break;
+      best = completion ?? best;
+      if (best !== null && performance.now() > until) break;
       yield;
     }
     send({ kind: "completion", id, completion: best?.values.length ? best : null });

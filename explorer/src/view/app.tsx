@@ -23,6 +23,7 @@ type Mode = "choose" | "exclude" | "range";
 interface Known {
   id: number;
   of: Scenario | null;
+  milliseconds: number;
   answer: Answer | null;
   clash: number[] | null;
   isTooMany: boolean;
@@ -35,7 +36,7 @@ interface Known {
 
 const MANY = 24; // columns, with which those that change come first
 const NOTHING: Known = {
-  id: -1, of: null, answer: null, clash: null, isTooMany: false, pinned: null, target: null, information: null,
+  id: -1, of: null, milliseconds: 0, answer: null, clash: null, isTooMany: false, pinned: null, target: null, information: null,
   completion: undefined, done: [],
 };
 
@@ -69,16 +70,22 @@ export function App({ data }: { data: PageData }): JSX.Element {
     client.current = connect(data, receive);
   }, [data]);
   const { evidence, pinned, target } = now;
-  useEffect(() => {
+  useLayoutEffect(() => { // at once, not after the next frame
     if (prior === null) return;
     asked.current += 1;
     askedFor.current = now;
-    askedAt.current = performance.now();
     client.current?.ask({ id: asked.current, evidence, pinned, target });
   }, [prior === null, evidence, pinned, target]);
   useLayoutEffect(() => {
-    if (known.done.length === 1) performance.measure("answer", { start: askedAt.current });
+    if (known.done.length === 1) performance.measure("answer", { start: askedAt.current, detail: known.milliseconds });
   }, [known]);
+
+  useEffect(() => {
+    const onInput = () => (askedAt.current = performance.now());
+    const inputs = ["click", "keydown", "pointermove"];
+    for (const kind of inputs) addEventListener(kind, onInput, { capture: true });
+    return () => inputs.forEach((kind) => removeEventListener(kind, onInput, { capture: true }));
+  }, []);
 
   // The address says what is set; a new address sets it.
   useEffect(() => {
@@ -261,7 +268,7 @@ function withMessage(before: Known, message: Exclude<Message, { kind: "ready" | 
     : { ...NOTHING, answer: before.answer, pinned: before.pinned, target: before.target, information: before.information, id: message.id };
   const done = [...base.done, message.kind];
   switch (message.kind) {
-    case "answer": return { ...base, answer: message.answer, pinned: message.pinned, clash: null, done };
+    case "answer": return { ...base, answer: message.answer, pinned: message.pinned, clash: null, milliseconds: message.milliseconds, done };
     case "clash": return { ...base, clash: message.columns, pinned: message.pinned, done };
     case "tooMany": return { ...base, isTooMany: true, done };
     case "target": return { ...base, target: message.target, information: message.target === null ? null : base.information, done };
