@@ -223,7 +223,8 @@ def test_known_cells_stay_to_the_last_bit(kind, strategy):
 def test_arrays_of_objects_get_dates_as_dates():
     days = [pd.Timestamp(2020, 1, day).to_pydatetime() for day in (1, 2, 3)]
     rows = np.array([[day, i] for i, day in enumerate(days)] * 10, dtype=object)
-    filled = StrudelImputer(TREE).fit(rows).transform(np.array([[None, 2], [days[0], None]]))
+    imputer = StrudelImputer(TREE, strategy="map").fit(rows)
+    filled = imputer.transform(np.array([[None, 2], [days[0], None]]))
     assert filled.tolist() == [[days[2], 2], [days[0], 0]]
 
 
@@ -285,7 +286,7 @@ def test_one_column_and_fitted_estimators():
         ValueError, match=r"X has 1 columns of 0 and 1, but the model .* 2 variables"
     ):
         StrudelImputer(model).fit(X)
-    with pytest.raises(ValueError, match="strategy must be one of map, mean, sample"):
+    with pytest.raises(ValueError, match="strategy must be one of auto, map, mean, sample"):
         StrudelImputer(strategy="median").fit(X)
 
 
@@ -301,7 +302,7 @@ def test_a_classifier_fills_its_inputs_and_its_class(method, tmp_path):
     )
     gaps = frame.assign(well=y)[:40].astype(object)
     gaps = gaps.mask(rng.random(gaps.shape) < 0.4)
-    imputer = StrudelImputer(classifier).fit(gaps)
+    imputer = StrudelImputer(classifier, strategy="map").fit(gaps)
     states = [(*bits, well) for bits in np.ndindex(2, 2, 2) for well in ("no", "yes")]
     full = pd.DataFrame(states, columns=list(gaps))
     p = np.exp(log_likelihood(imputer.model_, full))
@@ -428,3 +429,60 @@ def test_clusters_are_the_most_responsible_components():
     assert np.mean(model.predict(partly) == clusters) > 0.95
     usual, odd = model.score_samples([[0] * 6, [0, 1, 0, 1, 0, 1]])
     assert odd < usual
+
+
+def test_auto_fills_means_of_numbers_and_modes_of_all_else():
+    frame = frame_with_gaps()
+    model = StrudelMixture(2, n_splits=0, encoder="auto", random_state=0).fit(frame)
+    filled = StrudelImputer(model).fit(frame).transform(frame)
+    marginals = model.marginal_probabilities(frame)
+    for column in model.encoder_.code_.columns:
+        gaps = np.flatnonzero(frame[column.name].isna())
+        chances = np.array(list(marginals[column.name].values()))[:, gaps]
+        if column.kind == "number":
+            wanted = column.cell_means @ chances
+            assert filled[column.name].iloc[gaps].to_numpy() == pytest.approx(wanted)
+        else:
+            wanted = [column.values[place] for place in chances.argmax(axis=0)]
+            assert filled[column.name].iloc[gaps].tolist() == wanted
+
+
+def frame_with_gaps():
+    rng = np.random.default_rng(3)
+    age = rng.normal(50.0, 10.0, 120)
+    smoker = np.where(age + rng.normal(0.0, 5.0, 120) > 50.0, "yes", "no")
+    frame = pd.DataFrame({"age": age, "smoker": smoker}, index=np.arange(120) + 7)
+    return frame.mask(rng.random(frame.shape) < 0.2).assign(sex=["f", "m"] * 60)
+
+
+def test_zeros_and_ones_get_the_more_probable_value_of_each():
+    X = np.random.default_rng(0).integers(0, 2, (100, 4)).astype(float)
+    X[:, 1] = X[:, 0]
+    gaps = np.where(np.random.default_rng(1).random(X.shape) < 0.3, np.nan, X)
+    gaps[:, 3] = X[:, 3]
+    modes = StrudelImputer(random_state=0).fit(gaps).transform(gaps)
+    chances = StrudelImputer(strategy="mean", random_state=0).fit(gaps).transform(gaps)
+    assert np.array_equal(modes, chances >= 0.5)
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars"])
+def test_columns_that_the_model_does_not_know_stay(backend):
+    frame = frame_with_gaps()
+    imputer = StrudelImputer(random_state=0).fit(frame)
+    wider = frame.assign(note=[f"n{i}" for i in range(len(frame))])
+    wider = wider[["note", "smoker", "age", "sex"]]
+    asked = wider
+    if backend == "polars":
+        import polars as pl
+
+        asked = pl.from_pandas(wider)
+    filled = imputer.transform(asked)
+    assert list(filled.columns) == ["note", "smoker", "age", "sex"]
+    if backend == "pandas":
+        assert filled.index.equals(frame.index)
+        assert filled[["age", "smoker", "sex"]].equals(imputer.transform(frame))
+    assert filled["note"].to_list() == wider["note"].tolist()
+    again = StrudelImputer(imputer.model_).fit(wider).transform(wider)
+    assert again["age"].tolist() == pytest.approx(list(filled["age"]))
+    with pytest.raises(ValueError, match="columns"):
+        imputer.transform(wider[["note", "age"]])

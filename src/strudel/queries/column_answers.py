@@ -13,16 +13,18 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import slices
-from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.columns.value_probabilities import (
+    codeword_shares,
+    linear_shares,
+    respects,
+)
 from strudel.queries.model import Model
-from strudel.queries.probabilities import log_probabilities
 from strudel.tables.coded_column import Column
 from strudel.tables.coded_rows import known_values
 from strudel.tables.filled_table import has_mean
 from strudel.tables.table_code import TableCode
 
-BLOCK_CELLS = 2**22  # cells of the evidence rows made at a time
+QUERY = "marginal_probabilities"
 
 
 def as_table(
@@ -173,42 +175,23 @@ def column_marginals(
             one = variables[:, column.start]
             both = [one if word[0] else 1.0 - one for word in column.codewords]
             found[column.name] = np.column_stack(both)
+        elif respects(model, column, QUERY):
+            found[column.name] = linear_shares(column, variables[:, column.start : column.stop])
         else:
-            found[column.name] = _of_codewords(model, column, evidence, log_given)
+            found[column.name] = codeword_shares(model, column, evidence, log_given, QUERY)
     if is_single:
         return ColumnMarginals(code, {name: p[0] for name, p in found.items()}, variables[0])
     return ColumnMarginals(code, found, variables)
 
 
-def mean_values(model: Model, column: Column, rows: FloatArray) -> list[Any]:
-    """The mean of a number or a date given each row, and the most probable value of all else."""
-    log_given = log_probabilities(model, rows, "marginal_probabilities")
-    raise_if_impossible(log_given)
-    shares = _of_codewords(model, column, rows, log_given)
+def expected_values(column: Column, shares: FloatArray) -> list[Any]:
+    """The mean of a number or a date, and the most probable value of all else."""
     if has_mean(column):
-        return list((shares @ _values_to_average(column)).tolist())
+        means = np.einsum("rv,v->r", shares, _values_to_average(column))  # the same for any rows
+        return list(means.tolist())
     return [column.values[place] for place in shares.argmax(axis=1)]
 
 
 def _values_to_average(column: Column) -> FloatArray:
     """The mean of every cell of numbers or dates; the values of a column of 0 and 1."""
     return column.cell_means if column.is_numeric else np.array(column.values, dtype=np.float64)
-
-
-def _of_codewords(
-    model: Model, column: Column, evidence: FloatArray, log_given: FloatArray
-) -> FloatArray:
-    """The probability of every codeword of a column, given each row."""
-    n_rows, n_values = len(evidence), column.n_values
-    chances = np.empty((n_rows, n_values))
-    for part in slices(n_rows, max(1, BLOCK_CELLS // (n_values * evidence.shape[1]))):
-        known = evidence[part, column.start : column.stop]
-        rows = np.repeat(evidence[part], n_values, axis=0)
-        rows[:, column.start : column.stop] = np.tile(column.codewords, (len(known), 1))
-        log_p = log_probabilities(model, rows, "marginal_probabilities").reshape(-1, n_values)
-        against = (known[:, np.newaxis] == 1 - column.codewords[np.newaxis]).any(axis=2)
-        with np.errstate(invalid="ignore"):
-            shares = np.minimum(np.exp(log_p - log_given[part, np.newaxis]), 1.0)
-        chances[part] = np.where(against, 0.0, shares)
-    total = chances.sum(axis=1, keepdims=True)
-    return chances / np.where(total > 0.0, total, 1.0)

@@ -17,6 +17,7 @@ import numpy as np
 from strudel._names import names_of
 from strudel._types import FloatArray, IntArray
 from strudel.data.x_log_x import x_log_x_of
+from strudel.queries.columns.value_probabilities import value_sums
 from strudel.queries.model import Model, model_of
 from strudel.queries.variable_probabilities import pair_probabilities
 
@@ -75,7 +76,7 @@ def _values_together(model: Model, given: Any, codewords: list[Any]) -> tuple[Fl
     start = 0
     for at, words in zip(first, codewords, strict=False):
         stop = start + words.shape[1]
-        sums = np.linalg.pinv(np.column_stack([words, np.ones(len(words))])).T
+        sums = value_sums(words)
         values[at : at + len(words), start:stop] = sums[:, :-1]
         values[at : at + len(words), n_vars] = sums[:, -1]
         start = stop

@@ -242,7 +242,7 @@ def _all_values(strategy: str) -> Any:
 
     def values(column: Column, gaps: AnyArray) -> list[Any]:
         own = [value for value in column.values if value is not None]
-        if strategy == "mean" and has_mean(column):
+        if strategy in ("auto", "mean") and has_mean(column):
             own = [value + 0.5 for value in own]
         return list(islice(cycle(own), int(gaps.sum())))
 

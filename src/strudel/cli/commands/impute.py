@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 class Strategy(StrEnum):
     """What to fill in."""
 
+    auto = "auto"
     map = "map"
     mean = "mean"
     sample = "sample"
@@ -60,9 +61,10 @@ def impute(
     strategy: Annotated[
         Strategy,
         typer.Option(
-            help="The values that are most probable together, the mean of each, or a draw."
+            help="The mean of numbers and the most probable value of all else; the values that are "
+            "most probable together; the mean of each, of 0/1 columns also; or a draw."
         ),
-    ] = Strategy.map,
+    ] = Strategy.auto,
     seed: Annotated[int, typer.Option(help="Makes draws repeatable.", min=0)] = 0,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,

@@ -1,0 +1,1 @@
+"""Questions in the columns of a table, and what they share."""

@@ -1,0 +1,94 @@
+"""The probability of every value of every column, given each row, from one pass up and one down.
+
+In:  a model over the 0/1 variables of a table code, and rows of 0, 1 and NaN.
+Out: for every column an array `(n_rows, n_values)`.
+
+Where codes of no value are impossible, whether a column has a value is a sum of its 0/1 variables:
+one of them under a one-hot code, the difference of two under a thermometer code. So the
+probabilities of the variables are enough. Elsewhere the codeword of every value is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from strudel._types import AnyArray, FloatArray
+from strudel.data.containers import slices
+from strudel.queries.model import Model
+from strudel.queries.passes import decode, distinct_rows, encode
+from strudel.queries.probabilities import literal_probabilities, log_probabilities
+from strudel.tables.coded_column import Column
+
+BLOCK_CELLS = 2**22  # cells of the evidence rows made at a time
+ROUNDING = 1e-9
+
+
+def value_probabilities(
+    model: Model, columns: Sequence[Column], rows: FloatArray, query: str
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Log-probability of every row, and the probability of every value of the columns given it.
+
+    NaN where a row is impossible.
+    """
+    codes, place = distinct_rows(encode(rows))
+    log_p, ones = literal_probabilities(model, codes, query)
+    few = decode(codes)
+    found = []
+    for column in columns:
+        if respects(model, column, query):
+            shares = linear_shares(column, ones[:, column.start : column.stop])
+        else:
+            with np.errstate(invalid="ignore"):
+                shares = codeword_shares(model, column, few, log_p, query)
+        shares[log_p == -np.inf] = np.nan
+        found.append(shares[place])
+    return log_p[place], found
+
+
+def respects(model: Model, column: Column, query: str) -> bool:
+    """Whether a model leaves no probability to codes that stand for no value."""
+    words = np.full((column.n_values, model.n_vars), np.nan)
+    words[:, column.start : column.stop] = column.codewords
+    total = np.exp(log_probabilities(model, words, query)).sum()
+    return bool(abs(total - 1.0) < ROUNDING)
+
+
+def value_sums(codewords: AnyArray) -> FloatArray:
+    """How to sum variables, and a last one that is 1, for every value: `(n_values, n_bits + 1)`."""
+    n_values, n_bits = codewords.shape
+    if n_values == n_bits and np.array_equal(codewords, np.eye(n_bits)):
+        return np.eye(n_values, n_bits + 1)
+    words = np.column_stack([codewords, np.ones(n_values)])
+    if n_values == n_bits + 1:  # a thermometer: the inverse has only -1, 0 and 1
+        return np.asarray(np.round(np.linalg.inv(words).T), dtype=np.float64)
+    return np.asarray(np.linalg.pinv(words).T)
+
+
+def linear_shares(column: Column, ones: FloatArray) -> FloatArray:
+    """The probability of every value, from those of a column's variables `(n_rows, n_bits)`."""
+    sums = value_sums(column.codewords)
+    # Not a matrix product, whose last digits depend on how many rows there are.
+    shares = np.maximum(np.einsum("rb,vb->rv", ones, sums[:, :-1]) + sums[:, -1], 0.0)
+    total = shares.sum(axis=1, keepdims=True)
+    return np.asarray(shares / np.where(total > 0.0, total, 1.0))
+
+
+def codeword_shares(
+    model: Model, column: Column, evidence: FloatArray, log_given: FloatArray, query: str
+) -> FloatArray:
+    """The probability of every codeword of a column, given each row."""
+    n_rows, n_values = len(evidence), column.n_values
+    chances = np.empty((n_rows, n_values))
+    for part in slices(n_rows, max(1, BLOCK_CELLS // (n_values * evidence.shape[1]))):
+        known = evidence[part, column.start : column.stop]
+        rows = np.repeat(evidence[part], n_values, axis=0)
+        rows[:, column.start : column.stop] = np.tile(column.codewords, (len(known), 1))
+        log_p = log_probabilities(model, rows, query).reshape(-1, n_values)
+        against = (known[:, np.newaxis] == 1 - column.codewords[np.newaxis]).any(axis=2)
+        with np.errstate(invalid="ignore"):
+            shares = np.minimum(np.exp(log_p - log_given[part, np.newaxis]), 1.0)
+        chances[part] = np.where(against, 0.0, shares)
+    total = chances.sum(axis=1, keepdims=True)
+    return np.asarray(chances / np.where(total > 0.0, total, 1.0))
