@@ -32,6 +32,7 @@ BUILDS = (
     "git clone ",
     "python -m venv ",
     "python examples/",
+    "python scripts/",
     "pytest",
     "zensical ",
 )

@@ -120,3 +120,15 @@ def test_the_calls_for_questions_in_words_give_answers():
         if "..." not in call:
             assert eval(call, names) is not None, call
     plt.close("all")
+
+
+def test_the_explorer_in_the_guide_is_what_the_code_of_the_guide_writes():
+    """`scripts/explorer_in_guide.py` runs that code before the site is built."""
+    script = runpy.run_path(str(ROOT / "scripts" / "explorer_in_guide.py"))
+    name = script["framed_page"]()
+    text = script["GUIDE"].read_text(encoding="utf-8")
+    assert len(re.findall(rf'>>> page = explore\(model, "{name}"', text)) == 1
+    assert f'<a href="{name}"' in text
+    for builds in (".ci/run", ".github/workflows/docs.yml"):
+        steps = (ROOT / builds).read_text(encoding="utf-8")
+        assert 0 < steps.find("scripts/explorer_in_guide.py") < steps.find("zensical build")
