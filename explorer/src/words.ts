@@ -65,11 +65,9 @@ export function rarity(logP: number): string {
 export function together(logLift: number): string {
   if (!Number.isFinite(logLift)) return "";
   const times = Math.exp(Math.abs(logLift));
-  if (times < 1.05) return "as often as if these columns had nothing to do with one another";
-  const much = times < 10 ? times.toFixed(1) : times < 1e6 ? grouped(times) : "over a million";
-  return logLift > 0
-    ? `${much} times as often as if these columns had nothing to do with one another`
-    : `${much} times more seldom than if these columns had nothing to do with one another`;
+  if (times < 1.1) return "about as often as if these columns were unrelated";
+  const much = times < 9.95 ? times.toFixed(1) : times < 1e6 ? grouped(times) : "over a million";
+  return `${much} times ${logLift > 0 ? "as often as" : "less often than"} if these columns were unrelated`;
 }
 
 /** What is set in a column: "age: 40 to 60", "smoker: not yes". */
@@ -97,10 +95,15 @@ export function rangeText(column: Shown, from: number, to: number): string {
   return `${first} to ${last}`;
 }
 
-/** The mean of a column of numbers or dates, as Python's cells have it. */
+/** The mean of a column of numbers or dates, whose cells have their own. */
+export function meanOf(column: Shown, p: Float64Array): number {
+  return (column.numbers ?? []).reduce((sum, x, k) => sum + x * p[k], 0);
+}
+
+/** The mean in words; null for a column that has none. */
 export function meanText(column: Shown, p: Float64Array): string | null {
   if (column.numbers === null || column.numbers.length < 2) return null;
-  const mean = column.numbers.reduce((sum, x, k) => sum + x * p[k], 0);
+  const mean = meanOf(column, p);
   return column.kind === "date" ? dateText(mean) : numberText(mean, column.numbers);
 }
 

@@ -47,7 +47,7 @@ export function Probability({ answer, evidence, prior }: ProbabilityProps): JSX.
   const lift = evidence.size > 1 ? together(logLift(answer, evidence, prior)) : "";
   return (
     <p class="probability" data-log-p={answer.logP}>
-      This is <b>{rarity(answer.logP)}</b>: {oneIn(answer.logP)}{lift && <>, {lift}</>}.
+      What you set is <b>{rarity(answer.logP)}</b>: {oneIn(answer.logP)}{lift && <>, {lift}</>}.
     </p>
   );
 }

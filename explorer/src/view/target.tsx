@@ -51,7 +51,8 @@ function About(props: TargetProps & { target: number }): JSX.Element | null {
   const column = columns[target];
   const { posterior, contributions } = about;
   const likely = posterior.indexOf(Math.max(...posterior));
-  const focus = chosen?.target === target ? chosen.value : likely;
+  const isYesOrNo = column.kind === "boolean" || column.kind === "bit"; // people ask about the yes
+  const focus = chosen?.target === target ? chosen.value : isYesOrNo ? 1 : likely;
   const mean = meanText(column, posterior);
   const own = evidence.get(target);
   const doubt = entropy(posterior);

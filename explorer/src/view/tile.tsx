@@ -4,7 +4,7 @@ import { memo } from "preact/compat";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { JSX } from "preact";
 import type { Column } from "../model.ts";
-import { meanText, moved, percent, points, saying } from "../words.ts";
+import { meanOf, meanText, moved, percent, points, saying } from "../words.ts";
 
 export type Action = "choose" | "exclude" | "range";
 
@@ -24,6 +24,7 @@ export interface TileProps {
 
 const FEW = 10; // values that are listed at once
 const LISTED = 8; // of more
+const MANY = 4; // values, which are seldom near 100 %
 
 export const isHistogram = (column: Column): boolean =>
   (column.kind === "number" || column.kind === "date") && column.size > 3;
@@ -63,7 +64,7 @@ function TileView(props: TileProps): JSX.Element {
         {mask
           ? <button class="mini" onClick={() => props.release(place)} aria-label={`Release ${column.name}`} title="Release">✕</button>
           : !props.isImpossible && change >= 0.0005
-            && <span class="change" title="The share of probability that moved">moved {(100 * change).toFixed(1)}</span>}
+            && <span class="change" title={`${percent(change)} of the probability moved from some values to others`}>{percent(change)} moved</span>}
         <button
           class={`mini aim${isTarget ? " on" : ""}`} aria-pressed={isTarget} onClick={() => props.aim(place)}
           aria-label={`Ask about ${column.name}`} title="Ask about this column"
@@ -89,7 +90,8 @@ function Values(props: TileProps & { isOpen: boolean; setOpen: (open: boolean) =
       .sort((a, b) => Number(mask?.[b] ?? 0) - Number(mask?.[a] ?? 0) || now[b] - now[a] || a - b)
       .slice(0, LISTED).sort((a, b) => a - b)
     : [...column.labels.keys()];
-  const largest = isBars ? 1 : Math.max(0.02, ...now, ...prior, ...(pinned ?? []));
+  const most = Math.max(0.02, ...now, ...prior, ...(pinned ?? []));
+  const largest = !isBars ? most : column.size > MANY ? Math.min(1, 1.1 * most) : 1; // few: all of 100 %
 
   const go = (value: number) => {
     setFocus(value);
@@ -185,7 +187,7 @@ function Values(props: TileProps & { isOpen: boolean; setOpen: (open: boolean) =
             {caption !== null && pinned && !isImpossible
               && <em class={now[caption] > pinned[caption] ? "up" : "down"}> {points(now[caption] - pinned[caption])}</em>}
           </span>
-          {mean !== null && <span class="mean" title="The mean, each cell taken at its median">mean {mean}</span>}
+          {mean !== null && <span class="mean" title="The mean, with what is known of the values inside each cell" data-mean={meanOf(column, now)}>mean {mean}</span>}
         </p>
       )}
       {column.size > FEW && isBars && (

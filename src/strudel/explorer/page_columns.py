@@ -119,7 +119,7 @@ def _page_column(
 ) -> PageColumn:
     numbers: tuple[float, ...] = ()
     if has_mean(column) and column.kind != BIT:
-        numbers = tuple(float(value) for value in column.values)
+        numbers = tuple(column.cell_means.tolist())
         if not all(map(math.isfinite, numbers)):
             numbers = ()
     return PageColumn(
@@ -135,7 +135,7 @@ def _page_column(
 
 
 def _texts(column: Column) -> tuple[str, ...]:
-    """What the page calls the values: cells of numbers and dates in words.
+    """What the page calls the values: cells of numbers and dates, and booleans, in words.
 
     Examples
     --------
@@ -146,6 +146,8 @@ def _texts(column: Column) -> tuple[str, ...]:
     ('under 25', '25 to 50', '50 to 75', '75 or more')
     """
     is_date = column.kind == "date"
+    if column.labels == ("False", "True"):
+        return ("no", "yes")
     if column.kind not in ("number", "date") or not column.edges:
         return column.labels
     if has_one_value_per_cell(column.values, column.edges, column.ranges):
