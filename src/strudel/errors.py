@@ -9,6 +9,7 @@ messages, and the command line gives its own advice.
 from __future__ import annotations
 
 import copy
+import sys
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -33,17 +34,25 @@ __all__ = [
     "NotPartitionedError",
     "OtherFitError",
     "SizeLimitError",
-    "TooManyCategoriesError",
     "UnorderedColumnError",
     "UnseenValueError",
     "AlikeComponentsWarning",
     "EmptyColumnWarning",
     "InterruptedWarning",
+    "ManyCategoriesWarning",
     "NormalizedWarning",
     "NothingKnownWarning",
     "SearchLimitWarning",
     "UnseenValueWarning",
 ]
+
+
+def outer_stack_level() -> int:
+    """For a warning: how far up the first caller outside this package is."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("strudel."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class Explained(Exception):  # noqa: N818 (warnings are of this kind also)
@@ -175,12 +184,6 @@ class SizeLimitError(StrudelError, ValueError):
     part: Any
 
 
-class TooManyCategoriesError(StrudelError, ValueError):
-    """A column of text has more different values than the encoder allows."""
-
-    column: str
-
-
 class UnorderedColumnError(StrudelError, ValueError):
     """A comparison by size needs an order, which the values of the column do not have."""
 
@@ -209,6 +212,12 @@ class InterruptedWarning(UserWarning):
 
 class NormalizedWarning(UserWarning):
     """Parameters of a file did not add up to one, and were made to."""
+
+
+class ManyCategoriesWarning(Explained, UserWarning):
+    """A column has more categories than the encoder keeps, and the rarest became one."""
+
+    column: str
 
 
 class NothingKnownWarning(UserWarning):

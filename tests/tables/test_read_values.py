@@ -28,7 +28,7 @@ def test_categories_that_were_read_as_numbers_beside_gaps():
 
 
 def test_numbers_that_were_read_as_categories():
-    code = TableEncoder(kinds={"size": [1, 2, 3]}).fit(sizes(1, 2, 3)).code_
+    code = TableEncoder(kinds={"size": [1, 2, 3]}, unknown="error").fit(sizes(1, 2, 3)).code_
     np.testing.assert_array_equal(code.encode(sizes("3", "1")), [[1, 1], [0, 0]])
     with pytest.raises(ValueError, match="'4' at row 0"):
         code.encode(sizes("4"))

@@ -14,10 +14,10 @@ from strudel.errors import (
     EventSyntaxError,
     Explained,
     JournalError,
+    ManyCategoriesWarning,
     NotBinaryError,
     NotPartitionedError,
     OtherFitError,
-    TooManyCategoriesError,
     UnorderedColumnError,
     UnseenValueError,
     UnseenValueWarning,
@@ -44,16 +44,16 @@ def _encode(error: NotBinaryError) -> str:
     return f"Binarise the data first. {ENCODE}" if error.can_be_encoded else error.advice
 
 
-def _drop(error: TooManyCategoriesError) -> str:
+def _drop(warning: ManyCategoriesWarning) -> str:
     return (
-        f"Drop it (--drop {error.column!r}) if it is an identifier or free text, merge rare "
-        "categories, or allow more with --set encoder.max_categories=..."
+        f"Drop it (--drop {warning.column!r}) if it is an identifier or free text, or keep more "
+        "with --set encoder.max_categories=..."
     )
 
 
 _ADVICE: dict[type[BaseException], Callable[[Any], str]] = {
     NotBinaryError: _encode,
-    TooManyCategoriesError: _drop,
+    ManyCategoriesWarning: _drop,
     UnseenValueError: lambda _: "Correct it, leave the cell empty, or fit on rows that have it.",
     UnseenValueWarning: lambda _: "Correct them if they are misspelt.",
     UnorderedColumnError: lambda _: "Use =, != or in [a, b].",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,29 @@ import numpy as np
 
 from strudel._types import FloatArray
 
+_DURATIONS = {
+    "100 days": 8_640_000e6,
+    "10 days": 864_000e6,
+    "day": 86_400e6,
+    "h": 3_600e6,
+    "10 min": 600e6,
+    "min": 60e6,
+    "s": 1e6,
+    "ms": 1e3,
+    "us": 1.0,
+}
+_UNITS = {
+    **dict.fromkeys(("d", "day", "days"), "day"),
+    **dict.fromkeys(("h", "hour", "hours"), "h"),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), "min"),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), "s"),
+    "ms": "ms",
+    "us": "us",
+}
+_DURATION = re.compile(
+    rf"([+-])?\s*(?:(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)}))?,?\s*"
+    r"(?:(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?)?"
+)
 _DATE_UNITS = ("Y", "M", "D", "h", "m", "s", "ms", "us")
 Rounding = Callable[[float, float], float]
 
@@ -112,6 +136,62 @@ def shortest_date(a: float, b: float) -> float:
         if a < candidate <= b:
             return candidate
     return b
+
+
+def shortest_duration(a: float, b: float) -> float:
+    """The roundest duration x with a < x <= b, all in microseconds.
+
+    Examples
+    --------
+    >>> shortest_duration(1.2 * 3600e6, 3.4 * 3600e6) / 3600e6
+    3.0
+    """
+    for unit in _DURATIONS.values():
+        candidate = math.floor(b / unit) * unit
+        if a < candidate <= b:
+            return candidate
+    return b
+
+
+def duration_text(duration: float) -> str:
+    """A duration in days, hours, minutes and seconds.
+
+    Examples
+    --------
+    >>> duration_text(93_784e6), duration_text(90e6), duration_text(0.0)
+    ('1 day 02:03:04', '00:01:30', '00:00')
+    """
+    days, rest = divmod(duration, 86_400e6)
+    text = str(datetime.timedelta(microseconds=int(rest))).rjust(8, "0")
+    text = text.removesuffix(":00") if text != "00:00:00" else "00:00"
+    if not days:
+        return text
+    said = f"{int(days)} day{'' if days == 1 else 's'}"
+    return said if text == "00:00" else f"{said} {text}"
+
+
+def as_duration(value: Any) -> float:
+    """A timedelta, or a text such as "2 days 01:30" or "90 min", in microseconds.
+
+    Examples
+    --------
+    >>> as_duration("1 day 02:00") / 3600e6, as_duration("90 min") / 60e6
+    (26.0, 90.0)
+    """
+    if isinstance(value, datetime.timedelta):
+        return value / datetime.timedelta(microseconds=1)
+    if isinstance(value, np.timedelta64) and not np.isnat(value):
+        return float(value / np.timedelta64(1, "us"))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)  # in microseconds already
+    found = _DURATION.fullmatch(str(value).strip()) if isinstance(value, str) else None
+    if not found or not any(found.groups()):
+        raise ValueError(f"Expected a duration such as '2 days 01:30' or '90 min', not {value!r}.")
+    sign, number, unit, hours, minutes, seconds = found.groups()
+    total = float(number) * _DURATIONS[_UNITS[unit]] if number else 0.0
+    for part, size in ((hours, "h"), (minutes, "min"), (seconds, "s")):
+        total += float(part or 0.0) * _DURATIONS[size]
+    return -total if sign == "-" else total
 
 
 def number_text(edge: float) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from strudel._names import did_you_mean, quote
 from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.errors import UnseenValueError
-from strudel.tables.bin_edges import as_stamp
+from strudel.tables.bin_edges import as_duration, as_stamp
 from strudel.tables.cell_distribution import EVERYWHERE, CellDistribution, Region, meet
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
 from strudel.tables.density import Density, Pieces, density_of_ranges
@@ -49,6 +49,7 @@ class Column:
     zone: str | None = None  # the time zone of a datetime column
     density: Density | None = None  # number and date: how values are distributed; None of old files
     region: Region = ()  # number and date: where values are known to lie, if not anywhere
+    has_other: bool = False  # category: whether the last value stands for all that have no code
 
     def __post_init__(self) -> None:
         codewords = np.array(self.codewords, dtype=np.uint8)
@@ -73,7 +74,8 @@ class Column:
     @property
     def keys(self) -> tuple[Any, ...]:
         """What stands for each value: itself, or the text of a cell with several numbers."""
-        if self.kind == "number" and has_one_value_per_cell(self.values, self.edges, self.ranges):
+        is_plain = self.kind == "number" and self.dtype != "duration"
+        if is_plain and has_one_value_per_cell(self.values, self.edges, self.ranges):
             return self.values
         return self.labels if self.kind in ("number", "date") else self.values
 
@@ -120,7 +122,7 @@ class Column:
 
     def _of_its_type(self, number: float) -> Any:
         """A number as the column holds it: whole ones, and dates, as int."""
-        is_whole = self.dtype in ("integer", "boolean") or self.kind == "date"
+        is_whole = self.dtype in ("integer", "boolean", "duration") or self.kind == "date"
         return int(number) if is_whole else number
 
     def drawn(self, bits: FloatArray, rng: np.random.Generator) -> list[Any]:
@@ -159,7 +161,9 @@ class Column:
                 place_of[cell] = place
         found = np.array([place_of.get(cell, NONE - 1) for cell in cells], dtype=np.int64)
         strange = found == NONE - 1
-        if strange.any():
+        if self.has_other:
+            found[strange] = self.n_values - 1
+        elif strange.any():
             if unknown == "error":
                 row = int(np.argmax(strange))
                 raise UnseenValueError(
@@ -190,9 +194,8 @@ class Column:
 
     def _cells_of_numbers(self, raw: RawColumn) -> AnyArray:
         expected = "dates" if self.kind == "date" else "numbers"
-        is_number = raw.dtype in NUMERIC and (raw.dtype in ("date", "datetime")) == (
-            self.kind == "date"
-        )
+        expected = "durations" if self.dtype == "duration" else expected
+        is_number = raw.dtype in NUMERIC and _family(raw.dtype) == _family(self.dtype)
         missing = raw.is_missing()
         if not is_number and not missing.all():
             row = int(np.argmin(missing))
@@ -213,6 +216,8 @@ class Column:
         """A value that someone gives, of the type that the column holds."""
         if self.kind == "date":
             return as_stamp(value)
+        if self.dtype == "duration":
+            return int(as_duration(value))
         if self.kind != "number":
             place = self.place_of(value)
             return value if place is None else self.values[place]
@@ -272,6 +277,11 @@ class Column:
         return np.where(np.isnan(few).all(axis=1), NONE, self.nearest(few))[again]
 
 
+def _family(dtype: str) -> str:
+    """What numbers of a type are about."""
+    return {"date": "date", "datetime": "date", "duration": "duration"}.get(dtype, "number")
+
+
 def _keys(bits: FloatArray) -> AnyArray:
     """A number for each row, the same for rows with the same bits."""
     if bits.shape[1] > 33:  # more digits than a float holds
@@ -310,7 +320,12 @@ def _finite(end: float) -> float | None:
 
 def column_from_dict(content: Mapping[str, Any]) -> Column:
     """The column that `column_to_dict` gave; a `ValueError` if it is not one."""
-    content = {"density": None, "region": [], **content}  # which files of 0.1 do not have
+    of_0_1: dict[str, Any] = {
+        "density": None,
+        "region": [],
+        "has_other": False,
+    }  # has no such fields
+    content = {**of_0_1, **content}
     known = {field.name for field in fields(Column)}
     if set(content) != known:
         raise ValueError(
@@ -358,6 +373,8 @@ def _why_not_a_column(column: Column) -> str | None:
         return "labels, names and time zone must be text, and the labels distinct"
     if not all(isinstance(count, int) for count in column.counts):
         return "counts must be whole numbers"
+    if not isinstance(column.has_other, bool) or column.has_other > (column.kind == "category"):
+        return "only a category may have a value that stands for others"
     if not all(value is None or isinstance(value, str | int | float) for value in column.values):
         return "values must be text, numbers, booleans or None"
     if (column.dtype in ("date", "datetime")) > (column.kind == "date"):

@@ -16,7 +16,13 @@ import numpy as np
 from strudel._names import did_you_mean, quote
 from strudel._types import AnyArray, FloatArray
 from strudel.errors import NoValueError, UnorderedColumnError
-from strudel.tables.bin_edges import as_stamp, date_text, number_text
+from strudel.tables.bin_edges import (
+    as_duration,
+    as_stamp,
+    date_text,
+    duration_text,
+    number_text,
+)
 from strudel.tables.cell_distribution import EVERYWHERE, Region, meet
 from strudel.tables.coded_column import BIT, Column
 from strudel.tables.columns import is_missing
@@ -189,6 +195,8 @@ def _number(column: Column, value: Any) -> float:
     """A bound or value of a column of numbers or dates."""
     if column.kind == "date":
         return as_stamp(value)
+    if column.dtype == "duration":
+        return as_duration(value)
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = float(value)
@@ -212,7 +220,9 @@ def _equals(column: Column, value: Any) -> AnyArray:
 
 
 def bound_text(column: Column, bound: float) -> str:
-    """A bound as it is written: of a date, or of a number."""
+    """A bound as it is written: of a date, a duration or a number."""
+    if column.dtype == "duration":
+        return duration_text(bound)
     return date_text(bound) if column.kind == "date" else number_text(bound)
 
 

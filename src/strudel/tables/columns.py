@@ -20,9 +20,10 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import as_frame, check_shape, read_values
 from strudel.errors import MissingDependencyError
-from strudel.tables.bin_edges import without_zone
+from strudel.tables.bin_edges import as_duration, without_zone
 
-NUMERIC = ("boolean", "integer", "float", "date", "datetime")  # types whose cells are floats
+# Types whose cells are floats; durations are in microseconds.
+NUMERIC = ("boolean", "integer", "float", "date", "datetime", "duration")
 _INT64 = 2**63  # the first whole number that is too large for frames
 _EPOCH = datetime.datetime(1970, 1, 1)  # in UTC, without saying so, as NumPy has it
 
@@ -133,6 +134,8 @@ def _column_of_series(series: Any, name: str) -> RawColumn:
         zone = getattr(dtype, "time_zone", None)
         series = series.cast(nw.Datetime("us")) if kind == "date" else series
         return RawColumn(name, kind, _floats(series.dt.timestamp("us")), zone=zone)
+    if dtype == nw.Duration:
+        return RawColumn(name, "duration", _floats(series.dt.total_microseconds()))
     if dtype in (nw.Categorical, nw.Enum):
         native = series.to_native()
         categories: tuple[Any, ...] | None = None
@@ -176,6 +179,8 @@ def _column_of_array(values: AnyArray, name: str) -> RawColumn:
         return RawColumn(name, dtype, values.astype(np.float64))
     if kind == "M":
         return RawColumn(name, "datetime", _microseconds(values))
+    if kind == "m":
+        return RawColumn(name, "duration", _durations(values))
     return _column_of_objects(_objects(values.tolist(), name), name)
 
 
@@ -200,7 +205,17 @@ def _column_of_objects(values: AnyArray, name: str) -> RawColumn:
     if all(issubclass(kind, datetime.date | np.datetime64) for kind in types):
         is_date = not any(issubclass(kind, datetime.datetime | np.datetime64) for kind in types)
         return RawColumn(name, "date" if is_date else "datetime", _microseconds(values))
+    if all(issubclass(kind, datetime.timedelta | np.timedelta64) for kind in types):
+        return RawColumn(name, "duration", _durations(values))
     return RawColumn(name, "text" if types == {str} else "object", values)
+
+
+def _durations(values: AnyArray) -> FloatArray:
+    """Durations in microseconds, with NaN where one is missing."""
+    if values.dtype == object:
+        return np.array([np.nan if value is None else as_duration(value) for value in values])
+    spans = values.astype("timedelta64[us]")
+    return np.where(np.isnat(spans), np.nan, spans.astype(np.int64).astype(np.float64))
 
 
 def _microseconds(values: AnyArray) -> FloatArray:
@@ -230,7 +245,7 @@ def is_missing(value: Any) -> bool:
     """Whether an object stands for a missing value: None, NaN, NaT or `pandas.NA`."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    if isinstance(value, np.datetime64):
+    if isinstance(value, np.datetime64 | np.timedelta64):
         return bool(np.isnat(value))
     return isinstance(value, float | np.floating) and bool(value != value)
 
@@ -274,10 +289,17 @@ def as_date(stamp: float | None, column: RawColumn | Any) -> Any:
     return moment.replace(tzinfo=datetime.UTC).astimezone(zone)
 
 
+def as_timedelta(duration: float | None) -> datetime.timedelta | None:
+    """Microseconds as a timedelta."""
+    return None if duration is None else datetime.timedelta(microseconds=int(duration))
+
+
 def _cells(values: Sequence[Any], column: Any) -> list[Any]:
     if column.kind == "date":
         date_of = {value: as_date(value, column) for value in set(values)}
         return [date_of[value] for value in values]
+    if column.dtype == "duration":
+        return [as_timedelta(value) for value in values]
     return list(values)
 
 
@@ -308,6 +330,8 @@ def _pandas(columns: Mapping[str, tuple[Sequence[Any], Any]]) -> Any:
         if column.dtype == "datetime":
             zone = column.zone
             return pd.Series(cells, dtype=f"datetime64[us, {zone}]" if zone else "datetime64[us]")
+        if column.dtype == "duration":
+            return pd.Series(cells, dtype="timedelta64[us]")
         dtype: Any = {
             "boolean": "boolean" if has_gaps else "bool",
             "integer": "Int64" if has_gaps else "int64",
@@ -330,6 +354,7 @@ def _polars(columns: Mapping[str, tuple[Sequence[Any], Any]]) -> Any:
             "categorical": pl.Categorical,
             "date": pl.Date,
             "datetime": pl.Datetime("us", column.zone),
+            "duration": pl.Duration("us"),
         }.get(column.dtype, pl.String)
         if column.dtype == "enum":
             dtype = pl.Enum([value for value in column.values if value is not None])
@@ -348,6 +373,7 @@ def _pyarrow(columns: Mapping[str, tuple[Sequence[Any], Any]]) -> Any:
             "float": pa.float64(),
             "date": pa.date32(),
             "datetime": pa.timestamp("us", tz=column.zone),
+            "duration": pa.duration("us"),
         }.get(column.dtype, pa.string())
         made = pa.array(_texts(_cells(values, column), column), type=dtype)
         return made.dictionary_encode() if column.dtype in ("categorical", "enum") else made

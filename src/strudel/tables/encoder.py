@@ -15,10 +15,11 @@ from strudel._types import AnyArray, FloatArray
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.lazy import by_block
 from strudel.errors import EmptyColumnWarning, NotBinaryError
+from strudel.tables.choose_cells import USUAL, numbers_of_cells
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.learn_code import CodeOptions, learn_column
-from strudel.tables.table_code import TableCode
+from strudel.tables.table_code import UNKNOWN, TableCode
 
 _METHODS = ("quantile", "uniform", "supervised")
 
@@ -34,9 +35,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         "number" or "date"; or a list of its values in their order, for an ordinal. By default
         booleans and columns of only 0 and 1 are "boolean", text and categories "category", ordered
         categories of pandas and enums of polars "ordinal", other numbers "number".
-    n_bins : int, default=8
+    n_bins : int or "auto", default="auto"
         The maximum number of cells of a column of numbers or dates. A column with at most that many
-        values has one cell per value.
+        values has one cell per value. "auto" is 8, or 16 or 32 where finer cells tell so much more
+        about another column that they pay for their parameters (by description length); 4 if there
+        are fewer than 60 rows for each of 8 cells.
     edges : {"quantile", "uniform", "supervised"} or dict, default="quantile"
         Where the cells meet: each holds equally many rows, or is equally wide; or where a small
         decision tree cuts the column to predict `y`. A dict maps columns to a method or to their
@@ -45,9 +48,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Whether ordinals, numbers and dates have one variable ``value >= edge`` per edge, or one
         per cell. Categories always have one per value, or a single one if there are two.
     max_categories : int, default=32
-        A category with more values is an error.
-    unknown : {"error", "missing"}, default="error"
-        What to do with categories that were not seen at fit.
+        Of a category with more values, the rarest become one, called "other", with a warning; so do
+        values that come later.
+    unknown : {"warn", "missing", "error"}, default="warn"
+        What to do with categories that were not seen at fit: take them as missing, with or without
+        a warning, or refuse them.
     respect_one_hot : bool, default=True
         For a model with this encoder: whether bits that code no value have probability zero. If so,
         the search starts from a tree over whole columns, otherwise from one over 0/1 variables, in
@@ -78,11 +83,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     kinds: dict[str, Any] | None = None
-    n_bins: int = 8
+    n_bins: Any = "auto"
     edges: Any = "quantile"
     code: str = "thermometer"
     max_categories: int = 32
-    unknown: str = "error"
+    unknown: str = "warn"
     respect_one_hot: bool = True
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
@@ -103,10 +108,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         edges = _by_column(edges, table.names, "edges")
         target = self._target(y, table, edges)
         columns: list[Column] = []
-        for raw in table.columns:
-            own = options
+        n_cells = [options.n_bins] * len(table.columns)
+        if not isinstance(self.n_bins, int | np.integer):
+            n_cells = numbers_of_cells(table.columns)
+        for raw, n_bins in zip(table.columns, n_cells, strict=True):
+            own = replace(options, n_bins=n_bins)
             if isinstance(self.edges, dict):
-                own = replace(options, edges=edges.get(raw.name, "quantile"))
+                own = replace(own, edges=edges.get(raw.name, "quantile"))
             start = columns[-1].stop if columns else 0
             columns.append(learn_column(raw, start, kinds.get(raw.name), own, target))
         columns = _with_distinct_names(columns)
@@ -155,17 +163,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _options(self) -> CodeOptions:
         """The options, checked."""
-        check_count("n_bins", self.n_bins, 2)
+        is_auto = isinstance(self.n_bins, str) and self.n_bins == "auto"
+        if not is_auto:
+            check_count("n_bins", self.n_bins, 2)
         check_count("max_categories", self.max_categories, 2)
         check_choice("code", self.code, ("thermometer", "one_hot"))
-        check_choice("unknown", self.unknown, ("error", "missing"))
+        check_choice("unknown", self.unknown, UNKNOWN)
         if not isinstance(self.edges, dict):
             check_choice("edges", self.edges, _METHODS)
         else:
             for name, own in self.edges.items():
                 if isinstance(own, str):
                     check_choice(f"edges[{name!r}]", own, _METHODS)
-        return CodeOptions(int(self.n_bins), self.edges, self.code, int(self.max_categories))
+        n_bins = USUAL if is_auto else int(self.n_bins)
+        return CodeOptions(n_bins, self.edges, self.code, int(self.max_categories))
 
     def _target(self, y: Any, table: RawTable, edges: dict[str, Any]) -> AnyArray | None:
         """The target of supervised edges, if there are any."""

@@ -17,7 +17,14 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import as_frame, read_values
 from strudel.tables.coded_column import BIT, Column
-from strudel.tables.columns import RawColumn, RawTable, as_date, make_frame, read_columns
+from strudel.tables.columns import (
+    RawColumn,
+    RawTable,
+    as_date,
+    as_timedelta,
+    make_frame,
+    read_columns,
+)
 from strudel.tables.table_code import TableCode
 
 _MOST_EXACT = 2**53  # whole numbers beyond it are not exact as floats
@@ -37,6 +44,8 @@ class Gaps:
         if self.column.kind == "date":
             like = self.raw if self.raw.dtype in ("date", "datetime") else self.column
             return [as_date(stamp, like) for stamp in self.values]
+        if self.column.dtype == "duration":
+            return [as_timedelta(value) for value in self.values]
         return list(self.values)
 
 
@@ -54,6 +63,9 @@ def fill_array(table: AnyArray, code: TableCode, gaps: Sequence[Gaps]) -> AnyArr
 def fill_raw_column(gap: Gaps) -> RawColumn:
     """A column of a `RawTable` with its gaps filled; cells are of any type."""
     values = gap.raw.values.astype(object)
+    if gap.column.dtype == "duration":
+        values[gap.missing] = list(gap.values)
+        return RawColumn(gap.raw.name, "duration", values.astype(np.float64))
     if gap.column.kind == "date":
         like = gap.raw if gap.raw.dtype in ("date", "datetime") else gap.column
         values[gap.missing] = list(gap.values)
@@ -83,6 +95,8 @@ def fill_series(own: Any, gap: Gaps) -> Any:
 def _group(column: RawColumn | Column) -> str:
     if column.dtype in ("boolean", "integer", "float"):
         return "number"
+    if column.dtype == "duration":
+        return "duration"
     return "date" if column.dtype in ("date", "datetime") else "text"
 
 

@@ -19,10 +19,9 @@ from strudel._types import AnyArray, FloatArray
 from strudel.data.containers import as_frame, check_shape, is_single_row, read_values
 from strudel.data.lazy import is_lazy
 from strudel.data.validation import check_evidence
-from strudel.errors import EmptyColumnWarning, UnseenValueWarning
-from strudel.tables.columns import RawColumn, RawTable, read_columns
+from strudel.errors import EmptyColumnWarning, ManyCategoriesWarning
+from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.encoder import TableEncoder
-from strudel.tables.table_code import TableCode
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +49,7 @@ class InputTable:
         encoder = clone(encoder).set_params(unknown="missing")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EmptyColumnWarning)
+            warnings.simplefilter("ignore", ManyCategoriesWarning)
             fitted: TableEncoder = encoder.fit(take_rows(self.X, np.flatnonzero(train)), y[train])
         return fitted
 
@@ -66,7 +66,7 @@ class InputTable:
         return self.evidence
 
 
-def look_at_table(X: Any, encoder: Any, n_bins: Sequence[int] = (8,)) -> InputTable:
+def look_at_table(X: Any, encoder: Any, n_bins: Sequence[Any] = ("auto",)) -> InputTable:
     """Look at a table; "auto" takes encoders with these numbers of cells if it is not 0/1."""
     if encoder is not None and encoder != "auto" and not hasattr(encoder, "transform"):
         raise ValueError(f"encoder must be 'auto', a TableEncoder or None, but is {encoder!r}.")
@@ -82,7 +82,7 @@ def look_at_table(X: Any, encoder: Any, n_bins: Sequence[int] = (8,)) -> InputTa
         evidence = check_evidence(X)
         return InputTable(X, len(evidence), evidence, (None,))
     # A column of numbers with two values at fit may have others later.
-    encoders = tuple(TableEncoder(n_bins=n, unknown="missing") for n in n_bins)
+    encoders = tuple(TableEncoder(n_bins=n) for n in n_bins)
     return InputTable(X, n_rows_of(X), None, encoders)
 
 
@@ -140,31 +140,7 @@ def rows_like(estimator: Any, X: Any) -> FloatArray:
         _check_feature_names(estimator, X, reset=False)  # a code finds columns by their names
     X = dense(X)
     if encoder is not None:
-        columns = encoder.code_.match(read_columns(X))
-        rows = encoder.code_.encode_columns(columns)
-        if not isinstance(estimator.encoder, TableEncoder):  # whose user has said what to do
-            _warn_of_unseen(encoder.code_, columns, rows)
-        return rows
+        return encoder.code_.encode_columns(encoder.code_.match(read_columns(X)))
     if is_single_row(X):
         check_shape(read_values(X, "X")[0].shape, "X")
     return check_evidence(X, n_vars=estimator.n_features_in_)
-
-
-def _warn_of_unseen(code: TableCode, columns: list[RawColumn], rows: FloatArray) -> None:
-    """Say which values have no code and are treated as missing."""
-    unseen = []
-    for column, raw in zip(code.columns, columns, strict=True):
-        is_unseen = np.isnan(rows[:, column.start]) & ~raw.is_missing()
-        if is_unseen.any():
-            row = int(np.argmax(is_unseen))
-            unseen.append(f"{raw.objects()[row]!r} of column {column.name!r} (row {row})")
-    if unseen:
-        warnings.warn(
-            UnseenValueWarning(
-                f"Values that were not seen at fit are treated as missing: {', '.join(unseen[:5])}"
-                f"{', ...' if len(unseen) > 5 else ''}.",
-                "Correct them if they are misspelt; encoder=TableEncoder(unknown='missing') "
-                "accepts them silently, unknown='error' refuses them.",
-            ),
-            stacklevel=4,
-        )

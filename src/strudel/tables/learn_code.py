@@ -7,23 +7,27 @@ Out: a `Column`.
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 
 from strudel._names import quote
 from strudel._types import ByteArray, FloatArray
-from strudel.errors import TooManyCategoriesError
+from strudel.errors import ManyCategoriesWarning, outer_stack_level
 from strudel.tables.bin_edges import (
+    as_duration,
     as_stamp,
     date_text,
+    duration_text,
     number_text,
     quantile_edges,
     shortest_date,
+    shortest_duration,
     shortest_number,
     supervised_edges,
     uniform_edges,
@@ -139,14 +143,11 @@ def _learn_values(
     _check_types(raw, cells)
     counts = Counter(cells)
     values = _values_in_order(raw, kind, order, counts)
-    if kind == "category" and len(values) > options.max_categories:
-        raise TooManyCategoriesError(
-            f"Column {raw.name!r} has {len(values)} categories (such as {quote(values, 3)}), more "
-            f"than max_categories={options.max_categories}.{_looks_like(values)}",
-            "Drop it if it is an identifier or free text, merge rare categories, or allow more "
-            "with TableEncoder(max_categories=...).",
-            column=raw.name,
-        )
+    has_other = kind == "category" and len(values) > options.max_categories
+    dtype = raw.dtype if raw.dtype not in ("date", "datetime") else "object"
+    if has_other:
+        values, counts = _with_other(raw, values, counts, options.max_categories)
+        dtype = dtype if dtype in ("text", "categorical") else "object"
     labels = tuple(map(str, values))
     if len(set(labels)) < len(labels):
         labels = tuple(map(repr, values))
@@ -168,8 +169,37 @@ def _learn_values(
         names,
         tuple(values),
         counts=tuple(counts[value] for value in values),
-        dtype=raw.dtype if raw.dtype not in ("date", "datetime") else "object",
+        dtype=dtype,
+        has_other=has_other,
     )
+
+
+def _with_other(
+    raw: RawColumn, values: list[Any], counts: Counter[Any], most: int
+) -> tuple[list[Any], Counter[Any]]:
+    """The most frequent values and one more for the others; those that come once are others."""
+    frequent = [value for value, n_rows in counts.most_common(most - 1) if n_rows > 1]
+    kept = [value for value in values if value in set(frequent)]
+    other = next(name for name in _other_names() if name not in counts)
+    warnings.warn(
+        ManyCategoriesWarning(
+            f"Column {raw.name!r} has {len(values)} categories (such as {quote(values, 3)}): the "
+            f"{len(values) - len(kept)} rarest are taken together as {other!r}."
+            f"{_looks_like(values)}",
+            "Drop it if it is an identifier or free text, or keep more with "
+            "TableEncoder(max_categories=...).",
+            column=raw.name,
+        ),
+        stacklevel=outer_stack_level(),
+    )
+    own = Counter({value: counts[value] for value in kept})
+    own[other] = counts.total() - own.total()
+    return [*kept, other], own
+
+
+def _other_names() -> Iterator[str]:
+    yield "other"
+    yield from (f"other {number}" for number in count(2))
 
 
 def _looks_like(values: list[Any]) -> str:
@@ -239,11 +269,11 @@ def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y:
             f"Column {raw.name!r} cannot be of kind {kind!r}: it holds {known[0]!r}. "
             f"Turn it into {'dates' if is_date else 'numbers'} first, or give it another kind."
         )
-    text = date_text if is_date else number_text
+    text = date_text if is_date else duration_text if raw.dtype == "duration" else number_text
     edges = _edges(raw, options, y, is_date)
     finite = known[np.isfinite(known)].astype(np.float64)
     places = np.searchsorted(edges, finite, side="right")
-    is_whole = raw.dtype in ("integer", "boolean") or is_date
+    is_whole = raw.dtype in ("integer", "boolean", "duration") or is_date
     values: tuple[Any, ...] = tuple(
         _representative(np.sort(finite[places == cell]), cell, edges, is_whole)
         for cell in range(len(edges) + 1)
@@ -293,15 +323,18 @@ def _density(
     if not len(finite):
         return None
     is_typed = raw.dtype in ("integer", "boolean", "date")
+    is_date = is_date or raw.dtype == "duration"
     return learn_density(finite, edges, is_typed=is_typed, is_date=is_date)
 
 
 def _edges(raw: RawColumn, options: CodeOptions, y: Any, is_date: bool) -> list[float]:
     known = raw.known()
     is_finite = np.isfinite(known.astype(np.float64)) if len(known) else np.zeros(0, dtype=bool)
-    shortest = shortest_date if is_date else shortest_number
+    is_duration = raw.dtype == "duration"
+    shortest = shortest_date if is_date else shortest_duration if is_duration else shortest_number
     if not isinstance(options.edges, str):
-        edges = [as_stamp(edge) if is_date else edge for edge in options.edges]
+        read = as_stamp if is_date else as_duration if is_duration else lambda edge: edge
+        edges = [read(edge) for edge in options.edges]
         if not all(isinstance(edge, int | float | np.number) for edge in edges) or any(
             not np.isfinite(edge) for edge in edges
         ):

@@ -10,6 +10,7 @@ a codeword: one variable per category (one-hot), or one variable ``value >= edge
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,10 +19,13 @@ from typing import Any
 import numpy as np
 
 from strudel._names import check_same_names, did_you_mean, quote
-from strudel._types import FloatArray
+from strudel._types import NONE, FloatArray
+from strudel.errors import UnseenValueWarning, outer_stack_level
 from strudel.tables.coded_column import BIT, column_from_dict, column_to_dict
 from strudel.tables.coded_column import Column as Column
 from strudel.tables.columns import RawColumn, RawTable, make_frame, read_columns
+
+UNKNOWN = ("warn", "missing", "error")  # what to do with categories that have no code
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +38,9 @@ class TableCode:
         In the order of their variables, without gaps.
     container : str
         What kind of frame `decode` gives: "pandas", "polars", "pyarrow", or "numpy" for an array.
-    unknown : {"error", "missing"}
-        What `encode` does with categories that have no code.
+    unknown : {"warn", "missing", "error"}
+        What `encode` does with categories that have no code: they are missing, with or without a
+        warning, or an error.
 
     Examples
     --------
@@ -52,7 +57,7 @@ class TableCode:
 
     columns: tuple[Column, ...]
     container: str = "numpy"
-    unknown: str = "error"
+    unknown: str = "warn"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -116,12 +121,27 @@ class TableCode:
         """`encode`, from one `RawColumn` per column, None where all of it is missing."""
         n_rows = next((len(raw.values) for raw in columns if raw is not None), 1)
         rows = np.full((n_rows, self.n_vars), np.nan)
+        unseen: list[str] = []
         for column, raw in zip(self.columns, columns, strict=True):
             if raw is None:
                 continue
             places = column.places(raw, self.unknown)
             words = np.vstack([column.codewords, np.full((1, column.stop - column.start), np.nan)])
             rows[:, column.start : column.stop] = words[places]  # NONE is the last
+            is_unseen = (places == NONE) & ~raw.is_missing()
+            if is_unseen.any() and self.unknown == "warn":
+                row = int(np.argmax(is_unseen))
+                unseen.append(f"{raw.objects()[row]!r} of column {column.name!r} (row {row})")
+        if unseen:
+            warnings.warn(
+                UnseenValueWarning(
+                    f"Values that were not seen at fit are treated as missing: "
+                    f"{', '.join(unseen[:5])}{', ...' if len(unseen) > 5 else ''}.",
+                    "Correct them if they are misspelt; TableEncoder(unknown='missing') accepts "
+                    "them silently, unknown='error' refuses them.",
+                ),
+                stacklevel=outer_stack_level(),
+            )
         return rows
 
     def decode(
@@ -191,14 +211,14 @@ def code_of_bits(names: Sequence[str], container: str) -> TableCode:
         Column(name, BIT, var, var + 1, ("0", "1"), words, (name,), (0, 1), dtype="integer")
         for var, name in enumerate(names)
     )
-    return TableCode(tuple(columns), container)
+    return TableCode(tuple(columns), container, "error")
 
 
 def _why_not_a_code(code: TableCode) -> str | None:
     if not code.columns or not all(isinstance(column, Column) for column in code.columns):
         return "it must have at least one column"
-    if not isinstance(code.container, str) or code.unknown not in ("error", "missing"):
-        return "its container must be a text, and unknown must be 'error' or 'missing'"
+    if not isinstance(code.container, str) or code.unknown not in UNKNOWN:
+        return f"its container must be a text, and unknown must be one of {quote(UNKNOWN)}"
     end = 0
     for column in code.columns:
         if column.start != end:

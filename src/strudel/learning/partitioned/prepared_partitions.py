@@ -178,6 +178,8 @@ def prepare_partitions(given: FitInput, search: SearchOptions) -> PreparedPartit
         log_density = float(np.mean(table_log_density(sample, encoder.fit(sample).code_)))
         columns = encoder.code_.columns if encoder.respect_one_hot else columns
     code = None if encoder is None else encoder.code_
+    if code is not None and code.unknown == "warn":  # it saw a sample: that is no reason to forget
+        code = replace(code, unknown="error")
     try:
         table = partition_table(X, engine, sample_weight=sample_weight, code=code)
     except ValueError as error:

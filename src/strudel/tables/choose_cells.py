@@ -1,0 +1,93 @@
+"""How many cells a column of numbers or dates needs.
+
+In:  the columns of a table.
+Out: for each column of numbers or dates how many cells it gets at most.
+
+Within a cell, a number is independent of all other columns; so more cells pay where they tell more
+about another column. A number of cells is worth the information that it has about the one other
+column that it tells most about, less half a log of the rows for every parameter of that dependence:
+the description length of a table of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from strudel._types import AnyArray
+from strudel.tables.bin_edges import quantile_edges
+from strudel.tables.columns import NUMERIC, RawColumn
+
+FEWEST = 4  # cells, where there are too few rows for the usual ones
+USUAL = 8  # cells; and so many values have one each
+FINER = (16, 32)  # numbers of cells that may pay
+ROWS_PER_CELL = 60
+MOST_ROWS = 20_000  # that are looked at
+MOST_PARTNERS = 24  # other columns that a column is compared with
+NOTHING = -1
+
+
+def numbers_of_cells(columns: Sequence[RawColumn]) -> list[int]:
+    """For every column how many cells pay; the usual ones for those that are not numbers."""
+    n_rows = len(columns[0].values)
+    some = np.arange(n_rows)
+    if n_rows > MOST_ROWS:
+        some = np.sort(np.random.default_rng(0).choice(n_rows, MOST_ROWS, replace=False))
+    coarse = [_places(raw, some, USUAL) for raw in columns]
+    return [_best(column, columns, coarse, some) for column in range(len(columns))]
+
+
+def _best(
+    column: int, columns: Sequence[RawColumn], coarse: Sequence[AnyArray], some: AnyArray
+) -> int:
+    raw = columns[column]
+    known = raw.values[some] if raw.dtype in NUMERIC else np.zeros(0)
+    known = known[np.isfinite(known)]
+    if len(np.unique(known)) <= USUAL:
+        return USUAL
+    tried = [n for n in (USUAL, *FINER) if n * ROWS_PER_CELL <= len(known)]
+    if len(tried) < 2:
+        return tried[0] if tried else FEWEST
+    others = [place for place in range(len(columns)) if place != column]
+    others = others[:: max(1, -(-len(others) // MOST_PARTNERS))]
+    worth = {}
+    for n_cells in tried:
+        own = _places(raw, some, n_cells)
+        worth[n_cells] = max((_worth(own, coarse[other]) for other in others), default=0.0)
+    return max(tried, key=lambda n_cells: (worth[n_cells], -n_cells))
+
+
+def _places(raw: RawColumn, some: AnyArray, n_cells: int) -> AnyArray:
+    """The cell or category of some rows; rare categories share one."""
+    values = raw.values[some]
+    found = np.full(len(values), NOTHING)
+    if raw.dtype in NUMERIC:
+        is_known = np.isfinite(values)
+        edges = quantile_edges(values[is_known], n_cells, lambda a, b: b) if is_known.any() else []
+        found[is_known] = np.searchsorted(edges, values[is_known], side="right")
+        return found
+    is_known = ~raw.is_missing()[some]
+    _, place, count = np.unique(
+        values[is_known].astype(str), return_inverse=True, return_counts=True
+    )
+    rank = np.empty(len(count), dtype=np.int64)
+    rank[np.argsort(-count, kind="stable")] = np.arange(len(count))
+    found[is_known] = np.minimum(rank[place], n_cells - 1)
+    return found
+
+
+def _worth(a: AnyArray, b: AnyArray) -> float:
+    """Rows times mutual information, less the cost of its parameters."""
+    both = (a != NOTHING) & (b != NOTHING)
+    n_rows = int(both.sum())
+    if n_rows == 0:
+        return 0.0
+    size = int(b.max()) + 1
+    table = np.bincount(a[both] * size + b[both], minlength=(int(a.max()) + 1) * size)
+    table = table.reshape(-1, size).astype(np.float64)
+    rows, lines = table.sum(axis=1, keepdims=True), table.sum(axis=0, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gains = table * np.log(table * n_rows / (rows * lines))
+    n_free = ((rows > 0).sum() - 1) * ((lines > 0).sum() - 1)
+    return float(np.nansum(gains) - 0.5 * np.log(n_rows) * n_free)
