@@ -19,7 +19,7 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
-from strudel.queries.passes import FAINT, SMALLEST_VALUE, Plan, plan
+from strudel.queries.passes import FAINT, LOWEST_POWER, SMALLEST_VALUE, Plan, plan
 
 BLOCK_VALUES = 2**24  # upper bound on the values of a block of rows; patterns make them far fewer
 MOST_ROWS = 4096  # in a block: more have little more in common
@@ -173,6 +173,7 @@ def pass_patterns(patterns: Patterns, p: Plan, edge_theta: FloatArray, values: V
                     low = min(low, one_value)
             if top > 0.0 and not FAINT <= top <= 1.0 / FAINT:
                 _, power = math.frexp(top)
+                power = max(power, LOWEST_POWER)
                 scale[start + u] = math.ldexp(1.0, -power)
                 exponent[start + u] += power
                 low *= scale[start + u]

@@ -36,6 +36,7 @@ from strudel.queries.probabilities import (
 from strudel.queries.subset_entropy import SubsetEntropy
 
 MAX_STATES = 2**20
+FAINT = 1e-290  # of a probability: floats below have fewer digits
 SMALL_TABLE = 16  # variables whose states are tabulated rather than searched for hidden choices
 BLOCK_STATES = 2**14  # states evaluated at a time
 STATES_PER_STEP = 64  # states that a table evaluates while `SubsetEntropy` looks at one
@@ -270,8 +271,13 @@ class _Given:
 
 def _table_information(joint: FloatArray) -> float:
     """Mutual information of the row and the column of a table of probabilities."""
-    independent = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    row, column = joint.sum(axis=1, keepdims=True), joint.sum(axis=0, keepdims=True)
+    independent = row * column
     is_there = joint > 0.0
     p, q = joint[is_there], independent[is_there]
+    # The log of p / q is exact near zero; where q is nearly the smallest float, it is 0 or rough.
+    with np.errstate(divide="ignore", over="ignore"):
+        apart = (np.log(row) + np.log(column))[is_there]
+        log_ratio = np.where(q > FAINT, np.log(p / q), np.log(p) - apart)
     # p log(p / q) - p + q is never negative, and the sums of p and of q are equal.
-    return max(0.0, float((p * np.log(p / q) - p + q).sum() + independent[~is_there].sum()))
+    return max(0.0, float((p * log_ratio - p + q).sum() + independent[~is_there].sum()))

@@ -24,6 +24,7 @@ from strudel.circuits.mixture import LANES as LANES  # rows or components that g
 
 UNKNOWN = 2  # code of an unknown value
 FAINT = 2.0**-100  # values are scaled when the largest of a vtree node leaves FAINT..1/FAINT
+LOWEST_POWER = -1020  # of two that a scale undoes: 2.0**1074 is no float
 SMALLEST_VALUE = 1e-120  # no value except zero may fall below this, once scaled
 SMALLEST_LOG_THETA = -138.0  # 1e-60: two values and a parameter multiply to 1e-300 or more
 
@@ -163,6 +164,7 @@ def pass_up(
             if top[b] > 0.0 and not FAINT <= top[b] <= 1.0 / FAINT:
                 is_scaled = True
                 _, power = math.frexp(top[b])
+                power = max(power, LOWEST_POWER)
                 scale[v, b] = math.ldexp(1.0, -power)
                 exponent[v, b] += power
                 low[b] *= scale[v, b]

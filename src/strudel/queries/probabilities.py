@@ -117,7 +117,8 @@ def _fill(
     n_tasks = len(part.theta) * n_passes
     passes = soonest(passes, 20e-6 * n_tasks * circuit.n_edges)
     how = (n_passes, codes, plan(circuit), circuit.root, part.theta)
-    in_threads(passes, n_tasks, *how, log_p, *more, is_lost)
+    with np.errstate(over="ignore", invalid="ignore"):  # of what is lost, without the compiler
+        in_threads(passes, n_tasks, *how, log_p, *more, is_lost)
     return np.asarray(is_lost | ~are_moderate(part.edge_log_theta))
 
 

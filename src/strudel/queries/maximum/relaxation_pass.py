@@ -17,7 +17,7 @@ from strudel._numba import kernel
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.scopes import BoolArray
 from strudel.queries.maximum.relaxation import Relaxation
-from strudel.queries.passes import LANES, SMALLEST_LOG_THETA, SMALLEST_VALUE, UNKNOWN
+from strudel.queries.passes import LANES, LOWEST_POWER, SMALLEST_LOG_THETA, SMALLEST_VALUE, UNKNOWN
 
 
 class RelaxationPass:
@@ -150,6 +150,7 @@ def _bound_values(
             continue
         for b in range(LANES):
             _, power = math.frexp(top[b])
+            power = max(power, LOWEST_POWER)
             exponent[v, b] += power
             top[b] = math.ldexp(1.0, -power)
         for n in range(r.vtree_first[v], r.vtree_first[v + 1]):
