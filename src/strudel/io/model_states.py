@@ -68,6 +68,8 @@ def _check_parameters(archive: Archive, circuit: Circuit, edge_log_theta: FloatA
     """Refuse what is no distribution, unless a checksum says that it was saved like this."""
     if not archive.is_trusted:
         problem = why_not_a_distribution(circuit.edges, edge_log_theta, circuit.n_vars)
+        if not (circuit.is_smooth and circuit.is_decomposable):
+            problem = "it is not smooth and decomposable"
         if problem is not None:
             raise ChangedFileError(f"its parameters are no distribution: {problem}.", ADVICE)
 

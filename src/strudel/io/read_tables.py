@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,8 @@ UNKNOWN = frozenset(("", "?", "na", "n/a", "nan", "<na>", "null", "none"))
 SAVE_AGAIN = "Save it again as UTF-8, which editors and spreadsheets offer."
 CELL = 8  # bytes of a cell, whatever it holds
 ROWS_OF_NUMBERS, ROWS_OF_TEXT = 2**16, 2**10  # of a parquet file at a time
+# What a damaged NumPy file raises besides; its header is read by Python's tokenizer.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, TokenError, SyntaxError, NotImplementedError)
 _INDEX = re.compile(r"__index_level_\d+__")  # an index of pandas without a name
 _ONE_LETTER = np.full(256, 3, dtype=np.uint8)  # what a cell of one byte means; 3 is nothing
 _ONE_LETTER[list(b"01? ")] = (0, 1, 2, 2)
@@ -220,7 +223,7 @@ def read_arrays(raw: bytes, label: str) -> dict[str, AnyArray]:
         return {"": content} if isinstance(content, np.ndarray) else dict(content)
     except FileFormatError:
         raise
-    except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, EOFError, OSError, MemoryError, *_DAMAGE) as error:
         raise FileFormatError(
             f"{label} is not a NumPy file of plain numbers, and others are never opened: "
             f"{one_line(error)}"

@@ -1,0 +1,202 @@
+"""Hostile files: text files of other programs, model files, checkpoints and tables."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import warnings
+
+import numpy as np
+
+import strudel
+from campaign.agreement import check_model, need
+from campaign.damage import damage, edit_zip
+from campaign.seeds import (
+    DyingCheckpoint,
+    Killed,
+    estimators,
+    mixed_table,
+    models,
+    write_text_files,
+)
+from makers import rows_of_kinds
+from strudel.errors import JournalError, NormalizedWarning
+from strudel.io import Checkpoint
+from strudel.io.frames import read_frame
+from strudel.io.read_tables import read_table
+from strudel.queries.model import model_of
+
+REFUSED, ANSWER = "refused", "answer"
+
+
+def check_refusal(error):
+    """One line of at most 300 characters; returns how long it is."""
+    text = str(error)
+    need(text and "\n" not in text, f"a refusal that is not one line: {text[:200]!r}")
+    need(len(text) <= 300, f"a refusal of {len(text)} characters: {text[:200]!r}")
+    return len(text)
+
+
+class TextFiles:
+    """Damaged files of other programs."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "sound").mkdir()
+        self.paths = write_text_files(folder / "sound")
+        self.contents = [path.read_bytes() for path in self.paths]
+
+    def case(self, rng):
+        which = int(rng.integers(len(self.paths)))
+        seed, content = self.paths[which], self.contents[which]
+        if seed.name.endswith(".gz") and rng.random() < 0.7:
+            content = gzip.compress(damage(gzip.decompress(content), self.contents, rng), 1)
+        else:
+            content = damage(content, self.contents, rng)
+        path = self.folder / f"damaged{''.join(seed.suffixes)}"
+        path.write_bytes(content)
+        beside = seed.with_suffix(".vtree")
+        vtree = beside if beside.exists() and rng.random() < 0.5 else None
+        normalize = bool(rng.random() < 0.3)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                warnings.simplefilter("ignore", NormalizedWarning)
+                model = strudel.read(path, vtree=vtree, normalize=normalize)
+        except strudel.FileFormatError as error:
+            return REFUSED, check_refusal(error)
+        if isinstance(model, strudel.Circuit):
+            need(model.is_in_normal_form, "a circuit in no normal form")
+            if seed.suffix == ".psdd":
+                need(model.n_vars >= most_variable(content), "fewer variables than the file")
+            check_model(model, rng, asks=rng.random() < 0.1)
+        return ANSWER, 0
+
+
+def most_variable(content):
+    """The largest variable that a `.psdd` file mentions."""
+    words = [line.split() for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n")]
+    found = [abs(int(w[3])) for w in words if w and w[0].upper() in (b"L", b"T") and len(w) > 3]
+    return max(found, default=0)
+
+
+class ModelFiles:
+    """Edited `.strudel` files: bytes, or members with and without the checksum."""
+
+    def __init__(self, folder):
+        self.path = folder / "damaged.strudel"
+        self.models = models()
+        self.contents = []
+        for name, model in self.models.items():
+            strudel.save(model, folder / f"{name}.strudel")
+            self.contents.append((folder / f"{name}.strudel").read_bytes())
+
+    def case(self, rng):
+        which = int(rng.integers(len(self.contents)))
+        is_raw = rng.random() < 0.3
+        if is_raw:
+            content, has_checksum = damage(self.contents[which], self.contents, rng), True
+        else:
+            content, has_checksum = edit_zip(self.contents[which], rng)
+        self.path.write_bytes(content)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                model = strudel.load(self.path)
+        except strudel.FileFormatError as error:
+            return REFUSED, check_refusal(error)
+        if has_checksum:
+            original = list(self.models.values())[which]
+            need(same_model(model, original), "a changed file with a checksum was read")
+            return ANSWER, 0
+        check_model(model, rng, asks=rng.random() < 0.2)
+        return ANSWER, 0
+
+
+def same_model(model, other):
+    """Whether two models have the same numbers."""
+    a, b = model_of(model), model_of(other)
+    if hasattr(a, "circuits") and hasattr(b, "circuits"):
+        both = zip(a.circuits, b.circuits, strict=True)
+        pairs = [(x.edge_log_theta, y.edge_log_theta) for x, y in both]
+    else:
+        pairs = [(a.edge_log_theta, b.edge_log_theta)]
+    if hasattr(a, "log_weight"):
+        pairs.append((a.log_weight, b.log_weight))
+    return all(np.array_equal(x, y) for x, y in pairs)
+
+
+class Checkpoints:
+    """Edited `.part` files, from which a fit is continued."""
+
+    def __init__(self, folder):
+        self.path = folder / "fit.part"
+        self.X = rows_of_kinds(n_rows=60, n_vars=4)
+        self.fits = []
+        for estimator in estimators().values():
+            try:
+                estimator.fit(self.X, checkpoint=DyingCheckpoint(self.path, 3))
+            except Killed:
+                self.fits.append((estimator, self.path.read_bytes()))
+            self.path.unlink(missing_ok=True)
+        from sklearn.base import clone
+
+        self.whole = [clone(estimator).fit(self.X) for estimator, _ in self.fits]
+
+    def case(self, rng):
+        which = int(rng.integers(len(self.fits)))
+        estimator, content = self.fits[which]
+        if rng.random() < 0.3:
+            content = damage(content, [content], rng)
+        else:
+            content, _ = edit_zip(content, rng)
+        self.path.write_bytes(content)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                model = estimator.fit(self.X, checkpoint=Checkpoint(self.path))
+        except (strudel.FileFormatError, JournalError) as error:
+            return REFUSED, check_refusal(error)
+        need(same_model(model, self.whole[which]), "a checkpoint that gives another model")
+        return ANSWER, 0
+
+
+class Tables:
+    """Damaged tables: csv, npy, npz and parquet, packed or not."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        X = rows_of_kinds(n_rows=12, n_vars=4)
+        frame = mixed_table(12)
+        bits = "a,b,c,d\n" + "\n".join(",".join(map(str, row)) for row in X)
+        self.files = {"a.csv": bits.encode(), "b.csv": frame.to_csv(index=False).encode()}
+        self.files["a.tsv"] = self.files["b.csv"].replace(b",", b"\t")
+        for name, save in (("a.npy", np.save), ("a.npz", np.savez_compressed)):
+            content = io.BytesIO()
+            save(content, X)
+            self.files[name] = content.getvalue()
+        try:
+            content = io.BytesIO()
+            frame.to_parquet(content)
+            self.files["a.parquet"] = content.getvalue()
+        except ImportError:
+            pass
+        self.files["c.csv.gz"] = gzip.compress(self.files["b.csv"])
+
+    def case(self, rng):
+        names = list(self.files)
+        name = names[int(rng.integers(len(names)))]
+        content = damage(self.files[name], list(self.files.values()), rng)
+        path = self.folder / name
+        path.write_bytes(content)
+        read = read_table if rng.random() < 0.5 else read_frame
+        try:
+            found = read(path)
+        except strudel.FileFormatError as error:
+            return REFUSED, check_refusal(error)
+        if read is read_table:
+            need(np.isin(found.X[~np.isnan(found.X)], (0, 1)).all(), "a cell that is not 0 or 1")
+        else:
+            table, _ = found
+            need(all(len(one.values) == table.n_rows for one in table.columns), "uneven columns")
+        return ANSWER, 0

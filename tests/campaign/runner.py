@@ -1,0 +1,124 @@
+"""The runner: cases of a campaign one after another, with limits on time, memory and words."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+import time
+import traceback
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from campaign.files import Checkpoints, ModelFiles, Tables, TextFiles
+from campaign.kills import Kills
+from campaign.questions import Events, Options, Queries
+
+CAMPAIGNS = {
+    "text": TextFiles,
+    "models": ModelFiles,
+    "checkpoints": Checkpoints,
+    "tables": Tables,
+    "queries": Queries,
+    "events": Events,
+    "options": Options,
+    "kills": Kills,
+}
+HANG = 10.0  # seconds of one case
+
+
+class TooLong(BaseException):
+    """Not an Exception, so that nothing catches it."""
+
+
+@dataclass
+class Counts:
+    """What came of the cases of a campaign."""
+
+    cases: int = 0
+    answers: int = 0
+    refused: int = 0
+    crashes: int = 0
+    hangs: int = 0
+    wrong: int = 0
+    longest_refusal: int = 0
+    slowest: float = 0.0
+    seconds: float = 0.0
+    findings: list[str] = field(default_factory=list)
+
+
+def run(name, folder, seed, *, seconds=None, cases=None, first=0, counts=None):
+    """Run a campaign for some seconds or cases; case n of a seed is always the same."""
+    counts = counts or Counts()
+    campaign = CAMPAIGNS[name](folder)
+    started = time.perf_counter()
+    number = first
+    has_alarm = hasattr(signal, "setitimer")
+    before = signal.signal(signal.SIGALRM, _stop) if has_alarm else None
+    try:
+        while True:
+            took = time.perf_counter() - started
+            if (seconds is not None and took > seconds) or number - first == cases:
+                break
+            _one(campaign, counts, name, seed, number, has_alarm)
+            number += 1
+    finally:
+        if has_alarm:
+            signal.signal(signal.SIGALRM, before)
+    counts.seconds += time.perf_counter() - started
+    return counts
+
+
+def _one(campaign, counts, name, seed, number, has_alarm):
+    rng = np.random.default_rng([seed, number])
+    start = time.perf_counter()
+    counts.cases += 1
+    try:
+        if has_alarm:
+            signal.setitimer(signal.ITIMER_REAL, HANG)
+        kind, length = campaign.case(rng)
+        if kind == "answer":
+            counts.answers += 1
+        else:
+            counts.refused += 1
+            counts.longest_refusal = max(counts.longest_refusal, length)
+    except TooLong:
+        counts.hangs += 1
+        counts.findings.append(f"{name} --seed {seed} --only {number}: more than {HANG:g} s")
+    except AssertionError as error:
+        counts.wrong += 1
+        counts.findings.append(f"{name} --seed {seed} --only {number}: {error}")
+    except Exception as error:
+        counts.crashes += 1
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{last.filename.rpartition('strudel/')[2]}:{last.lineno}"
+        words = f"{type(error).__name__}: {str(error)[:200]} ({place})"
+        counts.findings.append(f"{name} --seed {seed} --only {number}: {words}")
+    finally:
+        if has_alarm:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    counts.slowest = max(counts.slowest, time.perf_counter() - start)
+
+
+def _stop(_, frame):
+    """End a case, but not while the compiler is at work, which nothing else waits for."""
+    while frame is not None:
+        if "numba" in frame.f_code.co_filename or "llvmlite" in frame.f_code.co_filename:
+            signal.setitimer(signal.ITIMER_REAL, 1.0)
+            return
+        frame = frame.f_back
+    raise TooLong
+
+
+def peak_megabytes():
+    """The most memory this process has had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak // (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def report_of(counts):
+    """Counts as plain values, without the findings."""
+    facts = asdict(counts)
+    facts.pop("findings")
+    return facts

@@ -1,0 +1,53 @@
+"""The campaign in small, and the seeds of what it has found.
+
+STRUDEL_CAMPAIGN_SEED tries other cases; `python tests/campaign --minutes 60` tries many.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from campaign.runner import CAMPAIGNS, run
+
+SEED = int(os.environ.get("STRUDEL_CAMPAIGN_SEED", "0"))
+CASES = {"text": 1000, "models": 250, "checkpoints": 150, "tables": 800}
+CASES |= {"queries": 60, "events": 100, "options": 60}
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_found(tmp_path, name):
+    counts = run(name, tmp_path, SEED, cases=CASES[name])
+    assert counts.findings == []
+    assert counts.answers > 0
+    assert counts.longest_refusal <= 300 or name == "options"
+
+
+@pytest.mark.compiled
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs copies of a process")
+def test_kills_lose_nothing(tmp_path):
+    command = [sys.executable, str(Path(__file__).parent), "--campaigns", "kills"]
+    done = subprocess.run(
+        [*command, "--cases", "6", "--seed", str(SEED)], capture_output=True, text=True
+    )
+    assert (done.returncode, "FINDING" in done.stdout) == (0, False), done.stdout + done.stderr
+    assert '"cases": 10' in done.stdout
+
+
+# A model file with edges to other nodes, whose sums add up to one but not its rows; an array header
+# that breaks Python's tokenizer; probabilities below the smallest normal float.
+FOUND = [("models", 0, 46), ("models", 0, 50), ("tables", 0, 6), ("tables", 0, 81)]
+FOUND += [("checkpoints", 0, 1156), ("queries", 0, 66)]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("name", "seed", "number"), FOUND)
+def test_what_was_found_once_is_not_found_again(tmp_path, name, seed, number):
+    assert run(name, tmp_path, seed, cases=1, first=number).findings == []
+
+
+def test_all_campaigns_have_a_bounded_part():
+    assert {*CASES, "kills"} == set(CAMPAIGNS)
