@@ -6,6 +6,7 @@ Out: a `Column`.
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections import Counter
@@ -320,7 +321,7 @@ def _density(
     raw: RawColumn, finite: FloatArray, edges: Sequence[float], is_date: bool
 ) -> Density | None:
     """How the values of a column are distributed, if any are known."""
-    if not len(finite):
+    if not len(finite) or math.isinf(float(finite.max()) - float(finite.min())):
         return None
     is_typed = raw.dtype in ("integer", "boolean", "date")
     is_date = is_date or raw.dtype == "duration"

@@ -26,6 +26,7 @@ Responsibilities = Callable[[slice], FloatArray]  # rows -> (n_rows, n_component
 
 CLUSTERED_ROWS = 2**15  # rows that k-means looks at; the others go to the nearest centre
 UNEVEN = 0.1  # shape of the gamma variates of a random start: most of a row goes to few components
+LIGHT = 1e-30  # of a weight: sums of 32 bits stay far from their ends
 
 
 def responsibilities(
@@ -77,6 +78,9 @@ def find_clusters(
         n_init=1,
         random_state=int(rng.integers(2**31)),
     )
+    most = weight.max()
+    if not LIGHT <= most <= 1.0 / LIGHT:  # k-means takes 32 bits; only shares matter
+        weight = weight / most
     with _one_thread():
         k_means.fit(sample.astype(np.float32), sample_weight=weight)
     return Clusters(k_means)
