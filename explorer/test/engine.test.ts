@@ -71,3 +71,64 @@ test("information of independent columns is zero, of copies the entropy", () => 
   near(mutualInformation(Float64Array.of(0.06, 0.14, 0.24, 0.56), 2, 2), 0, "independent");
   near(mutualInformation(Float64Array.of(0.25, 0, 0, 0.75), 2, 2), -0.25 * Math.log(0.25) - 0.75 * Math.log(0.75), "copies");
 });
+
+/** A chain of coins that all agree with a hidden one, or are rare: one column each. */
+function chain(columns: number, rare: number): PageData {
+  const asBase64 = (array: Int32Array | Float32Array) => Buffer.from(array.buffer).toString("base64");
+  // Leaves of column c are 2 c (mostly 0) and 2 c + 1 (mostly 1); then sums with one product each.
+  const nodeSlot: number[] = [];
+  const entries: [number, number, number][] = [];
+  const start = [0];
+  for (let c = 0; c < columns; c++) {
+    for (const p of [rare, 1 - rare]) {
+      nodeSlot.push(c);
+      entries.push([0, -1, 1 - p], [1, -1, p]);
+      start.push(entries.length);
+    }
+  }
+  let [low, high] = [0, 1];
+  for (let c = 1; c < columns; c++) {
+    entries.push([low, 2 * c, 1]);
+    start.push(entries.length);
+    entries.push([high, 2 * c + 1, 1]);
+    start.push(entries.length);
+    nodeSlot.push(-1, -1);
+    [low, high] = [nodeSlot.length - 2, nodeSlot.length - 1];
+  }
+  entries.push([low, -1, 0.25], [high, -1, 0.75]);
+  start.push(entries.length);
+  nodeSlot.push(-1);
+  return {
+    format: 1, version: "", title: "", target: null, componentValue: null,
+    model: { kind: "circuit", components: 1, variables: columns, edges: entries.length, parameters: 0 },
+    columns: Array.from({ length: columns }, (_, c) => ({ name: `x${c}`, kind: "bit" as const, labels: ["0", "1"], slots: [c] })),
+    slots: Array(columns).fill(2), patterns: Array(columns).fill(2),
+    logWeight: asBase64(Float32Array.of(0)),
+    parts: [{
+      components: 1, isDeterministic: false,
+      nodeSlot: asBase64(Int32Array.from(nodeSlot)), nodeEntries: asBase64(Int32Array.from(start)),
+      left: asBase64(Int32Array.from(entries, ([left]) => left)), right: asBase64(Int32Array.from(entries, ([, right]) => right)),
+      logTheta: asBase64(Float32Array.from(entries, ([, , p]) => Math.log(p))),
+    }],
+  };
+}
+
+test("evidence that is too improbable for plain numbers keeps its digits", () => {
+  const engine = new Engine(readModel(chain(401, 1e-3)));
+  // 200 columns say high and 200 say low, so both are as improbable: p is known in closed form.
+  const evidence: Evidence = new Map(Array.from({ length: 400 }, (_, c) => [c, oneOf(2, c % 2)]));
+  const answer = engine.answer(evidence);
+  assert.ok(Math.abs(answer.logP - 200 * (Math.log(1e-3) + Math.log(1 - 1e-3))) < 1e-3, String(answer.logP));
+  near(answer.columns[400][1], 0.25 * 1e-3 + 0.75 * (1 - 1e-3), "the last column");
+  near(answer.components[0], 1, "the only component");
+});
+
+test("what is impossible together is a smallest such set", () => {
+  const engine = new Engine(readModel(chain(6, 0)));
+  const evidence: Evidence = new Map([[0, oneOf(2, 1)], [2, oneOf(2, 1)], [3, oneOf(2, 0)], [5, oneOf(2, 1)]]);
+  assert.equal(engine.answer(evidence).logP, -Infinity);
+  const clash = engine.clash(evidence);
+  assert.equal(clash.length, 2);
+  assert.ok(clash.includes(3));
+  near(engine.logProbability(new Map([...evidence].filter(([c]) => c !== 3))), Math.log(0.75), "without one of them");
+});

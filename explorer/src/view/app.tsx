@@ -87,6 +87,15 @@ export function App({ data }: { data: PageData }): JSX.Element {
     return () => inputs.forEach((kind) => removeEventListener(kind, onInput, { capture: true }));
   }, []);
 
+  const top = useRef<HTMLDivElement>(null);
+  useEffect(() => { // the panel stays below the line on top, however high that is
+    if (top.current === null) return;
+    const watch = new ResizeObserver(() =>
+      document.documentElement.style.setProperty("--top", `${top.current?.offsetHeight ?? 0}px`));
+    watch.observe(top.current);
+    return () => watch.disconnect();
+  }, [prior === null]);
+
   // The address says what is set; a new address sets it.
   useEffect(() => {
     const hash = toHash(now, columns);
@@ -176,7 +185,7 @@ export function App({ data }: { data: PageData }): JSX.Element {
   const isChanged = evidence.size > 0 || pinned !== null;
   return (
     <div class="page" data-done={known.of === now ? known.done.join(" ") : ""}>
-      <div class="top">
+      <div class="top" ref={top}>
         <div class="bar">
           <h1><bdi>{data.title}</bdi></h1>
           <nav aria-label="Scenario">
@@ -203,7 +212,7 @@ export function App({ data }: { data: PageData }): JSX.Element {
           {pinned === null && evidence.size > 0 && <Chips columns={columns} evidence={evidence} release={letGo} />}
           {known.clash !== null
             ? <p class="clash" role="alert">Impossible together: {known.clash.map((c, i) => (
-                <span key={c}>{i > 0 && " and "}<bdi>{columns[c].name}</bdi> <b><bdi>{saying(columns[c], answered.get(c)!)}</bdi></b></span>
+                <span key={c}>{i > 0 && " and "}<bdi>{columns[c].name}</bdi>: <b><bdi>{saying(columns[c], answered.get(c)!)}</bdi></b></span>
               ))}. The model says that this never happens. Release one of them.</p>
             : known.isTooMany
               ? <p class="clash" role="alert">Too many ranges at once for this model, whose columns are in pieces. Release one, or choose single values.</p>

@@ -55,6 +55,7 @@ function About(props: TargetProps & { target: number }): JSX.Element | null {
   const focus = chosen?.target === target ? chosen.value : isYesOrNo ? 1 : likely;
   const mean = meanText(column, posterior);
   const own = evidence.get(target);
+  const held = own ? null : props.pinned?.[target] ?? null;
   const doubt = entropy(posterior);
   const ordered = [...contributions].sort((a, b) =>
     Math.abs(posterior[focus] - b.without[focus]) - Math.abs(posterior[focus] - a.without[focus]));
@@ -66,7 +67,7 @@ function About(props: TargetProps & { target: number }): JSX.Element | null {
         {mean !== null && <>, mean {mean}</>}
       </p>
       {own && <p class="hint">You set <bdi>{column.name}</bdi> itself ({saying(column, own)}). Here is what the rest says about it.</p>}
-      <div class="large" role="group" aria-label={`Probabilities of ${column.name}`}>
+      <div class={`large${held ? " two" : ""}`} role="group" aria-label={`Probabilities of ${column.name}`}>
         {column.texts.map((text, k) => (
           <button
             key={k} class={`value${k === focus ? " focus" : ""}`} data-target-value={k} data-p={posterior[k]}
@@ -77,9 +78,12 @@ function About(props: TargetProps & { target: number }): JSX.Element | null {
             <span class="text"><bdi>{text}</bdi></span>
             <span class="track" aria-hidden="true">
               <i class="prior" style={{ width: `${100 * prior[target][k]}%` }} />
+              {held && <i class="held" style={{ width: `${100 * held[k]}%` }} />}
               <i class="now" style={{ width: `${100 * posterior[k]}%` }} />
             </span>
-            <span class="number" aria-hidden="true">{percent(posterior[k])}</span>
+            <span class="number" aria-hidden="true">
+              {percent(posterior[k])}{held && <em class={posterior[k] >= held[k] ? "up" : "down"}>{points(posterior[k] - held[k])}</em>}
+            </span>
           </button>
         ))}
       </div>
