@@ -7,8 +7,10 @@ Warnings are errors (`pyproject.toml`). Real data is looked for in ``$STRUDEL_DA
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before Numba is imported
     # All cores are busy with other tests, so threads that wait should not spin; two are enough to
@@ -51,6 +53,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Pass over the doctests of modules that need a package which is not installed."""
     if find_spec("torch") is None or find_spec("triton") is None:
         config.option.doctest_ignore_import_errors = True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """A file of tests that cannot be imported is an error, whatever doctests of `src` pass over."""
+    option = collector.config.option
+    before, option.doctest_ignore_import_errors = option.doctest_ignore_import_errors, False
+    try:
+        return (yield)
+    finally:
+        option.doctest_ignore_import_errors = before
 
 
 _made_deterministic = Circuit.made_deterministic
