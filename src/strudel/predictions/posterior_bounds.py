@@ -63,7 +63,8 @@ class PosteriorBounds:
         needs = find_needs(circuit, variables=np.asarray(open_vars), is_live=is_live)
         self._one, self._zero = needs.node_one, needs.node_zero
         self._place = circuit.vtree.node_span[0][circuit.vtree.var_leaf].astype(np.int64)
-        self._node_splits = _find_splits(circuit, self._one, self._zero)
+        self._node_splits = np.full((circuit.n_nodes, N_KEPT), NONE, dtype=np.int32)
+        _fill_splits(circuit.edges, self._one, self._zero, self._node_splits)
 
     def of_sum(self, weight: FloatArray, codes: ByteArray) -> tuple[FloatArray, FloatArray]:
         """Bounds on the expectation of the variables weighted by `weight`."""
@@ -96,16 +97,12 @@ class PosteriorBounds:
         return low, high
 
 
-def _find_splits(circuit: Circuit, one: WordArray, zero: WordArray) -> IntArray:
-    """Per node, the places of open variables that its edges need differently, the best first."""
-    splits = np.full((circuit.n_nodes, N_KEPT), NONE, dtype=np.int32)
-    _fill_splits(circuit.edges, one, zero, splits)
-    return splits
-
-
 @kernel
 def _fill_splits(edges: Edges, one: WordArray, zero: WordArray, splits: IntArray) -> None:
-    """Fill `splits` (n_nodes, N_KEPT): the variables that most edges, but not all alike, need."""
+    """Fill `splits` (n_nodes, N_KEPT): the places of variables that its edges need differently.
+
+    Those that most edges need come first.
+    """
     n_needs = np.empty(64 * one.shape[1], dtype=np.int64)
     for n in range(len(splits)):
         n_needs[:] = 0
@@ -359,7 +356,7 @@ def split_posteriors(
         if not is_decided[choosers].all():
             return None
     nodes = np.flatnonzero((circuit.node_vtree == top) & (flow > 0.0))
-    return flow[nodes], _expectations(circuit, theta, weight, codes)[nodes]
+    return flow[nodes], _expectations(circuit, theta, weight)[nodes]
 
 
 def _highest_without(circuit: Circuit, inside: AnyArray, outside: AnyArray) -> int | None:
@@ -379,9 +376,7 @@ def _highest_without(circuit: Circuit, inside: AnyArray, outside: AnyArray) -> i
     return best
 
 
-def _expectations(
-    circuit: Circuit, theta: FloatArray, weight: FloatArray, codes: ByteArray
-) -> FloatArray:
+def _expectations(circuit: Circuit, theta: FloatArray, weight: FloatArray) -> FloatArray:
     """The expectation of the sum below every node, with parameters given the row."""
     value = np.zeros(circuit.n_nodes)
     value[1 : 2 * circuit.n_vars : 2] = weight

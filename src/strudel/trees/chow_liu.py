@@ -95,12 +95,10 @@ def learn_chow_liu_tree(
     >>> tree.var_parent
     array([-1,  0,  0], dtype=int32)
     """
-    partly_known = _rows_with_unknown_values(X)
-    if partly_known is not None:
-        weight = (
-            None if sample_weight is None else check_sample_weight(sample_weight, len(partly_known))
-        )
-        cases = available_cases(partly_known, weight)
+    if not isinstance(X, BitMatrix) and np.any(np.isnan(rows := check_evidence(X))):
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(sample_weight, len(rows))
+        cases = available_cases(rows, sample_weight)
         parent = spanning_tree(cases.mutual_information(alpha), root)
         return ChowLiuTree(parent, cases.conditional_tables(parent, alpha))
     bits = as_bits(X, sample_weight)
@@ -119,18 +117,12 @@ def chow_liu_tree_from_counts(
     return ChowLiuTree(parent, conditional_tables(parent, counts, total, alpha))
 
 
-def _rows_with_unknown_values(X: Any) -> FloatArray | None:
-    """The rows as 0, 1 and NaN if there is a NaN."""
-    if isinstance(X, BitMatrix) or not np.any(np.isnan(evidence := check_evidence(X))):
-        return None
-    return evidence
-
-
 def spanning_tree(weight: FloatArray, root: Literal["centre", "hub"] | int = "centre") -> IntArray:
     """The parent of every variable in the spanning tree of most weight, NONE at its root."""
     neighbour = np.full(len(weight), NONE, dtype=np.int32)
     soonest(_maximum_spanning_tree, 3e-6 * weight.size)(weight, neighbour)
-    return _root_at(neighbour, _find_root(neighbour, root))
+    _, parent = _breadth_first(_adjacency(neighbour), _find_root(neighbour, root))
+    return np.array(parent, dtype=np.int32)
 
 
 @kernel
@@ -199,11 +191,6 @@ def jordan_centre(neighbour: IntArray) -> int:
     return min(path[(len(path) - 1) // 2], path[len(path) // 2])
 
 
-def _root_at(neighbour: IntArray, root: int) -> IntArray:
-    """The parent of every variable when the tree hangs from `root`."""
-    return np.array(_breadth_first(_adjacency(neighbour), root)[1], dtype=np.int32)
-
-
 def _adjacency(neighbour: IntArray) -> list[list[int]]:
     adjacent: list[list[int]] = [[] for _ in neighbour]
     for var, other in enumerate(neighbour.tolist()):
@@ -229,7 +216,9 @@ def conditional_tables(
     parent: IntArray, counts: CountArray, total: float, alpha: float
 ) -> FloatArray:
     """P(X = 1 | parent), smoothed like the mutual information, from the counts of complete rows."""
-    return complete_cases(counts, total).conditional_tables(parent, alpha)
+    one = np.broadcast_to(np.diagonal(counts)[:, np.newaxis], counts.shape)
+    cases = AvailableCases(np.broadcast_to(total, counts.shape), one, counts)
+    return cases.conditional_tables(parent, alpha)
 
 
 def learn_class_tree(classes: Sequence[BitMatrix], *, alpha: float = 0.5) -> ChowLiuTree:
@@ -294,12 +283,6 @@ class AvailableCases:
         theta = np.full(joint.shape, 0.5)
         np.divide(joint, margin, out=theta, where=margin > 0)
         return theta
-
-
-def complete_cases(counts: CountArray, total: float) -> AvailableCases:
-    """The cases of rows that know everything, from their pair counts and their weight."""
-    one = np.broadcast_to(np.diagonal(counts)[:, np.newaxis], counts.shape)
-    return AvailableCases(np.broadcast_to(total, counts.shape), one, counts)
 
 
 def available_cases(X: FloatArray, sample_weight: FloatArray | None = None) -> AvailableCases:

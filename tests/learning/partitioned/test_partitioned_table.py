@@ -18,7 +18,7 @@ from strudel.learning.partitioned import engines as out_of_core
 from strudel.learning.partitioned import partition as growing_part
 from strudel.learning.partitioned.em import _units
 from strudel.learning.partitioned.engines import Here, Room, file_backed
-from strudel.learning.partitioned.packed_rows import bag_rows, take_rows, uniform_numbers
+from strudel.learning.partitioned.packed_rows import Share, bag_rows, take_rows, uniform_numbers
 from strudel.learning.partitioned.partitioned_table import partition_table
 from strudel.learning.search_options import BestFirst, Greedy
 
@@ -103,13 +103,13 @@ def test_bags_are_bootstrap_samples_that_do_not_depend_on_the_parts(cuts):
     bits = pack_columns(TRAIN)
     edges = [0, *sorted(cuts), len(TRAIN)]
     parts = [
-        bag_rows(pack_columns(TRAIN[low:high]), 0.0, 0.8, 5, 50, 9, low)
+        bag_rows(pack_columns(TRAIN[low:high]), Share(0.0, 0.8, 5), 50, 9, low)
         for low, high in pairwise(edges)
     ]
-    whole = bag_rows(bits, 0.0, 0.8, 5, 50, 9, 0)
+    whole = bag_rows(bits, Share(0.0, 0.8, 5), 50, 9, 0)
     ones = [part.bag_weight.astype(float) @ part.rows.unpack() for part in (whole, *parts)]
     assert np.array_equal(ones[0], sum(ones[1:]))
-    n_taken = take_rows(bits, 0.0, 0.8, 5, 0).n_rows
+    n_taken = take_rows(bits, Share(0.0, 0.8, 5), 0).n_rows
     assert whole.rows.total_weight == n_taken
     draws = whole.bag_weight.sum(axis=1)  # of 50 bags
     assert draws.mean() == pytest.approx(n_taken, rel=0.05)
@@ -164,7 +164,7 @@ def test_memory_of_parts_that_are_gone_is_free_again():
 @pytest.mark.parametrize("copies", [1, 1000])
 def test_a_bag_holds_a_row_as_often_as_it_weighs(copies):
     rows = np.eye(8, dtype=np.uint8)
-    weighted = bag_rows(pack_columns(rows, np.full(8, float(copies))), 0.0, 1.0, 0, 200, 9, 0)
+    weighted = bag_rows(pack_columns(rows, np.full(8, float(copies))), Share(), 200, 9, 0)
     draws = weighted.bag_weight.sum(axis=1)  # Poisson of 8 * copies
     assert draws.mean() == pytest.approx(8 * copies, rel=0.1)
     assert draws.std() == pytest.approx((8 * copies) ** 0.5, rel=0.3)
@@ -400,7 +400,7 @@ def test_random_numbers_belong_to_rows():
 
 def test_rows_are_taken_once():
     bits = pack_columns(TRAIN)
-    low, high = take_rows(bits, 0.0, 0.3, 1, 0), take_rows(bits, 0.3, 1.0, 1, 0)
+    low, high = (take_rows(bits, Share(*ends, 1), 0) for ends in ((0.0, 0.3), (0.3, 1.0)))
     assert low.n_rows + high.n_rows == len(TRAIN)
     assert low.n_rows == pytest.approx(0.3 * len(TRAIN), rel=0.3)
 

@@ -15,6 +15,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Sequence
 from functools import reduce
+from operator import add
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -178,11 +179,6 @@ def itself(arg: Any) -> Any:
 def _own(numbers: Sequence[Any] | None, parts: Sequence[Any]) -> list[tuple[Any, ...]]:
     """The last argument of every part, if each has its own."""
     return [()] * len(parts) if numbers is None else [(number,) for number in numbers]
-
-
-def add(a: Any, b: Any) -> Any:
-    """The sum of what two parts gave."""
-    return a + b
 
 
 def _add_all(parts: Sequence[Any]) -> Any:

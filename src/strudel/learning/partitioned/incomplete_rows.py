@@ -125,8 +125,8 @@ class PartitionedPartialRows:
 def _partial(rows: PartitionedRows) -> PartitionedPartialRows:
     engine = rows.engine
     parts = engine.place(_merged, rows.parts)
-    low, high = rows.share
-    n_rows = rows.n_rows if rows.table.has_gaps else round(rows.table.n_rows * (high - low))
+    share = rows.share.high - rows.share.low
+    n_rows = rows.n_rows if rows.table.has_gaps else round(rows.table.n_rows * share)
     return PartitionedPartialRows(engine, parts, n_rows, rows.n_vars, rows.total_weight)
 
 

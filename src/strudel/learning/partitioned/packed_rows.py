@@ -8,6 +8,7 @@ Out: `PackedCodes`, or a plain `BitMatrix` where everything is known; the rows t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import poisson
@@ -171,57 +172,51 @@ class BaggedRows:
     bag_weight: AnyArray  # (n_bags, n_rows)
 
 
-def take_rows(rows: PackedRows, low: float, high: float, seed: int, first: int) -> PackedRows:
-    """The rows of a part whose random number lies between two bounds, if they know something."""
+class Share(NamedTuple):
+    """The rows whose random number lies between two bounds."""
+
+    low: float = 0.0
+    high: float = 1.0
+    seed: int = 0
+
+    def holds(self, first: int, n: int) -> AnyArray:
+        """Which of the n rows from number `first` on are in it."""
+        number = uniform_numbers(self.seed, first, n)
+        return (number >= self.low) & (number < self.high)
+
+
+def take_rows(rows: PackedRows, share: Share, first: int) -> PackedRows:
+    """The rows of a part in a share, if they know something."""
     is_plain = isinstance(rows, BitMatrix) and rows.row_weight is None
-    if low <= 0.0 and high >= 1.0 and is_plain:
+    if share.low <= 0.0 and share.high >= 1.0 and is_plain:
         return rows
-    return rows_where(rows, _is_taken(rows, low, high, seed, first))
+    return rows_where(rows, _is_taken(rows, share, first))
 
 
-def _is_taken(rows: PackedRows, low: float, high: float, seed: int, first: int) -> AnyArray:
-    number = uniform_numbers(seed, first, rows.n_rows)
-    kept = (number >= low) & (number < high) & knows_something(rows)
+def _is_taken(rows: PackedRows, share: Share, first: int) -> AnyArray:
+    kept = share.holds(first, rows.n_rows) & knows_something(rows)
     return kept if rows.row_weight is None else kept & (rows.row_weight > 0.0)
 
 
-def sample_rows(
-    rows: PackedRows,
-    low: float,
-    high: float,
-    seed: int,
-    share: float,
-    sample_seed: int,
-    first: int,
-) -> PackedRows:
-    """A share of these rows, by random numbers of their own."""
-    kept = _is_taken(rows, low, high, seed, first)
-    kept &= uniform_numbers(sample_seed, first, rows.n_rows) < share
-    return rows_where(rows, kept)
+def sample_rows(rows: PackedRows, share: Share, sample: Share, first: int) -> PackedRows:
+    """The rows in both shares."""
+    return rows_where(rows, _is_taken(rows, share, first) & sample.holds(first, rows.n_rows))
 
 
-def bag_rows(
-    bits: BitMatrix,
-    low: float,
-    high: float,
-    seed: int,
-    n_bags: int,
-    bag_seed: int,
-    first: int,
-) -> BaggedRows:
+def bag_rows(bits: BitMatrix, share: Share, n_bags: int, seed: int, first: int) -> BaggedRows:
     """The same rows, merged, with how often each bag holds them.
 
     A row of weight w is drawn a Poisson number of times, w on average: so nobody needs to know all
     rows to draw, and a row counts as much as w rows of weight one.
     """
-    kept = _is_taken(bits, low, high, seed, first)
+    kept = _is_taken(bits, share, first)
     rows = BitMatrix(pack_columns(bits.unpack()[kept]).words, int(kept.sum()), bits.weights[kept])
     if rows.n_rows == 0:
         return BaggedRows(rows, np.zeros((n_bags, 0), dtype=np.float32))
     merged, place = merge_equal_rows(rows)
     weight = np.empty((n_bags, merged.n_rows))
     for bag in range(n_bags):
-        number = uniform_numbers(bag_seed + (bag << 32), first, bits.n_rows)[kept]
+        number = uniform_numbers(seed + (bag << 32), first, bits.n_rows)[kept]
         n_draws = _poisson_draws(number, rows.weights)
         weight[bag] = np.bincount(place, n_draws, minlength=merged.n_rows)
     is_small = weight.max() < 2**24  # which float32 holds exactly

@@ -32,13 +32,13 @@ from strudel.errors import NoRowsError, NotBinaryError, UnseenValueError
 from strudel.learning.partitioned.engines import Engine, itself
 from strudel.learning.partitioned.packed_rows import (
     PackedRows,
+    Share,
     bag_rows,
     digest_packed,
     has_gaps,
     pack_codes,
     sample_rows,
     take_rows,
-    uniform_numbers,
 )
 from strudel.queries.passes import encode
 from strudel.tables.table_code import TableCode
@@ -56,8 +56,7 @@ class PartitionedRows:
     n_rows: int
     total_weight: float
     table: PartitionedTable  # of which these are a share
-    share: tuple[float, float]  # those whose random number lies between
-    seed: int
+    share: Share
 
     @property
     def quantum(self) -> float:
@@ -69,16 +68,11 @@ class PartitionedRows:
 
         Values that are not known are UNKNOWN. A completion that is drawn weighs as much as its row.
         """
-        share = n_rows / max(self.table.n_rows * (self.share[1] - self.share[0]), 1.0)
+        share = n_rows / max(self.table.n_rows * (self.share.high - self.share.low), 1.0)
         while True:
+            sample = Share(high=share, seed=seed)
             chosen = self.engine.place(
-                sample_rows,
-                self.table.parts,
-                *self.share,
-                self.seed,
-                share,
-                seed,
-                numbers=self.table.first,
+                sample_rows, self.table.parts, self.share, sample, numbers=self.table.first
             )
             rows = self.engine.each(_unpacked, chosen)
             if any(len(X) for X, _ in rows):
@@ -90,13 +84,7 @@ class PartitionedRows:
     def bagged(self, n_bags: int, seed: int) -> list[Any]:
         """The parts as `BaggedRows`; how often a bag holds a row depends on its number only."""
         return self.engine.place(
-            bag_rows,
-            self.table.parts,
-            *self.share,
-            self.seed,
-            n_bags,
-            seed,
-            numbers=self.table.first,
+            bag_rows, self.table.parts, self.share, n_bags, seed, numbers=self.table.first
         )
 
     @cached_property
@@ -122,7 +110,7 @@ class PartitionedTable:
 
     def rows(self) -> PartitionedRows:
         """All rows."""
-        return self._chosen(0.0, 1.0, 0)
+        return self._chosen(Share())
 
     def split(self, fraction: float, seed: int) -> tuple[PartitionedRows, PartitionedRows]:
         """About `fraction` of the rows held out, and the others; others come first.
@@ -130,7 +118,8 @@ class PartitionedTable:
         Few rows, of which chance holds out none or all, can only be checked against themselves.
         """
         try:
-            return self._chosen(fraction, 1.0, seed), self._chosen(0.0, fraction, seed)
+            held_out = Share(0.0, fraction, seed)
+            return self._chosen(Share(fraction, 1.0, seed)), self._chosen(held_out)
         except NoRowsError:
             return self.rows(), self.rows()
 
@@ -139,8 +128,8 @@ class PartitionedTable:
         hashes = self.engine.place(digest_packed, self.parts, numbers=self.first)
         return int(sum(self.engine.each(itself, hashes)) % 2**64)
 
-    def _chosen(self, low: float, high: float, seed: int) -> PartitionedRows:
-        parts = self.engine.place(take_rows, self.parts, low, high, seed, numbers=self.first)
+    def _chosen(self, share: Share) -> PartitionedRows:
+        parts = self.engine.place(take_rows, self.parts, share, numbers=self.first)
         if not self.has_gaps:
             parts = self.engine.place(merge_if_it_pays, parts)
         n_rows, weight = self.engine.total(_size, parts)
@@ -148,14 +137,7 @@ class PartitionedTable:
             known = " and a known value" if self.has_gaps else ""
             raise NoRowsError(f"Learning needs at least one row with a positive weight{known}.")
         return PartitionedRows(
-            self.engine,
-            parts,
-            self.n_vars,
-            int(n_rows),
-            float(weight),
-            self,
-            (low, high),
-            seed,
+            self.engine, parts, self.n_vars, int(n_rows), float(weight), self, share
         )
 
 
@@ -281,7 +263,7 @@ def sample_of(
     total = sum(lengths)
     if total == 0:
         raise ValueError(f"{name} must have at least one row, but is empty.")
-    take = delayed(partial(_sampled, min(1.0, n_rows / total), seed), pure=True)
+    take = delayed(partial(_sampled, Share(high=n_rows / total, seed=seed)), pure=True)
     first = [0, *np.cumsum(lengths)[:-1].tolist()]
     taken = engine.keep(
         [
@@ -298,11 +280,9 @@ def sample_of(
     return pandas.concat(found)
 
 
-def _sampled(share: float, seed: int, block: Any, weight: Any, first: int) -> Any:
-    """The rows of a block whose random number is below a share."""
-    return _taken(
-        block, (uniform_numbers(seed, first, len(block)) < share) & _counting(len(block), weight)
-    )
+def _sampled(share: Share, block: Any, weight: Any, first: int) -> Any:
+    """The rows of a block in a share."""
+    return _taken(block, share.holds(first, len(block)) & _counting(len(block), weight))
 
 
 def _size(rows: PackedRows) -> AnyArray:

@@ -37,7 +37,7 @@ from strudel.learning.partitioned.learn_structure import (
     fit_partitioned_parameters,
     grow_partitioned,
 )
-from strudel.learning.partitioned.packed_rows import n_known, n_unknown, uniform_numbers
+from strudel.learning.partitioned.packed_rows import Share, n_known, n_unknown
 from strudel.learning.partitioned.partitioned_table import (
     PartitionedRows,
     PartitionedTable,
@@ -233,11 +233,9 @@ def _describe(table: PartitionedTable) -> dict[str, Any]:
 
 def _held_out(table: PartitionedTable, valid: PartitionedRows | None) -> AnyArray | None:
     """Numbers of the rows that were held out."""
-    if valid is None or valid.table is not table or valid.share == (0.0, 1.0):
+    if valid is None or valid.table is not table or valid.share == Share():
         return None
-    number = uniform_numbers(valid.seed, 0, table.n_rows)
-    low, high = valid.share
-    return np.flatnonzero((number >= low) & (number < high))
+    return np.flatnonzero(valid.share.holds(0, table.n_rows))
 
 
 def _rows_to_stop_by(table: PartitionedTable) -> PartitionedRows | None:
