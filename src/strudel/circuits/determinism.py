@@ -8,8 +8,8 @@ Three ways, from cheap to expensive:
 1. Two products exclude each other if one needs a variable to be 1 and the other needs it to be 0.
    This settles every pair of edges that a split or a Chow-Liu tree makes.
 2. Below a node whose products all follow the vtree, a search over pairs of nodes decides.
-3. Elsewhere the question is hard. Up to 16 variables all rows are tried, 64 at a time; beyond that
-   nothing is known.
+3. Elsewhere the question is hard. Up to 16 variables all rows are tried; beyond that nothing is
+   known.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from strudel._numba import kernel, lowest_bit, soonest
+from strudel._numba import kernel, soonest
 from strudel._types import NONE, AnyArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.overlap_search import PairSearch
@@ -206,63 +205,44 @@ def _enumerate(circuit: Circuit, doubtful: IntArray, is_open: BoolArray) -> Over
         variables = scope_variables(scope[root])
         if not is_open[root] or len(variables) > MAX_ENUMERATED:
             continue
-        value = np.zeros(root + 1, dtype=np.uint64)
         is_below = np.zeros(root + 1, dtype=np.bool_)
         is_below[root] = True
-        node, e, f, number = _first_double(
-            np.array(variables), circuit.edges, is_open, is_below, value
-        )
-        if node != NONE:
-            row = {var: number >> i & 1 for i, var in enumerate(variables)}
+        mark_below(circuit.edges, is_below)
+        found = _first_double(circuit, variables, np.flatnonzero(is_below), is_open)
+        if found is not None:
+            node, edges, row = found
             below = set(scope_variables(scope[node]))
-            return Overlap(node, (e, f), {var: row[var] for var in row if var in below})
+            return Overlap(node, edges, {var: row[var] for var in row if var in below})
         is_open[: root + 1] &= ~is_below
     for node in np.flatnonzero(is_open)[:1].tolist():
         return Overlap(node, (int(doubtful[node, 0]), int(doubtful[node, 1])), None)
     return None
 
 
-@kernel
 def _first_double(
-    variables: NDArray[np.int64],
-    edges: Edges,
-    is_open: BoolArray,
-    is_below: BoolArray,
-    value: WordArray,
-) -> tuple[int, int, int, int]:
-    """The first open sum below a root with a row that satisfies two edges: sum, edges, row number.
+    circuit: Circuit, variables: list[int], nodes: AnyArray, is_open: BoolArray
+) -> tuple[int, tuple[int, int], dict[int, int]] | None:
+    """The first open one of some sums with a row that satisfies two edges: sum, edges, row.
 
-    Row r gives variable i of `variables` bit i of r; bit b of `value[n]` tells whether row
-    `64 * block + b` satisfies node n. The root is the last node of `is_below`, which is filled.
+    Row r gives variable i of `variables` bit i of r. All rows are tried together, a bit for each.
     """
-    node_edges, edge_left, edge_right = edges
-    n_vars = len(variables)
-    mark_below(edges, is_below)
-    valid = ALL if n_vars >= 6 else (np.uint64(1) << np.uint64(1 << n_vars)) - np.uint64(1)
-    for block in range(1 << max(0, n_vars - 6)):
-        for i in range(n_vars):
-            ones = np.uint64(0)
-            for b in range(64):
-                if ((64 * block + b) >> i) & 1:
-                    ones |= np.uint64(1) << np.uint64(b)
-            value[2 * variables[i] + 1] = ones & valid
-            value[2 * variables[i]] = ~ones & valid
-        for n in range(len(value)):
-            if not is_below[n] or node_edges[n] == node_edges[n + 1]:
-                continue
-            once = np.uint64(0)
-            for e in range(node_edges[n], node_edges[n + 1]):
-                holds = value[edge_left[e]]
-                if edge_right[e] != NONE:
-                    holds &= value[edge_right[e]]
-                if is_open[n] and once & holds:
-                    b = lowest_bit(once & holds)
-                    for f in range(node_edges[n], e):
-                        earlier = value[edge_left[f]]
-                        if edge_right[f] != NONE:
-                            earlier &= value[edge_right[f]]
-                        if (earlier >> np.uint64(b)) & np.uint64(1):
-                            return n, f, e, 64 * block + b
-                once |= holds
-            value[n] = once
-    return NONE, NONE, NONE, NONE
+    rows = np.arange(2 ** len(variables))
+    value: dict[int, AnyArray] = {}  # of every node, for all rows
+    for i, var in enumerate(variables):
+        value[2 * var], value[2 * var + 1] = (np.packbits(rows >> i & 1 == x) for x in (0, 1))
+
+    def holds(e: int) -> AnyArray:
+        left, right = int(circuit.edge_left[e]), int(circuit.edge_right[e])
+        return value[left] if right == NONE else value[left] & value[right]
+
+    for n in nodes[nodes >= 2 * circuit.n_vars].tolist():
+        edges = range(circuit.node_edges[n], circuit.node_edges[n + 1])
+        value[n] = np.zeros(-(-len(rows) // 8), dtype=np.uint8)
+        for e in edges:
+            twice = value[n] & holds(e)
+            if is_open[n] and twice.any():
+                r = int(np.unpackbits(twice).argmax())
+                f = next(f for f in edges if np.unpackbits(holds(f))[r])
+                return n, (f, e), {var: r >> i & 1 for i, var in enumerate(variables)}
+            value[n] = value[n] | holds(e)
+    return None
