@@ -185,7 +185,7 @@ def _write_parameters(
         text = ax.text(
             layout.mark_x[start] * (1 - share) + layout.mark_x[end] * share,
             layout.mark_y[start] * (1 - share) + layout.mark_y[end] * share,
-            format_theta(layout.line_theta[line]),
+            f"{layout.line_theta[line]:.2g}",
             color=colours.red if is_red[line] else colours.ink,
             fontsize=size,
             ha="center",
@@ -259,8 +259,3 @@ def _draw_marks(
             patch = box.get_bbox_patch()
             assert patch is not None
             patch.set_edgecolor(colours.red)
-
-
-def format_theta(theta: float) -> str:
-    """A parameter in few characters: 0.4, 0.07, 1e-05."""
-    return f"{theta:.2g}"

@@ -46,25 +46,21 @@ def resolve_children(file: TextFile, nodes: DecisionNodes) -> None:
                 file.refuse(f"id {name} is used for two nodes", line)
             seen.add(name)
     parent = np.repeat(np.array(nodes.decision, dtype=np.int64), nodes.width)
-    bad = NONE
-    for by_place in (False, True):
-        n_nodes = len(nodes.name)
-        if by_place:
-            found = [
-                [child if 0 <= child < n_nodes else n_nodes for child in column]
-                for column in (nodes.prime, nodes.sub)
-            ]
-        else:
-            found = [
-                [place.get(child, n_nodes) for child in column]
-                for column in (nodes.prime, nodes.sub)
-            ]
-        late = np.flatnonzero((np.array(found, dtype=np.int64) >= parent).any(axis=0))
-        if not len(late):
+    n_nodes, late = len(nodes.name), []
+
+    def by_id(child: int) -> int:
+        return place.get(child, n_nodes)
+
+    def by_place(child: int) -> int:
+        return child if 0 <= child < n_nodes else n_nodes
+
+    for find in (by_id, by_place):
+        found = [[find(child) for child in column] for column in (nodes.prime, nodes.sub)]
+        late.append(np.flatnonzero((np.array(found, dtype=np.int64) >= parent).any(axis=0)))
+        if not len(late[-1]):
             nodes.prime, nodes.sub = found
             return
-        if not by_place:
-            bad = int(late[0])
+    bad = int(late[0][0])
     child = (
         nodes.prime[bad]
         if place.get(nodes.prime[bad], parent[bad]) >= parent[bad]

@@ -7,6 +7,7 @@ Out: `Nnf`. We write the format of c2d.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from strudel._types import NONE
@@ -123,24 +124,18 @@ def _children_first(
     file: TextFile, arcs: dict[int, list[tuple[int, list[int]]]], where: dict[int, int]
 ) -> list[int]:
     """The nodes below node 1 and itself, last; a cycle is refused."""
-    order: list[int] = []
-    state: dict[int, int] = {}  # 1 while its children are visited, 2 afterwards
+    children: dict[int, list[int]] = {}
     pending = [1]
     while pending:
-        name = pending[-1]
-        if name not in state:
-            state[name] = 1
-            for child, _ in arcs[name]:
-                if state.get(child) == 1:
-                    file.refuse(f"node {child} is below itself", where[child])
-                if child not in state:
-                    pending.append(child)
-            continue
-        pending.pop()
-        if state[name] == 1:
-            state[name] = 2
-            order.append(name)
-    return order
+        name = pending.pop()
+        if name not in children:
+            children[name] = [child for child, _ in arcs[name]]
+            pending += children[name]
+    try:
+        return list(TopologicalSorter(children).static_order())
+    except CycleError as error:
+        name = error.args[1][0]
+        file.refuse(f"node {name} is below itself", where[name])
 
 
 def nnf_lines(nnf: Nnf) -> Iterator[str]:

@@ -48,9 +48,7 @@ PSEUDOCOUNT = 1.0
 SHOWN = 8  # columns that a warning names
 
 
-def first_tree(
-    rows: IncompleteRows, alpha: float = 1.0, columns: Sequence[ColumnCode] | None = None
-) -> Circuit:
+def first_tree(rows: IncompleteRows, columns: Sequence[ColumnCode] | None) -> Circuit:
     """The Chow-Liu tree of available cases as a circuit, its parameters by EM.
 
     Where the codes of columns are known, completions must be codes: a tree over columns.
@@ -58,9 +56,9 @@ def first_tree(
     partly_known, weight = decode(rows.train), rows.train_weight
     if columns is not None:
         every = complete_columns(columns, rows.train.shape[1])
-        coded = learn_column_tree(partly_known, every, sample_weight=weight, alpha=alpha)
+        coded = learn_column_tree(partly_known, every, sample_weight=weight)
         return fit_first(compile_column_tree(*coded), rows)
-    tree = learn_chow_liu_tree(partly_known, sample_weight=weight, alpha=alpha)
+    tree = learn_chow_liu_tree(partly_known, sample_weight=weight)
     return fit_first(compile_chow_liu(tree, vtree_from_chow_liu(tree)), rows)
 
 
@@ -147,7 +145,7 @@ class Incomplete:
     ) -> tuple[BitMatrix, BitMatrix | None]:
         """A first completion, by the circuit to continue from or by a tree."""
         if start is None:
-            self.tree = first_tree(self.rows, columns=columns)
+            self.tree = first_tree(self.rows, columns)
         model = start or self.tree
         assert model is not None
         return self.rows.completed(model, 1, rng)

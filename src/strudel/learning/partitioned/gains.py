@@ -38,7 +38,7 @@ from strudel.learning.search.best_first_splits import (
     keep_best,
     start_gains,
 )
-from strudel.learning.search.gains import LEAST_GAIN, Gains
+from strudel.learning.search.gains import Gains
 
 AHEAD = 2  # more scores than are asked for: that many old ones come first, on average
 SIDE_BY_SIDE = 512  # edges that are scored together: their counts are some megabytes
@@ -50,8 +50,8 @@ Table = tuple[IntArray, IntArray, FloatArray]  # places, edges, their rows of co
 class PartitionedGains(Gains):
     """Scores splits and clones without seeing a row."""
 
-    def __init__(self, growing: PartitionedCircuit, least_gain: float = LEAST_GAIN) -> None:
-        super().__init__(growing, least_gain)
+    def __init__(self, growing: PartitionedCircuit) -> None:
+        super().__init__(growing)
         self.partitioned = growing
         (n_fractional,) = growing.ask(FractionalRows())
         self.is_whole = not n_fractional

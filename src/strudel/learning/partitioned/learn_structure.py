@@ -7,6 +7,7 @@ Out: the best circuit with its parameters, and the `History` of the search.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from strudel.circuits.compile import compile_chow_liu, compile_column_tree, comp
 from strudel.circuits.flows import compute_flows
 from strudel.data.bits import BitMatrix
 from strudel.errors import NotPartitionedError
-from strudel.learning.growing.operations import Operation
 from strudel.learning.history import History
 from strudel.learning.journal import Journal, Section
 from strudel.learning.parameters import log_parameters
@@ -24,9 +24,8 @@ from strudel.learning.partitioned.gains import PartitionedGains
 from strudel.learning.partitioned.growing_circuit import PartitionedCircuit, pick_place
 from strudel.learning.partitioned.partitioned_table import PartitionedRows
 from strudel.learning.search.gains import Gains
-from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.race import Run
-from strudel.learning.search_options import BestFirst, Greedy, SearchOptions
+from strudel.learning.search_options import BestFirst, Greedy, SearchOptions, VariableScore
 from strudel.tables.column_codes import complete_columns
 from strudel.trees.chow_liu import chow_liu_tree_from_counts
 from strudel.trees.column_tree import column_tree_from_counts
@@ -41,7 +40,6 @@ def grow_partitioned(
     search: SearchOptions,
     rng: np.random.Generator | int | None = None,
     on_split: Callable[[History], None] | None = None,
-    start: Circuit | None = None,
     journal: Journal | None = None,
 ) -> PartitionedRun:
     """The search itself."""
@@ -49,7 +47,7 @@ def grow_partitioned(
     search.check_ends(has_valid=valid is not None)
     journal = journal or Journal()
     started = journal.now()
-    first = start or first_partitioned_circuit(train, search)
+    first = first_partitioned_circuit(train, search)
     kind = search.search
     asks_pairs = isinstance(kind, Greedy) and kind.variable_score == "mutual_information"
 
@@ -84,25 +82,13 @@ class PartitionedRun(Run):
         assert isinstance(self.growing, PartitionedCircuit)
         return PartitionedGains(self.growing)
 
-    def _chooser(self) -> Callable[[], Operation | None]:
-        if self._has_scores:
-            return super()._chooser()
-        growing, kind, rng = self.growing, self.search.search, self.rng
-        assert isinstance(growing, PartitionedCircuit)
-        at_random = VariablePicker(growing, "random")
-        gains = self._gains() if kind.variable_score == "gain" else None
-
-        def next_split() -> Operation | None:
-            edge = pick_edge(growing, kind.edge_score, rng, kind.tie_rule)
-            if edge is None:
-                return None
-            if kind.variable_score == "random":
-                return Operation(edge, at_random.pick(edge, rng))
-            if gains is not None:
-                return Operation(edge, gains.best_place(edge))
-            return Operation(edge, pick_place(growing, edge, self.search.alpha))
-
-        return next_split
+    def _place_picker(self, score: VariableScore) -> Callable[[int], int]:
+        assert isinstance(self.growing, PartitionedCircuit)
+        if score == "random":
+            return super()._place_picker(score)
+        if score == "gain":
+            return self._gains().best_place
+        return partial(pick_place, self.growing, alpha=self.search.alpha)
 
     def _replay(self, section: Section) -> None:
         assert isinstance(self.growing, PartitionedCircuit)

@@ -246,23 +246,21 @@ def _taken(block: Any, rows: AnyArray) -> Any:
     return block.loc[rows] if hasattr(block, "loc") else np.asarray(block)[rows]
 
 
-def sample_of(
-    X: Any, engine: Engine, n_rows: int, seed: int, *, sample_weight: Any = None, name: str = "X"
-) -> Any:
+def sample_of(X: Any, engine: Engine, n_rows: int, seed: int, sample_weight: Any = None) -> Any:
     """About this many rows of a lazy table as they are, in memory; none that weighs nothing.
 
     They depend on the seed and on the numbers of the rows, not on the parts.
     """
     from dask import delayed
 
-    blocks, lengths = row_blocks(X, name)
-    blocks, weights, _ = weight_blocks(sample_weight, X, blocks, name)
+    blocks, lengths = row_blocks(X, "X")
+    blocks, weights, _ = weight_blocks(sample_weight, X, blocks, "X")
     if np.isnan(lengths).any():
         # Of these blocks: Dask may read a single column in fewer.
         lengths = engine.each(itself, engine.keep([delayed(len)(block) for block in blocks]))
     total = sum(lengths)
     if total == 0:
-        raise ValueError(f"{name} must have at least one row, but is empty.")
+        raise ValueError("X must have at least one row, but is empty.")
     take = delayed(partial(_sampled, Share(high=n_rows / total, seed=seed)), pure=True)
     first = [0, *np.cumsum(lengths)[:-1].tolist()]
     taken = engine.keep(
@@ -272,8 +270,7 @@ def sample_of(
         ]
     )
     found = engine.each(itself, taken)
-    is_frame = hasattr(X, "columns")
-    if not is_frame:
+    if not hasattr(X, "columns"):
         return np.concatenate(found)
     import pandas
 

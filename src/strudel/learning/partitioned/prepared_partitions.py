@@ -150,7 +150,7 @@ class PreparedPartitions(Prepared):
         train, weight = self.sample(FIRST_ROWS)
         valid, valid_weight = self.valid_sample(FIRST_ROWS) or (None, None)
         sample = IncompleteRows(train, weight, valid, valid_weight)
-        return first_mixture(first_tree(sample, columns=self.columns), sample, self.rng)
+        return first_mixture(first_tree(sample, self.columns), sample, self.rng)
 
 
 def _log_likelihood(rows: BitMatrix, model: Model) -> float:

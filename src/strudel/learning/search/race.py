@@ -27,7 +27,7 @@ from strudel.learning.search.gains import Gains
 from strudel.learning.search.greedy import VariablePicker, pick_edge
 from strudel.learning.search.learnpsdd import LearnPsddPolicy, copied_levels
 from strudel.learning.search.scored_search import Policy, ScoredSearch
-from strudel.learning.search_options import BestFirst, LearnPSDD, SearchOptions
+from strudel.learning.search_options import BestFirst, LearnPSDD, SearchOptions, VariableScore
 
 FIELDS = ("edge", "place", "target", "n_levels")
 ROUNDS = (150, 500, 1500)  # operations after which the worse half of the runs ends
@@ -139,8 +139,8 @@ class Run:
 
     def _chooser(self) -> Callable[[], Operation | None]:
         """What says which operation comes next."""
-        growing, search, rng = self.growing, self.search, self.rng
-        kind: Any = search.search
+        growing, rng = self.growing, self.rng
+        kind: Any = self.search.search
         if self._has_scores:
             scores = self.journal.scores_of(self._number)
             self._has_file_scores = bool(scores)
@@ -154,15 +154,20 @@ class Run:
         n_levels = NONE
         if isinstance(kind, LearnPSDD):
             n_levels, kind = copied_levels(growing, kind), kind.heuristic
-        variables = VariablePicker(growing, kind.variable_score, search.alpha)
+        pick_place = self._place_picker(kind.variable_score)
 
         def next_split() -> Operation | None:
             edge = pick_edge(growing, kind.edge_score, rng, kind.tie_rule)
             if edge is None:
                 return None
-            return Operation(edge, variables.pick(edge, rng), n_levels=n_levels)
+            return Operation(edge, pick_place(edge), n_levels=n_levels)
 
         return next_split
+
+    def _place_picker(self, score: VariableScore) -> Callable[[int], int]:
+        """What chooses the place at which an edge is split."""
+        picker = VariablePicker(self.growing, score, self.search.alpha)
+        return lambda edge: picker.pick(edge, self.rng)
 
     def _gains(self) -> Gains:
         """What scores splits and clones for best-first search."""
