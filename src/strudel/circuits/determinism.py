@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from strudel._numba import kernel, soonest
-from strudel._types import NONE, AnyArray, IntArray, WordArray
+from strudel._types import NONE, AnyArray, ByteArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.overlap_search import PairSearch
 from strudel.circuits.scopes import (
@@ -227,11 +227,11 @@ def _first_double(
     Row r gives variable i of `variables` bit i of r. All rows are tried together, a bit for each.
     """
     rows = np.arange(2 ** len(variables))
-    value: dict[int, AnyArray] = {}  # of every node, for all rows
+    value: dict[int, ByteArray] = {}  # of every node, for all rows
     for i, var in enumerate(variables):
         value[2 * var], value[2 * var + 1] = (np.packbits(rows >> i & 1 == x) for x in (0, 1))
 
-    def holds(e: int) -> AnyArray:
+    def holds(e: int) -> ByteArray:
         left, right = int(circuit.edge_left[e]), int(circuit.edge_right[e])
         return value[left] if right == NONE else value[left] & value[right]
 
@@ -239,7 +239,7 @@ def _first_double(
         edges = range(circuit.node_edges[n], circuit.node_edges[n + 1])
         value[n] = np.zeros(-(-len(rows) // 8), dtype=np.uint8)
         for e in edges:
-            twice = value[n] & holds(e)
+            twice: ByteArray = value[n] & holds(e)
             if is_open[n] and twice.any():
                 r = int(np.unpackbits(twice).argmax())
                 f = next(f for f in edges if np.unpackbits(holds(f))[r])

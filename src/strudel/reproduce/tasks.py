@@ -103,7 +103,9 @@ class Task:
         return 900.0 + 10.0 * self.settings.seconds
 
 
-def settings_of(experiment: Experiment, seconds: float | None, is_quick: bool) -> Settings:
+def settings_of(
+    experiment: Experiment, seconds: float | None, is_quick: bool, seed: int = 0
+) -> Settings:
     """The settings of one experiment, with its own time limit by default."""
     own = experiment.quick_seconds if is_quick else experiment.seconds
-    return Settings(own if seconds is None else seconds, is_quick)
+    return Settings(own if seconds is None else seconds, is_quick, seed)
