@@ -155,7 +155,9 @@ def read_parquet_frame(raw: bytes, label: str) -> Any:
         read, failures = _read_with_polars, (polars.exceptions.PolarsError, OSError)
     try:
         return _without_index(read(raw, label))
-    except failures as error:
+    except FileFormatError:
+        raise
+    except (*failures, ValueError) as error:  # also of the JSON in which pandas keeps an index
         raise FileFormatError(f"{label} is a damaged parquet file: {one_line(error)}") from error
 
 
