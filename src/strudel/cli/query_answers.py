@@ -212,6 +212,7 @@ def find_marginal_map(question: Question) -> list[Answer]:
     answers = []
     for row, ones in enumerate(_unknown_ones(question)):
         found = marginal_map(model, question.variables, rows[row], max_seconds=question.max_seconds)
+        assert not isinstance(found, list)
         share = math.exp(found.log_probability - log_given[row])
         found = found._replace(
             log_probability=found.log_probability + question.log_parts,

@@ -17,6 +17,14 @@ from .maximum.marginal_map import marginal_map as marginal_map
 from .maximum.marginal_map import MarginalMap as MarginalMap
 from .sampling import sample as sample
 
+# in the columns of a table
+from .columns.correlations import correlations as correlations
+from .columns.correlations import Correlations as Correlations
+from .columns.surprise import surprise as surprise
+from .columns.surprise import Surprise as Surprise
+from .columns.compare_groups import compare as compare
+from .columns.compare_groups import Comparison as Comparison
+
 # information
 from .information import entropy as entropy
 from .information import mutual_information as mutual_information

@@ -56,7 +56,7 @@ def column_pairs(model: Any, given: Any = None) -> ColumnPairs:
     else:
         names = code.names
         codewords = [column.codewords for column in code.columns]
-    joint, first = _values_together(found, given, codewords)
+    joint, first = values_together(found, given, codewords)
     entropy = -np.add.reduceat(x_log_x_of(joint.diagonal()), first)
     together = np.add.reduceat(np.add.reduceat(x_log_x_of(joint), first, axis=0), first, axis=1)
     information = entropy[:, np.newaxis] + entropy + together
@@ -65,7 +65,7 @@ def column_pairs(model: Any, given: Any = None) -> ColumnPairs:
     return ColumnPairs(tuple(map(str, names)), information, entropy)
 
 
-def _values_together(model: Model, given: Any, codewords: list[Any]) -> tuple[FloatArray, IntArray]:
+def values_together(model: Model, given: Any, codewords: list[Any]) -> tuple[FloatArray, IntArray]:
     """The probability of every two values together, and the number of each column's first value."""
     n_vars = model.n_vars
     moments = np.ones((n_vars + 1, n_vars + 1))  # of all variables, and of a last one that is 1

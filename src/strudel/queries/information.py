@@ -8,6 +8,7 @@ is answered from tables alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NoReturn
@@ -23,6 +24,7 @@ from strudel.data.x_log_x import x_log_x_of
 from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block
+from strudel.queries.columns.joint_table import find_columns, joint_table
 from strudel.queries.conditional_parameters import conditional_parameters
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
@@ -92,7 +94,9 @@ def mutual_information(
     a, b : names or numbers of variables
         Two disjoint sets.
     given : array-like of shape (n_vars,) or (n_rows, n_vars), frame, or dict, optional
-        0, 1, or NaN where the value is unknown; nothing is known by default.
+        0, 1, or NaN where the value is unknown; nothing is known by default. Or the name of a
+        column, or a list of names: what `a` and `b` tell about each other beyond these columns, on
+        average over their values.
     max_states : int
         Limit on the states of the two sets that are looked at. At worst that is all of them, when
         summing out the other variables hides the choices that the circuit makes, and always in a
@@ -115,8 +119,12 @@ def mutual_information(
     0.1284
     >>> round(mutual_information(figure_1_circuit(), ["X1", "X2"], "X4", given={"X3": 1}), 4)
     0.0
+    >>> round(mutual_information(figure_1_circuit(), "X1", "X4", given="X3"), 4)  # all of it
+    0.0
     """
     model = model_of(model)
+    if _are_names(given):
+        return _information_beyond(model, a, b, given, max_states)
     first, second = variable_indices(model, a, "a"), variable_indices(model, b, "b")
     both = np.intersect1d(first, second)
     if len(both):
@@ -127,6 +135,32 @@ def mutual_information(
         given,
         "mutual_information",
         lambda row: row.mutual_information(first, second, max_states),
+    )
+
+
+def _are_names(given: Any) -> bool:
+    """Whether columns are given, not their values."""
+    items = [given] if isinstance(given, str) else given
+    return isinstance(items, list | tuple) and bool(items) and isinstance(items[0], str)
+
+
+def _information_beyond(model: Model, a: Any, b: Any, given: Any, max_states: int) -> float:
+    """The mutual information of some columns given others, from the table of all their values."""
+    first, second = find_columns(model, a, "a"), find_columns(model, b, "b")
+    others = find_columns(model, given, "given")
+    columns = [*first, *second, *others]
+    names = [column.name for column in columns]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"a, b and given must have no column in common, but {twice!r} is in two of them."
+        )
+    joint = joint_table(model, columns, None, "mutual_information", max_states)
+    sizes = [math.prod(column.n_values for column in part) for part in (first, second)]
+    tables = joint.reshape(*sizes, -1).transpose(2, 0, 1)
+    chance = tables.sum(axis=(1, 2))
+    return float(
+        sum(p * _table_information(table / p) for p, table in zip(chance, tables, strict=True) if p)
     )
 
 

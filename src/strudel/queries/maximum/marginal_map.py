@@ -24,7 +24,9 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
+from strudel.data.argument_checks import check_count
 from strudel.queries.arguments import check_limits, given_rows, variable_indices
+from strudel.queries.columns.joint_table import find_columns, joint_table
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.maximum.mixture_search import ROUNDING, MixtureSearch
 from strudel.queries.maximum.relaxation import relax
@@ -39,6 +41,7 @@ from strudel.queries.passes import (
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.soft_evidence import takes_parts_of_cells
 
+MAX_STATES = 2**20  # of which the k best are found
 N_TAKEN = 4  # assignments looked at together
 N_TRIED = 4  # variables tried for each: eight rows, one block of a pass
 MOST_GAIN = 50.0  # nats; an impossible value counts as much
@@ -55,8 +58,10 @@ class MarginalMap(NamedTuple):
     n_nodes: int  # partial assignments the search had to look at; 0 if the first bound was reached
 
 
-def _joint(answer: MarginalMap, log_given: float) -> MarginalMap:
+def _joint(answer: Any, log_given: float) -> Any:
     """The state with its log-probability together with what else is given."""
+    if isinstance(answer, list):
+        return [_joint(one, log_given) for one in answer]
     logs = answer.log_probability + log_given, answer.upper_bound + log_given
     return answer._replace(log_probability=logs[0], upper_bound=logs[1])
 
@@ -66,11 +71,13 @@ def marginal_map(
     model: Model,
     query: Any,
     given: Any = None,
+    k: int = 1,
     *,
     max_seconds: float | None = None,
     max_nodes: int | None = None,
-) -> MarginalMap:
-    """The most probable state of some variables, with the rest summed out.
+    max_states: int = MAX_STATES,
+) -> MarginalMap | list[MarginalMap]:
+    """The most probable state of some variables, or the k most probable, with the rest summed out.
 
     Exact, by one pass if the vtree puts the query variables on top, otherwise by branch and bound.
     For all variables it is the most probable state.
@@ -83,13 +90,17 @@ def marginal_map(
         Those that are also given keep their value.
     given : one row, or dict by feature name, optional
         0, 1, or NaN where the value is unknown.
+    k : int
+        How many states, such as the five most probable profiles over some columns.
     max_seconds, max_nodes : optional
         Stop the search after this many seconds or partial assignments. The result is then the best
         state so far, with a bound on all others.
+    max_states : int
+        With k above 1, all states of the columns are looked at; this is the limit.
 
     Returns
     -------
-    MarginalMap
+    MarginalMap, or a list of them with k above 1
         `state`, `log_probability` of the state and what is given, `upper_bound`, `is_optimal` and
         `n_nodes`. If several states are best, any one of them.
 
@@ -104,8 +115,13 @@ def marginal_map(
     >>> best = marginal_map(figure_1_circuit(), ["X1", "X2"], given={"X4": 1})
     >>> best.state, round(best.log_probability, 4), best.is_optimal
     ({'X1': 1, 'X2': 1}, -1.9576, True)
+    >>> [best.state for best in marginal_map(figure_1_circuit(), ["X1", "X2"], k=2)]
+    [{'X1': 0, 'X2': 1}, {'X1': 1, 'X2': 1}]
     """
     model = model_of(model)
+    check_count("k", k)
+    if k > 1:
+        return _best_profiles(model, query, given, int(k), max_states)
     structure = structure_of(model)
     check_properties(structure, "marginal_map", "in_normal_form")
     if model.edge_log_theta.max(initial=0.0) > -SMALLEST_LOG_THETA:
@@ -126,6 +142,28 @@ def marginal_map(
     search = _Search(model.to_circuit() if isinstance(model, Mixture) else model, codes, variables)
     search.run(*limits)
     return _report(model, names, variables, search.best_state, search)
+
+
+def _best_profiles(
+    model: Model, query: Any, given: Any, k: int, max_states: int
+) -> list[MarginalMap]:
+    """The k most probable combinations of values, from the table of all of them."""
+    columns = find_columns(model, query, "query")
+    asked = [query] if isinstance(query, str | int | np.integer) else list(query)
+    joint = joint_table(model, columns, given, "marginal_map", max_states)
+    rows, _ = given_rows(model, given)
+    log_given = float(log_probabilities(model, rows, "marginal_map")[0])
+    order = np.argsort(-joint.ravel(), kind="stable")[:k]
+    found = []
+    for flat in order[joint.ravel()[order] > 0.0].tolist():
+        places = np.unravel_index(flat, joint.shape)
+        state = {
+            name: column.decoded(column.codewords[[place]].astype(np.float64))[0]
+            for name, column, place in zip(asked, columns, places, strict=True)
+        }
+        log_p = log_given + math.log(joint.ravel()[flat])
+        found.append(MarginalMap(state, log_p, log_p, True, 0))
+    return found
 
 
 def _report(

@@ -1,0 +1,188 @@
+"""Answers in columns against sums over all rows of a table."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from strudel import (
+    Mixture,
+    Strudel,
+    StrudelMixture,
+    TableEncoder,
+    log_marginal,
+    marginal_map,
+    mutual_information,
+    sample,
+)
+from strudel.circuits import figure_1_circuit
+from strudel.errors import CircuitPropertyError
+from strudel.queries import compare, correlations, surprise
+
+
+def people(n=300):
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 90, n).astype(float)
+    income = np.round(age * 10.0 + rng.normal(0.0, 150.0, n), 1)
+    vote = np.where(age + rng.normal(0.0, 15.0, n) > 55.0, "yes", "no")
+    region = rng.choice(["N", "M", "S"], n)
+    frame = pd.DataFrame({"age": age, "income": income, "vote": vote, "region": region})
+    return frame.mask(rng.random(frame.shape) < 0.05)
+
+
+ENCODER = TableEncoder(n_bins=4)
+MODELS = {
+    "circuit": Strudel(encoder=ENCODER, max_splits=4, random_state=0),
+    "mixture": StrudelMixture(3, n_splits=2, encoder=ENCODER, random_state=0),
+    "per component": StrudelMixture(
+        2, n_splits=2, method="per_component", encoder=ENCODER, random_state=0
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def model(request):
+    return MODELS[request.param].fit(people())
+
+
+def joint_of(model, names, given=None):
+    """The probability of all values of some columns, each asked for on its own."""
+    columns = [model.encoder_.code_.column(name) for name in names]
+    found = {}
+    bits = model.encoder_.transform(pd.DataFrame([given or {}], columns=people().columns))
+    held = getattr(model, "circuit_", None) or model.mixture_
+    held = held.with_table_code(None)
+    for places in itertools.product(*(range(column.n_values) for column in columns)):
+        row = bits.copy()
+        for column, place in zip(columns, places, strict=True):
+            row[0, column.start : column.stop] = column.codewords[place]
+        found[places] = math.exp(log_marginal(held, row)[0])
+    total = sum(found.values())
+    return {places: p / total for places, p in found.items()}
+
+
+def test_correlations_are_those_of_the_density(model):
+    found = correlations(model)
+    assert found.names == ("age", "income", "vote")
+    code, joint = model.encoder_.code_, joint_of(model, ["age", "income"])
+    age, income = (code.column(name).cells.moments() for name in ("age", "income"))
+    e = {
+        "x": sum(p * age[0][i] for (i, _), p in joint.items()),
+        "y": sum(p * income[0][j] for (_, j), p in joint.items()),
+        "xy": sum(p * age[0][i] * income[0][j] for (i, j), p in joint.items()),
+        "xx": sum(p * (age[1][i] + age[0][i] ** 2) for (i, _), p in joint.items()),
+        "yy": sum(p * (income[1][j] + income[0][j] ** 2) for (_, j), p in joint.items()),
+    }
+    spread = math.sqrt((e["xx"] - e["x"] ** 2) * (e["yy"] - e["y"] ** 2))
+    assert found.values[0, 1] == pytest.approx((e["xy"] - e["x"] * e["y"]) / spread)
+    assert found.values.diagonal() == pytest.approx(1.0)
+    assert np.array_equal(found.to_frame().to_numpy(), found.values)
+    assert np.isnan(model.correlations({"vote": "yes"}).values[2]).all()  # it is certain
+
+
+def test_information_given_a_column_is_an_average_over_its_values(model):
+    found = mutual_information(model, "vote", "income", given="age")
+    wanted = 0.0
+    joint = joint_of(model, ["vote", "income", "age"])
+    n_ages = model.encoder_.code_.column("age").n_values
+    for k in range(n_ages):
+        p_age = sum(p for (_, _, age), p in joint.items() if age == k)
+        for (v, i, age), p in joint.items():
+            if age == k and p > 0.0:
+                a = sum(q for (v2, _, k2), q in joint.items() if v2 == v and k2 == k)
+                b = sum(q for (_, i2, k2), q in joint.items() if i2 == i and k2 == k)
+                wanted += p * math.log(p * p_age / (a * b))
+    assert found == pytest.approx(wanted)
+    both = mutual_information(model, ["vote", "region"], ["income"], given=["age"])
+    assert both >= found - 1e-12
+    with pytest.raises(ValueError, match="'vote' is in two"):
+        mutual_information(model, "vote", "income", given=["age", "vote"])
+    with pytest.raises(CircuitPropertyError, match="max_states = 5"):
+        mutual_information(model, "vote", "income", given="age", max_states=5)
+
+
+def test_the_best_profiles_are_those_of_the_table(model):
+    best = marginal_map(model, ["income", "region"], {"vote": "yes"}, k=5)
+    joint = joint_of(model, ["income", "region"], {"vote": "yes"})
+    wanted = sorted(joint.values(), reverse=True)[:5]
+    log_given = log_marginal(model, {"vote": "yes"})[0]
+    assert [one.log_probability for one in best] == pytest.approx(np.log(wanted) + log_given)
+    assert best[0].state == marginal_map(model, ["income", "region"], {"vote": "yes"}).state
+    assert len({tuple(one.state.items()) for one in best}) == 5
+    assert len(marginal_map(model, "vote", k=9)) == 2
+
+
+def test_surprise_is_the_chain_rule_and_finds_the_strange_column(model):
+    rows = people()[:6].reset_index(drop=True)
+    rows.loc[2, ["age", "income", "vote"]] = [20.0, 880.0, "no"]
+    found = surprise(model, rows, n_samples=200)
+    whole = log_marginal(model, rows)
+    assert found.log_probability == pytest.approx(whole)
+    for c, name in enumerate(found.names):
+        rest = log_marginal(model, rows.assign(**{name: None}))
+        known = rows[name].notna().to_numpy()
+        wanted = (whole - rest)[known]
+        assert found.column_log_probability[known, c] == pytest.approx(wanted)
+        assert np.isnan(found.column_percentile[~known, c]).all()
+    assert found.because[2] in ("age", "income")
+    assert found.percentile[2] < 0.2
+    assert found.to_frame().shape == (6, 2 + 4)
+
+
+def test_rows_of_the_model_itself_have_even_percentiles():
+    model = MODELS["mixture"].fit(people())
+    rows = sample(model, 400, random_state=1)
+    percentile = surprise(model, rows, n_samples=400).percentile
+    assert abs(percentile.mean() - 0.5) < 0.06
+    assert abs((percentile < 0.25).mean() - 0.25) < 0.08
+
+
+def test_groups_are_compared_over_the_columns_that_do_not_define_them(model):
+    found = compare(model, {"vote": "yes"}, {"vote": "no"})
+    assert set(found.names) == {"age", "income", "region"}
+    assert found.names[-1] == "region"
+
+    def divergence(p, q):
+        terms = [
+            0.5 * x * math.log(2.0 * x / (a + b))
+            for a, b in zip(p, q, strict=True)
+            for x in (a, b)
+            if x > 0.0
+        ]
+        return sum(terms)
+
+    names = ["age", "income", "region"]
+    groups = [joint_of(model, names, {"vote": vote}) for vote in ("yes", "no")]
+    wanted = divergence(*(group.values() for group in groups))
+    assert found.divergence == pytest.approx(wanted)
+    assert found.standard_error == 0.0
+    ages = [joint_of(model, ["age"], {"vote": vote}) for vote in ("yes", "no")]
+    place = found.names.index("age")
+    wanted = divergence(*(age.values() for age in ages))
+    assert found.column_divergence[place] == pytest.approx(wanted)
+    assert found.means[place, 0] > found.means[place, 1]
+    drawn = compare(model, {"vote": "yes"}, {"vote": "no"}, max_states=1, n_samples=500)
+    assert abs(drawn.divergence - found.divergence) < 5.0 * drawn.standard_error
+    assert 0.0 <= max(found.column_divergence) <= found.divergence + 1e-12 <= math.log(2.0)
+
+
+def test_a_group_may_be_part_of_a_cell_and_the_other_everybody(model):
+    found = compare(model, {"age": (33.3, 71.5)})
+    assert "age" not in found.names
+    assert compare(model, {"vote": "no"}, {"vote": "no"}).divergence == pytest.approx(0.0)
+    everything = {"age": 30.0, "income": 300.0, "vote": "no", "region": "N"}
+    with pytest.raises(ValueError, match="nothing left"):
+        compare(model, everything)
+
+
+def test_without_a_table_variables_are_columns():
+    circuit = figure_1_circuit()
+    twice = np.column_stack([circuit.edge_log_theta] * 2)
+    for model in (circuit, Mixture(circuit, twice, np.log([0.5, 0.5]))):
+        assert correlations(model).values[2, 3] == pytest.approx(-0.12 / 0.24)
+        best = marginal_map(model, [0, "X4"], k=4)
+        assert sum(math.exp(one.log_probability) for one in best) == pytest.approx(1.0)
+        information = mutual_information(model, "X1", "X4")
+        assert mutual_information(model, "X1", "X4", given="X3") < information
