@@ -20,7 +20,7 @@ from strudel.data.argument_checks import check_count
 from strudel.data.random_state import RandomState, generator_from
 from strudel.data.x_log_x import x_log_x_of
 from strudel.queries.arguments import given_rows
-from strudel.queries.columns.joint_table import code_of_model, joint_table
+from strudel.queries.columns.joint_table import code_of_model, joint_table, pandas_frame
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
@@ -45,15 +45,13 @@ class Comparison(NamedTuple):
 
     def to_frame(self) -> Any:
         """A pandas frame with one row per column, those that differ most first."""
-        import pandas as pd
-
         content = {
             "column": list(self.names),
             "divergence": self.column_divergence,
             "mean of a": self.means[:, 0],
             "mean of b": self.means[:, 1],
         }
-        return pd.DataFrame(content)
+        return pandas_frame(content)
 
 
 def compare(

@@ -8,7 +8,7 @@ import numpy as np
 
 from strudel._types import FloatArray
 from strudel.queries.column_pairs import values_together
-from strudel.queries.columns.joint_table import code_of_model
+from strudel.queries.columns.joint_table import code_of_model, pandas_frame
 from strudel.queries.model import Model, model_of
 from strudel.queries.soft_evidence import takes_parts_of_cells
 from strudel.tables.coded_column import Column
@@ -22,9 +22,8 @@ class Correlations(NamedTuple):
 
     def to_frame(self) -> Any:
         """A pandas frame with the names of the columns."""
-        import pandas as pd
-
-        return pd.DataFrame(self.values, index=list(self.names), columns=list(self.names))
+        content = {"": list(self.names)} | dict(zip(self.names, self.values.T, strict=True))
+        return pandas_frame(content).set_index("").rename_axis(None)
 
 
 @takes_parts_of_cells("given")

@@ -9,7 +9,7 @@ Where a model leaves codes of no value some probability, the values share it in 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,13 @@ def code_of_model(model: Model) -> TableCode:
     if model.table_code is not None:
         return model.table_code
     return code_of_bits(list(map(str, names_of(model.n_vars, model.feature_names))), "pandas")
+
+
+def pandas_frame(content: Mapping[str, Any]) -> Any:
+    """A frame of pandas with these columns."""
+    import narwhals as nw
+
+    return nw.from_dict(dict(content), backend="pandas").to_native()
 
 
 def find_columns(model: Model, asked: Any, name: str) -> list[Column]:

@@ -15,7 +15,7 @@ from strudel._types import FloatArray
 from strudel.data.argument_checks import check_count
 from strudel.data.random_state import RandomState, generator_from
 from strudel.queries.arguments import given_rows
-from strudel.queries.columns.joint_table import code_of_model
+from strudel.queries.columns.joint_table import code_of_model, pandas_frame
 from strudel.queries.model import Model, model_of
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.sampling import draw_rows
@@ -37,11 +37,9 @@ class Surprise(NamedTuple):
 
     def to_frame(self) -> Any:
         """A pandas frame with one row per row: percentile, reason, percentile of every column."""
-        import pandas as pd
-
-        whole = pd.DataFrame({"percentile": self.percentile, "because": list(self.because)})
-        parts = pd.DataFrame(self.column_percentile, columns=list(self.names))
-        return pd.concat([whole, parts], axis=1)
+        content = {"percentile": self.percentile, "because": list(self.because)}
+        shares = zip(self.names, self.column_percentile.T, strict=True)
+        return pandas_frame(content | {f"{name}: percentile": share for name, share in shares})
 
 
 def surprise(
