@@ -82,17 +82,27 @@ export function saying(column: Shown, mask: Uint8Array): string {
   return chosen.length <= 3 ? chosen.join(" or ") : `${chosen.slice(0, 2).join(", ")} or ${chosen.length - 2} more`;
 }
 
+/** What a cell of numbers or dates starts and ends with; null where it is open. */
+export function endsOf(text: string): [start: string | null, end: string | null] {
+  const both = /^(.*) to (.*)$/.exec(text);
+  if (both) return [both[1], both[2]];
+  const below = /^(?:under|before) (.*)$|^(.*) or less$/.exec(text);
+  if (below) return [null, below[1] ?? below[2]];
+  const above = /^from (.*) on$|^(.*) or more$/.exec(text);
+  if (above) return [above[1] ?? above[2], null];
+  return [text, text];
+}
+
 /** Cells side by side as one range: "under 40" and "40 to 60" are "under 60". */
 export function rangeText(column: Shown, from: number, to: number): string {
   const [first, last] = [column.texts[from], column.texts[to]];
-  const start = /^(.*) to (.*)$/.exec(first)?.[1];
-  const end = /^(.*) to (.*)$/.exec(last)?.[2];
-  const isOpen = /^(under|before) /.test(first);
-  const isTop = / or more$|^from .* on$/.test(last);
-  if (isOpen && end) return `${column.kind === "date" ? "before" : "under"} ${end}`;
-  if (isTop && start) return column.kind === "date" ? `from ${start} on` : `${start} or more`;
-  if (start && end) return `${start} to ${end}`;
-  return `${first} to ${last}`;
+  const isDate = column.kind === "date";
+  if (!isDate && column.kind !== "number") return `${first} to ${last}`;
+  const [start, end] = [endsOf(first)[0], endsOf(last)[1]];
+  if (start === null && end === null) return "any";
+  if (start === null) return / or less$/.test(first) ? `${end} or less` : `${isDate ? "before" : "under"} ${end}`;
+  if (end === null) return isDate ? `from ${start} on` : `${start} or more`;
+  return `${start} to ${end}`;
 }
 
 /** The mean of a column of numbers or dates, whose cells have their own. */

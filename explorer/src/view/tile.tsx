@@ -4,7 +4,7 @@ import { memo } from "preact/compat";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { JSX } from "preact";
 import type { Column } from "../model.ts";
-import { meanOf, meanText, moved, percent, points, saying } from "../words.ts";
+import { endsOf, meanOf, meanText, moved, percent, points, saying } from "../words.ts";
 
 export type Action = "choose" | "exclude" | "range";
 
@@ -203,9 +203,9 @@ const CHARACTERS = 40; // that fit below a histogram
 
 /** Some of the edges between cells, as many as fit. */
 function Axis({ column }: { column: Column }): JSX.Element {
-  const ends = column.texts.map((text) => / to (.*)$/.exec(text)?.[1] ?? /^(?:under|before) (.*)$/.exec(text)?.[1] ?? null);
-  const isCells = ends.slice(0, -1).every((end) => end !== null);
-  const texts = isCells ? ends.slice(0, -1) as string[] : column.texts;
+  const ends = column.texts.map(endsOf);
+  const isCells = ends.slice(1, -1).some(([start, end]) => start !== end);
+  const texts = isCells ? ends.slice(1).map(([start]) => start!) : column.texts;
   const longest = Math.max(...texts.map((text) => text.length)) + 2;
   const step = Math.max(1, Math.ceil((texts.length * longest) / CHARACTERS));
   const first = Math.floor(((texts.length - 1) % step) / 2);

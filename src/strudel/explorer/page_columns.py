@@ -143,7 +143,10 @@ def _texts(column: Column) -> tuple[str, ...]:
     >>> from strudel.tables.learn_code import CodeOptions, learn_column
     >>> ages = RawColumn("age", "integer", np.arange(100.0))
     >>> _texts(learn_column(ages, 0, options=CodeOptions(n_bins=4)))
-    ('under 25', '25 to 50', '50 to 75', '75 or more')
+    ('24 or less', '25 to 49', '50 to 74', '75 or more')
+    >>> heights = RawColumn("height", "float", np.arange(100.0) / 2)
+    >>> _texts(learn_column(heights, 0, options=CodeOptions(n_bins=4)))
+    ('under 12.5', '12.5 to 25', '25 to 37.5', '37.5 or more')
     """
     is_date = column.kind == "date"
     if column.labels == ("False", "True"):
@@ -152,7 +155,19 @@ def _texts(column: Column) -> tuple[str, ...]:
         return column.labels
     if has_one_value_per_cell(column.values, column.edges, column.ranges):
         return column.labels
+    if column.dtype == "integer":
+        return _whole_numbers(column)
     ends = [date_text(edge) if is_date else number_text(edge) for edge in column.edges]
     below, above = ("before {}", "from {} on") if is_date else ("under {}", "{} or more")
     inner = [f"{a} to {b}" for a, b in pairwise(ends)]
     return (below.format(ends[0]), *inner, above.format(ends[-1]))
+
+
+def _whole_numbers(column: Column) -> tuple[str, ...]:
+    """Cells of whole numbers by the first and the last that is in them, so that none is in two."""
+    first = [math.ceil(edge) for edge in column.edges]
+    inner = [str(a) if b - a == 1 else f"{a} to {b - 1}" for a, b in pairwise(first)]
+    (low, lowest), (low_of_last, high) = column.ranges[0], column.ranges[-1]
+    below = number_text(low) if low == lowest else f"{first[0] - 1} or less"
+    above = number_text(high) if low_of_last == high else f"{first[-1]} or more"
+    return (below, *inner, above)
