@@ -9,6 +9,7 @@ import time
 from urllib.parse import quote
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from browser import CHROMEDRIVER, CHROMIUM, start_browser
@@ -21,9 +22,18 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from explored_models import Expected, make_models
+from explored_models import Expected, make_models, people
 from joint import steep_circuit
-from strudel import explore, log_marginal, most_probable_state
+from strudel import (
+    PerComponent,
+    Strudel,
+    StrudelClassifier,
+    StrudelMixture,
+    TableEncoder,
+    explore,
+    log_marginal,
+    most_probable_state,
+)
 from strudel.circuits import compile_factorized, figure_1_circuit
 from strudel.queries.column_answers import expected_values
 from strudel.trees.vtree import balanced_vtree
@@ -590,3 +600,42 @@ def test_a_frame_in_a_notebook_works(page, models, tmp_path):
     page.wait("answer").click("smoker", 2)
     assert page.set() == ["smoker: yes"]
     page.driver.switch_to.default_content()
+
+
+def corner_models():
+    """Tables that are easily forgotten: one column, one value, many values, gaps, loose bits."""
+    table = people(200)
+    rng = np.random.default_rng(0)
+    shop = pd.DataFrame({"item": [f"item {i:03d}" for i in rng.permutation(np.arange(600) % 200)]})
+    shop["country"] = "here"
+    shop["shelf"] = shop["item"].str[-1].where(rng.random(600) < 0.8, "0")
+    loose = TableEncoder(n_bins=4, respect_one_hot=False)
+    gaps = table.drop(columns=["smoker", "ill"]).mask(rng.random((200, 4)) < 0.3)
+    fast = {"n_splits": 2, "init": "tree", "pseudocount": 1.0, "class_pseudocount": 1.0}
+    return {
+        "one column": Strudel(encoder="auto", random_state=0).fit(table[["smoker"]]),
+        "many values": Strudel(
+            encoder=TableEncoder(max_categories=200), max_splits=3, random_state=0
+        ).fit(shop),
+        "loose per component": StrudelMixture(
+            2, method=PerComponent(), encoder=loose, random_state=0
+        ).fit(table),
+        "classes with gaps": StrudelClassifier(
+            2, method="joint", encoder=TableEncoder(n_bins=4), random_state=0, **fast
+        ).fit(gaps, table["smoker"]),
+    }
+
+
+def test_tables_that_are_easily_forgotten_have_the_numbers_of_python(page, tmp_path):
+    page = Page(page.driver, tmp_path)
+    for name, model in corner_models().items():
+        explore(model, tmp_path / f"{name}.html")
+        own = Expected(model)
+        last = len(own.sizes) - 1
+        for evidence in ({}, {last: [0]}, {last: list(range(own.sizes[last] - 1)), 0: [1]}):
+            page.open(name, **as_words(own, evidence))
+            if max(own.sizes) > 10:
+                page.bars("item")  # drawn
+                page.find(".more").click()
+                time.sleep(0.05)
+            check_bars(page, own, evidence)
