@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import warnings
 
@@ -18,6 +19,13 @@ from strudel.trees.vtree import random_vtree
 ODD = [None, True, -1, 0, 1, 2, 3, 1.5, "auto", "x", "", [1], {}, np.nan, np.inf, 10**9, 10**12]
 ODD += [np.zeros(3), object(), "greedy", "em", 0.1, 0.5, 2**40, -0.0, np.int64(2), b"x", (1, 2)]
 CELLS = [0, 1, 0, 1, 0, 1, np.nan, 2, -1, 0.5, np.inf, "0", "a", None, True]
+HARM = [
+    "</script><script>alert(1)</script>",
+    "<!--",
+    "<img src=x onerror=alert(1)>",
+    "\\u003c/script",
+]
+HARM += ["]]>", "\u2028", "'", '"', "&lt;", "\x00", "{{x}}", "${x}", "\ud800"]
 WEIGHTS = [0.0, 1.0, 1e-300, 1e300, 5e-324, 2.0, np.nan, -1.0, np.inf]
 
 
@@ -141,4 +149,54 @@ class Options:
             return REFUSED, check_words(error)
         if kind is not StrudelClassifier and not hasattr(model, "encoder_"):
             check_model(model, rng)
+        return ANSWER, 0
+
+
+class Modules:
+    """Small circuits as modules of PyTorch, on all rows and on rows with gaps."""
+
+    def __init__(self, folder):
+        self.torch = None
+        with contextlib.suppress(ImportError):
+            import torch
+
+            self.torch = torch
+
+    def case(self, rng):
+        if self.torch is None:
+            return ANSWER, 0
+        n_vars = int(rng.integers(1, 6))
+        seed = int(rng.integers(2**31))
+        circuit = split_circuit(random_vtree(n_vars, seed), random.Random(seed), size=3)
+        table, rows = table_of(circuit), rows_of(n_vars)
+        row = rng.choice([0.0, 1.0, np.nan], size=n_vars)
+        agrees = ((rows == row) | np.isnan(row)).all(axis=1)
+        module = strudel.to_torch(circuit)
+        asked = self.torch.tensor(np.vstack([rows, row]), dtype=self.torch.float64)
+        found = np.exp(module.log_prob(asked).detach().numpy())
+        wanted = np.append(table, table[agrees].sum())
+        need(np.allclose(found, wanted, rtol=1e-4, atol=1e-7), f"log_prob: {found}, not {wanted}")
+        back = circuit.from_torch(module)
+        need(np.allclose(back.theta, circuit.theta, atol=1e-6), "other parameters came back")
+        return ANSWER, 0
+
+
+class Pages:
+    """The explorer's page of models whose names are meant to harm it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def case(self, rng):
+        n_vars = int(rng.integers(1, 6))
+        seed = int(rng.integers(2**31))
+        circuit = split_circuit(random_vtree(n_vars, seed), random.Random(seed), size=3)
+        names = [f"{v}{HARM[int(rng.integers(len(HARM)))]}" for v in range(n_vars)]
+        path = self.folder / "page.html"
+        plain = self.folder / "plain.html"
+        strudel.explore(circuit.with_names(tuple(names)), path)
+        strudel.explore(circuit.with_names(tuple(f"x{v}" for v in range(n_vars))), plain)
+        for word in (b"<script", b"</script", b"<img", b"<!--"):
+            n_found = path.read_bytes().lower().count(word)
+            need(n_found == plain.read_bytes().lower().count(word), f"a name brings in {word}")
         return ANSWER, 0

@@ -13,7 +13,7 @@ import numpy as np
 
 from campaign.files import Checkpoints, ModelFiles, Tables, TextFiles
 from campaign.kills import Kills
-from campaign.questions import Events, Options, Queries
+from campaign.questions import Events, Modules, Options, Pages, Queries
 
 CAMPAIGNS = {
     "text": TextFiles,
@@ -23,6 +23,8 @@ CAMPAIGNS = {
     "queries": Queries,
     "events": Events,
     "options": Options,
+    "modules": Modules,
+    "pages": Pages,
     "kills": Kills,
 }
 HANG = 10.0  # seconds of one case

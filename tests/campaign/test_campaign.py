@@ -14,7 +14,7 @@ from campaign.runner import CAMPAIGNS, run
 
 SEED = int(os.environ.get("STRUDEL_CAMPAIGN_SEED", "0"))
 CASES = {"text": 1000, "models": 250, "checkpoints": 150, "tables": 800}
-CASES |= {"queries": 60, "events": 100, "options": 60}
+CASES |= {"queries": 60, "events": 100, "options": 60, "modules": 40, "pages": 25}
 
 
 @pytest.mark.compiled
