@@ -17,6 +17,7 @@ from strudel import (
     probability,
 )
 from strudel.io.frames import column_of_text, read_frame
+from strudel.queries import posterior
 
 HEAD = "age,smoker,town,since"
 
@@ -379,6 +380,17 @@ def test_bounds_inside_cells_are_given_and_asked_for(run, coarse):
     assert state["log_probability"] == pytest.approx(most_probable_state(model, given)[1])
     for what in (["mmap", "--variables", "town"], ["entropy"], ["pairs"]):
         assert run("query", coarse, *what, *text)[0] == 0
+
+
+def test_numbers_have_means_and_quantiles(run, coarse):
+    text = ("--given", "age>=60, smoker=no", "--variables", "since")
+    [answer] = answers(run, coarse, "posterior", *text)
+    [answer] = answers(run, coarse, "posterior", "--given", "smoker=no")
+    found = posterior(load(coarse), "age", {"smoker": "no"})
+    assert answer["columns"]["age"]["mean"] == pytest.approx(found.mean)
+    assert answer["columns"]["age"]["quantiles"]["0.5"] == found.quantile(0.5)
+    assert "standard deviation" in run("query", coarse, "posterior")[1]
+    assert run("query", coarse, "posterior", "--variables", "town")[0] == 2
 
 
 def test_samples_lie_within_what_is_given(run, coarse):

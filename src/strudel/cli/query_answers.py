@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from strudel.cli.column_words import in_words
-from strudel.cli.console import note, say, show_facts, show_table
+from strudel.cli.console import InputError, note, say, show_facts, show_table
 from strudel.cli.evidence import variable_names
 
 if TYPE_CHECKING:
@@ -404,6 +404,52 @@ def show_pairs(question: Question, answer: Answer, n_lines: float) -> None:
         return
     columns = ("a", "b", "probability of both", "covariance", "correlation")
     _show_lines(columns, lines, n_lines, lambda line: -abs(line[3]))
+
+
+# Numbers
+
+
+def find_posteriors(question: Question) -> list[Answer]:
+    """The mean, the standard deviation and quantiles of columns of numbers and dates."""
+    from strudel.queries.columns.column_posterior import posterior
+
+    if question.code is None:
+        raise InputError("posterior is about columns of numbers, but the model has only 0 and 1.")
+    model = question.model.with_table_code(question.code)
+    columns = [column.name for column in question.code.columns if column.is_numeric]
+    wanted = question.asked_columns or columns
+    if not wanted:
+        raise InputError("posterior is about columns of numbers, but the table has none.")
+    answers = []
+    for row in question.rows:
+        known = np.flatnonzero(~np.isnan(row))
+        given = question.by_name(known.tolist(), row[known].astype(int))
+        found = {name: posterior(model, name, given) for name in wanted}
+        answers.append(
+            {
+                name: {
+                    "mean": _plain(own.mean),
+                    "deviation": own.variance**0.5,
+                    "quantiles": {str(q): _plain(own.quantile(q)) for q in (0.05, 0.5, 0.95)},
+                }
+                for name, own in found.items()
+            }
+        )
+    return [{"columns": answer} for answer in answers]
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float) else str(value)
+
+
+def show_posteriors(question: Question, answer: Answer, n_lines: float) -> None:
+    """One line per column."""
+    lines: list[Line] = [
+        (name, own["mean"], own["deviation"], *own["quantiles"].values())
+        for name, own in answer["columns"].items()
+    ]
+    columns = ("column", "mean", "standard deviation", "5 %", "median", "95 %")
+    _show_lines(columns, lines, n_lines, lambda line: 0.0, is_sorted=True)
 
 
 # Components

@@ -11,6 +11,15 @@ from .variable_probabilities import pair_probabilities as pair_probabilities
 from .variable_probabilities import covariance as covariance
 from .column_answers import ColumnMarginals as ColumnMarginals
 
+# of one column of numbers or dates
+from .columns.column_posterior import posterior as posterior
+from .columns.column_posterior import ColumnPosterior as ColumnPosterior
+from .columns.column_posterior import expectation as expectation
+from .columns.column_posterior import variance as variance
+from .columns.column_posterior import quantile as quantile
+from .columns.column_posterior import cdf as cdf
+from .columns.column_posterior import pdf as pdf
+
 # rows
 from .maximum.most_probable import most_probable_state as most_probable_state
 from .maximum.marginal_map import marginal_map as marginal_map

@@ -45,6 +45,7 @@ class What(StrEnum):
     PAIRS = "pairs"
     RESPONSIBILITIES = "responsibilities"
     PROBABILITY = "probability"
+    POSTERIOR = "posterior"
 
 
 ANSWERS = {  # how to find each answer, and how to show it
@@ -59,11 +60,12 @@ ANSWERS = {  # how to find each answer, and how to show it
     What.PAIRS: (answers.find_pairs, answers.show_pairs),
     What.RESPONSIBILITIES: (answers.find_responsibilities, answers.show_responsibilities),
     What.PROBABILITY: (answers.find_probability, answers.show_probability),
+    What.POSTERIOR: (answers.find_posteriors, answers.show_posteriors),
 }
 OWNERS = {  # which questions an option belongs to
     "EVENT": (What.PROBABILITY,),
     "-k": (What.MAP,),
-    "--variables": (What.MARGINAL, What.MMAP, What.COUNT, What.PAIRS),
+    "--variables": (What.MARGINAL, What.MMAP, What.COUNT, What.PAIRS, What.POSTERIOR),
     "--of": (What.CONDITIONAL,),
     "--a": (What.INFORMATION,),
     "--b": (What.INFORMATION,),
@@ -96,7 +98,9 @@ def query(
     k: Annotated[int | None, typer.Option("-k", min=1, help="map: how many states.")] = None,
     variables: Annotated[
         str | None,
-        typer.Option(metavar="X,Y", help="marginal, mmap, count, pairs: of these variables."),
+        typer.Option(
+            metavar="X,Y", help="marginal, mmap, count, pairs, posterior: of these variables."
+        ),
     ] = None,
     of: Annotated[
         str | None, typer.Option(metavar="X=1,Y=0", help="conditional: the values in question.")
@@ -129,6 +133,7 @@ def query(
     responsibilities  how probable each component of a mixture is
     probability       how probable an EVENT is, as in "a & ~(b | c)" or "at_least(2, a, b, c)",
                       or in a .cnf, .dnf, .nnf or .sdd file
+    posterior         mean, deviation and quantiles of the columns of numbers, or of --variables
 
     All answers are given --given; a table asks once for each of its rows. Long answers start with
     what is most probable, most changed or least expected.

@@ -1,0 +1,462 @@
+"""The distribution of one column of numbers or dates, given what is known.
+
+In:  a model that was learned from a table, a column, and what is known.
+Out: its mean, variance, quantiles, cumulative probabilities and densities; or all of it as a
+     `ColumnPosterior`.
+
+How probable every cell is comes from one pass; within a cell the column has its own density. So all
+answers are sums over cells, in closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from strudel._display import plotting
+from strudel._types import FloatArray
+from strudel.queries.arguments import given_rows
+from strudel.queries.by_block import by_block
+from strudel.queries.columns.value_probabilities import value_probabilities
+from strudel.queries.marginal import raise_if_impossible
+from strudel.queries.model import Model, model_of
+from strudel.tables.coded_column import BIT, Column
+from strudel.tables.coded_rows import known_numbers
+from strudel.tables.column_conditions import compared_region
+from strudel.tables.columns import as_date, as_timedelta
+
+DAY = 86_400e6  # microseconds
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ColumnPosterior:
+    """The distribution of a column of numbers or dates, given what is known.
+
+    Made by `posterior`.
+
+    Examples
+    --------
+    >>> from strudel import Strudel
+    >>> from strudel.queries import posterior
+    >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
+    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> ages = posterior(model, "x1", given={"x0": "red"})
+    >>> bool(25 < ages.mean < 35), ages.quantile(0.9)
+    (True, 40)
+    """
+
+    column: Column
+    cell_chance: FloatArray  # (n_cells,) how probable each cell is
+
+    @property
+    def mean(self) -> Any:
+        """The mean."""
+        return _value(self.column, float(self.cell_chance @ self.column.cell_means))
+
+    @property
+    def variance(self) -> float:
+        """The variance; of dates and durations in squared days."""
+        return float(_variances(self.column, self.cell_chance[np.newaxis])[0])
+
+    def quantile(self, q: Any) -> Any:
+        """The smallest value that is not exceeded with probability `q`; a list for several."""
+        if np.ndim(q):
+            return [self.quantile(one) for one in q]
+        if not 0.0 < q < 1.0:
+            raise ValueError(f"q must lie between 0 and 1, but is {q!r}.")
+        number = self.column.cells.quantile(self.cell_chance, float(q))
+        is_whole = self.column.dtype == "integer" and number.is_integer()
+        return int(number) if is_whole else _value(self.column, number)
+
+    def interval(self, share: float = 0.9) -> tuple[Any, Any]:
+        """Two quantiles between which the column lies with this probability or more."""
+        rest = (1.0 - share) / 2.0
+        return self.quantile(rest), self.quantile(1.0 - rest)
+
+    def cdf(self, x: Any) -> float:
+        """The probability of `x` or less."""
+        return float(_cumulative(self.column, self.cell_chance[np.newaxis], x)[0])
+
+    def pdf(self, x: Any) -> float:
+        """The density at `x`: its probability if it has one, else per unit of the column."""
+        return float(_densities(self.column, self.cell_chance[np.newaxis], x)[0])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the density, and point masses as lines.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; pyplot's current axes by default.
+        """
+        return plotting("column_density").plot_column_density(self, ax)
+
+    def __repr__(self) -> str:
+        low, middle, high = self.quantile([0.05, 0.5, 0.95])
+        return (
+            f"ColumnPosterior({self.column.name!r}: mean {self.mean}, median {middle}, "
+            f"90 % from {low} to {high})"
+        )
+
+
+def _value(column: Column, number: float) -> Any:
+    """A number as people have it: a date or duration, or the number itself."""
+    if column.kind == "date":
+        return as_date(round(number), column)
+    return as_timedelta(round(number)) if column.dtype == "duration" else number
+
+
+def _values(column: Column, numbers: FloatArray) -> Any:
+    """The same for several: an array."""
+    if column.kind == "date":
+        return np.round(numbers).astype(np.int64).astype("datetime64[us]")
+    if column.dtype == "duration":
+        return np.round(numbers).astype(np.int64).astype("timedelta64[us]")
+    return numbers
+
+
+def _variances(column: Column, chances: FloatArray) -> FloatArray:
+    if column.density is None:
+        within = np.zeros(column.n_values)
+    else:
+        within = np.nan_to_num(column.cells.moments()[1])
+    means = chances @ column.cell_means
+    away = column.cell_means - means[:, np.newaxis]
+    unit = DAY**2 if column.kind == "date" or column.dtype == "duration" else 1.0
+    return np.asarray((chances * (within + away**2)).sum(axis=1) / unit)
+
+
+def _cumulative(column: Column, chances: FloatArray, x: Any) -> FloatArray:
+    [(_, high)] = compared_region(column, "<=", x)
+    return np.asarray(np.minimum(chances @ column.cells.shares(((-np.inf, high),)), 1.0))
+
+
+def _densities(column: Column, chances: FloatArray, x: Any) -> FloatArray:
+    [(number, _)] = compared_region(column, "==", x)
+    cell = int(np.searchsorted(np.array(column.edges), number, side="right"))
+    return np.asarray(chances[:, cell] * np.exp(column.cells.log_density(np.array([number]))))
+
+
+def posterior(model: Model, column: str, given: Any = None) -> ColumnPosterior:
+    """The distribution of a column of numbers or dates, given what is known.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        Learned from a table.
+    column : str
+        Of numbers, dates or durations.
+    given : dict, or frame or array of one row, optional
+        What is known; nothing by default.
+
+    Returns
+    -------
+    ColumnPosterior
+        With `mean`, `variance`, `quantile`, `interval`, `cdf`, `pdf` and `plot`.
+
+    Examples
+    --------
+    >>> from strudel import Strudel
+    >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
+    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> posterior(model, "x1", given={"x0": "blue"}).quantile([0.25, 0.75])
+    [60, 60]
+    """
+    found: ColumnPosterior = _posterior(model, column, given)
+    return found
+
+
+@by_block("given")
+def _posterior(model: Any, column: str, given: Any) -> Any:
+    own, chances, numbers, _ = _asked(model_of(model), column, given, "posterior")
+    if len(chances) != 1:
+        raise ValueError(f"given must be one row, but has {len(chances)}. Ask for one at a time.")
+    if numbers is not None and not np.isnan(numbers[0]):
+        own = own.at(float(numbers[0]))
+    return ColumnPosterior(own, chances[0])
+
+
+@by_block("given")
+def expectation(model: Model, column: str, given: Any = None) -> Any:
+    """The mean of a column, given what is known.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        Learned from a table.
+    column : str
+        Of numbers, dates or durations; or of 0 and 1, whose mean is the probability of 1.
+    given : dict, list of dicts, frame or array, optional
+        What is known; nothing by default.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_rows,) if `given` is a table
+        Of dates a datetime, of durations a timedelta, or an array of them. A row that gives the
+        column has its value.
+
+    Examples
+    --------
+    >>> from strudel import Strudel
+    >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
+    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> round(expectation(model, "x1"), 1)
+    45.0
+    """
+    return _for_each_row(
+        model, column, given, "expectation", lambda own, p: p @ _means(own), lambda x: x, _values
+    )
+
+
+@by_block("given")
+def variance(model: Model, column: str, given: Any = None) -> float | FloatArray:
+    """The variance of a column, given what is known; its square root is the standard deviation.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        Learned from a table.
+    column : str
+        Of numbers, dates or durations; or of 0 and 1.
+    given : dict, list of dicts, frame or array, optional
+        What is known; nothing by default.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_rows,) if `given` is a table
+        Of dates and durations in squared days. Zero where a row gives the column.
+
+    Examples
+    --------
+    >>> from strudel import Strudel
+    >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
+    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> round(variance(model, "x1"))
+    275
+    """
+
+    def of_row(own: Column, chances: FloatArray) -> FloatArray:
+        if not own.is_numeric:
+            means = chances @ _means(own)
+            return means * (1.0 - means)
+        return _variances(own, chances)
+
+    found: float | FloatArray = _for_each_row(
+        model, column, given, "variance", of_row, np.zeros_like, lambda _, x: x
+    )
+    return found
+
+
+@by_block("given")
+def quantile(model: Model, column: str, q: Any, given: Any = None) -> Any:
+    """The value of a column that is not exceeded with probability `q`, given what is known.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        Learned from a table.
+    column : str
+        Of numbers, dates or durations.
+    q : float or list of float
+        Between 0 and 1; 0.5 is the median.
+    given : dict, list of dicts, frame or array, optional
+        What is known; nothing by default.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_rows,) if `given` is a table
+        With a last axis for several `q`. Of dates and durations an array of them, or one.
+
+    Examples
+    --------
+    >>> from strudel import Strudel
+    >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
+    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> quantile(model, "x1", [0.1, 0.5, 0.9])
+    array([20., 40., 60.])
+    """
+    shares = np.atleast_1d(np.asarray(q, dtype=np.float64))
+    if not np.all((shares > 0.0) & (shares < 1.0)):
+        raise ValueError(f"q must lie between 0 and 1, but is {q!r}.")
+
+    def of_rows(own: Column, chances: FloatArray) -> FloatArray:
+        few, place = np.unique(chances, axis=0, return_inverse=True)
+        found = [[own.cells.quantile(p, float(share)) for share in shares] for p in few]
+        return np.array(found).reshape(-1, len(shares))[place.ravel()]
+
+    def known(numbers: FloatArray) -> FloatArray:
+        return np.repeat(numbers[:, np.newaxis], len(shares), axis=1)
+
+    asked = model_of(model)
+    own, chances, numbers, is_single = _asked(asked, column, given, "quantile")
+    _need_numbers(own, "quantile")
+    found = of_rows(own, chances)
+    if numbers is not None:
+        found = np.where(np.isnan(numbers)[:, np.newaxis], found, known(numbers))
+    found = _values(own, found)
+    found = found[0] if is_single else found
+    return found if np.ndim(q) else found[..., 0]
+
+
+@by_block("given")
+def cdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatArray:
+    """The probability that a column is `x` or less, given what is known.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        Learned from a table.
+    column : str
+        Of numbers, dates or durations.
+    x : number, date or duration
+    given : dict, list of dicts, frame or array, optional
+        What is known; nothing by default.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_rows,) if `given` is a table
+
+    Examples
+    --------
+    >>> from strudel import Strudel
+    >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
+    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> round(cdf(model, "x1", 45), 4)
+    0.5
+    """
+    number = _number_of(model, column, x, "cdf")
+    found: float | FloatArray = _for_each_row(
+        model,
+        column,
+        given,
+        "cdf",
+        lambda own, p: _cumulative(own, p, x),
+        lambda known: np.where(known <= number, 1.0, 0.0),
+        lambda _, found: found,
+    )
+    return found
+
+
+@by_block("given")
+def pdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatArray:
+    """The density of a column at `x`, given what is known.
+
+    Parameters
+    ----------
+    model : Circuit, Mixture or fitted estimator
+        Learned from a table.
+    column : str
+        Of numbers, dates or durations.
+    x : number, date or duration
+    given : dict, list of dicts, frame or array, optional
+        What is known; nothing by default.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_rows,) if `given` is a table
+        The probability of `x` if it has one, as whole numbers have; else per unit of the column.
+
+    Examples
+    --------
+    >>> from strudel import Strudel
+    >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
+    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> round(pdf(model, "x1", 40), 4)
+    0.25
+    """
+    number = _number_of(model, column, x, "pdf")
+    found: float | FloatArray = _for_each_row(
+        model,
+        column,
+        given,
+        "pdf",
+        lambda own, p: _densities(own, p, x),
+        lambda known: np.where(known == number, 1.0, 0.0),
+        lambda _, found: found,
+    )
+    return found
+
+
+def _number_of(model: Any, column: str, x: Any, query: str) -> float:
+    own = _column(model_of(model), column, query)
+    _need_numbers(own, query)
+    return compared_region(own, "==", x)[0][0]
+
+
+def _means(column: Column) -> FloatArray:
+    return column.cell_means if column.is_numeric else np.array(column.values, dtype=np.float64)
+
+
+def _for_each_row(
+    model: Any,
+    name: str,
+    given: Any,
+    query: str,
+    answer: Callable[[Column, FloatArray], FloatArray],
+    if_known: Callable[[FloatArray], FloatArray],
+    as_values: Callable[[Column, FloatArray], Any],
+) -> Any:
+    """`answer` to every row from the chances of its cells; `if_known` where a row has the value."""
+    column, chances, numbers, is_single = _asked(model_of(model), name, given, query)
+    found = answer(column, chances)
+    if numbers is not None:
+        found = np.where(np.isnan(numbers), found, if_known(numbers))
+    if not is_single:
+        return as_values(column, found)
+    return _value(column, float(found[0])) if query == "expectation" else float(found[0])
+
+
+def _asked(
+    model: Model, name: str, given: Any, query: str
+) -> tuple[Column, FloatArray, FloatArray | None, bool]:
+    """The column, the chances of its cells given each row, its given numbers, and if one row."""
+    column = _column(model, name, query)
+    rows, is_single = given_rows(model, given)
+    log_p, [chances] = value_probabilities(model, [column], rows, query)
+    raise_if_impossible(log_p)
+    assert model.table_code is not None
+    numbers = known_numbers(given, model.table_code).get(name) if column.is_numeric else None
+    return column, chances, numbers, is_single
+
+
+def _column(model: Model, name: str, query: str) -> Column:
+    code = model.table_code
+    if code is None:
+        raise ValueError(
+            f"{query} is about a column of a table, but the model was learned from 0 and 1. Learn "
+            "it with an encoder; marginal_probabilities gives the probability of 1."
+        )
+    column = code.column(name)
+    has_mean = column.kind in ("boolean", BIT) and query in ("expectation", "variance")
+    if not has_mean:
+        _need_numbers(column, query)
+    return column
+
+
+def _need_numbers(column: Column, query: str) -> None:
+    if not column.is_numeric or column.values == (None,):
+        raise ValueError(
+            f"{query} needs a column of numbers or dates, but {column.name!r} is a "
+            f"{column.kind}. marginal_probabilities gives the probability of each of its values."
+        )
+
+
+def density_curve(found: ColumnPosterior) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Bounds of even pieces and their densities; point masses and theirs. For pictures."""
+    cells = found.column.cells
+    low, high = cells.density.seen
+    ends = np.array(cells.region).ravel()
+    bounds = np.unique(np.concatenate([[low, high], cells.high, ends, cells.density.bounds()]))
+    bounds = bounds[(bounds >= low) & (bounds <= high)]
+    shares = [cells.shares(((a, b),)) for a, b in pairwise(bounds)]
+    mass = np.array(shares).reshape(-1, cells.n_cells) @ found.cell_chance
+    points = cells.density.point
+    heights = np.array([found.pdf(float(point)) for point in points])
+    place = np.searchsorted(bounds, points, side="right") - 1  # of the piece that holds a point
+    is_inside = place < len(mass)
+    mass -= np.bincount(place[is_inside], heights[is_inside], len(mass))
+    return bounds, np.maximum(mass, 0.0) / np.diff(bounds), points, heights
