@@ -63,7 +63,7 @@ function About(props: TargetProps & { target: number }): JSX.Element | null {
   return (
     <>
       <p class="headline" data-target={column.name}>
-        <b><bdi>{column.texts[likely]}</bdi></b> is most likely: {percent(posterior[likely])}
+        <span class="printed"><bdi>{column.name}</bdi>: </span><b><bdi>{column.texts[likely]}</bdi></b> is most likely: {percent(posterior[likely])}
         {mean !== null && <>, mean {mean}</>}
       </p>
       {own && <p class="hint">You set <bdi>{column.name}</bdi> itself ({saying(column, own)}). Here is what the rest says about it.</p>}
