@@ -40,6 +40,7 @@ from strudel.learning.mixtures.network_training import Training, TrainingRows
 STARTS = (64, 8.0, 32.0)
 START_STEPS = 20  # of EM
 START_SHARE = 1 / 8  # of the time
+FEW_MULTIPLICATIONS = 2**25  # of a product in a step: a second thread would hardly help
 
 
 def fit_continuous_mixture(
@@ -76,7 +77,7 @@ def fit_continuous_mixture(
         RowEdges.of(edges, data.choices, data.valid, device) if data.valid else None,
     )
     runs = _Runs(data, rows, method, options, on_iteration, journal or Journal())
-    with _threads():
+    with _threads_for(len(edges.edge) * method.n_points * method.batch_size):
         mixture = runs.mixture(sizes, np.random.default_rng(rng))
     return mixture.with_names(circuit.feature_names)
 
@@ -199,10 +200,14 @@ class _Runs:
 
 
 @contextmanager
-def _threads() -> Iterator[None]:
-    """As many threads of torch as kernels may use."""
+def _threads_for(n_multiplications: int) -> Iterator[None]:
+    """As many threads of torch as kernels may use; one for small steps.
+
+    Threads of torch wait for each other by spinning: with two of them on a busy machine, a network
+    of nltcs was not done after five processor minutes; with one it takes about 25 seconds.
+    """
     before = torch.get_num_threads()
-    torch.set_num_threads(n_threads())
+    torch.set_num_threads(1 if n_multiplications < FEW_MULTIPLICATIONS else n_threads())
     try:
         yield
     finally:
