@@ -226,7 +226,7 @@ def test_every_option_of_a_circuit(old, new):
         ),
         (
             {"n_components": "auto", "max_components": 60},
-            {"n_components": "auto", "max_components": 60},
+            {"n_components": "auto", "max_components": 60, "method": "em"},
         ),
         ({"n_components": 9, "max_components": 4}, {"n_components": 9}),
         (
