@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
 import zipfile
@@ -122,7 +123,7 @@ def edit_json(value, rng):
         elif isinstance(value[key], int | float) and rng.random() < 0.5:
             value[key] += int(rng.integers(-2, 3))
         else:
-            value[key] = VALUES[int(rng.integers(len(VALUES)))]
+            value[key] = copy.deepcopy(VALUES[int(rng.integers(len(VALUES)))])
         return
 
 
