@@ -31,7 +31,7 @@ from strudel.circuits.on_device.passes import (
     with_fixed,
 )
 from strudel.circuits.properties import check_properties
-from strudel.queries.arguments import given_rows
+from strudel.queries.arguments import given_rows, log_density_in
 from strudel.queries.model import Part, log_weights_of, parts_of
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class CircuitModule(nn.Module):
         Parameters
         ----------
         x : tensor of shape (n_rows, n_vars)
-            0, 1, or NaN where unknown; without it, nothing is known.
+            0, 1, or NaN where unknown; without it, nothing is known. Of a frame, the density of
+            numbers within their cells counts as in `log_marginal`, unless there is a `mask`.
         mask : tensor of bool, of the same shape, optional
             True where a value is known; all others are summed out.
         soft : tensor of shape (n_rows, n_vars, 2), optional
@@ -132,7 +133,10 @@ class CircuitModule(nn.Module):
             some = params if isinstance(params, Tensor) else params[0]
             x = self.weight_logits.new_full((len(some), self.n_vars), torch.nan)
         literals = self._literals(x, mask, soft)
-        return self._mix(self._component_log_prob(literals, self._by_row(params, literals)))
+        log_p = self._mix(self._component_log_prob(literals, self._by_row(params, literals)))
+        if x is None or isinstance(x, Tensor) or mask is not None:
+            return log_p
+        return log_p + torch.as_tensor(log_density_in(self.model, x)).to(log_p)
 
     def marginals(self, x: Any = None, *, mask: Tensor | None = None) -> Tensor:
         """P(X_i = 1 | row) for every variable, `(n_rows, n_vars)`; NaN for an impossible row.
