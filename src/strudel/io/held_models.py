@@ -39,6 +39,7 @@ ESTIMATORS = {  # nothing else is ever imported
     "LogisticCircuit": Estimator("strudel.models.predictor_circuits", "predictor"),
     "StrudelClassifier": Estimator("strudel.models.classifier", "mixture"),
     "StrudelImputer": Estimator("strudel.models.imputer", "model"),
+    "StrudelRegressor": Estimator("strudel.models.regressor", "model"),
 }
 
 

@@ -110,6 +110,9 @@ def n_rows_of(X: Any) -> int:
 
 def take_rows(X: Any, rows: AnyArray) -> Any:
     """Some rows of a frame, an array or a list of rows, in their own kind."""
+    if isinstance(X, RawTable):
+        columns = tuple(replace(raw, values=raw.values[rows]) for raw in X.columns)
+        return replace(X, columns=columns, n_rows=len(columns[0].values))
     frame = as_frame(X)
     return read_values(X, "X")[0][rows] if frame is None else frame[rows.tolist()].to_native()
 

@@ -1,0 +1,76 @@
+"""Facts about `StrudelRegressor`."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from strudel import StrudelMixture, StrudelRegressor, load, save
+from strudel.queries import expectation, quantile, variance
+
+SMALL = StrudelMixture(4, n_splits=0, validation_fraction=None)
+EXPECTED = {
+    "check_dataframe_column_names_consistency": "columns are found by name, in any order",
+    "check_sample_weight_equivalence_on_dense_data": "cells and densities see rows, not weights",
+    "check_sample_weight_equivalence_on_sparse_data": "cells and densities see rows, not weights",
+}
+
+
+@pytest.mark.compiled
+@parametrize_with_checks(
+    [StrudelRegressor(SMALL, random_state=0)], expected_failed_checks=lambda _: EXPECTED
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def table(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"a": rng.random(n), "kind": rng.choice(["u", "v"], n), "b": rng.random(n)})
+    y = pd.Series(5 * X["a"] + 3 * (X["kind"] == "u") + rng.normal(size=n) / 2, name="price")
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def model():
+    return StrudelRegressor(random_state=0).fit(*table())
+
+
+def test_predictions_are_conditional_means_with_any_gaps(model):
+    X, y = table(200, seed=1)
+    assert model.score(X, y) > 0.8
+    gaps = X.mask(np.random.default_rng(2).random(X.shape) < 0.4)
+    assert model.predict(gaps) == pytest.approx(expectation(model, "price", gaps))
+    assert model.predict_variance(gaps[:9]) == pytest.approx(variance(model, "price", gaps[:9]))
+    assert model.predict_quantile(gaps[:9], [0.2, 0.7]) == pytest.approx(
+        quantile(model, "price", [0.2, 0.7], gaps[:9])
+    )
+    assert 0.4 < model.score(gaps, y) < model.score(X, y)
+    unknown = X[:1].mask(np.ones((1, 3), dtype=bool))
+    assert model.predict(unknown)[0] == pytest.approx(expectation(model, "price"))
+
+
+def test_intervals_hold_as_many_targets_as_they_say(model):
+    X, y = table(400, seed=3)
+    low, high = model.predict_interval(X, 0.8).T
+    assert 0.76 < ((y >= low) & (y <= high)).mean() < 0.95  # cells make them rather wide
+    assert (model.predict_quantile(X[:5]) <= model.predict_quantile(X[:5], 0.9)).all()
+
+
+def test_a_saved_regressor_predicts_the_same(model, tmp_path):
+    X, _ = table(20, seed=4)
+    save(model, tmp_path / "price.strudel")
+    again = load(tmp_path / "price.strudel")
+    assert again.predict(X).tolist() == model.predict(X).tolist()
+    assert again.target_name_ == "price"
+    assert again.feature_names_in_.tolist() == ["a", "kind", "b"]
+
+
+def test_what_cannot_be_learned_from_is_refused():
+    X, y = table(30)
+    with pytest.raises(ValueError, match="X has 30 rows, but y has 29"):
+        StrudelRegressor().fit(X, y[:-1])
+    with pytest.raises(ValueError, match="NaN"):
+        StrudelRegressor().fit(X, y.where(y > y.median()))
+    with pytest.raises(ValueError, match="lacks 'b'"):
+        StrudelRegressor(SMALL, random_state=0).fit(X, y).predict(X.drop(columns="b"))
