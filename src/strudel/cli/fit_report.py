@@ -169,9 +169,11 @@ def _setting(
 def independent_log_likelihoods(model: Any, parts: Mapping[str, Table]) -> dict[str, float]:
     """Mean log-likelihoods of the rows of a fit if all columns were independent.
 
-    Their values have the shares of the training rows, with one virtual row per column. Unknown
-    values are summed out. Partitioned tables have none, as they would be read once more.
+    Their values have the shares of the training rows, with one virtual row per column, and numbers
+    their density within their cell. Unknown values are summed out. Partitioned tables have none, as
+    they would be read once more.
     """
+    from strudel.tables.coded_rows import table_log_density
     from strudel.tables.column_codes import as_column_codes, column_values, complete_columns
 
     if any(is_lazy(table.X) for table in parts.values()):
@@ -185,20 +187,27 @@ def independent_log_likelihoods(model: Any, parts: Mapping[str, Table]) -> dict[
     coded = () if encoder is None or not encoder.respect_one_hot else encoder.code_.columns
     columns = complete_columns(as_column_codes(coded), n_vars)
     values = {part: column_values(table, columns, part) for part, table in rows.items()}
+    log_density: dict[str, FloatArray] = {
+        part: np.zeros(len(rows[part]))
+        + (0.0 if encoder is None else table_log_density(table.X, encoder.code_))
+        for part, table in parts.items()
+    }
     if model.held_out_rows_ is not None:
         is_held_out = np.zeros(len(rows["train"]), dtype=bool)
         is_held_out[model.held_out_rows_] = True
-        values["valid"] = values["train"][:, is_held_out]
-        values["train"] = values["train"][:, ~is_held_out]
+        for part, own_rows in (("valid", is_held_out), ("train", ~is_held_out)):
+            values[part] = values["train"][:, own_rows]
+            log_density[part] = log_density["train"][own_rows]
     elif not math.isnan(model.log_likelihoods_.valid):
         values.setdefault("valid", values["train"])  # too few rows to hold any out
+        log_density.setdefault("valid", log_density["train"])
     log_shares = [
         _log_shares(values["train"][number], column.n_values)
         for number, column in enumerate(columns)
     ]
     found = {}
     for part, numbers in values.items():
-        total = np.zeros(numbers.shape[1])
+        total = log_density[part].copy()
         for own, log_share in zip(numbers, log_shares, strict=True):
             total += np.where(own == NONE, 0.0, log_share[own])
         found[part] = float(total.mean())

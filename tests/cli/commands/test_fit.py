@@ -60,12 +60,22 @@ def test_independent_columns_are_the_baseline(run, table, unseen, tmp_path):
 
 def test_the_baseline_of_a_table_is_of_columns_and_of_known_values(run, tmp_path):
     path = tmp_path / "own.csv"
-    lines = [f"{colour},{number}" for colour in ("red", "blue", "") for number in (1, 20)]
-    path.write_text("\n".join(["colour,number", *lines * 10]) + "\n")
+    lines = [f"{colour},{size}" for colour in ("red", "blue", "") for size in ("small", "large")]
+    path.write_text("\n".join(["colour,size", *lines * 10]) + "\n")
     options = ["--encode", "auto", "--valid", path, "-o", tmp_path / "o.strudel"]
     report = fit_json(run, path, *options)
     of_both = np.log(0.5) * (2 / 3 + 1)  # a third of the colours is unknown
     assert report["independent_columns"] == pytest.approx({"train": of_both, "valid": of_both})
+
+
+def test_the_baseline_has_the_densities_of_numbers(run, tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "numbers.csv"
+    np.savetxt(path, rng.normal(size=(2000, 2)), "%.3f", ",", header="x,y", comments="")
+    options = ["--encode", "auto", "--set", "init=independent", "--max-splits", 0]
+    report = fit_json(run, path, *options, "-o", tmp_path / "o.strudel")
+    wanted = report["log_likelihood"]  # the columns of this model are independent
+    assert report["independent_columns"] == pytest.approx(wanted, abs=0.01)
 
 
 def test_names_of_columns_are_kept(run, table, tmp_path):
