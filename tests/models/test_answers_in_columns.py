@@ -35,6 +35,7 @@ from strudel import (
 )
 from strudel.algebra import marginalize
 from strudel.circuits.circuit import Circuit
+from strudel.errors import UnseenValueWarning
 
 AGES, SMOKER, COLOURS, SIZES = (20, 35, 50, 70), ("no", "yes"), ("blue", "dark red", "red"), "SML"
 DATES = (pd.Timestamp("2020-03-01"), pd.Timestamp("2021-03-01"))
@@ -365,7 +366,6 @@ def test_several_rows_of_marginals(model, joint):
         ({99: 1}, "given names 99"),
         ({"colour": []}, "No value of column 'colour'"),
         (pd.DataFrame({"aeg": [3]}), "the column 'aeg', which the model does not know. Did you"),
-        (pd.DataFrame({"smoker": ["nope"]}), "Column 'smoker' holds 'nope' at row 0"),
         ([[1, 2, 3]], "has 3 features"),
     ],
 )
@@ -373,6 +373,12 @@ def test_what_cannot_be_given_is_said(model, given, words):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         marginal_probabilities(model, given)
     assert words in str(caught.value)
+
+
+def test_a_value_of_a_table_that_was_never_seen_counts_as_missing(model):
+    with pytest.warns(UnseenValueWarning, match="'nope' of column 'smoker'"):
+        found = marginal_probabilities(model, pd.DataFrame({"smoker": ["nope"]}))
+    assert found["smoker"]["yes"] == pytest.approx(marginal_probabilities(model)["smoker"]["yes"])
 
 
 @pytest.mark.parametrize(

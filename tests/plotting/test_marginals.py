@@ -14,6 +14,7 @@ from strudel.models.strudel import Strudel
 from strudel.plotting.drawing import plot_circuit
 from strudel.plotting.heat_maps import plot_dependencies
 from strudel.plotting.marginals import plot_marginals
+from strudel.tables.encoder import TableEncoder
 from strudel.trees.vtree import balanced_vtree
 
 
@@ -158,7 +159,8 @@ def test_dates_and_long_names_stay_different():
     kinds = [f"vocational training, {word}" for word in ("industrial", "commercial", "nursing")]
     days = [(start + np.timedelta64(30 * day, "D")).astype(object) for day in range(120)]
     rows = [[kinds[day % 3], date] for day, date in enumerate(days)]
-    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    encoder = TableEncoder(n_bins=8)
+    model = Strudel(encoder=encoder, random_state=0, max_splits=0).fit(rows)
     ax = plot_marginals(model, ax=Figure(figsize=(7, 9)).add_subplot())
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert len(set(labels)) == len(labels) >= 8

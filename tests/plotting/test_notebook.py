@@ -13,6 +13,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.learning.history import History
 from strudel.models.strudel import Strudel
 from strudel.plotting.notebook import html_of, svg_of
+from strudel.tables.encoder import TableEncoder
 from strudel.trees.chow_liu import ChowLiuTree
 from strudel.trees.vtree import balanced_vtree, linear_vtree
 
@@ -176,7 +177,8 @@ def test_a_fitted_estimator_adds_what_it_learned_to_the_diagram_of_scikit_learn(
 
 def test_a_large_circuit_of_a_table_is_shown_by_column():
     rows = [[f"town {number % 9} of the north", number % 50] for number in range(200)]
-    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    encoder = TableEncoder(n_bins=8)
+    model = Strudel(encoder=encoder, random_state=0, max_splits=0).fit(rows)
     assert model.circuit_.n_edges > 60
     drawing = ElementTree.fromstring(svg_of(model.circuit_))
     assert [text.text for text in drawing.iter(f"{SVG}text")] == ["x0", "x1"]
