@@ -25,6 +25,7 @@ export interface TileProps {
 const FEW = 10; // values that are listed at once
 const LISTED = 8; // of more
 const MANY = 4; // values, which are seldom near 100 %
+const CROWDED = 12; // bars side by side
 
 export const isHistogram = (column: Column): boolean =>
   (column.kind === "number" || column.kind === "date") && column.size > 3;
@@ -163,7 +164,7 @@ function Values(props: TileProps & { isOpen: boolean; setOpen: (open: boolean) =
           <i class="now" style={size(isBars, isImpossible ? 0 : p / largest)} />
         </span>
         <span class="number" aria-hidden="true">
-          {isImpossible ? "–" : isBars ? percent(p) : short(p)}
+          {isImpossible ? "–" : isBars ? percent(p) : short(p, shown.length > CROWDED)}
           {difference !== null && !isImpossible && Math.abs(difference) >= 0.0005 && isBars
             && <em class={difference > 0 ? "up" : "down"}>{points(difference)}</em>}
         </span>
@@ -221,7 +222,12 @@ function Axis({ column }: { column: Column }): JSX.Element {
 const size = (isBars: boolean, share: number): Record<string, string> =>
   ({ [isBars ? "width" : "height"]: `${(100 * share).toFixed(2)}%` });
 
-const short = (p: number): string => (p >= 0.0995 ? (100 * p).toFixed(0) : p === 0 ? "0" : p < 0.0005 ? "·" : (100 * p).toFixed(1));
+/** Percent above a bar; between many bars there is room for two digits. */
+function short(p: number, isCrowded: boolean): string {
+  if (p === 0) return "0";
+  if (p < (isCrowded ? 0.005 : 0.0005)) return "·";
+  return (100 * p).toFixed(isCrowded || p >= 0.0995 ? 0 : 1);
+}
 
 function largestOf(p: Float64Array): number {
   let at = 0;
