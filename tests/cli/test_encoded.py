@@ -359,6 +359,7 @@ def coarse(survey):
 
 
 def test_bounds_inside_cells_are_given_and_asked_for(run, coarse):
+    pytest.importorskip("pysdd")
     model, given = load(coarse), {"age": (60, None), "smoker": "no"}
     text = ("--given", "age>=60, smoker=no")
     [answer] = answers(run, coarse, "marginal", *text)

@@ -890,6 +890,7 @@ def test_only_listed_classes_are_imported():
         "strudel.models.predictor_circuits",
         "strudel.models.classifier",
         "strudel.models.imputer",
+        "strudel.models.regressor",
     }
     assert {place.history_module for place in places if place.history_module} == {
         "strudel.learning.history",

@@ -67,6 +67,7 @@ def test_a_small_table_does_not_load_torch():
 
 
 def test_options_of_networks_are_never_ignored(monkeypatch):
+    pytest.importorskip("torch")
     X = rows_of_kinds()
     with pytest.raises(ValueError, match="needs n_components='auto'"):
         estimator(n_components=3).fit(X)
