@@ -74,3 +74,8 @@ def test_what_cannot_be_learned_from_is_refused():
         StrudelRegressor().fit(X, y.where(y > y.median()))
     with pytest.raises(ValueError, match="lacks 'b'"):
         StrudelRegressor(SMALL, random_state=0).fit(X, y).predict(X.drop(columns="b"))
+
+
+def test_a_target_of_text_is_refused():
+    with pytest.raises(ValueError, match="y must hold numbers"):
+        StrudelRegressor().fit([[1.0], [2.0], [3.0]], ["low", "high", "low"])

@@ -95,7 +95,13 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         table = read_columns(dense(X))
         target = as_target(y, self)
         if target.dtype.kind not in "biuf":
-            target = target.astype(np.float64)
+            try:
+                target = target.astype(np.float64)
+            except (ValueError, TypeError):
+                raise ValueError(
+                    "y must hold numbers, but holds text or other values. StrudelClassifier "
+                    "predicts classes."
+                ) from None
         assert_all_finite(target, input_name="y")
         if len(target) != table.n_rows:
             raise ValueError(f"X has {table.n_rows} rows, but y has {len(target)}.")

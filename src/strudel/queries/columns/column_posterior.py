@@ -67,7 +67,7 @@ class ColumnPosterior:
         if np.ndim(q):
             return [self.quantile(one) for one in q]
         if not 0.0 < q < 1.0:
-            raise ValueError(f"q must lie between 0 and 1, but is {q!r}.")
+            raise ValueError(f"q must lie between 0 and 1, but is {q}.")
         number = self.column.cells.quantile(self.cell_chance, float(q))
         is_whole = self.column.dtype == "integer" and number.is_integer()
         return int(number) if is_whole else _value(self.column, number)
@@ -281,7 +281,7 @@ def quantile(model: Model, column: str, q: Any, given: Any = None) -> Any:
     """
     shares = np.atleast_1d(np.asarray(q, dtype=np.float64))
     if not np.all((shares > 0.0) & (shares < 1.0)):
-        raise ValueError(f"q must lie between 0 and 1, but is {q!r}.")
+        raise ValueError(f"q must lie between 0 and 1, but is {q}.")
 
     def of_rows(own: Column, chances: FloatArray) -> FloatArray:
         few, place = np.unique(chances, axis=0, return_inverse=True)
