@@ -38,11 +38,20 @@ def questions(draw):
     return found, joint, [*joint.possible(rows), [NAN] * found.n_vars], event, is_true
 
 
-@examples(120)
-@given(questions())
-def test_probability_is_the_sum_over_the_rows_of_the_event(question):
-    need_pysdd()
-    model, joint, rows, event, is_true = question
+@pytest.mark.parametrize("max_asked", [2048, 0], ids=["cases", "compiled"])
+@examples(60)
+@given(question=questions())
+def test_probability_is_the_sum_over_the_rows_of_the_event(question, max_asked):
+    with pytest.MonkeyPatch.context() as patch:
+        if max_asked == 0:
+            need_pysdd()
+            patch.setattr("strudel.algebra.event_cases.MAX_ASKED", 0)
+        else:
+            patch.setitem(sys.modules, "pysdd", None)
+        _check_probability(*question)
+
+
+def _check_probability(model, joint, rows, event, is_true):
     expected = [math.fsum(joint.given(row)[is_true]) for row in rows]
     found = probability(model, event, rows)
     np.testing.assert_allclose(found, expected, rtol=REL, atol=0)

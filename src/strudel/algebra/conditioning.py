@@ -15,7 +15,8 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import FloatArray
-from strudel.algebra.event_probability import event_pairs, simple_event_of, within_regions
+from strudel.algebra.event_cases import within_regions
+from strudel.algebra.event_probability import event_pairs, simple_event_of
 from strudel.algebra.inner_bounds import conjunction_of, has_bounds
 from strudel.algebra.normalize_weights import Structure, normalize_weights, zero_model
 from strudel.algebra.operands import columns_of, in_normal_form
@@ -137,7 +138,7 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
 def _given_bounds(model: Model, event: Event, normalize: bool) -> Model:
     """The model given an event with bounds inside cells, which must be a conjunction."""
     both = conjunction_of(event, names_of(model.n_vars, model.feature_names))
-    if both is None or both.is_negated:
+    if both is None:
         need_no_bounds(event, "Given such an event, the cells do not say")
     assert both is not None
     inside, log_inside = within_regions(model, both.regions) if both.is_possible else (None, 0.0)

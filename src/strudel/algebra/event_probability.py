@@ -3,13 +3,13 @@
 In:  a circuit, a mixture or a fitted estimator; an event; what is given.
 Out: an exact probability, or one per row.
 
-Conjunctions are evidence. Counts are one pass of polynomials (`queries/counting.py`). All else is
-compiled to an SDD on the model's own vtree, whose pairs with the circuit are added up.
+Conjunctions are evidence. Counts are one pass of polynomials (`queries/counting.py`). An event of a
+few conditions is a few conjunctions that exclude each other (`event_cases`). All else is compiled
+to an SDD on the model's own vtree, whose pairs with the circuit are added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,7 +17,8 @@ import numpy as np
 
 from strudel._names import names_of, places_of
 from strudel._types import AnyArray, FloatArray
-from strudel.algebra.inner_bounds import conjunction_of, has_bounds, with_coins
+from strudel.algebra.event_cases import cases_log_probabilities, event_cases
+from strudel.algebra.inner_bounds import has_bounds, with_coins
 from strudel.algebra.operands import columns_of, need_deterministic, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.circuits.circuit import Circuit
@@ -36,8 +37,6 @@ from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
-from strudel.queries.soft_evidence import given_parts
-from strudel.tables.cell_distribution import Region
 
 MAX_PARAMETERS = 2**27  # of a conditioned mixture: 1 GB
 FAINT = 1e-250  # counts below are looked at again in logs
@@ -142,7 +141,7 @@ def probability(
         If what is given has probability zero, or the event cannot be read.
     MissingDependencyError
         If the event needs PySDD, which is not installed. Rows, conjunctions, single clauses, counts
-        of variables and SDDs on the model's vtree do not.
+        of variables, SDDs on the model's vtree, and any formula of a few conditions do not.
 
     Examples
     --------
@@ -204,60 +203,33 @@ def _log_probabilities(
     rows = decode(codes)
     if not isinstance(event, Circuit):
         event = as_event(event, model.n_vars, model.feature_names)
-        if has_bounds(event):
-            return _log_probabilities_of_bounds(model, event, rows, max_pairs)[place]
     simple = simple_event_of(model, event)
     log_p = np.full(len(rows), -np.inf)
     is_open = np.ones(len(rows), dtype=np.bool_)
     if simple is not None:
         log_p, is_open = _simple_log_probabilities(model, simple, rows)
     if is_open.any():
-        found = event_pairs(model, event, "probability", max_pairs)
-        if found is not None:
-            log_p[is_open] = _pairs_log_probabilities(model, found, rows[is_open])
+        log_p[is_open] = _other_log_probabilities(model, event, rows[is_open], max_pairs)
     return log_p[place]
 
 
-def _log_probabilities_of_bounds(
-    model: Model, event: Event, rows: FloatArray, max_pairs: int
+def _other_log_probabilities(
+    model: Model, event: Event | Circuit, rows: FloatArray, max_pairs: int
 ) -> FloatArray:
-    """The same for an event with bounds inside cells."""
-    both = conjunction_of(event, names_of(model.n_vars, model.feature_names))
-    if both is None:
-        larger, event = with_coins(model, event)
-        open_rows = np.full((len(rows), larger.n_vars), np.nan)
-        open_rows[:, : model.n_vars] = rows
-        return _log_probabilities(larger, event, open_rows, max_pairs)
-    log_p = np.full(len(rows), -np.inf)
-    inside, log_inside = (
-        (None, -np.inf) if not both.is_possible else within_regions(model, both.regions)
-    )
-    if inside is not None:
-        known = rows.copy()
-        var, bit = np.array(list(both.bits), dtype=np.int64), np.array(list(both.bits.values()))
-        is_against = np.any(rows[:, var] == 1 - bit, axis=1)
-        known[:, var] = bit
-        log_p = log_inside + log_probabilities(inside, known, "probability")
-        log_p[is_against] = -np.inf
-    if not both.is_negated:
-        return log_p
-    log_all = log_probabilities(model, rows, "probability")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = log_all + np.log1p(-np.minimum(np.exp(log_p - log_all), 1.0))
-    return np.where(log_all > -np.inf, found, -np.inf)
-
-
-def within_regions(model: Model, regions: Mapping[str, Region]) -> tuple[Model | None, float]:
-    """The model given regions of columns, and the log of their probability."""
-    code = model.table_code
-    assert code is not None
-    parts = []
-    for name, region in regions.items():
-        column = code.column(name)
-        parts.append((column, column.cells.shares(region), region))
-        if not parts[-1][1].any():
-            return None, -np.inf
-    return given_parts(model, parts)
+    """The same for an event that is more than literals and a count."""
+    if not isinstance(event, Circuit):
+        cases = event_cases(model, event)
+        if cases is not None:
+            return cases_log_probabilities(model, cases, rows)
+        if has_bounds(event):
+            larger, event = with_coins(model, event)
+            open_rows = np.full((len(rows), larger.n_vars), np.nan)
+            open_rows[:, : model.n_vars] = rows
+            return _log_probabilities(larger, event, open_rows, max_pairs)
+    found = event_pairs(model, event, "probability", max_pairs)
+    if found is None:
+        return np.full(len(rows), -np.inf)
+    return _pairs_log_probabilities(model, found, rows)
 
 
 def _pairs_log_probabilities(model: Model, found: EventPairs, rows: FloatArray) -> FloatArray:

@@ -5,14 +5,14 @@ Out: what a conjunction says about columns and variables; or for any event, a mo
      more per bound, and the event in terms of that.
 
 Given its cell, whether a number lies above a bound is an independent coin. A conjunction weighs the
-cells of its columns, and so needs no coins. Any other event gets them as variables: each stands in
-the vtree beside a variable of its column, so that what joins them stays small.
+cells of its columns, and so do a few cases (`event_cases`); neither needs coins. Any other event
+gets them as variables: each stands in the vtree beside a variable of its column, so that what joins
+them stays small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from strudel._types import NONE, AnyArray
 from strudel.algebra.operands import columns_of
 from strudel.circuits.builder import assemble
 from strudel.circuits.mixture import Mixture
-from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, children_first
+from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, children_first, with_leaves
 from strudel.queries.model import Model
 from strudel.tables.cell_distribution import EVERYWHERE, Region, meet
 from strudel.tables.coded_column import Column
@@ -36,28 +36,24 @@ def has_bounds(event: Event) -> bool:
 
 
 class Conjunction(NamedTuple):
-    """Variables with their bits, and the regions of columns, that all hold; or not all of them."""
+    """Variables with their bits, and the regions of columns, that all hold."""
 
     bits: dict[int, int]
     regions: dict[str, Region]
-    is_negated: bool
     is_possible: bool
 
 
 def conjunction_of(event: Event, names: Sequence[str]) -> Conjunction | None:
-    """An event, or what it denies, as a conjunction; None if it is neither."""
-    for is_negated in (False, True):
-        parts = _conjuncts(event, not is_negated)
-        if parts is not None:
-            return _joined(parts, names, is_negated)
-    return None
+    """An event as a conjunction; None if it is none."""
+    parts = _conjuncts(event)
+    return None if parts is None else _joined(parts, names)
 
 
-def _conjuncts(event: Event, holds: bool) -> list[tuple[Event, bool]] | None:
+def _conjuncts(event: Event) -> list[tuple[Event, bool]] | None:
     """Variables, bounds and constants that hold or not, if an event says no more than that."""
     operands_of = {id(item): operands for item, operands in children_first(event)}
     found: list[tuple[Event, bool]] = []
-    todo = [(event, holds)]
+    todo = [(event, True)]
     while todo:
         item, is_true = todo.pop()
         if item.kind in ("variable", "bound", "constant"):
@@ -73,7 +69,7 @@ def _conjuncts(event: Event, holds: bool) -> list[tuple[Event, bool]] | None:
     return found
 
 
-def _joined(parts: list[tuple[Event, bool]], names: Sequence[str], is_negated: bool) -> Conjunction:
+def _joined(parts: list[tuple[Event, bool]], names: Sequence[str]) -> Conjunction:
     place, is_possible = places_of(names), True
     bits: dict[int, int] = {}
     regions: dict[str, Region] = {}
@@ -88,7 +84,7 @@ def _joined(parts: list[tuple[Event, bool]], names: Sequence[str], is_negated: b
             name = str(item.var)
             regions[name] = meet(regions.get(name, EVERYWHERE), own)
             is_possible &= bool(regions[name])
-    return Conjunction(bits, regions, is_negated, is_possible)
+    return Conjunction(bits, regions, is_possible)
 
 
 class _Coin(NamedTuple):
@@ -107,16 +103,13 @@ def with_coins(model: Model, event: Event) -> tuple[Mixture, Event]:
     coins = _coins(event, code)
     refined = _extended(model, coins)
     place = places_of(tuple(model.feature_names or ()))
-    made: dict[int, Event] = {}
-    for item, _ in children_first(event, flat=False):
-        if item.kind == "bound":
-            made[id(item)] = _in_coins(item, coins, model.n_vars)
-        elif item.kind == "variable":  # by number: the larger model has no names
-            made[id(item)] = Event("variable", var=find_name(item.var, place, "The event"))
-        else:
-            children = tuple(made[id(child)] for child in item.children)
-            made[id(item)] = replace(item, children=children)
-    return refined, made[id(event)]
+
+    def numbered(leaf: Event) -> Event:  # by number: the larger model has no names
+        if leaf.kind == "bound":
+            return _in_coins(leaf, coins, model.n_vars)
+        return Event("variable", var=find_name(leaf.var, place, "The event"))
+
+    return refined, with_leaves(event, numbered)
 
 
 def _coins(event: Event, code: TableCode) -> list[_Coin]:

@@ -106,7 +106,7 @@ def _bits_and_regions(
             f"{option} cannot be read at character {at}, {error.reason} {advice_for(error)}"
         ) from None
     found = conjunction_of(event, names)
-    if found is None or found.is_negated:
+    if found is None:
         raise InputError(
             f"{option} must be a list of conditions like sex=f, age>=30, but {piece.strip()!r} "
             "leaves a choice. Ask for the probability of a formula instead."

@@ -82,7 +82,7 @@ def read_given(model: Model, text: str | None) -> Given:
     code = model.table_code
     if code is None:
         return Given(model, _read_values(model, text, "--given"))
-    from strudel.algebra.event_probability import within_regions
+    from strudel.algebra.event_cases import within_regions
     from strudel.queries.soft_evidence import with_code
 
     said = read_conditions(code, text, "--given")

@@ -9,8 +9,8 @@ Walks over an expression never recurse: expressions may be deeper than Python's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -305,6 +305,20 @@ def children_first(event: Event, flat: bool = True) -> Iterator[tuple[Event, lis
         operands = _flat_operands(item) if flat else list(item.children)
         todo.append((item, operands))
         todo += [(child, None) for child in reversed(operands) if id(child) not in done]
+
+
+def with_leaves(event: Event, leaf_of: Callable[[Event], Event]) -> Event:
+    """The event with another event for each of its variables and bounds."""
+    made: dict[int, Event] = {}
+    for item, _ in children_first(event, flat=False):
+        if item.kind in ("variable", "bound"):
+            made[id(item)] = leaf_of(item)
+        elif item.children:
+            children = tuple(made[id(child)] for child in item.children)
+            made[id(item)] = replace(item, children=children)
+        else:
+            made[id(item)] = item
+    return made[id(event)]
 
 
 def _flat_operands(event: Event) -> list[Event]:

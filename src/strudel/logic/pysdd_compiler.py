@@ -87,8 +87,8 @@ def _import_pysdd() -> Any:
     except ImportError as error:
         raise MissingDependencyError(
             "This event is compiled by PySDD, which is not installed: pip install "
-            "'strudel-pc[logic]'. Rows, conjunctions, single clauses, counts of variables, and "
-            "SDDs on the model's own vtree need no compiler."
+            "'strudel-pc[logic]'. Rows, conjunctions, single clauses, counts of variables, and for "
+            "probabilities any formula of a few conditions, need no compiler."
         ) from error
     return sdd
 

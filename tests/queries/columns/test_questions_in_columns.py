@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 
 import numpy as np
 import pandas as pd
@@ -186,3 +187,64 @@ def test_without_a_table_variables_are_columns():
         assert sum(math.exp(one.log_probability) for one in best) == pytest.approx(1.0)
         information = mutual_information(model, "X1", "X4")
         assert mutual_information(model, "X1", "X4", given="X3") < information
+
+
+# Each statement as text for the model, and as Python on one row.
+FORMULAS = {
+    "age > 61 | region = 'S'": lambda r: r["age"] > 61 or r["region"] == "S",
+    "(age > 61 & vote = yes) | (region != N & income <= 433.3)": lambda r: (
+        (r["age"] > 61 and r["vote"] == "yes") or (r["region"] != "N" and r["income"] <= 433.3)
+    ),
+    "(age < 31 | age >= 72) ^ vote = no": lambda r: (
+        (r["age"] < 31 or r["age"] >= 72) != (r["vote"] == "no")
+    ),
+    "at_least(2, age > 61, income > 700, region = 'M', vote = yes)": lambda r: (
+        sum([r["age"] > 61, r["income"] > 700, r["region"] == "M", r["vote"] == "yes"]) >= 2
+    ),
+    "~(vote = yes >> (age > 40 & age <= 61)) | income > 1e9": lambda r: (
+        (r["vote"] == "yes" and not 40 < r["age"] <= 61) or r["income"] > 1e9
+    ),
+}
+CUTS = {"age": [31, 40, 61, 72], "income": [250.0, 433.3, 700, 1e9]}
+
+
+def pieces(model, name):
+    """Every value of a column, numbers cut at all bounds: its place, a row's value, its share."""
+    column = model.encoder_.code_.column(name)
+    if not column.is_numeric:
+        return [(k, value, 1.0) for k, value in enumerate(column.values)]
+    # A cut by itself is a piece: "< 31" and "<= 31" differ.
+    cuts = [end for cut in CUTS[name] for end in (cut, np.nextafter(cut, np.inf))]
+    found = []
+    for low, high in itertools.pairwise([-np.inf, *cuts, np.inf]):
+        value = low if np.isfinite(low) else np.nextafter(high, low)
+        shares = column.cells.shares(((low, high),))
+        found += [(k, value, share) for k, share in enumerate(shares) if share > 0.0]
+    return found
+
+
+@pytest.mark.parametrize("max_asked", [2048, 0], ids=["cases", "compiled"])
+def test_formulas_are_sums_over_pieces_of_cells(model, max_asked, monkeypatch):
+    names = ["age", "income", "vote", "region"]
+    joint = joint_of(model, names)
+    rows = [
+        (dict(zip(names, (value for _, value, _ in piece), strict=True)), weight)
+        for piece in itertools.product(*(pieces(model, name) for name in names))
+        if (weight := joint[tuple(k for k, _, _ in piece)] * math.prod(s for _, _, s in piece)) > 0
+    ]
+    if max_asked == 0:
+        pytest.importorskip("pysdd")
+        monkeypatch.setattr("strudel.algebra.event_cases.MAX_ASKED", 0)
+    else:
+        monkeypatch.setitem(sys.modules, "pysdd", None)
+    given = {
+        None: lambda r: True,
+        ("region", "N"): lambda r: r["region"] == "N",
+        ("income", (np.nextafter(250.0, np.inf), None)): lambda r: r["income"] > 250.0,
+    }
+    for text, holds in FORMULAS.items():
+        for evidence, agrees in given.items():
+            wanted = math.fsum(w for r, w in rows if agrees(r) and holds(r))
+            wanted /= math.fsum(w for r, w in rows if agrees(r))
+            known = None if evidence is None else dict([evidence])
+            assert model.probability(text, known) == pytest.approx(wanted, rel=1e-9), text
