@@ -35,7 +35,7 @@ def test_a_large_step_is_done_in_a_process_of_its_own(apart):
 
 
 def test_a_step_that_takes_too_long_is_stopped(apart, monkeypatch):
-    monkeypatch.setattr(bounded, "_seconds", lambda: 0.01)
+    monkeypatch.setattr(bounded, "allowed_seconds", lambda: 0.01)
     with pytest.raises(SizeLimitError, match=r"its part Event\(.* takes longer than 0.01 s"):
         bounded._compile_apart(EVENT, balanced_vtree(6), {name: v for v, name in enumerate(NAMES)})
 

@@ -25,10 +25,14 @@ from strudel._types import NONE, AnyArray, IntArray, WordArray
 from strudel.circuits.circuit import Circuit, Edges
 from strudel.circuits.determinism import find_needs
 from strudel.circuits.scopes import BoolArray
-from strudel.errors import SizeLimitError
+from strudel.errors import SizeLimitError, in_the_middle
+from strudel.logic.bounded_compiler import VARIABLE, allowed_seconds
 
 MAX_PAIRS = 2**24  # about 1 GB
+# Pairs of edges compared, 1.8e8 a second on one core; counted, so that every machine stops alike.
+STEPS_PER_SECOND = 2**27
 DEAD = -2  # of a pair of nodes: no row satisfies both
+TOO_LONG = -2  # instead of a number of pairs
 
 
 class Pairs(NamedTuple):
@@ -59,7 +63,8 @@ class _Side(NamedTuple):
 def find_pairs(p: Circuit, q: Circuit, query: str, max_pairs: int = MAX_PAIRS) -> Pairs:
     """The pairs that the product of two circuits meets."""
     sides = _side(p), _side(q)
-    frames = np.empty((p.vtree.depth + 1, 5), dtype=np.int64)
+    frames = np.full((p.vtree.depth + 1, 5), NONE, dtype=np.int64)
+    max_steps = int(allowed_seconds() * STEPS_PER_SECOND)
     room = min(p.n_edges + q.n_edges + 2, max_pairs)  # enough for learned circuits
     while True:
         keys = np.zeros(2 ** (3 * room // 2).bit_length(), dtype=np.int64)
@@ -67,22 +72,46 @@ def find_pairs(p: Circuit, q: Circuit, query: str, max_pairs: int = MAX_PAIRS) -
         pairs = np.empty((3, room), dtype=np.int32)
         edges, open_edges = np.empty((2, 4, room), dtype=np.int32)
         n_pairs, n_edges = _find_pairs(
-            *sides, 2 * p.n_vars, frames, keys, numbers, open_edges, pairs, edges
+            *sides, 2 * p.n_vars, max_steps, frames, keys, numbers, open_edges, pairs, edges
         )
-        if n_pairs != NONE:
+        if n_pairs >= 0:
             break
-        if room == max_pairs:
-            raise SizeLimitError(
-                f"{query} needs more than max_pairs = {max_pairs} pairs of nodes or edges for "
-                f"circuits with {p.n_edges} and {q.n_edges} edges.",
-                "Allow more with max_pairs; a pair takes about 60 bytes.",
-                part=query,
-            )
+        if n_pairs == TOO_LONG or room == max_pairs:
+            raise _limit_reached(p, q, query, max_pairs, n_pairs == TOO_LONG, frames, keys)
         room = min(4 * room, max_pairs)  # starting again costs at most a third
     pair_p, pair_q, last_edge = pairs[:, :n_pairs]
     node_edges = np.concatenate([np.zeros(2 * p.n_vars + 1, dtype=np.int32), last_edge])
     left, right, edge_p, edge_q = edges[:, :n_edges]
     return Pairs(pair_p, pair_q, Edges(node_edges, left, right), edge_p, edge_q)
+
+
+def _limit_reached(
+    p: Circuit,
+    q: Circuit,
+    query: str,
+    max_pairs: int,
+    is_long: bool,
+    frames: AnyArray,
+    keys: AnyArray,
+) -> SizeLimitError:
+    """The error of a search that met a limit, with the vtree node whose sums have most edges."""
+    n, m = np.concatenate([_nodes_of(keys[keys > 0]), frames[frames[:, 0] != NONE, :2]]).T
+    weight = np.diff(p.node_edges)[n] * np.diff(q.node_edges)[m].astype(float)
+    v = int(np.bincount(p.node_vtree[n], weight).argmax())
+    first, last = (int(span[v]) for span in p.vtree.node_span)
+    part = tuple(int(var) for var in p.vtree.order[first:last])
+    names = [p.feature_names[var] if p.feature_names else f"x{var}" for var in part]
+    limit = f"more than max_pairs = {max_pairs} pairs of nodes or edges"
+    advice = "Allow more with max_pairs; a pair takes about 60 bytes."
+    if is_long:
+        limit = f"longer than {allowed_seconds():g} s"
+        advice = f"Allow more time with {VARIABLE}."
+    return SizeLimitError(
+        f"{query} needs {limit} for circuits with {p.n_edges} and {q.n_edges} edges, most of it "
+        f"for their sums over {in_the_middle(', '.join(names), 60)}.",
+        advice,
+        part=part,
+    )
 
 
 def _side(circuit: Circuit) -> _Side:
@@ -103,6 +132,7 @@ def _find_pairs(
     p: _Side,
     q: _Side,
     n_literals: int,
+    max_steps: int,
     frames: AnyArray,
     keys: AnyArray,
     numbers: IntArray,
@@ -110,7 +140,9 @@ def _find_pairs(
     pairs: IntArray,
     edges: IntArray,
 ) -> tuple[int, int]:
-    """Fill `pairs` and `edges`; returns how many there are, or NONE twice without enough room.
+    """Fill `pairs` and `edges`; returns how many there are.
+
+    NONE twice without enough room, TOO_LONG twice after `max_steps` comparisons of two edges.
 
     A frame is a pair whose edges are being found: its two nodes, the two edges it has come to, and
     where its own edges start among those of all open frames. Frames are closed from the top, so
@@ -124,7 +156,7 @@ def _find_pairs(
     (p_edges, p_left, p_right), p_is_possible, p_one, p_zero, node_from, node_to = p
     (q_edges, q_left, q_right), q_is_possible, q_one, q_zero, _, _ = q
     room = pairs.shape[1]
-    n_keys = n_pairs = n_edges = n_open = 0
+    n_keys = n_pairs = n_edges = n_open = n_steps = 0
     below_n, below_m = len(p_edges) - 2, len(q_edges) - 2  # the pair to open next
     depth = -1
     number = DEAD
@@ -158,6 +190,7 @@ def _find_pairs(
                         n_open += 1
         else:
             while e < last_e and below_n == NONE:
+                first_f = f
                 while f < last_f and p_is_possible[e]:
                     is_excluded = not q_is_possible[f]
                     for w in range(node_from[n], node_to[n]):
@@ -181,6 +214,9 @@ def _find_pairs(
                                 open_edges[2, n_open], open_edges[3, n_open] = e, f
                                 n_open += 1
                     f += 1
+                n_steps += 1 + f - first_f
+                if n_steps > max_steps:
+                    return TOO_LONG, TOO_LONG
                 if below_n == NONE:
                     e += 1
                     f = np.int64(q_edges[m])
@@ -216,6 +252,11 @@ def _number(n: int, m: int, keys: AnyArray, numbers: IntArray) -> int:
     """The product's node for a pair, DEAD if it has none, or NONE if the pair was not met yet."""
     slot = _slot(n, m, keys)
     return numbers[slot] if keys[slot] != 0 else NONE
+
+
+def _nodes_of(keys: AnyArray) -> AnyArray:
+    """The pairs of nodes, `(n_keys, 2)`, of numbers from `_key`."""
+    return np.stack([(keys - 1) >> 31, (keys - 1) & (2**31 - 1)], axis=1)
 
 
 @kernel

@@ -42,12 +42,13 @@ def compile_bounded(event: Event, vtree: Vtree, place: Mapping[str, int]) -> Sdd
         If the SDD, or one on the way to it, takes too much memory or time.
     """
     try:
-        return compile_with_pysdd(event, vtree, place, max_seconds=_seconds())
+        return compile_with_pysdd(event, vtree, place, max_seconds=allowed_seconds())
     except LargeStep:
         return _compile_apart(event, vtree, place)
 
 
-def _seconds() -> float:
+def allowed_seconds() -> float:
+    """How long one compilation or product may take: a minute, or what the environment says."""
     with suppress(KeyError, ValueError):
         return float(os.environ[VARIABLE])
     return SECONDS
@@ -67,7 +68,7 @@ def _compile_apart(event: Event, vtree: Vtree, place: Mapping[str, int]) -> Sdd:
     )
     why = "takes more than {most} of memory"
     try:
-        found, said = child.communicate(task, timeout=_seconds())
+        found, said = child.communicate(task, timeout=allowed_seconds())
     except subprocess.TimeoutExpired:
         child.kill()
         found, said = child.communicate()
@@ -83,7 +84,7 @@ def _compile_apart(event: Event, vtree: Vtree, place: Mapping[str, int]) -> Sdd:
     if b"elements" in said.split():
         why = "needs an SDD of more than {elements} elements"
     words = why.format(
-        most=f"{_most_bytes() / 2**30:.1f} GiB", seconds=_seconds(), elements=MAX_ELEMENTS
+        most=f"{_most_bytes() / 2**30:.1f} GiB", seconds=allowed_seconds(), elements=MAX_ELEMENTS
     )
     raise SizeLimitError(
         f"The event cannot be compiled on the vtree of this model: its part "
