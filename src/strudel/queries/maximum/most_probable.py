@@ -18,7 +18,8 @@ from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties, why_not_deterministic
-from strudel.errors import CircuitPropertyError, SearchLimitWarning
+from strudel.circuits.scopes import BoolArray
+from strudel.errors import CircuitPropertyError, SearchLimitWarning, SizeLimitError
 from strudel.queries.arguments import check_limits, given_rows
 from strudel.queries.by_block import by_block
 from strudel.queries.column_answers import as_table
@@ -26,7 +27,9 @@ from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.maximum.best_states import best_states, k_best_states
 from strudel.queries.maximum.mixture_search import MixtureSearch
 from strudel.queries.model import Model, model_of, structure_of
-from strudel.queries.passes import distinct_rows, encode
+from strudel.queries.passes import UNKNOWN, distinct_rows, encode
+
+MAX_LOOKED_THROUGH = 1024  # states of a model that was learned without respect for its code
 
 
 def _joint(answer: tuple[Any, Any], log_given: float) -> tuple[Any, Any]:
@@ -65,8 +68,8 @@ def most_probable_state(
         Of shape (n_rows, n_vars) for k = 1, else (n_rows, k, n_vars): best first, equally probable
         ones in the order of their values; of the last ones, a mixture may return any. Without the
         first axis when `given` is a single row, a dict or nothing. A frame of ``n_rows * k`` rows
-        if the model was learned from a table: what is given stays as it is, and numbers are the
-        median of their cell.
+        if the model was learned from a table: what is given stays as it is, numbers are the
+        median of their cell, and only states that code a row count.
     log_p : ndarray
         Their joint log-probabilities with what is given; ``-inf`` past the last possible
         completion.
@@ -86,17 +89,64 @@ def most_probable_state(
     check_properties(structure, "most_probable_state", "smooth", "in_normal_form")
     evidence, is_single = given_rows(model, given)
     codes, place = distinct_rows(encode(evidence))
-    if isinstance(model, Mixture):
-        states, log_p, upper_bound = _search_mixture(model, codes, int(k), *limits)
-    else:
-        states, log_p = _best_of_circuit(model, codes, int(k))
-        upper_bound = log_p[:, -1]
+    states, log_p, upper_bound = _best_rows(model, codes, int(k), limits)
     raise_if_impossible(log_p[place, 0])
     _warn_if_stopped(log_p[place], upper_bound[place])
     if k == 1:
         states, log_p = states[:, 0], log_p[:, 0]
     states, log_p = (states[0], log_p[0]) if is_single else (states[place], log_p[place])
     return as_table(model, states, given), log_p
+
+
+def _best_rows(
+    model: Model, codes: AnyArray, k: int, limits: tuple[float, float]
+) -> tuple[ByteArray, FloatArray, FloatArray]:
+    """The k best states, their log-probabilities, and bounds on all others.
+
+    Of a model with a code, only states that code a row of the table. One that was learned without
+    respect for its code makes others possible, so its best states of any kind are looked through,
+    until enough of them are rows.
+    """
+    n_asked = k
+    while True:
+        if isinstance(model, Mixture):
+            states, log_p, upper_bound = _search_mixture(model, codes, n_asked, *limits)
+        else:
+            states, log_p = _best_of_circuit(model, codes, n_asked)
+            upper_bound = log_p[:, -1]
+        is_row = _codes_a_row(model, codes, states) & (log_p > -np.inf)
+        if n_asked == k and (is_row | (log_p == -np.inf)).all():
+            return states, log_p, upper_bound
+        is_stopped = upper_bound > log_p[:, -1]  # by a limit
+        if ((is_row.sum(axis=1) >= k) | is_stopped | (log_p[:, -1] == -np.inf)).all():
+            break
+        if n_asked >= max(k, MAX_LOOKED_THROUGH):
+            raise SizeLimitError(
+                f"Among the {n_asked} most probable states of the 0/1 variables, fewer than {k} "
+                "code a row of the table.",
+                "Learn with TableEncoder(respect_one_hot=True), under which all of them do.",
+                part="states",
+            )
+        n_asked *= 4
+    order = np.argsort(~is_row, axis=1, kind="stable")[:, :k]
+    states = np.take_along_axis(states, order[:, :, np.newaxis], axis=1)
+    log_p = np.take_along_axis(np.where(is_row, log_p, -np.inf), order, axis=1)
+    return states, log_p, np.where(is_stopped, upper_bound, log_p[:, -1])
+
+
+def _codes_a_row(model: Model, codes: AnyArray, states: ByteArray) -> BoolArray:
+    """Which states `(n_rows, k, n_vars)` have a codeword in every column.
+
+    A column whose bits are given as those of no codeword stays as it is given.
+    """
+    is_row = np.ones(states.shape[:2], dtype=np.bool_)
+    for column in model.table_code.columns if model.table_code is not None else ():
+        own = slice(column.start, column.stop)
+        given = codes[:, np.newaxis, own]
+        is_given = ((given == column.codewords) | (given == UNKNOWN)).all(axis=2).any(axis=1)
+        same = (states[:, :, np.newaxis, own] == column.codewords).all(axis=3).any(axis=2)
+        is_row &= same | ~is_given[:, np.newaxis]
+    return is_row
 
 
 def _best_of_circuit(circuit: Circuit, codes: AnyArray, k: int) -> tuple[ByteArray, FloatArray]:
