@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 from collections import deque
 from itertools import product
 
@@ -15,6 +16,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from strategies import binary_tables, weights
 from strudel.data.bits import exact_weights, pack_columns
 from strudel.data.counts import pair_counts
+from strudel.trees import chow_liu
 from strudel.trees.chow_liu import (
     _maximum_spanning_tree,
     available_cases,
@@ -300,3 +302,25 @@ def test_tables_of_a_tree_count_pairs_of_known_values():
 def test_an_example_of_available_cases():
     cases = available_cases(np.array([[1, 1], [1, np.nan], [0, 1]]))
     assert cases.known.tolist() == [[3.0, 2.0], [2.0, 2.0]]
+
+
+@given(tables, st.sampled_from(["centre", "hub", 0]), st.sampled_from([0.0, 1.0]), st.data())
+def test_a_wide_table_gives_the_same_tree_without_all_pairs(X, root, alpha, data):
+    weight = data.draw(st.none() | weights(len(X)))
+    narrow = learn_chow_liu_tree(X, sample_weight=weight, alpha=alpha, root=root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chow_liu, "MANY_VARIABLES", 0)
+        wide = learn_chow_liu_tree(X, sample_weight=weight, alpha=alpha, root=root)
+    np.testing.assert_array_equal(wide.var_parent, narrow.var_parent)
+    np.testing.assert_array_equal(wide.var_theta, narrow.var_theta)
+
+
+@pytest.mark.compiled
+def test_a_wide_table_needs_no_memory_for_all_pairs():
+    X = np.random.default_rng(0).integers(0, 2, size=(30, 5000), dtype=np.uint8)
+    bits = pack_columns(X)
+    tracemalloc.start()
+    learn_chow_liu_tree(bits)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20e6  # two tables of all pairs are 400 MB

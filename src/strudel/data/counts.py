@@ -21,7 +21,7 @@ def pair_counts(bits: BitMatrix) -> CountArray:
     if bits.row_weight is None:
         _fill_pair_counts(bits.words, counts)
         return counts
-    planes, unit = _bit_planes(bits.row_weight)
+    planes, unit = bit_planes(bits.row_weight)
     if len(planes) <= MOST_PLANES:
         for plane in planes:
             part = np.zeros_like(counts)
@@ -38,7 +38,7 @@ def pair_counts(bits: BitMatrix) -> CountArray:
     return counts
 
 
-def _bit_planes(weight: FloatArray) -> tuple[WordArray, float]:
+def bit_planes(weight: FloatArray) -> tuple[WordArray, float]:
     """Packed binary digits of the weights, the lowest first, and what the lowest one is worth.
 
     Weights are whole multiples of a power of two (`exact_weights`), so there are finitely many; for

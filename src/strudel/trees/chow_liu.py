@@ -16,13 +16,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._display import Shown
-from strudel._numba import kernel, soonest
-from strudel._types import NONE, CountArray, FloatArray, IntArray
+from strudel._numba import kernel, popcount, soonest
+from strudel._types import NONE, AnyArray, CountArray, FloatArray, IntArray, WordArray
 from strudel.data.bits import BitMatrix, pack_columns
-from strudel.data.counts import pair_counts
+from strudel.data.counts import MOST_PLANES, bit_planes, pair_counts
 from strudel.data.validation import as_bits, check_evidence, check_sample_weight
 from strudel.data.x_log_x import x_log_x_of
-from strudel.trees.mutual_information import pairwise_mutual_information
+from strudel.trees.mutual_information import (
+    pair_information,
+    pairwise_mutual_information,
+    single_term,
+)
+
+MANY_VARIABLES = 4096  # two tables of all pairs are 256 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +108,10 @@ def learn_chow_liu_tree(
         parent = spanning_tree(cases.mutual_information(alpha), root)
         return ChowLiuTree(parent, cases.conditional_tables(parent, alpha))
     bits = as_bits(X, sample_weight)
+    if bits.n_vars > MANY_VARIABLES:
+        planes, units = _planes_of(bits)
+        if len(planes) <= MOST_PLANES:
+            return _learn_wide_tree(bits, planes, units, float(alpha), root)
     return chow_liu_tree_from_counts(pair_counts(bits), bits.total_weight, alpha=alpha, root=root)
 
 
@@ -123,6 +133,97 @@ def spanning_tree(weight: FloatArray, root: Literal["centre", "hub"] | int = "ce
     soonest(_maximum_spanning_tree, 3e-6 * weight.size)(weight, neighbour)
     _, parent = _breadth_first(_adjacency(neighbour), _find_root(neighbour, root))
     return np.array(parent, dtype=np.int32)
+
+
+def _planes_of(bits: BitMatrix) -> tuple[WordArray, FloatArray]:
+    """Packed binary digits of the weights of rows, and what each is worth."""
+    if bits.row_weight is None:
+        return np.full((1, bits.words.shape[1]), ~np.uint64(0)), np.ones(1)
+    planes, unit = bit_planes(bits.row_weight)
+    return planes, np.ldexp(unit, np.arange(min(len(planes), MOST_PLANES + 1)))
+
+
+def _learn_wide_tree(
+    bits: BitMatrix,
+    planes: WordArray,
+    units: FloatArray,
+    alpha: float,
+    root: Literal["centre", "hub"] | int,
+) -> ChowLiuTree:
+    """The same tree without a table of all pairs: 20,000 variables would need 6 GB for two of them.
+
+    Prim's algorithm asks for every pair once, so nothing is computed again.
+    """
+    n_vars, total = bits.n_vars, bits.total_weight
+    one, both = np.zeros(n_vars), np.zeros(n_vars)
+    neighbour = np.full(n_vars, NONE, dtype=np.int32)
+    _wide_spanning_tree(bits.words, planes, units, float(total), alpha, one, neighbour, both)
+    _, found = _breadth_first(_adjacency(neighbour), _find_root(neighbour, root))
+    parent = np.array(found, dtype=np.int32)
+    # Edges are those of `neighbour`, but may point the other way.
+    both = np.where(neighbour == parent, both, both[parent])
+    up = np.where(parent == NONE, np.arange(n_vars), parent)
+    return ChowLiuTree(parent, _tables(parent == NONE, one, one[up], both, total, alpha))
+
+
+@kernel
+def _wide_spanning_tree(
+    words: WordArray,
+    planes: WordArray,
+    units: FloatArray,
+    total: float,
+    alpha: float,
+    one: FloatArray,
+    neighbour: IntArray,
+    both: FloatArray,
+) -> None:
+    """`_maximum_spanning_tree` with weights as they are needed.
+
+    Also fills `one`, the weight of the rows where a variable is 1, and `both`, of those where it
+    and its neighbour are.
+    """
+    n_vars = len(words)
+    single, information = np.empty(n_vars), np.full(n_vars, -np.inf)
+    for v in range(n_vars):
+        one[v] = _rows_of_both(words, planes, units, v, v)
+        single[v] = single_term(one[v], total, alpha)
+    is_inside = np.zeros(n_vars, dtype=np.bool_)
+    is_inside[0] = True
+    newest = 0
+    for _ in range(n_vars - 1):
+        best = NONE
+        for v in range(n_vars):
+            if is_inside[v]:
+                continue
+            low, high = min(newest, v), max(newest, v)
+            n_both = _rows_of_both(words, planes, units, low, high)
+            value = 0.0
+            if total + 4.0 * alpha > 0.0:
+                value = pair_information(
+                    n_both, one[low], one[high], single[low] + single[high], total, alpha
+                )
+            if neighbour[v] == NONE or _comes_before(
+                value, newest, v, information[v], neighbour[v], v
+            ):
+                neighbour[v], information[v], both[v] = newest, value, n_both
+            if best == NONE or _comes_before(
+                information[v], neighbour[v], v, information[best], neighbour[best], best
+            ):
+                best = v
+        is_inside[best] = True
+        newest = best
+
+
+@kernel
+def _rows_of_both(words: WordArray, planes: WordArray, units: FloatArray, i: int, j: int) -> float:
+    """The weight of the rows where two variables are 1."""
+    weight = 0.0
+    for p in range(len(planes)):
+        n_rows = 0
+        for w in range(words.shape[1]):
+            n_rows += popcount(words[i, w] & words[j, w] & planes[p, w])
+        weight += units[p] * n_rows
+    return weight
 
 
 @kernel
@@ -155,8 +256,14 @@ def _maximum_spanning_tree(weight: FloatArray, neighbour: IntArray) -> None:
 @kernel
 def _is_better(weight: FloatArray, a: int, b: int, c: int, d: int) -> bool:
     """Whether edge a-b comes before edge c-d."""
-    if weight[a, b] != weight[c, d]:
-        return bool(weight[a, b] > weight[c, d])
+    return bool(_comes_before(weight[a, b], a, b, weight[c, d], c, d))
+
+
+@kernel
+def _comes_before(one: float, a: int, b: int, other: float, c: int, d: int) -> bool:
+    """The same with the weights of both."""
+    if one != other:
+        return one > other
     if max(a, b) != max(c, d):
         return max(a, b) < max(c, d)
     return min(a, b) < min(c, d)
@@ -275,14 +382,26 @@ class AvailableCases:
         is_root = parent == NONE
         up = np.where(is_root, var, parent)
         one, one_up = self.one[var, up], self.one[up, var]
-        both, known = self.both[var, up], self.known[var, up]
-        joint = np.stack([one - both, both], axis=1) + alpha
-        margin = np.stack([known - one_up, one_up], axis=1) + 2 * alpha
-        joint[is_root] = (one + 2 * alpha)[is_root, None]
-        margin[is_root] = (known + 4 * alpha)[is_root, None]
-        theta = np.full(joint.shape, 0.5)
-        np.divide(joint, margin, out=theta, where=margin > 0)
-        return theta
+        return _tables(is_root, one, one_up, self.both[var, up], self.known[var, up], alpha)
+
+
+def _tables(
+    is_root: AnyArray,
+    one: CountArray,
+    one_up: CountArray,
+    both: CountArray,
+    known: CountArray | float,
+    alpha: float,
+) -> FloatArray:
+    """P(X = 1 | parent) from weights of rows: the variable, its parent, or both are 1."""
+    known = np.broadcast_to(known, one.shape)
+    joint = np.stack([one - both, both], axis=1) + alpha
+    margin = np.stack([known - one_up, one_up], axis=1) + 2 * alpha
+    joint[is_root] = (one + 2 * alpha)[is_root, None]
+    margin[is_root] = (known + 4 * alpha)[is_root, None]
+    theta = np.full(joint.shape, 0.5)
+    np.divide(joint, margin, out=theta, where=margin > 0)
+    return theta
 
 
 def available_cases(X: FloatArray, sample_weight: FloatArray | None = None) -> AvailableCases:

@@ -38,25 +38,39 @@ def _pairwise_mutual_information(
 ) -> None:
     """Fill the symmetric `information` (n_vars, n_vars)."""
     n_vars = len(counts)
-    scale = total + 4.0 * alpha
-    if scale <= 0.0:
+    if total + 4.0 * alpha <= 0.0:
         return
     single = np.empty(n_vars)
     for v in range(n_vars):
-        one = counts[v, v]
-        single[v] = x_log_x(one + 2.0 * alpha) + x_log_x(total - one + 2.0 * alpha)
+        single[v] = single_term(counts[v, v], total, alpha)
     for i in range(n_vars):
         for j in range(i + 1, n_vars):
-            both = counts[i, j]
-            # Paired so that exchanging the two variables, or 0 and 1 in one of them, adds the
-            # same numbers in the same order: what ties on paper then ties to the last bit.
-            pair = (
-                x_log_x(both + alpha) + x_log_x(total - counts[i, i] - counts[j, j] + both + alpha)
-            ) + (x_log_x(counts[i, i] - both + alpha) + x_log_x(counts[j, j] - both + alpha))
-            # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
-            value = (pair - (single[i] + single[j])) / scale + math.log(scale)
+            value = pair_information(
+                counts[i, j], counts[i, i], counts[j, j], single[i] + single[j], total, alpha
+            )
             information[i, j] = value
             information[j, i] = value
+
+
+@kernel
+def single_term(one: float, total: float, alpha: float) -> float:
+    """What one variable adds to the information of its pairs."""
+    return float(x_log_x(one + 2.0 * alpha) + x_log_x(total - one + 2.0 * alpha))
+
+
+@kernel
+def pair_information(
+    both: float, one: float, other: float, single: float, total: float, alpha: float
+) -> float:
+    """The information of two variables that are 1 in `one`, `other` and together in `both` rows."""
+    # Paired so that exchanging the two variables, or 0 and 1 in one of them, adds the same numbers
+    # in the same order: what ties on paper then ties to the last bit.
+    pair = (x_log_x(both + alpha) + x_log_x(total - one - other + both + alpha)) + (
+        x_log_x(one - both + alpha) + x_log_x(other - both + alpha)
+    )
+    scale = total + 4.0 * alpha
+    # H(i) + H(j) - H(i, j), with the common log of the scale taken out.
+    return (pair - single) / scale + math.log(scale)
 
 
 def column_information(
