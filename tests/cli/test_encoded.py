@@ -17,7 +17,17 @@ from strudel import (
     probability,
 )
 from strudel.io.frames import column_of_text, read_frame
-from strudel.queries import posterior
+from strudel.queries import (
+    cdf,
+    compare,
+    correlations,
+    expectation,
+    pdf,
+    posterior,
+    quantile,
+    surprise,
+    variance,
+)
 
 HEAD = "age,smoker,town,since"
 
@@ -390,7 +400,9 @@ def test_numbers_have_means_and_quantiles(run, coarse):
     found = posterior(load(coarse), "age", {"smoker": "no"})
     assert answer["columns"]["age"]["mean"] == pytest.approx(found.mean)
     assert answer["columns"]["age"]["quantiles"]["0.5"] == found.quantile(0.5)
-    assert "standard deviation" in run("query", coarse, "posterior")[1]
+    _, out, _ = run("query", coarse, "posterior")
+    assert "deviation" in out
+    assert " days " in out  # of dates
     assert run("query", coarse, "posterior", "--variables", "town")[0] == 2
 
 
@@ -424,3 +436,129 @@ def test_one_column_that_the_model_lacks_is_one(run, encoded, tmp_path):
     path.write_text("age,hat\n35,red\n")
     _, _, err = run("score", encoded, path)
     assert err == f"note: 1 column of {path} is not in the model and was left out\n"
+
+
+def test_single_numbers_about_columns(run, encoded):
+    model = load(encoded)
+    given = ("--given", "smoker=yes")
+    known = {"smoker": "yes"}
+    [answer] = answers(run, encoded, "expectation", *given)
+    assert list(answer["columns"]) == ["age", "since"]
+    assert answer["columns"]["age"] == pytest.approx(expectation(model, "age", known))
+    assert answer["columns"]["since"] in str(expectation(model, "since", known))
+    [answer] = answers(run, encoded, "variance", "--variables", "age", *given)
+    assert answer["columns"]["age"] == pytest.approx(variance(model, "age", known))
+    [answer] = answers(run, encoded, "quantile", "--variables", "age", "--at", "10%,0.9", *given)
+    wanted = quantile(model, "age", [0.1, 0.9], known)
+    assert list(answer["columns"]["age"].values()) == pytest.approx(wanted.tolist())
+    for what, ask in {"cdf": cdf, "pdf": pdf}.items():
+        [answer] = answers(run, encoded, what, "--variables", "age", "--at", "35,40.5", *given)
+        wanted = [ask(model, "age", x, known) for x in (35, 40.5)]
+        assert list(answer["columns"]["age"].values()) == pytest.approx(wanted)
+
+
+def test_correlations_and_information_beyond_columns(run, encoded):
+    model = load(encoded)
+    [answer] = answers(run, encoded, "correlations", "--given", "town=Rome")
+    found = correlations(model, {"town": "Rome"})
+    sizes = [abs(pair["correlation"]) for pair in answer["pairs"]]
+    assert sizes == sorted(sizes, reverse=True)
+    for pair in answer["pairs"]:
+        i, j = found.names.index(pair["a"]), found.names.index(pair["b"])
+        assert pair["correlation"] == pytest.approx(found.values[i, j])
+    [answer] = answers(
+        run, encoded, "information", "--a", "age", "--b", "smoker", "--beyond", "town"
+    )
+    assert answer["nats"] == pytest.approx(mutual_information(model, "age", "smoker", "town"))
+
+
+def test_the_most_probable_profiles(run, encoded):
+    [answer] = answers(run, encoded, "mmap", "--variables", "smoker,town", "-k", "3")
+    p = [state["probability_given_evidence"] for state in answer["states"]]
+    assert p == sorted(p, reverse=True)
+    for state in answer["states"]:
+        event = " & ".join(f"{name} = '{value}'" for name, value in state["state"].items())
+        assert probability(load(encoded), event) == pytest.approx(
+            state["probability_given_evidence"]
+        )
+
+
+def test_unusual_rows_and_the_column_to_blame(run, encoded, survey, tmp_path):
+    rows = [HEAD, "20,yes,Rome,2001-05-01", "70,yes,Oslo,2010-01-31", ",no,,"]
+    table = tmp_path / "new.csv"
+    table.write_text("\n".join(rows) + "\n")
+    [answer] = answers(run, encoded, "surprise", table)
+    frame, _ = read_frame(table)
+    wanted = surprise(load(encoded), frame)
+    shares = [row["percentile"] for row in answer["rows"]]
+    assert shares == sorted(shares)
+    for row in answer["rows"]:
+        assert row["percentile"] == wanted.percentile[row["row"]]
+        assert row["because"] == wanted.because[row["row"]]
+        assert row["log_probability"] == pytest.approx(wanted.log_probability[row["row"]])
+    output = tmp_path / "unusual.csv"
+    code, out, err = run("query", encoded, "surprise", table, "--top", "2", "-o", output)
+    assert code == 0
+    assert "the 2 most unusual of 3 rows" in err
+    assert out.count(" %") == 4
+    written = list(csv.DictReader(io.StringIO(output.read_text())))
+    assert [row["because"] for row in written] == list(wanted.because)
+    assert written[2]["age: percentile"] == ""
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_groups_are_compared_over_all_other_columns(run, encoded):
+    [answer] = answers(run, encoded, "compare", "smoker=yes, age>30", "smoker=no")
+    wanted = compare(load(encoded), {"smoker": "yes", "age": (30.0001, None)}, {"smoker": "no"})
+    assert answer["divergence"] == pytest.approx(wanted.divergence)
+    assert [one["column"] for one in answer["columns"]] == list(wanted.names)
+    by_column = [one["divergence"] for one in answer["columns"]]
+    assert by_column == pytest.approx(wanted.column_divergence.tolist())
+    code, out, _ = run("query", encoded, "compare", "smoker=yes")
+    assert code == 0
+    assert "everybody" in out
+    assert "20" in out.split("since")[1]  # the mean of dates is a date
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["cdf"], "cdf needs --variables and --at"),
+        (["cdf", "--variables", "town", "--at", "3"], "is about columns of numbers, but 'town'"),
+        (["pdf", "--variables", "age,since", "--at", "3"], "is about one column"),
+        (["cdf", "--variables", "age", "--at", "old"], "holds numbers, but got 'old'"),
+        (["quantile", "--at", "5"], "between 0 and 1"),
+        (["expectation", "--variables", "ag"], "Did you mean 'age'?"),
+        (["correlations", "--variables", "town"], "has no correlation"),
+        (["surprise"], "surprise needs a TABLE"),
+        (["surprise", "no.csv"], "There is no file 'no.csv'"),
+        (["surprise", "a.csv", "--given", "age=20"], "takes no --given"),
+        (["compare"], "compare needs one or two groups"),
+        (["compare", "smoker"], "A must be conditions like"),
+        (["compare", "smoker=yes", "smokr=no"], "Did you mean 'smoker'"),
+        (["compare", "age=20", "age=35", "age=50"], "takes only one or two groups"),
+        (["map", "age"], "map takes nothing more"),
+        (["surprises", "a.csv", "b.csv"], "got 'b.csv' as well"),
+        (
+            ["information", "--a", "age", "--b", "town", "--beyond", "since", "--given", "age=20"],
+            "does not go with --given",
+        ),
+    ],
+)
+def test_questions_in_columns_that_make_no_sense(run, encoded, arguments, words):
+    code, out, err = run("query", encoded, *arguments)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+def test_pictures_of_a_column_and_of_correlations(run, encoded, tmp_path):
+    for arguments in (["posterior", "--variables", "age", "--given", "smoker=no"], ["correlation"]):
+        path = tmp_path / f"{arguments[0]}.svg"
+        code, _, err = run("plot", encoded, *arguments, "-o", path)
+        assert (code, err) == (0, "")
+        assert path.read_text().startswith("<?xml")
+    code, _, err = run("plot", encoded, "posterior", "--variables", "town")
+    assert code == 2
+    assert "must name one column of numbers, but is 'town'" in err

@@ -73,7 +73,7 @@ class Given(NamedTuple):
     regions: Mapping[str, Region] = MappingProxyType({})  # the parts of cells
 
 
-def read_given(model: Model, text: str | None) -> Given:
+def read_given(model: Model, text: str | None, option: str = "--given") -> Given:
     """One row per line of a table, else one row; NaN where nothing is said."""
     if text is None:
         return Given(model, np.full((1, model.n_vars), np.nan))
@@ -81,14 +81,14 @@ def read_given(model: Model, text: str | None) -> Given:
         return Given(model, _read_table(model, text))
     code = model.table_code
     if code is None:
-        return Given(model, _read_values(model, text, "--given"))
+        return Given(model, _read_values(model, text, option))
     from strudel.algebra.event_cases import within_regions
     from strudel.queries.soft_evidence import with_code
 
-    said = read_conditions(code, text, "--given")
+    said = read_conditions(code, text, option)
     found, log_p = within_regions(model, said.regions) if said.regions else (model, 0.0)
     if found is None:
-        raise InputError(f"--given is impossible under the model: {text!r}.")
+        raise InputError(f"{option} is impossible under the model: {text!r}.")
     own = found.table_code
     assert own is not None
     numbers = said.numbers
@@ -96,6 +96,32 @@ def read_given(model: Model, text: str | None) -> Given:
     if numbers:
         found = with_code(found, replace(own, columns=tuple(columns)))
     return Given(found, said.row, log_p, said_in_words(code, said), said.regions)
+
+
+def given_values(model: Model, text: str, option: str) -> dict[str, Any]:
+    """What is known in one row, by variable; parts of cells as intervals of their column."""
+    if not is_condition(text):
+        raise InputError(f"{option} must be conditions like sex=f, age>=30, but is {text!r}.")
+    return values_by_name(model, read_given(model, text, option))
+
+
+def values_by_name(model: Model, found: Given) -> dict[str, Any]:
+    """One row of what is known, by variable; parts of cells as intervals of their column."""
+    names, (row,) = variable_names(model), found.rows
+    values: dict[str, Any] = {
+        names[var]: int(row[var]) for var in np.flatnonzero(~np.isnan(row)).tolist()
+    }
+    for name, ((low, high),) in found.regions.items():
+        values[name] = (low if low > -np.inf else None, high if high < np.inf else None)
+    return values
+
+
+def read_looked_at(model: Model, source: str) -> Any:
+    """The rows of a table as people have them, in the columns of the model."""
+    if model.table_code is None:
+        return _read_table(model, source)
+    raw, label = read_frame_rows(source)
+    return model_columns(model.table_code, raw, label)
 
 
 def is_condition(text: str) -> bool:

@@ -82,6 +82,9 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     query: (
         'strudel query nltcs.strudel marginal --given "x3=1,x7=0"',
         'strudel query survey.strudel probability "smoker = yes & age > 60"',
+        'strudel query survey.strudel posterior --variables income --given "age > 60"',
+        "strudel query survey.strudel surprise new.csv -o unusual.csv",
+        "strudel query survey.strudel compare sex=f sex=m",
     ),
     sample: ('strudel sample nltcs.strudel -n 1000 --given "x3=1" -o rows.csv',),
     plot: ('strudel plot nltcs.strudel marginals --given "x3=1" -o nltcs.png',),

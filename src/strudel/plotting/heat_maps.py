@@ -24,6 +24,7 @@ from strudel.plotting.labels import every_few, short_labels, text_width
 from strudel.plotting.marginals import as_evidence, one_row
 from strudel.plotting.vtrees import shown_vtree
 from strudel.queries.column_pairs import column_pairs
+from strudel.queries.columns.correlations import Correlations
 from strudel.queries.model import Model, model_of
 from strudel.queries.variable_probabilities import marginal_probabilities, pair_probabilities
 
@@ -170,21 +171,54 @@ def plot_dependencies(model: Any, given: Any = None, ax: Axes | None = None) -> 
         names, order = names_of(found.n_vars, found.feature_names), found.vtree.order
         values, words = _correlations(pair_probabilities(found, evidence)), "correlation"
         shades = _shades([colours.orange, colours.background, colours.blue])
-    np.fill_diagonal(values, np.nan)
-    most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    _draw_pairs(ax, [names[place] for place in order], values[np.ix_(order, order)], words, shades)
+    return ax
+
+
+def plot_correlations(found: Correlations, ax: Axes | None = None) -> Axes:
+    """Draw the correlation of every two columns: blue if positive, orange if negative.
+
+    Parameters
+    ----------
+    found : Correlations
+        As `strudel.queries.correlations` gives it.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from strudel.circuits import figure_1_circuit
+    >>> from strudel.queries import correlations
+    >>> ax = plot_correlations(correlations(figure_1_circuit()), ax=Figure().add_subplot())
+    """
+    ax = axes_or_current(ax)
+    colours = palette_of(ax)
+    shades = _shades([colours.orange, colours.background, colours.blue])
+    _draw_pairs(ax, found.names, found.values, "correlation", shades)
+    return ax
+
+
+def _draw_pairs(
+    ax: Axes, names: Sequence[str], values: FloatArray, words: str, shades: Colormap
+) -> None:
+    """A square of colours with names on both sides; correlations may be negative."""
+    colours = palette_of(ax)
+    shown = values.copy()
+    np.fill_diagonal(shown, np.nan)
+    most = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
     image = ax.imshow(
-        values[np.ix_(order, order)],
+        shown,
         cmap=shades.with_extremes(bad=colours.faint),
-        vmin=0.0 if is_by_column else -most,
+        vmin=-most if words == "correlation" else 0.0,
         vmax=most,
         interpolation="nearest" if len(names) <= 200 else "antialiased",
     )
     image.set_gid("dependencies")
-    _write_names(ax, [names[place] for place in order])
-    _write_names(ax, [names[place] for place in order], is_vertical=True)
+    _write_names(ax, names)
+    _write_names(ax, names, is_vertical=True)
     _write_scale(ax, image, words, colours)
     _without_frame(ax)
-    return ax
 
 
 def _correlations(pairs: FloatArray) -> FloatArray:

@@ -278,8 +278,8 @@ def test_the_probability_of_a_formula_in_a_file(run, model, joint, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["probability"], "probability needs EVENT"),
-        (["entropy", "tea"], "EVENT goes with probability"),
+        (["probability"], "probability needs an EVENT"),
+        (["entropy", "tea"], "entropy takes nothing more, but got 'tea'"),
         (["probability", "tea & coffe"], "at character 7, 'coffe'"),
         (["probability", "tea &"], "at character 6, the end"),
         (["probability", "nowhere.cnf"], "nowhere.cnf"),

@@ -6,7 +6,6 @@ Out: a png, svg or pdf, or text for Graphviz; complete or not at all.
 
 from __future__ import annotations
 
-import math
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from strudel._names import did_you_mean
 from strudel.cli.console import InputError, JsonOption, print_json, say, warnings_as_notes
-from strudel.cli.evidence import GivenOption, read_given, read_what
+from strudel.cli.evidence import GivenOption, read_given, read_what, values_by_name
 from strudel.cli.model_files import ForceOption, read_held
 from strudel.cli.outputs import check_output, write_text
 from strudel.cli.shell_completion import complete_from
@@ -38,10 +38,18 @@ class Picture(StrEnum):
     MARGINALS = "marginals"
     COMPONENTS = "components"
     DEPENDENCIES = "dependencies"
+    POSTERIOR = "posterior"
+    CORRELATIONS = "correlations"
 
 
 OWNERS = {  # which pictures an option belongs to
-    "--given": (Picture.MARGINALS, Picture.DEPENDENCIES),
+    "--given": (
+        Picture.MARGINALS,
+        Picture.DEPENDENCIES,
+        Picture.POSTERIOR,
+        Picture.CORRELATIONS,
+    ),
+    "--variables": (Picture.POSTERIOR,),
     "--row": (Picture.CIRCUIT,),
     "--top": (Picture.MARGINALS,),
 }
@@ -53,6 +61,8 @@ SIZES = {  # in inches
     Picture.MARGINALS: (7.0, 5.5),
     Picture.COMPONENTS: (8.0, 5.0),
     Picture.DEPENDENCIES: (7.0, 6.0),
+    Picture.POSTERIOR: (7.0, 4.2),
+    Picture.CORRELATIONS: (7.0, 6.0),
 }
 DRAWN_AS_DOT = (Picture.CIRCUIT, Picture.VTREE, Picture.TREE)
 
@@ -82,6 +92,9 @@ def plot(
         ),
     ] = None,
     given: GivenOption = None,
+    variables: Annotated[
+        str | None, typer.Option(metavar="X", help="posterior: of this column of numbers.")
+    ] = None,
     row: Annotated[
         str | None,
         typer.Option(
@@ -110,6 +123,8 @@ def plot(
     marginals     the probability of 1 of each variable; with --given, what that changes
     components    the components of a mixture: weights, and marginals of each
     dependencies  the correlation of every two variables; for columns, the mutual information
+    posterior     the density of a column of numbers, named by --variables
+    correlations  of all columns that have an order
 
     A .vtree file is drawn as a vtree and a .clt file as a tree by default. A .dot file is for
     Graphviz: circuit, vtree or tree.
@@ -119,7 +134,8 @@ def plot(
     picture = None if what is None else read_what(what, Picture)
     held = _read(model, force)
     picture = picture or (Picture.CIRCUIT if row is not None else _default_picture(held.model))
-    for option, value in {"--given": given, "--row": row, "--top": top}.items():
+    asked = {"--given": given, "--variables": variables, "--row": row, "--top": top}
+    for option, value in asked.items():
         if value is not None and picture not in OWNERS[option]:
             raise InputError(
                 f"{option} goes with {' and '.join(OWNERS[option])}, not with {picture}."
@@ -129,7 +145,9 @@ def plot(
     with warnings_as_notes():  # such as letters that a font lacks
         thing = _thing_to_draw(held, picture, model)
         inches = inches or _good_size(thing, picture)
-        values: dict[str, Any] = {"given": None, "row": None, "top": top}
+        values: dict[str, Any] = {"given": None, "row": None, "top": top, "column": None}
+        if picture is Picture.POSTERIOR:
+            values["column"] = _read_column(thing, variables)
         if given is not None:
             values["given"] = _read_given(thing, given)
         if row is not None:
@@ -241,15 +259,25 @@ def _thing_to_draw(file: HeldModel, what: Picture, path: Path) -> Any:
 
 
 def _read_given(model: Model, text: str) -> Any:
-    """What is given, as a row or as values by name."""
-    from strudel.plotting.marginals import as_evidence
-
+    """What is given, as values by name."""
     found = read_given(model, text)
-    given = as_evidence(model, _one_row(found.rows, "--given"))
-    for name, region in found.regions.items():
-        [(low, high)] = region
-        given |= {name: (low if low > -math.inf else None, high if high < math.inf else None)}
-    return given
+    _one_row(found.rows, "--given")
+    return values_by_name(model, found)
+
+
+def _read_column(model: Model, text: str | None) -> str:
+    """The column of numbers whose density is drawn."""
+    columns = () if model.table_code is None else model.table_code.columns
+    numeric = [column.name for column in columns if column.is_numeric]
+    if not numeric:
+        raise InputError("a posterior is of a column of numbers, but the model has none.")
+    if text not in numeric:
+        found = "is not given" if text is None else f"is {text!r}"
+        raise InputError(
+            f"--variables must name one column of numbers, but {found}. "
+            f"{did_you_mean(text or '', numeric)}"
+        )
+    return text
 
 
 def _one_row(rows: FloatArray, option: str) -> FloatArray:
@@ -310,6 +338,8 @@ def _draw(
     from strudel.plotting.marginals import plot_marginals
     from strudel.plotting.trees import plot_chow_liu_tree
     from strudel.plotting.vtrees import plot_vtree
+    from strudel.queries.columns.column_posterior import posterior
+    from strudel.queries.columns.correlations import correlations
 
     with style.context("dark_background" if dark else "default"):
         figure = new_figure(*inches)
@@ -321,6 +351,10 @@ def _draw(
             plot_marginals(thing, values["given"], ax=ax, top=values["top"])
         elif what is Picture.DEPENDENCIES:
             plot_dependencies(thing, values["given"], ax=ax)
+        elif what is Picture.POSTERIOR:
+            posterior(thing, values["column"], values["given"]).plot(ax)
+        elif what is Picture.CORRELATIONS:
+            correlations(thing, values["given"]).plot(ax)
         else:
             drawings: dict[Picture, Any] = {
                 Picture.VTREE: plot_vtree,

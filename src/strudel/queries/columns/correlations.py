@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from strudel._display import plotting
 from strudel._types import FloatArray
 from strudel.queries.column_pairs import values_together
 from strudel.queries.columns.joint_table import code_of_model, pandas_frame
@@ -25,6 +26,16 @@ class Correlations(NamedTuple):
         content = {"": list(self.names)} | dict(zip(self.names, self.values.T, strict=True))
         return pandas_frame(content).set_index("").rename_axis(None)
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw them: blue if positive, orange if negative.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; pyplot's current axes by default.
+        """
+        return plotting("heat_maps").plot_correlations(self, ax)
+
 
 @takes_parts_of_cells("given")
 def correlations(model: Model, given: Any = None) -> Correlations:
@@ -40,9 +51,9 @@ def correlations(model: Model, given: Any = None) -> Correlations:
     Returns
     -------
     Correlations
-        `names` and `values`, and `to_frame()`. Numbers and dates count with their densities,
-        ordinals with their places 0, 1, 2, ..., columns of two values with 0 and 1. Categories of
-        more values have no order and are left out: see `mutual_information`.
+        `names` and `values`, `to_frame()` and `plot()`. Numbers and dates count with their
+        densities, ordinals with their places 0, 1, 2, ..., columns of two values with 0 and 1.
+        Categories of more values have no order and are left out: see `mutual_information`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The answers of `strudel query`: how each is found, and how it is shown.
+"""Answers about 0/1 variables, or the values of columns: how each is found, and how it is shown.
 
 In:  a `Question`.
 Out: `find_*` gives one dict per row of evidence, ready for JSON; `show_*` prints one as a table.
@@ -10,75 +10,20 @@ expected.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from strudel.cli.answers.question import Answer, Line, Question, show_lines
 from strudel.cli.column_words import in_words
-from strudel.cli.console import InputError, note, say, show_facts, show_table
-from strudel.cli.evidence import variable_names
+from strudel.cli.console import say, show_facts, show_table
 
 if TYPE_CHECKING:
-    from strudel._types import AnyArray, FloatArray
-    from strudel.queries.model import Model
-    from strudel.tables.table_code import TableCode
-
-Answer: TypeAlias = dict[str, Any]
-Line: TypeAlias = tuple[Any, ...]
+    from strudel._types import FloatArray
 
 SHOWN_VALUES = 8  # of a state in one line
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """What was asked, checked against the model."""
-
-    model: Model  # over 0/1 variables, given parts of cells of a table
-    before: Model  # over 0/1 variables, given nothing
-    log_parts: float  # log-probability of the parts of cells
-    words: Mapping[str, str]  # columns of which `rows` does not say all
-    code: TableCode | None  # how the columns of a table became those variables, if they did
-    rows: FloatArray  # (n_rows, n_vars) what is given
-    has_evidence: bool
-    k: int
-    max_seconds: float | None
-    event: Any
-    of: Any
-    variables: list[str] | None
-    asked_columns: list[str] | None  # of a table, before they became variables
-    a: list[str] | None
-    b: list[str] | None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all variables."""
-        return variable_names(self.model)
-
-    @property
-    def columns(self) -> list[int]:
-        """The numbers of the variables in question, all by default."""
-        names = self.names
-        return [names.index(name) for name in self.variables or names]
-
-    def given(self, row: int) -> dict[str, Any]:
-        """What is given in one row."""
-        if self.code is not None:
-            return dict(in_words(self.code, self.rows[row])) | dict(self.words)
-        known = np.flatnonzero(~np.isnan(self.rows[row]))
-        return self.by_name(known.tolist(), self.rows[row, known].astype(int))
-
-    def state(self, row: AnyArray) -> dict[str, Any]:
-        """All values of a row, by variable or column."""
-        if self.code is not None:
-            return dict(in_words(self.code, row))
-        return self.by_name(range(self.model.n_vars), row)
-
-    def by_name(self, columns: Iterable[int], values: Any) -> dict[str, Any]:
-        """Values as a dict."""
-        names = self.names
-        return {names[i]: value for i, value in zip(columns, values.tolist(), strict=True)}
 
 
 # Marginals
@@ -126,12 +71,12 @@ def show_marginals(question: Question, answer: Answer, n_lines: float) -> None:
     if question.code is not None:
         columns = ("column", "value", "probability")
     if not question.has_evidence:
-        _show_lines(columns, lines, n_lines, lambda line: -line[-1])
+        show_lines(columns, lines, n_lines, lambda line: -line[-1])
         return
     before = _flat(answer["without_evidence"])
     lines = [(*key, p, before[tuple(key)], p - before[tuple(key)]) for *key, p in lines]
     columns = (*columns, "without evidence", "change")
-    _show_lines(columns, lines, n_lines, lambda line: -abs(line[-1]))
+    show_lines(columns, lines, n_lines, lambda line: -abs(line[-1]))
 
 
 def _flat(probabilities: Mapping[str, Any]) -> dict[tuple[str, ...], float]:
@@ -181,7 +126,13 @@ def show_states(question: Question, answer: Answer, n_lines: float) -> None:
     show_facts("", _state_facts(states[0]))
     say()
     _show_values(best, answer["marginals"], n_lines)
+    _show_others(states)
+
+
+def _show_others(states: Sequence[Answer]) -> None:
+    """In what other states differ from the first."""
     if len(states) > 1:
+        best = states[0]["state"]
         say()
         columns = ("state", "log-probability", "probability given evidence", "unlike state 1")
         lines = [
@@ -203,7 +154,7 @@ def _differences(state: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 
 def find_marginal_map(question: Question) -> list[Answer]:
-    """The most probable values of some variables, with bounds."""
+    """The most probable values of some variables, with bounds; with k, also those that follow."""
     from strudel.queries.marginal import log_marginal
     from strudel.queries.maximum.marginal_map import marginal_map
 
@@ -211,23 +162,27 @@ def find_marginal_map(question: Question) -> list[Answer]:
     log_given = log_marginal(model, rows).tolist()
     answers = []
     for row, ones in enumerate(_unknown_ones(question)):
-        found = marginal_map(model, question.variables, rows[row], max_seconds=question.max_seconds)
-        assert not isinstance(found, list)
-        share = math.exp(found.log_probability - log_given[row])
-        found = found._replace(
-            log_probability=found.log_probability + question.log_parts,
-            upper_bound=found.upper_bound + question.log_parts,
+        found = marginal_map(
+            model, question.variables, rows[row], question.k, max_seconds=question.max_seconds
         )
-        state: dict[Any, Any] = found.state
-        if question.code is not None:
-            best = np.full(model.n_vars, np.nan)
-            best[[question.names.index(name) for name in state]] = list(state.values())
-            state = dict(in_words(question.code, best))
-        ones = {name: ones[name] for name in state if name in ones}
-        answers.append(
-            found._asdict()
-            | {"state": state, "probability_given_evidence": share, "marginals": ones}
-        )
+        states = []
+        for one in found if isinstance(found, list) else [found]:
+            state: dict[Any, Any] = one.state
+            if question.code is not None:
+                best = np.full(model.n_vars, np.nan)
+                best[[question.names.index(name) for name in state]] = list(state.values())
+                state = dict(in_words(question.code, best))
+            states.append(
+                one._asdict()
+                | {
+                    "state": state,
+                    "log_probability": one.log_probability + question.log_parts,
+                    "upper_bound": one.upper_bound + question.log_parts,
+                    "probability_given_evidence": math.exp(one.log_probability - log_given[row]),
+                }
+            )
+        ones = {name: ones[name] for name in states[0]["state"] if name in ones}
+        answers.append(states[0] | {"marginals": ones, "states": states})
     return answers
 
 
@@ -239,6 +194,7 @@ def show_marginal_map(question: Question, answer: Answer, n_lines: float) -> Non
     show_facts("", facts)
     say()
     _show_values(answer["state"], answer["marginals"], n_lines)
+    _show_others(answer["states"])
 
 
 def _unknown_ones(question: Question) -> list[dict[str, Any]]:
@@ -268,7 +224,7 @@ def _show_values(state: Mapping[str, Any], ones: dict[str, Any], n_lines: float)
     if lines:
         is_table = isinstance(next(iter(ones.values())), dict)
         columns = ("column" if is_table else "variable", "value", "probability of value alone")
-        _show_lines(columns, lines, n_lines, lambda line: line[-1])
+        show_lines(columns, lines, n_lines, lambda line: line[-1])
 
 
 # Single numbers
@@ -321,9 +277,13 @@ def find_entropy(question: Question) -> list[Answer]:
 
 
 def find_information(question: Question) -> list[Answer]:
-    """The mutual information of two sets of variables."""
+    """The mutual information of two sets of variables, or of columns beyond others."""
     from strudel.queries.information import mutual_information
 
+    if question.beyond is not None:
+        model = question.model.with_table_code(question.code)
+        columns = question.a_columns, question.b_columns
+        return _nats(np.array([mutual_information(model, *columns, question.beyond)]))
     return _nats(mutual_information(question.model, question.a, question.b, question.rows))
 
 
@@ -355,7 +315,7 @@ def show_counts(question: Question, answer: Answer, n_lines: float) -> None:
     say()
     lines: list[Line] = [(j, float(p[j]), float(or_more[j])) for j in range(len(p))]
     columns = ("ones", "probability", "this many or more")
-    _show_lines(columns, lines, n_lines, lambda line: -line[1], is_sorted=True)
+    show_lines(columns, lines, n_lines, lambda line: -line[1], is_sorted=True)
 
 
 def find_pairs(question: Question) -> list[Answer]:
@@ -400,56 +360,10 @@ def show_pairs(question: Question, answer: Answer, n_lines: float) -> None:
     columns: tuple[str, ...]
     if question.code is not None:
         columns = ("a", "b", "mutual information", "share of the smaller entropy")
-        _show_lines(columns, lines, n_lines, lambda line: -line[2])
+        show_lines(columns, lines, n_lines, lambda line: -line[2])
         return
     columns = ("a", "b", "probability of both", "covariance", "correlation")
-    _show_lines(columns, lines, n_lines, lambda line: -abs(line[3]))
-
-
-# Numbers
-
-
-def find_posteriors(question: Question) -> list[Answer]:
-    """The mean, the standard deviation and quantiles of columns of numbers and dates."""
-    from strudel.queries.columns.column_posterior import posterior
-
-    if question.code is None:
-        raise InputError("posterior is about columns of numbers, but the model has only 0 and 1.")
-    model = question.model.with_table_code(question.code)
-    columns = [column.name for column in question.code.columns if column.is_numeric]
-    wanted = question.asked_columns or columns
-    if not wanted:
-        raise InputError("posterior is about columns of numbers, but the table has none.")
-    answers = []
-    for row in question.rows:
-        known = np.flatnonzero(~np.isnan(row))
-        given = question.by_name(known.tolist(), row[known].astype(int))
-        found = {name: posterior(model, name, given) for name in wanted}
-        answers.append(
-            {
-                name: {
-                    "mean": _plain(own.mean),
-                    "deviation": own.variance**0.5,
-                    "quantiles": {str(q): _plain(own.quantile(q)) for q in (0.05, 0.5, 0.95)},
-                }
-                for name, own in found.items()
-            }
-        )
-    return [{"columns": answer} for answer in answers]
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, int | float) else str(value)
-
-
-def show_posteriors(question: Question, answer: Answer, n_lines: float) -> None:
-    """One line per column."""
-    lines: list[Line] = [
-        (name, own["mean"], own["deviation"], *own["quantiles"].values())
-        for name, own in answer["columns"].items()
-    ]
-    columns = ("column", "mean", "standard deviation", "5 %", "median", "95 %")
-    _show_lines(columns, lines, n_lines, lambda line: 0.0, is_sorted=True)
+    show_lines(columns, lines, n_lines, lambda line: -abs(line[3]))
 
 
 # Components
@@ -477,23 +391,7 @@ def show_responsibilities(question: Question, answer: Answer, n_lines: float) ->
         before = answer["without_evidence"]
         lines = [(c, share, before[c]) for c, share in lines]
         columns = (*columns, "without evidence")
-    _show_lines(columns, lines, n_lines, lambda line: -line[1])
-
-
-def _show_lines(
-    columns: tuple[str, ...],
-    lines: list[Line],
-    n_lines: float,
-    order: Callable[[Line], float],
-    is_sorted: bool = False,
-) -> None:
-    """All lines as they come if they are few, else the first by `order`."""
-    shown = lines
-    if len(lines) > n_lines:
-        shown = sorted(lines, key=order)[: int(n_lines)]
-    show_table(columns, sorted(shown) if is_sorted else shown)
-    if len(shown) < len(lines):
-        note(f"note: {len(shown)} of {len(lines):,} lines shown; --all or --json gives all")
+    show_lines(columns, lines, n_lines, lambda line: -line[1])
 
 
 def _short(probability: float) -> str:
