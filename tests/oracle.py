@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+
+import numpy as np
 
 
 def all_rows(n_vars):
@@ -22,17 +25,27 @@ def is_unknown(x):
 
 def edges(circuit, node):
     """The edges of a node as (edge, children, theta)."""
-    start, stop = int(circuit.node_edges[node]), int(circuit.node_edges[node + 1])
-    for edge in range(start, stop):
-        children = [int(circuit.edge_left[edge]), int(circuit.edge_right[edge])]
-        theta = math.exp(circuit.edge_log_theta[edge])
-        yield edge, [child for child in children if child >= 0], theta
+    return edges_by_node(circuit)[node]
+
+
+@functools.lru_cache(maxsize=16)
+def edges_by_node(circuit):
+    """The same for all nodes."""
+    starts = [int(start) for start in circuit.node_edges]
+    children = zip(circuit.edge_left.tolist(), circuit.edge_right.tolist(), strict=True)
+    children = [[child for child in pair if child >= 0] for pair in children]
+    theta = [math.exp(log_theta) for log_theta in circuit.edge_log_theta.tolist()]
+    return [
+        [(edge, children[edge], theta[edge]) for edge in range(start, stop)]
+        for start, stop in itertools.pairwise(starts)
+    ]
 
 
 def root(circuit):
     return len(circuit.node_vtree) - 1
 
 
+@functools.lru_cache(maxsize=16)
 def n_vars(circuit):
     return sum(1 for var in circuit.vtree.node_var if var >= 0)
 
@@ -59,31 +72,41 @@ def reached(circuit):
 # Values
 
 
-def node_values(circuit, row):
-    """The value of every node for a fully observed row, as numbers, not logs."""
+def node_values(circuit, rows):
+    """The value of every node for fully observed rows, as numbers, not logs: (n_nodes, n_rows)."""
+    rows = np.asarray(rows).astype(int).reshape(-1, n_vars(circuit))
     memo = {}
 
     def value(node):
         if node not in memo:
             if is_literal(circuit, node):
-                memo[node] = 1.0 if int(row[node // 2]) == node % 2 else 0.0
+                memo[node] = np.where(rows[:, node // 2] == node % 2, 1.0, 0.0)
             else:
-                memo[node] = math.fsum(
-                    theta * math.prod(value(child) for child in children)
+                terms = [
+                    theta
+                    * math.prod((value(child) for child in children), start=np.ones(len(rows)))
                     for _, children, theta in edges(circuit, node)
-                )
+                ]
+                memo[node] = total(terms, len(rows))
         return memo[node]
 
     return [value(node) for node in range(len(circuit.node_vtree))]
 
 
+def total(terms, n_rows):
+    """The exact sum of arrays, rounded once."""
+    if len(terms) < 3:  # plain sums are also rounded once
+        return sum(terms, np.zeros(n_rows))
+    return np.array([math.fsum(column) for column in np.array(terms).T.tolist()])
+
+
 def probability(circuit, row):
-    return node_values(circuit, row)[root(circuit)]
+    return float(node_values(circuit, [row])[root(circuit)][0])
 
 
 def probabilities(circuit):
     """The probability of every row, in the order of `all_rows`."""
-    return [probability(circuit, row) for row in all_rows(n_vars(circuit))]
+    return node_values(circuit, all_rows(n_vars(circuit)))[root(circuit)].tolist()
 
 
 def log_likelihood(circuit, row):
@@ -92,7 +115,7 @@ def log_likelihood(circuit, row):
 
 def log_marginal(circuit, row):
     """The log-probability of a partly observed row, NaN where unknown."""
-    return log(math.fsum(probability(circuit, full) for full in completions(row)))
+    return log(math.fsum(node_values(circuit, completions(row))[root(circuit)]))
 
 
 def log(x):
@@ -104,20 +127,32 @@ def log(x):
 
 def satisfied(circuit, row):
     """For every node, whether the row satisfies it when parameters are ignored."""
+    return [bool(holds[0]) for holds in satisfied_by_rows(circuit, [row])]
+
+
+def satisfied_by_rows(circuit, rows):
+    """The same for several rows: (n_nodes, n_rows)."""
+    rows = np.asarray(rows).astype(int).reshape(-1, n_vars(circuit))
     memo = {}
 
     def holds(node):
         if node not in memo:
             if is_literal(circuit, node):
-                memo[node] = int(row[node // 2]) == node % 2
+                memo[node] = rows[:, node // 2] == node % 2
             else:
-                memo[node] = any(
-                    all(holds(child) for child in children)
-                    for _, children, _ in edges(circuit, node)
-                )
+                held = [held for _, held in held_edges(circuit, node, holds)]
+                memo[node] = np.any([np.zeros(len(rows), dtype=bool), *held], axis=0)
         return memo[node]
 
     return [holds(node) for node in range(len(circuit.node_vtree))]
+
+
+def held_edges(circuit, node, holds):
+    """The edges of a node, each with the rows that satisfy all its children."""
+    return [
+        (edge, np.all([holds(child) for child in children], axis=0))
+        for edge, children, _ in edges(circuit, node)
+    ]
 
 
 def satisfied_edges(circuit, node, row):
@@ -197,9 +232,8 @@ def is_structured_decomposable(circuit, vtree=None):
 
 def is_deterministic(circuit):
     sums = [node for node in reached(circuit) if not is_literal(circuit, node)]
-    for row in all_rows(n_vars(circuit)):
-        holds = satisfied(circuit, row)
-        for node in sums:
-            if sum(all(holds[c] for c in children) for _, children, _ in edges(circuit, node)) > 1:
-                return False
-    return True
+    holds = satisfied_by_rows(circuit, all_rows(n_vars(circuit)))
+    return all(
+        np.sum([held for _, held in held_edges(circuit, node, holds.__getitem__)], axis=0).max() < 2
+        for node in sums
+    )
