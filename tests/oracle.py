@@ -104,13 +104,18 @@ def probability(circuit, row):
     return float(node_values(circuit, [row])[root(circuit)][0])
 
 
-def probabilities(circuit):
-    """The probability of every row, in the order of `all_rows`."""
-    return node_values(circuit, all_rows(n_vars(circuit)))[root(circuit)].tolist()
+def probabilities(circuit, rows=None):
+    """The probability of every row, by default of all, in the order of `all_rows`."""
+    rows = all_rows(n_vars(circuit)) if rows is None else rows
+    return node_values(circuit, rows)[root(circuit)].tolist()
 
 
 def log_likelihood(circuit, row):
     return log(probability(circuit, row))
+
+
+def log_likelihoods(circuit, rows):
+    return [log(p) for p in probabilities(circuit, rows)]
 
 
 def log_marginal(circuit, row):

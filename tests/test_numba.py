@@ -129,6 +129,7 @@ def test_little_work_needs_no_compiler_and_much_work_gets_it():
     assert soonest(_sum_of_bits, 0.001) is _sum_of_bits
 
 
+@pytest.mark.compiled
 def test_the_compiler_is_loaded_only_when_it_is_needed():
     code = (
         "import sys, strudel.algebra, strudel.predictions, strudel.models.strudel\n"

@@ -20,6 +20,7 @@ def test_the_cpu_needs_no_torch(monkeypatch):
     StrudelMixture(1, n_splits=0, device="auto").fit(X)
 
 
+@pytest.mark.compiled
 def test_a_fit_does_not_load_torch_unless_it_is_asked_for():
     code = (
         "import sys, strudel; "

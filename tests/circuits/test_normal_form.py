@@ -79,7 +79,7 @@ def test_a_graph_that_is_not_smooth_is_refused_unless_filled():
     with pytest.raises(GraphError, match="does not mention variable 2"):
         normal_form(graph, linear_vtree(2))
     filled = normal_form(graph, linear_vtree(2), fill=True)
-    assert [oracle.probability(filled, row) for row in oracle.all_rows(2)] == [0, 0, 0.5, 1]
+    assert oracle.probabilities(filled, oracle.all_rows(2)) == [0, 0, 0.5, 1]
 
 
 def test_shared_variables_are_refused():

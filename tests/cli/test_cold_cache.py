@@ -11,12 +11,12 @@ import pytest
 
 @pytest.mark.compiled
 def test_a_fast_fit_on_a_new_machine_is_not_cut_by_the_compiler(tmp_path, rng):
-    """Two seconds are enough for twenty splits, but not for the compiler."""
-    kind = np.repeat(rng.integers(0, 2, (4000, 3)), 3, axis=1)
-    rows = (rng.random((4000, 9)) < 0.1 + 0.8 * kind).astype(int)
+    """Two seconds are enough for three splits, but not for the compiler."""
+    kind = np.repeat(rng.integers(0, 2, (400, 3)), 3, axis=1)
+    rows = (rng.random((400, 9)) < 0.1 + 0.8 * kind).astype(int)
     np.savetxt(tmp_path / "rows.csv", rows, fmt="%d", delimiter=",")
 
-    options = ["--preset", "fast", "--max-splits", "20", "--json"]
+    options = ["--preset", "fast", "--max-splits", "3", "--json"]
 
     def fit():
         done = subprocess.run(

@@ -75,6 +75,7 @@ sys.exit(code or ("loaded " + ", ".join(loaded) if loaded else 0))
     assert done.returncode == 0, done.stderr[-500:]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("name", "command", "rest"),
     [
@@ -90,11 +91,13 @@ def test_questions_do_not_load_what_they_do_not_need(folder, name, command, rest
     run(command, folder / f"{name}.strudel", *rest)
 
 
+@pytest.mark.compiled
 def test_scores_of_a_plain_table_load_neither(folder):
     np.savetxt(folder / "rows.csv", clusters(1), fmt="%d", delimiter=",")
     run("score", folder / "circuit.strudel", folder / "rows.csv")
 
 
+@pytest.mark.compiled
 def test_a_picture_loads_matplotlib_and_no_estimators(folder):
     picture = folder / "marginals.png"
     run("plot", folder / "circuit.strudel", "marginals", "-o", picture, without=HEAVY[:3])

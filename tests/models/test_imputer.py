@@ -59,7 +59,7 @@ def fitted(strategy):
 def chances(circuit, row):
     """The probability of every completion, given what is known."""
     rows = oracle.completions(list(row))
-    p = np.array([oracle.probability(circuit, full) for full in rows])
+    p = np.array(oracle.probabilities(circuit, rows))
     return np.array(rows), p / p.sum()
 
 

@@ -47,10 +47,10 @@ def completions(model, row):
     if isinstance(model, Mixture):
         chance = np.zeros(len(rows))
         for c in range(model.n_components):
-            one = [oracle.probability(model.component(c), full) for full in rows]
+            one = oracle.probabilities(model.component(c), rows)
             chance += math.exp(model.log_weight[c]) * np.array(one)
     else:
-        chance = np.array([oracle.probability(model, full) for full in rows])
+        chance = np.array(oracle.probabilities(model, rows))
     return None if chance.sum() == 0.0 else (np.array(rows), chance / chance.sum())
 
 

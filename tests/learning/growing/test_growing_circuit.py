@@ -27,6 +27,11 @@ from strudel.trees.vtree import random_vtree, vtree_from_chow_liu
 N_SPLITS = 12
 
 
+def compiled(value):
+    """A value that is tried with the compiler only."""
+    return pytest.param(value, marks=pytest.mark.compiled)
+
+
 def table(rng, n_rows, n_vars):
     """Rows with clusters, a constant column and two equal ones."""
     centre = rng.random((3, n_vars))
@@ -44,9 +49,9 @@ def first_circuit(init, X, weight, rng):
 
 
 @pytest.mark.parametrize("tie_rule", ["root_first", "depth_first"])
-@pytest.mark.parametrize("weights", ["none", "whole", "real", "merged"])
+@pytest.mark.parametrize("weights", ["none", *map(compiled, ["whole", "merged"]), "real"])
 @pytest.mark.parametrize("init", ["chow_liu", "independent"])
-@pytest.mark.parametrize("copy_depth", [1, 3, 4])
+@pytest.mark.parametrize("copy_depth", [1, 3, compiled(4)])
 @pytest.mark.parametrize("scores", ["informed", "random"])
 def test_every_split_equals_the_plain_learner(scores, copy_depth, init, weights, tie_rule):
     rng = np.random.default_rng(5)

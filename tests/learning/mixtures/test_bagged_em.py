@@ -26,7 +26,7 @@ def rows_of(seed, n_rows=120):
 
 
 def density(mixture, rows):
-    parts = [[oracle.probability(c, row) for row in rows] for c in mixture.components()]
+    parts = [oracle.probabilities(c, rows) for c in mixture.components()]
     return mixture.weights @ np.array(parts)
 
 

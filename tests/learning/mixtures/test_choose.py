@@ -115,6 +115,7 @@ def test_prefixes_are_short_ones_and_the_winner():
     assert prefixes_of(5000) == [0, 30, 100, 300, 1000, 5000]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("limit", [1, 3, 4, 9, 20])
 def test_the_largest_number_of_components_is_respected(limit):
     _, choice, rounds = searched((0, 4), max_components=limit)
@@ -262,6 +263,7 @@ def test_the_smallest_mixture_wins_that_rows_cannot_tell_from_the_best():
     assert found.trial.n_components == 225
 
 
+@pytest.mark.compiled
 def test_a_small_table_gets_a_small_mixture_that_is_one_of_the_trials():
     search, choice, _ = searched(prefers_small=True)
     _, largest, _ = searched()

@@ -46,7 +46,7 @@ def estimator(**options):
 
 
 def plain_log_likelihoods(mixture, rows):
-    parts = [[oracle.probability(c, row) for row in rows] for c in mixture.components()]
+    parts = [oracle.probabilities(c, rows) for c in mixture.components()]
     return np.log(mixture.weights @ np.array(parts))
 
 
@@ -71,6 +71,7 @@ def test_sums_and_weights_add_up_to_one():
     assert abs(mixture.weights.sum() - 1.0) < 1e-12
 
 
+@pytest.mark.compiled
 def test_it_is_better_than_the_single_circuit():
     X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
     model = estimator(method=LONGER, init="independent").fit(X, X_valid=V)
@@ -88,6 +89,7 @@ def test_validation_chooses_the_number_of_points_and_few_are_enough():
     assert 8 < mixture.n_components < 512
 
 
+@pytest.mark.compiled
 def test_weights_make_validation_rows_more_likely(monkeypatch):
     X, V = rows_of_kinds(), rows_of_kinds(1)
     fit = {"method": SMALL, "X_valid": V, "rng": 0}
@@ -101,6 +103,7 @@ def test_weights_make_validation_rows_more_likely(monkeypatch):
     assert log_likelihood(weighted, V).mean() > log_likelihood(plain, V).mean()
 
 
+@pytest.mark.compiled
 def test_points_that_move_make_validation_rows_more_likely(monkeypatch):
     X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
     fit = {"method": SMALL, "X_valid": V, "rng": 0}
@@ -135,6 +138,7 @@ def test_runs_make_one_mixture():
 # The same seed, the same model
 
 
+@pytest.mark.compiled
 def test_a_seed_repeats_and_another_one_does_not():
     X, V = rows_of_kinds(), rows_of_kinds(1)
     fit = {"method": SMALL, "X_valid": V}
@@ -214,6 +218,7 @@ def test_a_constraint():
     assert np.exp(model.score_samples(oracle.all_rows(6))).sum() == pytest.approx(1.0)
 
 
+@pytest.mark.compiled
 def test_rows_with_unknown_values():
     X = rows_of_kinds().astype(float)
     X[::3, 2] = np.nan
@@ -225,6 +230,7 @@ def test_rows_with_unknown_values():
 # What is chosen
 
 
+@pytest.mark.compiled
 def test_the_number_of_splits_is_chosen_by_short_runs():
     X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
     model = estimator(n_components="auto", n_splits="auto", max_components=256)
@@ -325,6 +331,7 @@ def test_a_time_limit_ends_a_fit():
     assert model.history_.stopped_because == "max_seconds"
 
 
+@pytest.mark.compiled
 def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(tmp_path):
     X, path = rows_of_kinds(), tmp_path / "fit.part"
     method = Continuous(**SMALL.get_params() | {"n_runs": 2})
@@ -374,6 +381,7 @@ def test_points_that_stay_alike_are_the_single_circuit_and_a_warning(monkeypatch
     np.testing.assert_allclose(model.score_samples(V), log_likelihood(single, V))
 
 
+@pytest.mark.compiled
 def test_short_runs_that_choose_a_structure_do_not_warn(monkeypatch):
     def warn_if_short(*arguments, method, **others):
         if method.max_iter < SMALL.max_iter:
@@ -400,10 +408,7 @@ def test_what_a_row_tells_of_its_point_is_their_mutual_information():
     parameters = edges.of_all_edges(log_theta.double().numpy())
     distinct, weight = data.rows.unpack(), data.rows.weights / data.rows.total_weight
     by_point = np.array(
-        [
-            [oracle.probability(circuit.with_parameters(column), row) for row in distinct]
-            for column in parameters.T
-        ]
+        [oracle.probabilities(circuit.with_parameters(column), distinct) for column in parameters.T]
     )
     mean = by_point.mean(axis=0)
     share = by_point / (5 * mean)

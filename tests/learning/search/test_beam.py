@@ -115,7 +115,7 @@ def path_of(member):
         (3, {"copy_depth": 3}),
     ],
 )
-@pytest.mark.parametrize("weights", ["none", "real"])
+@pytest.mark.parametrize("weights", ["none", pytest.param("real", marks=pytest.mark.compiled)])
 def test_members_are_those_of_a_search_that_copies(width, options, weights):
     X, V = clusters(0, 60, 6), clusters(1, 30, 6)
     weight = None if weights == "none" else np.random.default_rng(0).random(len(X))
@@ -300,6 +300,7 @@ def test_the_same_search_twice_gives_the_same_circuit():
     assert np.array_equal(a.edge_log_theta, b.edge_log_theta)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("copy_depth", [1, 3])
 @pytest.mark.parametrize("selection", ["train", "valid"])
 def test_what_was_tried_on_the_parent_need_not_be_tried_again(selection, copy_depth, monkeypatch):
@@ -354,6 +355,7 @@ def test_members_are_at_least_the_threshold_apart(threshold):
     assert n_compared > 10
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("selection", ["train", "valid"])
 def test_a_threshold_of_zero_changes_nothing(selection):
     X, V = pack_columns(clusters(0)), pack_columns(clusters(1))

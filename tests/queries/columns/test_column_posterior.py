@@ -29,7 +29,9 @@ GIVEN = {"age": (61, None), "vote": "yes"}
 approx = pytest.approx
 
 
-@pytest.fixture(scope="module", params=["circuit", "mixture"])
+@pytest.fixture(
+    scope="module", params=["circuit", pytest.param("mixture", marks=pytest.mark.compiled)]
+)
 def model(request):
     encoder = TableEncoder(n_bins=5)
     if request.param == "circuit":

@@ -43,7 +43,13 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+@pytest.fixture(
+    scope="module",
+    params=[
+        name if name == "circuit" else pytest.param(name, marks=pytest.mark.compiled)
+        for name in MODELS
+    ],
+)
 def model(request):
     return MODELS[request.param].fit(people())
 
