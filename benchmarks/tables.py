@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
@@ -31,7 +32,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
 from strudel import StrudelClassifier, StrudelImputer, StrudelMixture, TableEncoder
 
@@ -175,13 +176,30 @@ def gaussian_mixture_density(train: pd.DataFrame, test: pd.DataFrame) -> dict[st
 # Classes: log-loss of complete test rows, and with values hidden.
 
 
+class Dummies(TransformerMixin, BaseEstimator):
+    """A variable for every value but the last, unknown where the value is: imputers fill it."""
+
+    def fit(self, frame: pd.DataFrame, y: Any = None) -> Dummies:
+        self.values_ = {name: np.unique(frame[name].dropna().astype(str)) for name in frame}
+        return self
+
+    def transform(self, frame: pd.DataFrame) -> np.ndarray:
+        parts = [np.empty((len(frame), 0))]
+        for name, values in self.values_.items():
+            own = frame[name].astype(str).to_numpy()
+            part = (own[:, np.newaxis] == values[:-1]).astype(float)
+            part[frame[name].isna().to_numpy() | ~np.isin(own, values)] = np.nan
+            parts.append(part)
+        return np.hstack(parts)
+
+
 def pipeline(frame: pd.DataFrame, predictor: Any, is_tree: bool) -> Any:
     numbers = numbers_of(frame)
     rest = [column for column in frame if column not in numbers]
     code = (
         OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan)
         if is_tree
-        else OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+        else Dummies()
     )
     parts = make_column_transformer((StandardScaler(), numbers), (code, rest))
     if isinstance(predictor, HistGradientBoostingClassifier):
@@ -220,22 +238,25 @@ def class_scores(
 
 
 def iterative_fill(frame: pd.DataFrame) -> pd.DataFrame:
+    """Scaled numbers and dummies; without the last of each column, which the others determine.
+
+    With all dummies, each is filled from the others of its own column, so that all stay at their
+    means: Chile's categories would be right in 0.41 of all cells, not in 0.58.
+    """
     numbers = numbers_of(frame)
     rest = [column for column in frame if column not in numbers]
-    dummies = pd.get_dummies(frame[rest], dtype=float) if rest else pd.DataFrame(index=frame.index)
-    own = {name: [d for d in dummies if d.startswith(f"{name}_")] for name in rest}
-    for name in rest:
-        dummies.loc[frame[name].isna(), own[name]] = np.nan
-    table = pd.concat([frame[numbers], dummies], axis=1)
-    filled = pd.DataFrame(
-        IterativeImputer(random_state=0).fit_transform(table), columns=table.columns
-    )
+    middle, scale = frame[numbers].mean(), frame[numbers].std().replace(0.0, 1.0)
+    dummies = Dummies().fit(frame[rest])
+    table = np.hstack([(frame[numbers] - middle) / scale, dummies.transform(frame[rest])])
+    filled = IterativeImputer(random_state=0).fit_transform(table)
     result = frame.copy()
-    result[numbers] = filled[numbers].to_numpy()
-    for name in rest:
-        best = filled[own[name]].to_numpy().argmax(axis=1)
-        guess = pd.Series([own[name][i][len(name) + 1 :] for i in best])
-        result[name] = frame[name].where(frame[name].notna(), guess)
+    result[numbers] = filled[:, : len(numbers)] * scale.to_numpy() + middle.to_numpy()
+    first = len(numbers)
+    for name, values in dummies.values_.items():
+        shares = filled[:, first : first + len(values) - 1]
+        best = np.column_stack([shares, 1.0 - shares.sum(axis=1)]).argmax(axis=1)
+        result[name] = frame[name].where(frame[name].notna(), pd.Series(values[best]))
+        first += len(values) - 1
     return result
 
 

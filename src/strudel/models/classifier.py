@@ -1,4 +1,4 @@
-"""The estimator of classes: a mixture per class on one structure, or one joint mixture."""
+"""The estimator of classes: a mixture per class, one joint mixture, or a logistic one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from strudel.data.lazy import by_block
 from strudel.data.validation import check_sample_weight
 from strudel.explorer.page import ExplorerPage, explore
 from strudel.learning.supervised.choose_class_model import (
-    ClassModel,
     ClassSearch,
     ClassTrial,
     Setting,
@@ -42,6 +41,7 @@ from strudel.learning.supervised.class_code import (
     with_class,
 )
 from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, fold_of_rows
+from strudel.learning.supervised.class_model import ClassModel
 from strudel.models.base import keep_encoder
 from strudel.models.targets import as_labels
 from strudel.tables.column_codes import as_column_codes
@@ -49,13 +49,17 @@ from strudel.tables.encoder import TableEncoder
 from strudel.tables.input_table import InputTable, keep_features, look_at_table, rows_like
 from strudel.tables.table_code import code_of_bits
 
-METHODS = ("per_class", "joint")
+METHODS = ("per_class", "joint", "logistic")
 INITS = ("tree", "independent")
 COMPONENTS = (1, 4, 16)  # of a class
 SPLITS = (0, 40)
 CLASS_STRENGTHS = (1.0, 5.0, 30.0, 200.0)  # virtual rows that draw a class to all rows
 STRENGTHS = (1.0, 3.0, 10.0)  # virtual rows that draw a component to its class
+PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # of logistic models
+LOGISTIC_STRENGTH = 2.0  # virtual rows that draw a component of theirs to all rows
+LOGISTIC_COMPONENTS = 10
 BINS = (5, 8)  # cells of a column of numbers
+LOGISTIC_BINS = 16  # steps between cells are penalised: 8 lose more than 32 would win
 # What is tried for a table that is encoded: whether the structure is over whole columns, so that
 # codes of no value are impossible, or over 0/1 variables; method; init; splits; components. Chosen
 # from a grid of 52 on nine tables of 400 to 4,900 rows.
@@ -78,15 +82,17 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that also models its inputs, so that some of them may be missing.
 
     Every class has a mixture of circuits, all on one structure; or one mixture describes inputs and
-    class together. The probability of a class is exact by Bayes' rule whichever inputs are known:
+    class together; or a logistic regression becomes a mixture that agrees with it. The probability of a class is exact by Bayes' rule whichever inputs are known:
     the others are summed out, not filled in.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
         Components of every class, fewer if a class has few rows; in a joint mixture, on average.
-    method : {"auto", "per_class", "joint"}, default="auto"
-        A mixture per class, or one mixture in which the class is a variable like all others.
+    method : {"auto", "per_class", "joint", "logistic"}, default="auto"
+        A mixture per class; one mixture in which the class is a variable like all others; or the
+        mixture that fits the inputs best among those that agree with a logistic regression on
+        complete rows. "auto" tries the last one only for tables that are encoded.
     init : {"auto", "tree", "independent"}, default="auto"
         The structure before the first split: the best tree within the classes (in a joint mixture,
         the Chow-Liu tree), or all inputs independent.
@@ -94,7 +100,8 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Splits of the structure, found as in `Strudel` on the rows of all classes.
     pseudocount, class_pseudocount : float or "auto", default="auto"
         How strongly the parameters of a component are smoothed towards those of its class, and
-        those of a class towards those of all rows, in virtual rows per sum node.
+        those of a class towards those of all rows, in virtual rows per sum node. In a logistic
+        model, the second one is the penalty of the regression.
     encoder : "auto", TableEncoder or None, default="auto"
         How inputs become 0 and 1. "auto" takes a table of 0 and 1 as it is, and chooses among
         encoders for any other. None refuses other tables.
@@ -187,7 +194,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_options()
         _get_feature_names(X)  # refuses names of several types, before anything is learned
         labels = as_labels(y, self)
-        table = look_at_table(X, self.encoder, BINS)
+        table = look_at_table(X, self.encoder, (*BINS, LOGISTIC_BINS))
         if len(labels) != table.n_rows:
             raise ValueError(
                 f"y must hold one class per row, but X has {table.n_rows} rows and y "
@@ -211,8 +218,12 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(random_state.randint(2**31))
 
         def rows_of(encoder: TableEncoder | None) -> ClassRows:
-            columns = None if encoder is None else as_column_codes(encoder.code_.columns)
-            return ClassRows(table.rows(encoder), numbers, weight, columns)
+            if encoder is None:
+                return ClassRows(table.rows(None), numbers, weight)
+            columns = [column for column in encoder.code_.columns if column.stop > column.start]
+            middles = [column.cell_means if column.is_numeric else None for column in columns]
+            codes = as_column_codes(columns)
+            return ClassRows(table.rows(encoder), numbers, weight, codes, tuple(middles))
 
         def encoded(e: int, train: AnyArray) -> ClassRows:
             return rows_of(table.fitted_on(e, train, labels))
@@ -272,22 +283,35 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             class_strengths, strengths = CLASS_STRENGTHS_OF_TABLES, STRENGTHS_OF_TABLES
         if self.class_pseudocount != "auto":
             class_strengths = (float(self.class_pseudocount),)
+        penalties: Sequence[float] = PENALTIES
+        logistic_strength = LOGISTIC_STRENGTH
+        if self.class_pseudocount != "auto":
+            penalties = class_strengths
         if self.pseudocount != "auto":
             strengths = (float(self.pseudocount),)
+            logistic_strength = float(self.pseudocount)
         pairs = [(a, b) for a in class_strengths for b in strengths]
+        logistic_pairs = [(a, logistic_strength) for a in penalties]
         fold = fold_of_rows(label, self.n_folds, np.random.default_rng(seed))
-        if fold.max() < 0 or len(settings) * len(pairs) == 1:  # nothing to choose, or to choose by
+        first = logistic_pairs if settings[0].method == "logistic" else pairs
+        if fold.max() < 0 or len(settings) * len(first) == 1:  # nothing to choose, or to choose by
             middle = (class_strengths[len(class_strengths) // 2], strengths[len(strengths) // 2])
+            if settings[0].method == "logistic":
+                middle = logistic_pairs[len(logistic_pairs) // 2]
             return ClassTrial(settings[0], *middle, np.nan, np.nan, np.nan, 0), []
-        search = ClassSearch(settings, pairs, self.scoring, seed)
+        search = ClassSearch(settings, pairs, logistic_pairs, self.scoring, seed)
         return search.run(encoded, fold, _print if self.verbose else _ignore)
 
     def _settings(self, table: InputTable) -> list[Setting]:
         """All that the options leave open."""
-        methods = METHODS if self.method == "auto" else (self.method,)
+        methods = ("per_class", "joint") if self.method == "auto" else (self.method,)
         inits = INITS if self.init == "auto" else (self.init,)
         sizes = COMPONENTS if self.n_components == "auto" else (int(self.n_components),)
         splits = SPLITS if self.n_splits == "auto" else (int(self.n_splits),)
+        size = LOGISTIC_COMPONENTS if self.n_components == "auto" else sizes[0]
+        logistic = Setting(len(table.encoders) - 1, "logistic", "independent", 0, size)
+        if self.method == "logistic":
+            return [logistic]
         if table.encoders[0] is None:
             return [
                 Setting(0, method, init, n_splits, size)
@@ -311,11 +335,14 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ]
         if not of_tables:  # a method and an init that are not tried together
             of_tables = [Setting(0, methods[0], inits[0], splits[0], sizes[-1])]
-        return [
+        n_encoders = min(len(table.encoders), len(BINS))
+        settings = [
             setting._replace(encoder=e)
-            for e in range(len(table.encoders))
+            for e in range(n_encoders)
             for setting in dict.fromkeys(of_tables)
         ]
+        is_open = self.method == "auto" and "independent" in inits and 0 in splits
+        return [logistic, *settings] if is_open else settings
 
     def _is_left_out(self, method: str, init: str, n_splits: int, size: int) -> bool:
         """Some settings have never won where all options are "auto"."""
@@ -427,6 +454,11 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_count("n_components", self.n_components, may_be_auto=True)
         check_count("n_splits", self.n_splits, 0, may_be_auto=True)
         check_count("n_folds", self.n_folds, 2)
+        if self.method == "logistic" and (self.init == "tree" or self.n_splits not in ("auto", 0)):
+            raise ValueError(
+                "method='logistic' has a structure of its own, but init or n_splits is given. Leave "
+                "them out, or take another method."
+            )
         for name in ("pseudocount", "class_pseudocount"):
             check_size(name, getattr(self, name), may_be_zero=False, may_be_auto=True)
 

@@ -5,6 +5,9 @@ Out: the best `Setting` with its smoothing, and every trial; the `ClassModel` fi
 
 All settings are tried on the first fold, and on large tables only the better half of them on each
 further one. Smoothing is read off the counts of a fit, so all strengths cost one fit.
+
+Where a logistic model is among them, which has little to choose, another is taken only if it is
+better by two standard errors: the best of a hundred is better than one by chance alone.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
 from strudel.learning.incomplete.expected_flows import expected_flows
 from strudel.learning.search.learn_structure import grow
 from strudel.learning.search_options import SearchOptions
-from strudel.learning.supervised.class_code import class_codewords, with_class_variables
+from strudel.learning.supervised.class_code import class_codewords
 from strudel.learning.supervised.class_mixtures import (
     ClassCounts,
     ClassRows,
@@ -31,11 +34,14 @@ from strudel.learning.supervised.class_mixtures import (
     count_classes,
     first_structure,
 )
-from strudel.queries.mixture_likelihood import class_logs, class_logs_of_joint
+from strudel.learning.supervised.class_model import ClassModel
+from strudel.learning.supervised.logistic_mixture import LogisticFit, LogisticScorer
 from strudel.tables.column_codes import ColumnCode
 
 MANY_CELLS = 50_000  # with more, half of the settings are dropped after every fold
 LEAST_KEPT = 3
+SCORES = ("log_loss", "brier", "accuracy")
+CERTAIN = 2.0  # standard errors by which a setting must be better than a logistic model
 REFINEMENTS = 10  # steps of EM on rows with unknown values, once all is chosen
 
 
@@ -43,10 +49,10 @@ class Setting(NamedTuple):
     """What is chosen, except the smoothing."""
 
     encoder: int  # which of the encoders
-    method: str  # "per_class" or "joint"
+    method: str  # "per_class", "joint" or "logistic"
     init: str  # "tree" or "independent"
     n_splits: int
-    n_components: int  # of every class; of a joint model on average
+    n_components: int  # of every class; of a joint model on average; shared in a logistic one
     of_columns: bool = True  # whether the structure is over whole columns, if there are any
 
 
@@ -68,29 +74,6 @@ class ClassTrial(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ClassModel:
-    """A mixture that holds classes."""
-
-    mixture: Mixture
-    component_class: IntArray | None  # the class of every component, or
-    codewords: ByteArray | None  # what the last variables say for every class
-
-    def joint_logs(self, rows: FloatArray) -> FloatArray:
-        """Log-probability of the known values of a row together with each class."""
-        if self.component_class is not None:
-            return class_logs(self.mixture, self.component_class, rows)
-        assert self.codewords is not None
-        return class_logs_of_joint(self.mixture, self.codewords, rows)
-
-    def with_class_variables(self) -> Mixture:
-        """The mixture over inputs and class, whose variables are the last."""
-        if self.component_class is None:
-            return self.mixture.with_table_code(None)
-        codewords = class_codewords(int(self.component_class.max()) + 1)
-        return with_class_variables(self.mixture, self.component_class, codewords)
-
-
-@dataclass(frozen=True, eq=False)
 class ClassFit:
     """Counts, from which the model is read off for any smoothing."""
 
@@ -102,6 +85,10 @@ class ClassFit:
         mixture = self.counts.mixture(class_pseudocount, pseudocount)
         own = self.counts.component_class if self.codewords is None else None
         return ClassModel(mixture, own, self.codewords)
+
+    def scorer(self, class_pseudocount: float, pseudocount: float) -> ClassModel:
+        """What predicts held-out rows."""
+        return self.model(class_pseudocount, pseudocount)
 
     def refined(self, rows: ClassRows, class_pseudocount: float, pseudocount: float) -> ClassFit:
         """EM on the rows as they are, with unknown values, instead of the completed ones."""
@@ -142,8 +129,12 @@ class Structures:
         self._classes = rows.by_class()
         self._made: dict[tuple[str, str, int, bool], Circuit] = {}
 
-    def fit(self, setting: Setting, rng: np.random.Generator) -> ClassFit:
+    def fit(self, setting: Setting, rng: np.random.Generator) -> ClassFit | LogisticFit:
         """Fit a setting to the rows."""
+        if setting.method == "logistic":
+            circuit = self._circuit("per_class", "independent", 0, True)
+            seed = int(rng.integers(2**31))
+            return LogisticFit(circuit, self.rows, self.rows, setting.n_components, seed)
         key = setting.method, setting.init, setting.n_splits, setting.of_columns
         circuit = self._circuit(*key)
         if setting.method == "per_class":
@@ -195,6 +186,7 @@ class ClassSearch:
 
     settings: Sequence[Setting]
     strengths: Sequence[tuple[float, float]]  # of the smoothing: for classes, for components
+    penalties: Sequence[tuple[float, float]]  # the same of logistic models
     scoring: str  # "brier", "log_loss" or "accuracy"
     seed: int
 
@@ -210,13 +202,14 @@ class ClassSearch:
         `train`.
         """
         sums = {
-            setting: np.zeros((len(self._strengths_of(setting)), 4)) for setting in self.settings
+            setting: np.zeros((len(self._strengths_of(setting)), 5)) for setting in self.settings
         }
         alive, trials = list(self.settings), []
         n_folds = int(fold.max()) + 1
         for f in range(n_folds):
             held = fold == f
             made: dict[int, tuple[Structures, ClassRows]] = {}
+            against: FloatArray | None = None  # losses of the rows under the logistic model
             for setting in alive:
                 if setting.encoder not in made:
                     rows = encoded(setting.encoder, ~held)
@@ -225,22 +218,52 @@ class ClassSearch:
                     made[setting.encoder] = Structures(train), rows.take(held)
                 structures, valid = made[setting.encoder]
                 fit = structures.fit(setting, np.random.default_rng([self.seed, f]))
-                for i, strengths in enumerate(self._strengths_of(setting)):
-                    sums[setting][i] += _scores(fit.model(*strengths), valid)
+                own = [
+                    _scores(fit.scorer(*strengths), valid)
+                    for strengths in self._strengths_of(setting)
+                ]
+                for i, scores in enumerate(own):
+                    sums[setting][i, :4] += scores @ valid.weight
+                    if against is not None:
+                        apart = valid.weight * (self._losses(scores) - against)
+                        sums[setting][i, 4] += apart @ apart
+                if setting.method == "logistic":
+                    best_one = np.argmin([valid.weight @ self._losses(scores) for scores in own])
+                    against = self._losses(own[best_one])
                 on_trial(f"fold {f + 1} of {n_folds}, {_words(self._trial(setting, sums, f + 1))}")
-            trials += [self._trial(setting, sums, f + 1) for setting in alive]
-            size = valid.X.size * n_folds
-            latest = trials[-len(alive) :]
-            best = np.argsort([self._loss(trial) for trial in latest], kind="stable")
-            if size > MANY_CELLS and f + 1 < n_folds:
-                alive = [alive[i] for i in np.sort(best[: max(LEAST_KEPT, -(-len(alive) // 2))])]
-        return latest[best[0]], trials
+            latest = [self._trial(setting, sums, f + 1) for setting in alive]
+            trials += latest
+            order = np.argsort([self._loss(trial) for trial in latest], kind="stable")
+            if f + 1 < n_folds and (against is not None or valid.X.size * n_folds > MANY_CELLS):
+                n_kept = max(LEAST_KEPT, -(-len(alive) // 2))
+                alive = [
+                    setting
+                    for i, setting in enumerate(alive)
+                    if i in order[:n_kept] or setting.method == "logistic"
+                ]
+        return self._winner(latest, sums), trials
+
+    def _winner(self, latest: Sequence[ClassTrial], sums: dict[Setting, FloatArray]) -> ClassTrial:
+        """The best trial; a logistic one, if there is one, unless another is surely better."""
+        plain = [trial for trial in latest if trial.setting.method == "logistic"]
+        if not plain:
+            return min(latest, key=self._loss)
+
+        def handicapped(trial: ClassTrial) -> float:
+            strengths = self._strengths_of(trial.setting)
+            place = strengths.index((trial.class_pseudocount, trial.pseudocount))
+            _, _, _, weight, apart = sums[trial.setting][place]
+            return self._loss(trial) + CERTAIN * float(np.sqrt(apart)) / float(weight)
+
+        return min([*plain, *latest], key=handicapped)
 
     def _strengths_of(self, setting: Setting) -> list[tuple[float, float]]:
         """All that make a difference: a class of one component needs no smoothing towards itself.
 
         A joint mixture is one class.
         """
+        if setting.method == "logistic":
+            return list(self.penalties)
         classes, components = (
             list(dict.fromkeys(one)) for one in zip(*self.strengths, strict=True)
         )
@@ -252,7 +275,7 @@ class ClassSearch:
 
     def _trial(self, setting: Setting, sums: dict[Setting, FloatArray], n_folds: int) -> ClassTrial:
         """What a setting reached with the best smoothing so far."""
-        means = sums[setting][:, :3] / sums[setting][:, 3:]
+        means = sums[setting][:, :3] / sums[setting][:, 3:4]
         found = [
             ClassTrial(setting, a, b, log_loss, brier, accuracy, n_folds)
             for (a, b), (log_loss, brier, accuracy) in zip(
@@ -265,18 +288,24 @@ class ClassSearch:
         score = float(getattr(trial, self.scoring))
         return -score if self.scoring == "accuracy" else score
 
+    def _losses(self, scores: FloatArray) -> FloatArray:
+        """What every row loses."""
+        of_rows = scores[SCORES.index(self.scoring)]
+        return -of_rows if self.scoring == "accuracy" else of_rows
 
-def _scores(model: ClassModel, valid: ClassRows) -> FloatArray:
-    """Sums of the log-loss, the Brier score and the right answers, and the weight of the rows."""
+
+def _scores(model: ClassModel | LogisticScorer, valid: ClassRows) -> FloatArray:
+    """Of every row its log-loss, its Brier score, whether the answer is right, and 1."""
     log_p = log_softmax(model.joint_logs(valid.X), axis=1)
     wanted = valid.label[:, np.newaxis] == np.arange(log_p.shape[1])
-    scores = (
-        -log_p[wanted],
-        np.square(np.exp(log_p) - wanted).sum(axis=1),
-        log_p.argmax(axis=1) == valid.label,
-        np.ones(len(log_p)),
+    return np.stack(
+        [
+            -log_p[wanted],
+            np.square(np.exp(log_p) - wanted).sum(axis=1),
+            log_p.argmax(axis=1) == valid.label,
+            np.ones(len(log_p)),
+        ]
     )
-    return np.array([valid.weight @ score for score in scores])
 
 
 def _words(trial: ClassTrial) -> str:

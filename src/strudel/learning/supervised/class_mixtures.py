@@ -140,6 +140,7 @@ class ClassRows(NamedTuple):
     label: IntArray  # (n_rows,) number of the class
     weight: FloatArray  # (n_rows,) positive
     columns: tuple[ColumnCode, ...] | None = None  # of a table, whose codes are respected
+    middles: tuple[FloatArray | None, ...] | None = None  # the mean of every cell, of numbers
 
     @property
     def n_classes(self) -> int:
