@@ -82,8 +82,9 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that also models its inputs, so that some of them may be missing.
 
     Every class has a mixture of circuits, all on one structure; or one mixture describes inputs and
-    class together; or a logistic regression becomes a mixture that agrees with it. The probability of a class is exact by Bayes' rule whichever inputs are known:
-    the others are summed out, not filled in.
+    class together; or a logistic regression becomes a mixture that agrees with it. The probability
+    of a class is exact by Bayes' rule whichever inputs are known: the others are summed out, not
+    filled in.
 
     Parameters
     ----------
@@ -456,8 +457,8 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_count("n_folds", self.n_folds, 2)
         if self.method == "logistic" and (self.init == "tree" or self.n_splits not in ("auto", 0)):
             raise ValueError(
-                "method='logistic' has a structure of its own, but init or n_splits is given. Leave "
-                "them out, or take another method."
+                "method='logistic' has a structure of its own, but init or n_splits is given. "
+                "Leave them out, or take another method."
             )
         for name in ("pseudocount", "class_pseudocount"):
             check_size(name, getattr(self, name), may_be_zero=False, may_be_auto=True)

@@ -233,29 +233,28 @@ class ClassSearch:
                 on_trial(f"fold {f + 1} of {n_folds}, {_words(self._trial(setting, sums, f + 1))}")
             latest = [self._trial(setting, sums, f + 1) for setting in alive]
             trials += latest
-            order = np.argsort([self._loss(trial) for trial in latest], kind="stable")
             if f + 1 < n_folds and (against is not None or valid.X.size * n_folds > MANY_CELLS):
-                n_kept = max(LEAST_KEPT, -(-len(alive) // 2))
-                alive = [
-                    setting
-                    for i, setting in enumerate(alive)
-                    if i in order[:n_kept] or setting.method == "logistic"
-                ]
-        return self._winner(latest, sums), trials
+                alive = self._kept(latest, sums)
+        # A logistic model is the first, so that it wins a tie.
+        return min(latest, key=lambda trial: self._with_error(trial, sums, CERTAIN)), trials
 
-    def _winner(self, latest: Sequence[ClassTrial], sums: dict[Setting, FloatArray]) -> ClassTrial:
-        """The best trial; a logistic one, if there is one, unless another is surely better."""
-        plain = [trial for trial in latest if trial.setting.method == "logistic"]
-        if not plain:
-            return min(latest, key=self._loss)
+    def _kept(self, latest: Sequence[ClassTrial], sums: dict[Setting, FloatArray]) -> list[Setting]:
+        """The better half; and if there is a logistic model, it and what may be better."""
+        order = np.argsort([self._loss(trial) for trial in latest], kind="stable")
+        better = set(order[: max(LEAST_KEPT, -(-len(latest) // 2))].tolist())
+        if latest[0].setting.method == "logistic":
+            bound = self._loss(latest[0])
+            better = {i for i in better if self._with_error(latest[i], sums, -1.0) < bound} | {0}
+        return [trial.setting for i, trial in enumerate(latest) if i in better]
 
-        def handicapped(trial: ClassTrial) -> float:
-            strengths = self._strengths_of(trial.setting)
-            place = strengths.index((trial.class_pseudocount, trial.pseudocount))
-            _, _, _, weight, apart = sums[trial.setting][place]
-            return self._loss(trial) + CERTAIN * float(np.sqrt(apart)) / float(weight)
-
-        return min([*plain, *latest], key=handicapped)
+    def _with_error(
+        self, trial: ClassTrial, sums: dict[Setting, FloatArray], n_errors: float
+    ) -> float:
+        """The loss, with standard errors of its difference from that of the logistic model."""
+        strengths = self._strengths_of(trial.setting)
+        place = strengths.index((trial.class_pseudocount, trial.pseudocount))
+        _, _, _, weight, apart = sums[trial.setting][place]
+        return self._loss(trial) + n_errors * float(np.sqrt(apart)) / float(weight)
 
     def _strengths_of(self, setting: Setting) -> list[tuple[float, float]]:
         """All that make a difference: a class of one component needs no smoothing towards itself.

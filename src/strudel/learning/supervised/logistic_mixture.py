@@ -11,8 +11,8 @@ is a mixture, whose components keep what columns tell about each other. Missing 
 summed out exactly.
 
 With weights ``w``, component k has ``P(x, c | k) ~ exp(bias[c]) * prod_j base[k, x_j] *
-exp(w[c, x_j])``: all columns are independent given k and c. EM finds `base`, whose shares make every
-component expect the values that its rows have.
+exp(w[c, x_j])``: all columns are independent given k and c. EM finds `base`, whose shares make
+every component expect the values that its rows have.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -218,8 +219,8 @@ class LogisticScorer:
         """Log-odds of the classes, up to what is the same for all of them."""
         held = values_held(rows, self.fit.columns)
         logs = np.asarray(held @ self.regression.weight.T) + self.regression.bias
-        has_gaps = np.isnan(rows).any(axis=1)
-        if has_gaps.any():
+        has_gaps = np.flatnonzero(np.isnan(rows).any(axis=1))
+        if len(has_gaps):
             tables = self.fit.tables(self.regression, self.strength)
             logs[has_gaps] = tables.class_logs(held[has_gaps])
         return logs
@@ -239,7 +240,7 @@ def values_held(rows: FloatArray, columns: Sequence[ColumnCode]) -> csr_array:
 def _slices(columns: Sequence[ColumnCode]) -> list[slice]:
     """The values of every column among all of them."""
     ends = np.cumsum([0] + [column.n_values for column in columns]).tolist()
-    return [slice(start, stop) for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+    return [slice(start, stop) for start, stop in pairwise(ends)]
 
 
 def _features(
