@@ -91,6 +91,7 @@ class Method(StrEnum):
     continuous = "continuous"
     per_class = "per_class"
     joint = "joint"
+    logistic = "logistic"
 
 
 def circuit_estimator(given: Mapping[str, Any], settings: list[str]) -> Strudel:
@@ -150,7 +151,7 @@ def classifier_estimator(given: Mapping[str, Any], settings: list[str]) -> Strud
 
     if given.get("method", METHODS[0]) not in METHODS:
         raise InputError(
-            f"--method {given['method']} is for mixtures: a classifier is {' or '.join(METHODS)}."
+            f"--method {given['method']} is for mixtures: a classifier is {', '.join(METHODS[:-1])} or {METHODS[-1]}."
         )
     options = {"n_components": "auto", **given}
     return _with_settings(StrudelClassifier(**options), settings, {})

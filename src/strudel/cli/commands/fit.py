@@ -161,7 +161,7 @@ def fit(
             help="How a mixture is trained: auto (the default: em; with --mixture auto, the best "
             "average of em, bagged_em and continuous), em, bagged_em, boosting, per_component (a "
             "structure for each), or continuous (a network ties the components; needs PyTorch). "
-            "With --target: per_class or joint.",
+            "With --target: per_class, joint or logistic.",
         ),
     ] = None,
     vtree: Annotated[
