@@ -151,7 +151,8 @@ def classifier_estimator(given: Mapping[str, Any], settings: list[str]) -> Strud
 
     if given.get("method", METHODS[0]) not in METHODS:
         raise InputError(
-            f"--method {given['method']} is for mixtures: a classifier is {', '.join(METHODS[:-1])} or {METHODS[-1]}."
+            f"--method {given['method']} is for mixtures: a classifier is "
+            f"{', '.join(METHODS[:-1])} or {METHODS[-1]}."
         )
     options = {"n_components": "auto", **given}
     return _with_settings(StrudelClassifier(**options), settings, {})
