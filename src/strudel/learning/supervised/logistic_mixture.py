@@ -17,7 +17,6 @@ every component expect the values that its rows have.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -26,8 +25,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import log_softmax, logsumexp, softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from strudel._types import NONE, FloatArray
 from strudel.circuits.circuit import Circuit
@@ -36,6 +33,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.learning.mixtures.first_responsibilities import find_clusters
 from strudel.learning.supervised.class_mixtures import ClassRows
 from strudel.learning.supervised.class_model import ClassModel
+from strudel.learning.supervised.losses import softmax_regression
 from strudel.tables.column_codes import ColumnCode, column_values, complete_columns
 
 STEPS = 10.0  # how much stronger steps between cells are penalised than slopes and categories
@@ -114,14 +112,8 @@ class LogisticFit:
             held, rows = held[some], rows.take(some)
         scaled = table / np.sqrt(penalty * strengths)
         weight = rows.weight * min(1.0, HEAVIEST / float(rows.weight.sum()))
-        model = LogisticRegression(C=1.0, max_iter=500, tol=1e-3)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # it is good enough even so
-            model.fit(held @ scaled, rows.label, sample_weight=weight)
-        found, bias = model.coef_ @ scaled.T, model.intercept_
-        if len(model.classes_) == 2:
-            found, bias = np.vstack([-found, found]) / 2.0, np.append(-bias, bias) / 2.0
-        return Regression(found, bias)
+        found = softmax_regression(held @ scaled, rows.label, weight)
+        return Regression((scaled @ found.coefficients).T, found.bias)
 
     def tables(self, regression: Regression, strength: float) -> Tables:
         """EM: of all mixtures that agree with the regression, one of high likelihood."""

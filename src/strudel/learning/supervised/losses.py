@@ -17,7 +17,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from strudel._types import FloatArray
+from strudel._types import FloatArray, IntArray
 
 ROUGH, EXACT = 1e-3, 1e-9  # tolerance of the solvers, while searching and in the end
 
@@ -106,3 +106,15 @@ class LogLoss:
 
 
 Loss: TypeAlias = SquaredLoss | LogLoss
+
+
+def softmax_regression(features: FloatArray, label: IntArray, weight: FloatArray) -> LinearFit:
+    """Penalised log-odds of two or more classes, all at once; their sum is zero for two."""
+    model = LogisticRegression(C=1.0, max_iter=500, tol=ROUGH)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is good enough even so
+        model.fit(features, label, sample_weight=weight)
+    found, bias = model.coef_, model.intercept_
+    if len(model.classes_) == 2:
+        found, bias = np.vstack([-found, found]) / 2.0, np.append(-bias, bias) / 2.0
+    return LinearFit(found.T, bias.astype(np.float64))
