@@ -66,6 +66,13 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
         option.doctest_ignore_import_errors = before
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without the compiler there is nothing to warm up; it would take half a minute."""
+    for item in items:
+        if item.nodeid.startswith("src/strudel/models/warm_up.py"):
+            item.add_marker(pytest.mark.compiled)
+
+
 _made_deterministic = Circuit.made_deterministic
 
 

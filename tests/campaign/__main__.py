@@ -1,6 +1,7 @@
 """The long campaign: hostile files, questions and options until the time is over.
 
-    python tests/campaign --minutes 60 [--seed 1] [--campaigns text,models] [--report FILE]
+    python tests/campaign --minutes 60 [--jobs 2] [--seed 1] [--campaigns text,models] [--report F]
+    python tests/campaign --cases text=800000,models=100000,kills=500     so many, in any time
     python tests/campaign --campaigns text --seed 1 --only 4711     one case again, with traceback
 
 Prints one line for each campaign and every finding; exits with 1 if there is one. Faults of the
@@ -11,21 +12,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
+import multiprocessing
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from campaign.runner import CAMPAIGNS, Counts, peak_megabytes, report_of, run
+from campaign.runner import CAMPAIGNS, MEMORY, Counts, do_one, report_of
 
 # Text files are quick, and there are most of them.
 SHARES = {"text": 6, "models": 5, "tables": 2, "checkpoints": 3, "options": 3, "kills": 4}
 TURN = 60.0  # seconds of all campaigns together, before each comes again with the next seed
+MOST = {"text": 20_000, "tables": 20_000, "kills": 25}  # cases of one piece of work
+FEW = 5_000
 
 
 def main() -> int:
@@ -34,45 +39,74 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--campaigns", default=",".join(CAMPAIGNS))
     parser.add_argument("--only", type=int, help="the number of one case")
-    parser.add_argument("--cases", type=int, help="so many of each, whatever time they take")
+    parser.add_argument("--cases", help="so many of each, or of some: text=1000,kills=10")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--report", type=Path)
     args = parser.parse_args()
     names = args.campaigns.split(",")
-    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None  # disks are slower than readers
     if args.only is not None:
-        with tempfile.TemporaryDirectory(dir=memory) as folder:
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
             rng = np.random.default_rng([args.seed, args.only])
             print(CAMPAIGNS[names[0]](Path(folder)).case(rng))
         return 0
-    counts = {name: Counts() for name in names}
-    ends = time.monotonic() + 60 * args.minutes
-    seed = args.seed
+    if args.cases is not None:
+        counts = do(pieces_of(args.cases, names, args.seed), args.jobs, args.report)
+        return int(any(one.findings for one in counts.values()))
+    counts, ends, seed = {}, time.monotonic() + 60 * args.minutes, args.seed
     shares = sum(SHARES.get(name, 1) for name in names)
-    n_shown = dict.fromkeys(names, 0)
-    while time.monotonic() < ends:
+    while not counts or time.monotonic() + TURN / 2 < ends:
         turn = min(10 * TURN, max(TURN, ends - time.monotonic()))
-        for name in names:
-            seconds = turn * SHARES.get(name, 1) / shares
-            with tempfile.TemporaryDirectory(dir=memory) as folder:
-                bound = {"seconds": seconds} if args.cases is None else {"cases": args.cases}
-                run(name, Path(folder), seed, counts=counts[name], **bound)
-            for finding in counts[name].findings[n_shown[name] :]:
-                print("FINDING", finding, flush=True)
-            n_shown[name] = len(counts[name].findings)
-        seed += 1
-        _show(counts, args.report)
-        if args.cases is not None or time.monotonic() + TURN / 2 > ends:
-            break
+        work = [
+            (name, seed + job, {"seconds": turn * SHARES.get(name, 1) / shares})
+            for name in names
+            for job in range(args.jobs)
+        ]
+        counts = do(work, args.jobs, args.report, counts)
+        seed += args.jobs
     return int(any(one.findings for one in counts.values()))
 
 
-def _show(counts: dict[str, Counts], path: Path | None) -> None:
+def pieces_of(cases, names, seed):
+    """Pieces of work that make up so many cases of each campaign; the longest come first."""
+    if "=" in cases:
+        wanted = {name: int(n) for name, n in (one.split("=") for one in cases.split(","))}
+    else:
+        wanted = dict.fromkeys(names, int(cases))
+    pieces = [
+        (name, seed, {"first": first, "cases": min(MOST.get(name, FEW), n - first)})
+        for name, n in wanted.items()
+        for first in range(0, n, MOST.get(name, FEW))
+    ]
+    return sorted(pieces, key=lambda piece: piece[0] != "kills")
+
+
+def do(work, n_jobs, report, counts=None):
+    """Do all pieces of work, some at a time, and say what comes of them."""
+    counts = counts or {}
+    if n_jobs == 1:
+        for piece in work:
+            _add(counts, piece, do_one(*piece))
+    else:
+        # Fresh processes: copies of this one would share the threads of compiled code.
+        with ProcessPoolExecutor(n_jobs, multiprocessing.get_context("spawn")) as pool:
+            running = {pool.submit(do_one, *piece): piece for piece in work}
+            for done in as_completed(running):
+                try:
+                    found = done.result()
+                except BrokenProcessPool:
+                    found = Counts(crashes=1, findings=[f"{running[done]}: a process died"])
+                _add(counts, running[done], found)
     for name, one in counts.items():
         print(name, json.dumps(report_of(one)), flush=True)
-    print(f"peak {peak_megabytes()} MB", flush=True)
-    if path is not None:
-        facts = {name: report_of(one) for name, one in counts.items()}
-        path.write_text(json.dumps(facts | {"peak_megabytes": peak_megabytes()}, indent=1))
+    if report is not None:
+        report.write_text(json.dumps({n: report_of(one) for n, one in counts.items()}, indent=1))
+    return counts
+
+
+def _add(counts, piece, found):
+    for finding in found.findings:
+        print("FINDING", finding, flush=True)
+    counts.setdefault(piece[0], Counts()).add(found)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,8 @@ import numpy as np
 import strudel
 from campaign.agreement import check_model, need
 from campaign.damage import damage, edit_zip
-from campaign.seeds import (
-    DyingCheckpoint,
-    Killed,
-    estimators,
-    mixed_table,
-    models,
-    write_text_files,
-)
+from campaign.seeds import estimators, mixed_table, models, write_text_files
+from killed_fits import DyingCheckpoint, Killed
 from makers import rows_of_kinds
 from strudel.errors import JournalError, NormalizedWarning
 from strudel.io import Checkpoint

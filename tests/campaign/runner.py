@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from campaign.densities import Densities
 from campaign.files import Checkpoints, ModelFiles, Tables, TextFiles
 from campaign.kills import Kills
 from campaign.questions import Events, Modules, Options, Pages, Queries
@@ -20,6 +24,7 @@ CAMPAIGNS = {
     "models": ModelFiles,
     "checkpoints": Checkpoints,
     "tables": Tables,
+    "densities": Densities,
     "queries": Queries,
     "events": Events,
     "options": Options,
@@ -27,6 +32,7 @@ CAMPAIGNS = {
     "pages": Pages,
     "kills": Kills,
 }
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # disks are slower than readers
 HANG = 10.0  # seconds of one case
 
 
@@ -47,12 +53,20 @@ class Counts:
     longest_refusal: int = 0
     slowest: float = 0.0
     seconds: float = 0.0
+    peak_megabytes: int = 0
     findings: list[str] = field(default_factory=list)
 
+    def add(self, other):
+        """Count what came of other cases, too."""
+        for name, value in asdict(other).items():
+            mine = getattr(self, name)
+            is_most = name in ("longest_refusal", "slowest", "peak_megabytes")
+            setattr(self, name, max(mine, value) if is_most else mine + value)
 
-def run(name, folder, seed, *, seconds=None, cases=None, first=0, counts=None):
+
+def run(name, folder, seed, *, seconds=None, cases=None, first=0):
     """Run a campaign for some seconds or cases; case n of a seed is always the same."""
-    counts = counts or Counts()
+    counts = Counts()
     campaign = CAMPAIGNS[name](folder)
     started = time.perf_counter()
     number = first
@@ -117,6 +131,14 @@ def peak_megabytes():
     """The most memory this process has had."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak // (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def do_one(name, seed, bound):
+    """One piece of work, in a folder of its own."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        counts = run(name, Path(folder), seed, **bound)
+    counts.peak_megabytes = peak_megabytes()
+    return counts
 
 
 def report_of(counts):

@@ -12,7 +12,6 @@ import strudel
 from makers import rows_of_kinds, sdd_of
 from strudel import EM, Strudel, StrudelClassifier, StrudelImputer, StrudelMixture, TableEncoder
 from strudel.circuits import figure_1_circuit
-from strudel.io import Checkpoint
 from strudel.logic.sdd import nnf_from_sdd
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import balanced_vtree, linear_vtree
@@ -22,10 +21,6 @@ PREDICTOR = (
     b"Logisitic Circuit\nT 0 0 1 0.5\nF 1 0 1 -0.25\nT 2 2 2 1.5\nF 3 2 2 0\n"
     b"D 4 1 3 (0 2 0.1) (0 3 0.2) (1 2 -0.3)\nB 0.75\n"
 )
-
-
-class Killed(BaseException):
-    """Ends a fit as a signal would."""
 
 
 def text_files():
@@ -105,17 +100,3 @@ def estimators():
         "best_first": Strudel(search="best_first", random_state=0, max_splits=6),
         "em": StrudelMixture(2, n_splits=2, method=EM(max_iter=6), random_state=0),
     }
-
-
-class DyingCheckpoint(Checkpoint):
-    """Kills the fit after so many writes."""
-
-    def __init__(self, path, n_writes):
-        super().__init__(path, seconds=0)
-        self.n_left = n_writes
-
-    def _write(self, fit, journal):
-        self.n_left -= 1
-        if self.n_left == 0:
-            super()._write(fit, journal)
-            raise Killed

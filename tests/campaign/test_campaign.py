@@ -14,7 +14,7 @@ from campaign.runner import CAMPAIGNS, run
 
 SEED = int(os.environ.get("STRUDEL_CAMPAIGN_SEED", "0"))
 CASES = {"text": 1000, "models": 250, "checkpoints": 150, "tables": 800}
-CASES |= {"queries": 60, "events": 100, "options": 60, "modules": 40, "pages": 25}
+CASES |= {"queries": 60, "events": 100, "options": 60, "modules": 40, "pages": 25, "densities": 60}
 
 
 @pytest.mark.compiled
@@ -39,13 +39,14 @@ def test_kills_lose_nothing(tmp_path):
 
 # A model file with edges to other nodes, whose sums add up to one but not its rows; an array header
 # that breaks Python's tokenizer; damaged words of pandas in a parquet file; probabilities below the
-# smallest normal float.
+# smallest normal float; pieces on a lattice that are not on it.
 FOUND = [("models", 0, 46), ("models", 0, 50), ("tables", 0, 6), ("tables", 0, 81)]
 FOUND += [
     ("checkpoints", 0, 1156),
     ("queries", 0, 66),
     ("tables", 2000, 1586),
     ("tables", 2000, 3643),
+    ("densities", 1, 533),
 ]
 
 

@@ -11,30 +11,13 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from killed_fits import DyingCheckpoint, Killed
 from strudel import EM, BaggedEM, Greedy, LearnPSDD, Race, Strudel, StrudelMixture
 from strudel.errors import FileFormatError, JournalError
 from strudel.io import Checkpoint
 from strudel.io.archive import Checksum
 
 ACCURATE = {"search": "race", "vtree": "auto", "smoothing": "hierarchical", "max_splits": 12}
-
-
-class Killed(BaseException):
-    """Ends a fit as a signal would: nothing may catch it."""
-
-
-class DyingCheckpoint(Checkpoint):
-    """Kills the fit after so many writes."""
-
-    def __init__(self, path, n_writes):
-        super().__init__(path, seconds=0)
-        self.n_left = n_writes
-
-    def _write(self, fit, journal):
-        self.n_left -= 1
-        if self.n_left == 0:
-            super()._write(fit, journal)
-            raise Killed
 
 
 def make_rows(n_rows=150, n_vars=6, seed=0):

@@ -36,6 +36,7 @@ def model():
     return StrudelRegressor(random_state=0).fit(*table())
 
 
+@pytest.mark.compiled
 def test_predictions_are_conditional_means_with_any_gaps(model):
     X, y = table(200, seed=1)
     assert model.score(X, y) > 0.8
@@ -50,6 +51,7 @@ def test_predictions_are_conditional_means_with_any_gaps(model):
     assert model.predict(unknown)[0] == pytest.approx(expectation(model, "price"))
 
 
+@pytest.mark.compiled
 def test_intervals_hold_as_many_targets_as_they_say(model):
     X, y = table(400, seed=3)
     low, high = model.predict_interval(X, 0.8).T
@@ -57,6 +59,7 @@ def test_intervals_hold_as_many_targets_as_they_say(model):
     assert (model.predict_quantile(X[:5]) <= model.predict_quantile(X[:5], 0.9)).all()
 
 
+@pytest.mark.compiled
 def test_a_saved_regressor_predicts_the_same(model, tmp_path):
     X, _ = table(20, seed=4)
     save(model, tmp_path / "price.strudel")

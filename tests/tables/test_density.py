@@ -184,6 +184,32 @@ def test_a_density_is_kept_as_it_is():
             Density.from_dict(density.to_dict() | wrong)
 
 
+PIECES = {"bounds": [0.0, 2.0], "mass": [0.0, 1.0, 0.0], "scale": [1.0, 1.0], "step": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"point_mass": [0.5, -0.5]}, "a mass for each"),
+        ({"seen": [2.0, 1.0]}, "a smallest and a largest"),
+        ({"decimals": 10**9}, "a smallest and a largest"),
+        ({"point_mass": [0.5, 0.5]}, "add up to 2, not to 1"),
+        ({"parts": []}, "add up to 0"),
+        ({"parts": [PIECES | {"mass": [0.0, 1e308, 1e308]}]}, "add up to inf"),
+        ({"parts": [PIECES | {"bounds": [2.0, 0.0]}]}, "increasing bounds"),
+        ({"parts": [PIECES | {"scale": [1.0, 0.0]}]}, "must not be negative"),
+        ({"parts": [PIECES | {"step": float("nan")}]}, "finite numbers"),
+        ({"parts": [PIECES | {"step": 1.5}]}, "points of it"),
+    ],
+)
+def test_numbers_that_are_no_density_are_refused(wrong, why):
+    sound = {"point": [0.0, 1.0], "point_mass": [0.0, 0.0], "parts": [PIECES], "seen": [0.0, 2.0]}
+    sound["decimals"] = None
+    assert Density.from_dict(sound).density(np.ones(1)).tolist() == [0.0]
+    with pytest.raises(ValueError, match=why):
+        Density.from_dict(sound | wrong)
+
+
 def test_old_columns_are_even_within_the_ranges_of_their_cells():
     density = density_of_ranges([(0.0, 4.0), (5.0, 5.0)], [30, 10], "float")
     cells = CellDistribution((4.5,), density)

@@ -343,6 +343,9 @@ def column_from_dict(content: Mapping[str, Any]) -> Column:
         (-np.inf if low is None else float(low), np.inf if high is None else float(high))
         for low, high in content["region"]
     )
+    is_ordered = all(before <= low for (_, before), (low, _) in pairwise(read["region"]))
+    if not is_ordered or not all(low < high for low, high in read["region"]):  # also if one is NaN
+        raise ValueError("The intervals of a region must be apart and in order.")
     words = content["codewords"]
     if not all(isinstance(word, str) and set(word) <= {"0", "1"} for word in words):
         raise ValueError("Codewords must be strings of 0 and 1.")

@@ -19,6 +19,9 @@ import numpy as np
 
 from strudel._types import AnyArray, FloatArray
 
+FLOAT_DECIMALS = 15  # that a float64 can hold
+ROUNDING = 1e-6  # by which the masses of a file may miss one
+
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
@@ -130,12 +133,14 @@ class Pieces:
     def from_dict(content: Mapping[str, Any]) -> Pieces:
         """The pieces that `to_dict` gave; a `ValueError` if they are none."""
         bounds, mass = (_floats(content[name]) for name in ("bounds", "mass"))
-        scale, step = _floats(content["scale"]), float(content["step"])
+        scale, (step,) = _floats(content["scale"]), _floats([content["step"]])
         if len(mass) != len(bounds) + 1 or len(bounds) < 1 or np.any(np.diff(bounds) <= 0.0):
             raise ValueError("Pieces of a density need increasing bounds and a mass for each.")
         if np.any(mass < 0.0) or len(scale) != 2 or np.any(scale <= 0.0) or step < 0.0:
             raise ValueError("Masses, scales and step of a density must not be negative.")
-        return Pieces(bounds, mass, (float(scale[0]), float(scale[1])), step)
+        if step and np.any(np.abs(bounds / step - np.rint(bounds / step)) > ROUNDING):
+            raise ValueError("Bounds of pieces on a lattice must be points of it.")
+        return Pieces(bounds, mass, (float(scale[0]), float(scale[1])), float(step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,9 +207,14 @@ class Density:
         decimals = content["decimals"]
         if len(point) != len(mass) or np.any(np.diff(point) <= 0.0) or np.any(mass < 0.0):
             raise ValueError("Points of a density must increase, with a mass for each.")
-        if len(seen) != 2 or not (decimals is None or isinstance(decimals, int)):
+        is_count = isinstance(decimals, int) and 0 <= decimals <= FLOAT_DECIMALS
+        if len(seen) != 2 or seen[0] > seen[1] or not (decimals is None or is_count):
             raise ValueError("A density has a smallest and a largest value, and decimals.")
         parts = tuple(Pieces.from_dict(part) for part in content["parts"])
+        with np.errstate(over="ignore"):
+            total = mass.sum() + sum(part.mass.sum() for part in parts)
+        if not parts or abs(total - 1.0) > ROUNDING:
+            raise ValueError(f"The masses of a density add up to {total:g}, not to 1.")
         return Density(point, mass, parts, (float(seen[0]), float(seen[1])), decimals)
 
 

@@ -1,0 +1,142 @@
+"""Densities: edited numbers of a column's density in a model file, and bounds inside its cells."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import math
+import warnings
+import zipfile
+
+import numpy as np
+import pandas as pd
+
+import strudel
+from campaign.agreement import need, table_of
+from campaign.damage import edit_json
+from campaign.files import ANSWER, REFUSED, check_refusal
+from campaign.seeds import mixed_table
+from strudel import Strudel, StrudelMixture, TableEncoder
+from strudel.queries.model import model_of
+
+
+class Densities:
+    """Files whose densities were edited, and have no checksum; and those that were not."""
+
+    def __init__(self, folder):
+        self.path = folder / "numbers.strudel"
+        frame = mixed_table(60)
+        frame["count"] = np.random.default_rng(1).poisson(3, len(frame))  # a lattice
+        frame["paid"] = np.where(frame["count"] > 3, 0.0, frame["count"] * 1.37)  # a point mass
+        quick = {"encoder": TableEncoder(n_bins=2), "random_state": 0}
+        self.contents = []
+        for model in (Strudel(max_splits=2, **quick), StrudelMixture(2, n_splits=1, **quick)):
+            for columns in (["size", "kind"], ["count", "kind"], ["paid", "seen"]):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    strudel.save(model.fit(frame[columns]), self.path)
+                with zipfile.ZipFile(self.path) as archive:
+                    self.contents.append({name: archive.read(name) for name in archive.namelist()})
+
+    def case(self, rng):
+        members = dict(self.contents[int(rng.integers(len(self.contents)))])
+        meta = json.loads(members["meta.json"])
+        meta.pop("checksum")
+        if rng.random() < 0.7:
+            for _ in range(int(rng.integers(1, 4))):
+                edit_json(next(_densities(meta)), rng)
+        members["meta.json"] = json.dumps(meta).encode()
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w") as archive:
+            for name, member in members.items():
+                archive.writestr(name, member)
+        self.path.write_bytes(content.getvalue())
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                model = strudel.load(self.path)
+        except strudel.FileFormatError as error:
+            return REFUSED, check_refusal(error)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            check_bounds(model, rng)
+        return ANSWER, 0
+
+
+def _densities(value):
+    """Every density somewhere inside."""
+    if isinstance(value, dict) and isinstance(value.get("density"), dict):
+        yield value["density"]
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, dict | list):
+            yield from _densities(inner)
+
+
+def check_bounds(model, rng):
+    """Bounds inside cells, alone and as evidence: what enumeration and the pieces say."""
+    held = model_of(model)
+    column, other = held.table_code.columns
+    density = column.density.to_dict()
+    ends = [*density["seen"], *density["point"], *column.edges, *density["parts"][0]["bounds"]]
+    at = float(rng.choice(ends) + rng.choice([0.0, 0.0, 0.005, -0.3, 1e-9, 100.0]))
+    p_cell = _cells(held, column, other, None)
+    wanted = float(p_cell @ _shares(density, column.edges, at))
+    found = strudel.probability(model, f"{column.name} < {at!r}")
+    need(abs(found - wanted) < 1e-6, f"P({column.name} < {at!r}) is {found}, not {wanted}")
+    value = other.values[int(rng.integers(other.n_values))]
+    place = other.values.index(value)
+    p_both = _cells(held, column, other, place)
+    next_to = math.nextafter(at, math.inf)  # a cumulative distribution counts the number itself
+    wanted = float(p_both @ _shares(density, column.edges, next_to) / p_both.sum())
+    given = pd.DataFrame({column.name: [None], other.name: [other.own_value(value)]})
+    posterior = model.posterior(column.name, given=given.iloc[0].to_dict())
+    need(abs(float(posterior.cdf(at)) - wanted) < 1e-6, f"cdf({at!r}) given {value}")
+    need(math.isfinite(float(posterior.mean)), "a mean that is no number")
+    half = float(posterior.quantile(0.5))
+    below = float(p_both @ _shares(density, column.edges, half) / p_both.sum())
+    need(below <= 0.5 + 1e-6, f"the median {half} has {below} below it")
+    drawn = model.sample(5, random_state=0)[column.name]
+    need(np.isfinite(np.asarray(drawn, dtype=float)).all(), "a draw that is no number")
+
+
+def _cells(model, column, other, place):
+    """The probability of every cell, together with one value of the other column."""
+    table = table_of(model.with_table_code(None))
+    rows = np.array(list(np.ndindex(*[2] * model.n_vars)))
+    if place is not None:
+        table = table * (rows[:, other.start : other.stop] == other.codewords[place]).all(axis=1)
+    else:
+        words = other.codewords
+        table = table * (rows[:, None, other.start : other.stop] == words).all(axis=2).any(axis=1)
+    bits = rows[:, column.start : column.stop]
+    found = np.array([table[(bits == word).all(axis=1)].sum() for word in column.codewords])
+    return found / found.sum() if place is None else found
+
+
+def _shares(density, edges, at):
+    """The share of every cell that lies below a number, piece by piece."""
+    ends = [-math.inf, *edges, math.inf]
+    shares = []
+    for low, high in itertools.pairwise(ends):
+        whole = _below(density, high) - _below(density, low)
+        part = _below(density, min(max(at, low), high)) - _below(density, low)
+        shares.append(part / whole if whole > 0 else 0.0)
+    return np.clip(shares, 0.0, 1.0)
+
+
+def _below(density, x):
+    """The mass of a density below a number."""
+    if x == -math.inf:
+        return 0.0
+    masses = zip(density["point"], density["point_mass"], strict=True)
+    total = math.fsum(mass for point, mass in masses if point < x)
+    for part in density["parts"]:
+        bounds, mass, (low, high) = part["bounds"], part["mass"], part["scale"]
+        step = part["step"]
+        end = x if not step or x == math.inf else math.ceil(x / step) * step
+        below, above = min(end - bounds[0], 0.0), max(end - bounds[-1], 0.0)
+        total += mass[0] * math.exp(below / low) + mass[-1] * -math.expm1(-above / high)
+        for a, b, own in zip(bounds, bounds[1:], mass[1:-1], strict=False):
+            total += own * min(max(end - a, 0.0), b - a) / (b - a)
+    return total
