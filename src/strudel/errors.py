@@ -37,6 +37,7 @@ __all__ = [
     "UnorderedColumnError",
     "UnseenValueError",
     "AlikeComponentsWarning",
+    "CutCellsWarning",
     "EmptyColumnWarning",
     "InterruptedWarning",
     "ManyCategoriesWarning",
@@ -200,6 +201,10 @@ class UnseenValueError(StrudelError, ValueError):
 
 class AlikeComponentsWarning(UserWarning):
     """All components of a mixture are nearly the same circuit."""
+
+
+class CutCellsWarning(Explained, UserWarning):
+    """A predictor cuts cells of a model, so that the density inside them takes part."""
 
 
 class EmptyColumnWarning(UserWarning):

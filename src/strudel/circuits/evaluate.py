@@ -56,6 +56,18 @@ def column_log_totals(edges: Edges, edge_log_theta: FloatArray, n_vars: int) -> 
     return value[-1]
 
 
+def node_log_values(edges: Edges, edge_log_theta: FloatArray, rows: FloatArray) -> FloatArray:
+    """The log-value of every node for rows and columns of parameters `(n_edges, n_columns)`.
+
+    `(n_nodes, n_rows, n_columns)`.
+    """
+    n_rows, n_columns = len(rows), edge_log_theta.shape[1]
+    value = np.empty((len(edges.node_edges) - 1, n_rows * n_columns))
+    log_theta = np.ascontiguousarray(np.tile(edge_log_theta, n_rows))
+    _upward_log_values(np.repeat(rows, n_columns, axis=0), edges, log_theta, value)
+    return value.reshape(-1, n_rows, n_columns)
+
+
 @kernel
 def _upward_log_values(
     rows: FloatArray, edges: Edges, edge_log_theta: FloatArray, value: FloatArray

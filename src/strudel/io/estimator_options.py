@@ -69,7 +69,12 @@ def _from_plain(value: Any) -> Any:
 
 def encoder_options(encoder: Any) -> dict[str, Any]:
     """Those options of an encoder that are plain values."""
-    options = {name: as_json(value) for name, value in encoder.get_params().items()}
+    params = encoder.get_params(deep=False)
+    if hasattr(params["edges"], "predict") and hasattr(encoder, "code_"):
+        # The edges that a predictor gave, not the predictor.
+        columns = [column for column in encoder.code_.columns if column.edges]
+        params["edges"] = {column.name: list(column.edges) for column in columns}
+    options = {name: as_json(value) for name, value in params.items()}
     return {name: json.loads(text) for name, text in options.items() if text is not None}
 
 

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from strudel._names import names_of
-from strudel._types import AnyArray, FloatArray
+from strudel._types import FloatArray
 from strudel.data.argument_checks import check_count
 from strudel.plotting.canvas import Palette, axes_or_current, palette_of, size_in_points
 from strudel.plotting.labels import short_labels
 from strudel.plotting.marginals import one_row
+from strudel.predictions.players import values_of_columns
 from strudel.predictions.shapley import ShapValues
 from strudel.queries.model import Model, model_of
+from strudel.queries.passes import encode
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +43,7 @@ def plot_shap_values(
 
     The bars lead from the output that is expected when nothing is known, at the bottom, to the one
     given the row, at the top: to the right in blue, to the left in orange. Sampled values have a
-    line of two standard errors to each side. The variables of a column of a table are one bar.
+    line of two standard errors to each side. A column of a table is one bar.
 
     Parameters
     ----------
@@ -76,7 +78,7 @@ def plot_shap_values(
     found = model_of(model)
     ax = axes_or_current(ax)
     room = max(int(size_in_points(ax)[1] / LINE) - 1, 1) if top is None else top
-    bars = _largest(_shares(shares, found, one_row(found, row)), room)
+    bars = _largest(_shares(shares, found, one_row(found, row), row), room)
     prediction = float(np.ravel(shares.prediction)[0])
     _draw(ax, bars, prediction, palette_of(ax))
     ax.set_xlabel(
@@ -85,7 +87,7 @@ def plot_shap_values(
     return ax
 
 
-def _shares(shares: ShapValues, model: Model, row: FloatArray) -> list[Share]:
+def _shares(shares: ShapValues, model: Model, row: FloatArray, given: Any) -> list[Share]:
     """One for every variable that is known, or column of a table, the largest first."""
     values, errors = np.ravel(shares.values), np.ravel(shares.standard_error)
     is_known = ~np.isnan(row)
@@ -98,20 +100,12 @@ def _shares(shares: ShapValues, model: Model, row: FloatArray) -> list[Share]:
             found.append(Share(label, float(values[var]), float(errors[var])))
     else:
         names = short_labels(code.names, longest=16)
-        for column, name in zip(code.columns, names, strict=True):
-            own = slice(column.start, column.stop)
-            if is_known[own].any():
-                label = f"{name}: {_value(column, row[own])}"
-                error = float(np.sqrt((errors[own] ** 2).sum()))
-                found.append(Share(label, float(values[own].sum()), error))
+        said = values_of_columns(code, given, encode(row[np.newaxis])[0])
+        for place, (column, name) in enumerate(zip(code.columns, names, strict=True)):
+            if is_known[column.start : column.stop].any():
+                label = f"{name}: {short_labels([str(said[place])])[0]}"
+                found.append(Share(label, float(values[place]), float(errors[place])))
     return sorted(found, key=lambda share: -abs(share.value))
-
-
-def _value(column: Any, bits: AnyArray) -> str:
-    """What a column is known to be."""
-    is_possible = (np.isnan(bits) | (column.codewords == bits)).all(axis=1)
-    labels = short_labels(column.labels)
-    return " or ".join(labels[place] for place in np.flatnonzero(is_possible))
 
 
 def _largest(shares: list[Share], room: int) -> list[Share]:

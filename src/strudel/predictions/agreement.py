@@ -21,8 +21,8 @@ from strudel.algebra.event_probability import event_log_probabilities
 from strudel.errors import MissingDependencyError
 from strudel.logic.event_forms import is_formula
 from strudel.predictions.agreement_search import OPEN, Agreement, search_agreement
-from strudel.predictions.decision import Decision, PredictorDecider, decision_of
-from strudel.predictions.predictor_arguments import possible_codes
+from strudel.predictions.decision import Decision, PredictorDecider, decisions_of
+from strudel.predictions.predictor_arguments import possible_evidence
 from strudel.predictions.predictor_forms import EventForm
 from strudel.predictions.same_decision import MAX_NODES, as_python, warn_if_stopped
 from strudel.queries.arguments import check_limits
@@ -86,18 +86,24 @@ def classifier_agreement(
     """
     query = "classifier_agreement"
     model = model_of(model)
-    decisions = [decision_of(model, classifier, threshold) for classifier in (f, g)]
     limits = check_limits(max_seconds, max_nodes)
     if is_formula(given):
         model, given = condition(model, given), None
-    codes, place, is_single = possible_codes(model, given, "given", query)
+    decisions = decisions_of(model, (f, g), threshold, query)
+    model = decisions[0].asked.model
+    both = [possible_evidence(decision.asked, given, "given", query) for decision in decisions]
+    codes, place, is_single = both[0][:3]
+    shifts = [known.shifts for known in both]
+    if any(decision.asked.lines for decision in decisions):  # rows may differ in numbers only
+        codes, place = codes[place], np.arange(len(place), dtype=np.int32)
+        shifts = [known.shifts[known.place] for known in both]
     found = _as_event(model, decisions, decode(codes))
     if found is None:
         numbers = _common_labels(decisions)
         everything = np.arange(model.n_vars)
         first, second = (
-            _Renamed(PredictorDecider(model, decision, everything, codes, query), number)
-            for decision, number in zip(decisions, numbers, strict=True)
+            _Renamed(PredictorDecider(decision, everything, codes, shift, query), number)
+            for decision, shift, number in zip(decisions, shifts, numbers, strict=True)
         )
         found = search_agreement(model, codes, (first, second), query, limits)
     found = Agreement(*(field[place] for field in found))

@@ -12,6 +12,7 @@ outputs, and the label is the class that wins all of its margins.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from strudel.circuits.properties import check_properties
 from strudel.predictions.agreement_search import OPEN
 from strudel.predictions.expected import expected_outputs
 from strudel.predictions.posterior_bounds import PosteriorBounds
-from strudel.predictions.predictor_arguments import form_of_decision
+from strudel.predictions.predictor_arguments import Asked, ask
 from strudel.predictions.predictor_forms import CircuitForm, Form, LeafForm, LinearForm
 from strudel.predictions.ranges import Ranges
 from strudel.queries.model import Model, structure_of
@@ -40,7 +41,7 @@ MOST_LEAVES = 64  # of a predictor whose leaves are bounded one by one
 class Decision:
     """A predictor and how it decides."""
 
-    form: Form
+    asked: Asked
     margins: Form  # the same predictor, with one output for each comparison
     matrix: FloatArray  # (n_outputs, n_margins) from outputs to margins
     cut: float  # what a margin is compared with
@@ -48,6 +49,11 @@ class Decision:
     n_labels: int
     is_strict: bool  # whether a tie is label 0
     tie: float
+
+    @property
+    def form(self) -> Form:
+        """The form of the predictor."""
+        return self.asked.form
 
     def labels(self, low: FloatArray, high: FloatArray) -> IntArray:
         """The label of each row with margins between `low` and `high`, or OPEN."""
@@ -88,9 +94,23 @@ class Decision:
         return labels if self.classes is None else self.classes[labels]
 
 
-def decision_of(model: Model, decision: Any, threshold: float = 0.5) -> Decision:
+def decision_of(
+    model: Model, decision: Any, threshold: float = 0.5, query: str = "decision"
+) -> Decision:
     """The decision that a variable, an event or a predictor makes."""
-    form = form_of_decision(model, decision)
+    return decisions_of(model, [decision], threshold, query)[0]
+
+
+def decisions_of(
+    model: Model, decisions: Sequence[Any], threshold: float, query: str
+) -> list[Decision]:
+    """The decisions of several, all over the variables of one model: that of their `asked`."""
+    found = ask(model, *decisions, query=query, are_decisions=True)
+    return [_decision(asked, threshold) for asked in found]
+
+
+def _decision(asked: Asked, threshold: float) -> Decision:
+    form = asked.form
     n_outputs = form.n_outputs
     cut = _cut(form, threshold)
     if cut is not None:
@@ -106,7 +126,7 @@ def decision_of(model: Model, decision: Any, threshold: float = 0.5) -> Decision
     ends = Ranges(margins).bounds(nothing)
     scale = max(float(np.abs(end).max(initial=0.0)) for end in (*ends, np.array([cut or 0.0])))
     return Decision(
-        form=form,
+        asked=asked,
         margins=margins,
         matrix=matrix,
         cut=0.0 if cut is None else cut,
@@ -188,10 +208,18 @@ class PredictorDecider:
     """
 
     def __init__(
-        self, model: Model, decision: Decision, open_vars: AnyArray, codes: ByteArray, query: str
+        self,
+        decision: Decision,
+        open_vars: AnyArray,
+        codes: ByteArray,
+        shifts: FloatArray,
+        query: str,
     ) -> None:
+        model = decision.asked.model
         self._model, self._decision, self._query = model, decision, query
         self._open_vars = open_vars
+        self._shifts = shifts  # (n_rows, n_outputs) what known numbers add to the outputs
+        self._margin_shifts = shifts @ decision.matrix
         self._start = codes  # the rows of evidence
         self._ranges = Ranges(decision.margins)
         rest = np.setdiff1d(self._ranges.variables, open_vars)
@@ -209,6 +237,8 @@ class PredictorDecider:
         """The label of each row, or OPEN."""
         codes = self._as_seen(codes, owner)
         low, high = self._ranges.bounds(codes)
+        shift = self._margin_shifts[owner]
+        low, high = low + shift, high + shift
         label = self._decision.labels(low, high)
         if self._is_complete:
             return label
@@ -217,11 +247,12 @@ class PredictorDecider:
         known, unknown = todo[is_known], todo[~is_known]
         if len(known):
             output = expected_outputs(self._model, self._decision.form, decode(codes[known]))
-            label[known] = self._decision.labels_of(output)
+            label[known] = self._decision.labels_of(output + self._shifts[owner[known]])
         if len(unknown) and self._bounds is not None:
             tighter = self._model_bounds(codes[unknown])
             label[unknown] = self._decision.labels(
-                np.maximum(low[unknown], tighter[0]), np.minimum(high[unknown], tighter[1])
+                np.maximum(low[unknown], tighter[0] + shift[unknown]),
+                np.minimum(high[unknown], tighter[1] + shift[unknown]),
             )
         return label
 

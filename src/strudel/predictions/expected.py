@@ -15,25 +15,31 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from strudel._types import AnyArray, FloatArray, IntArray
+from strudel._names import quote
+from strudel._types import AnyArray, FloatArray
 from strudel.algebra.event_probability import event_log_probabilities
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.argument_checks import check_choice, check_count
-from strudel.data.containers import is_single_row
 from strudel.data.random_state import RandomState, generator_from
-from strudel.data.validation import check_evidence
 from strudel.predictions.circuit_moments import circuit_moments
 from strudel.predictions.leaf_moments import MAX_PAIRS, leaf_moments
 from strudel.predictions.moments import (
     Moments,
     enumerated_moments,
     moments_of_points,
-    unknown_and_used,
+    states_of,
 )
-from strudel.predictions.predictor_arguments import form_of_predictor
+from strudel.predictions.predictor_arguments import (
+    Asked,
+    Evidence,
+    ask,
+    evidence_of,
+    evidence_of_codes,
+)
 from strudel.predictions.predictor_forms import EventForm, Form, LeafForm, LinearForm
 from strudel.queries.by_block import by_block
+from strudel.queries.columns.value_probabilities import linear_shares
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import decode, distinct_rows, encode
@@ -179,7 +185,8 @@ def expected_outputs(model: Model, form: Form, rows: FloatArray) -> FloatArray:
     Decisions and explanations ask for it: each gets a row of outputs, even if there is only one.
     """
     codes, place = distinct_rows(encode(rows))
-    task = _Task(model, form, codes, place, False, False, "expected_prediction")
+    known = evidence_of_codes(codes, place, False, form)
+    task = _Task(Asked(model, form), known, False, "expected_prediction")
     moments, _ = _exact(task, 1, MAX_STATES, MAX_PAIRS)
     return moments.raw(1)[place]
 
@@ -187,13 +194,20 @@ def expected_outputs(model: Model, form: Form, rows: FloatArray) -> FloatArray:
 class _Task(NamedTuple):
     """What is asked, checked."""
 
-    model: Model
-    form: Form
-    codes: AnyArray  # (n_distinct, n_vars) rows, each once
-    place: IntArray  # (n_rows,) where each row is among them
-    is_single: bool
+    asked: Asked
+    known: Evidence
     is_linked: bool  # whether probabilities are to be made of log-odds
     query: str
+
+    @property
+    def model(self) -> Model:
+        """The model that is asked."""
+        return self.asked.model
+
+    @property
+    def form(self) -> Form:
+        """The form of the predictor."""
+        return self.asked.form
 
     def made_of(self, output: FloatArray) -> FloatArray:
         """What is asked for, from what the form adds up."""
@@ -201,8 +215,8 @@ class _Task(NamedTuple):
 
 
 def _prepare(model: Any, predictor: Any, X: Any, output: Kind | None, query: str) -> _Task:
-    found = model_of(model)
-    form = form_of_predictor(predictor, found.n_vars, found.feature_names)
+    [asked] = ask(model_of(model), predictor, query=query)
+    form = asked.form
     if output is not None:
         check_choice("output", output, get_args(Kind))
     is_linked = output == "probability" and form.output == "logit"
@@ -210,32 +224,52 @@ def _prepare(model: Any, predictor: Any, X: Any, output: Kind | None, query: str
         raise ValueError(
             f"output is {output!r}, but this predictor gives a {form.output}. Leave output=None."
         )
-    rows = check_evidence(X, n_vars=found.n_vars, feature_names=found.feature_names)
-    codes, place = distinct_rows(encode(rows))
-    return _Task(found, form, codes, place, is_single_row(X), is_linked, query)
+    return _Task(asked, evidence_of(asked, X, "X"), is_linked, query)
 
 
 def _exact(task: _Task, order: int, max_states: int, max_pairs: int) -> tuple[Moments, AnyArray]:
     """The moments up to an order, and the rows that have too many states for them."""
     check_count("max_states", max_states)
     check_count("max_pairs", max_pairs)
-    model, form, codes, query = task.model, task.form, task.codes, task.query
+    model, form, query = task.model, task.form, task.query
+    codes, place, shift = task.known.codes, task.known.place, task.known.shifts
     is_open = np.zeros(len(codes), dtype=np.bool_)
     if task.is_linked or (isinstance(form, LeafForm) and form.n_trees > 1 and order > 2):
         log_p = log_probabilities(model, decode(codes), query)
-        raise_if_impossible(log_p[task.place])
-        is_open = unknown_and_used(form, codes).sum(axis=1) > np.log2(max_states)
-        return enumerated_moments(model, form, codes, order, task.made_of, ~is_open, query), is_open
+        raise_if_impossible(log_p[place])
+        states = states_of(model, form, codes, query)
+        is_open = (states.n_states > max_states) | ~task.known.knows.all(axis=1)
+        moments = enumerated_moments(
+            model, form, codes, states, order, task.made_of, ~is_open, shift, query
+        )
+        return moments, is_open
     if isinstance(form, EventForm):
         return _event_moments(task, form, order), is_open
     if isinstance(form, LinearForm):
         log_p, moments = _linear_moments(model, form, codes, order, query)
+        moments = Moments(moments.mean + shift, moments.central)
+        if task.asked.lines and order > 1:
+            _add_variances(task, moments.central)
     elif isinstance(form, LeafForm):
         log_p, moments = leaf_moments(model, form, codes, order, query, max_pairs)
     else:
         log_p, moments = circuit_moments(model, form.circuit, codes, order, query)
-    raise_if_impossible(log_p[task.place])
+    raise_if_impossible(log_p[place])
     return moments, is_open
+
+
+def _add_variances(task: _Task, central: FloatArray) -> None:
+    """Add what the numbers inside their cells vary, given each row that does not know them."""
+    if central.shape[1] > 1 and not task.known.knows.all():
+        raise ValueError(
+            "From the third moment on, a linear model of numbers is exact only where these are "
+            "known. Ask for the first or second moment, or cut the numbers into bins."
+        )
+    _, ones = literal_probabilities(task.model, task.known.codes, task.query)
+    for line, knows in zip(task.asked.lines, task.known.knows.T, strict=True):
+        column = line.column
+        chance = linear_shares(column, ones[:, column.start : column.stop])
+        central[:, 0] += ~knows[:, np.newaxis] * np.einsum("rk,ko->ro", chance, line.variances())
 
 
 def _linear_moments(
@@ -261,8 +295,8 @@ def _linear_moments(
 
 def _event_moments(task: _Task, form: EventForm, order: int) -> Moments:
     """An event is 1 with its probability, else 0."""
-    rows = decode(task.codes)
-    raise_if_impossible(log_probabilities(task.model, rows, task.query)[task.place])
+    rows = decode(task.known.codes)
+    raise_if_impossible(log_probabilities(task.model, rows, task.query)[task.known.place])
     chance = np.exp(event_log_probabilities(task.model, form.event, rows))
     coin = np.broadcast_to(np.array([[0.0], [1.0]]), (len(rows), 2, 1))
     return moments_of_points(np.column_stack([1.0 - chance, chance]), coin, order)
@@ -270,22 +304,41 @@ def _event_moments(task: _Task, form: EventForm, order: int) -> Moments:
 
 def _raise_if_open(task: _Task, is_open: AnyArray, max_states: int) -> None:
     """Refuse rows whose answer would not be exact."""
-    rows = np.flatnonzero(is_open[task.place])
-    if len(rows):
-        row = rows[0]
-        n_unknown = unknown_and_used(task.form, task.codes[task.place[row : row + 1]]).sum()
-        what = "a probability made of log-odds" if task.is_linked else "this moment of many trees"
-        way = (
-            "ask for output='logit', whose expectation is exact"
-            if task.is_linked
-            else "ask for the first or second moment"
+    rows = np.flatnonzero(is_open[task.known.place])
+    if len(rows) == 0:
+        return
+    row = int(rows[0])
+    at = task.known.place[row : row + 1]
+    what = "a probability made of log-odds" if task.is_linked else "this moment of many trees"
+    way = (
+        "ask for output='logit', whose expectation is exact"
+        if task.is_linked
+        else "ask for the first or second moment"
+    )
+    unknown = [
+        line.column.name
+        for line, knows in zip(task.asked.lines, task.known.knows[at[0]], strict=True)
+        if not knows
+    ]
+    if unknown:
+        why = (
+            f"Row {row} of X leaves {quote(unknown)} unknown, which the predictor takes as "
+            f"{'a number' if len(unknown) == 1 else 'numbers'}: {what} is not exact then. Cut "
+            "numbers into bins (KBinsDiscretizer)"
         )
-        raise ValueError(
+    else:
+        states = states_of(task.model, task.form, task.known.codes[at], task.query)
+        n_unknown, n_states = int(states.is_asked.sum()), states.n_states[0]
+        is_binary = n_states == 2.0**n_unknown
+        why = (
             f"Row {row} of X leaves {n_unknown} values unknown that matter to the predictor. For "
-            f"{what} all their 2**{n_unknown} states are needed, more than max_states = "
-            f"{max_states}. Allow more, {way}, or give n_samples: expected_prediction then draws "
-            "completions of such rows and returns an Estimate with its standard error."
+            f"{what} all their {f'2**{n_unknown}' if is_binary else f'{n_states:.6g}'} states are "
+            f"needed, more than max_states = {max_states}. Allow more"
         )
+    raise ValueError(
+        f"{why}, {way}, or give n_samples: expected_prediction then draws completions of such rows "
+        "and returns an Estimate with its standard error."
+    )
 
 
 def _sampled(
@@ -299,11 +352,17 @@ def _sampled(
     rng = generator_from(random_state)
     means, errors = [], []
     rows = np.flatnonzero(is_open)
-    block = max(1, BLOCK_CELLS // (n_samples * task.codes.shape[1]))
+    block = max(1, BLOCK_CELLS // (n_samples * task.form.n_vars))
     for start in range(0, len(rows), block):
-        some = decode(task.codes[rows[start : start + block]])
+        own = rows[start : start + block]
+        some = decode(task.known.codes[own])
         drawn = draw_rows(task.model, some, n_samples, rng, task.query)
-        value = task.made_of(task.form.evaluate(drawn.reshape(-1, drawn.shape[2])))
+        bits = drawn.reshape(-1, drawn.shape[2])
+        output = task.form.evaluate(bits) + np.repeat(task.known.shifts[own], n_samples, axis=0)
+        for i, line in enumerate(task.asked.lines):
+            knows = np.repeat(task.known.knows[own, i], n_samples)
+            output[~knows] += line.draws(bits[~knows], rng)
+        value = task.made_of(output)
         power = value.reshape(len(some), n_samples, -1) ** moment
         means.append(power.mean(axis=1))
         errors.append(power.std(axis=1, ddof=1) / np.sqrt(n_samples))
@@ -314,7 +373,7 @@ def _sampled(
 
 def _shaped(task: _Task, answer: FloatArray) -> float | FloatArray:
     """One answer per row of X, with an axis for outputs if there are several."""
-    answer = answer[task.place]
+    answer = answer[task.known.place]
     if answer.shape[1] == 1:
-        return float(answer[0, 0]) if task.is_single else answer[:, 0]
-    return answer[0] if task.is_single else answer
+        return float(answer[0, 0]) if task.known.is_single else answer[:, 0]
+    return answer[0] if task.known.is_single else answer

@@ -22,18 +22,18 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.predictions.agreement_search import Agreement, SameLabels, search_agreement
 from strudel.predictions.decision import Decision, PredictorDecider, decision_of
 from strudel.predictions.expected import expected_outputs
-from strudel.predictions.predictor_arguments import possible_codes
+from strudel.predictions.players import players_of, values_of_columns
+from strudel.predictions.predictor_arguments import Evidence, possible_evidence
 from strudel.predictions.predictor_forms import LinearForm
 from strudel.predictions.ranges import mentioned_variables
 from strudel.queries.arguments import check_limits
 from strudel.queries.model import Model, model_of
-from strudel.queries.passes import UNKNOWN, decode
+from strudel.queries.passes import decode
 from strudel.queries.probabilities import log_probabilities
 
 MAX_SETS = 10_000
@@ -46,7 +46,7 @@ SLACK = 1e-12  # of probabilities that should be equal
 class SufficientExplanation:
     """The values that are sufficient for a decision."""
 
-    features: dict[str, int]  # their names and values
+    features: dict[str, Any]  # their names and values; of a table, columns
     decision: Any  # a class of the classifier, else 0 or 1
     probability: float  # that the decision is kept, given the features alone
     lower_bound: float  # differs from it where a limit stopped the search
@@ -100,7 +100,8 @@ def sufficient_explanation(
         What decides, as in `same_decision_probability`. A variable that is decided about is never
         part of its own explanation.
     row : one row, or dict by feature name
-        0, 1, or NaN where the value is unknown. The decision is that of the expected output.
+        0, 1, or NaN where the value is unknown; or values of the columns of a table, which are then
+        what explains. The decision is that of the expected output.
     delta : float
         How probable it must be, given the chosen values alone, that the decision about the complete
         row is the same. More than 0, at most 1.
@@ -139,16 +140,18 @@ def sufficient_explanation(
     model = model_of(model)
     limit = np.inf if max_sets is None else max_sets
     nodes = check_limits(None, max_nodes)[1]
-    decision = decision_of(model, predictor, threshold)
-    codes, place, _ = possible_codes(model, row, "row", query)
-    if len(place) != 1:
-        raise ValueError(f"row must be one row, but there are {len(place)}. Explain one at a time.")
-    sets = _Sets(model, decision, codes[0], float(delta), criterion, nodes)
+    decision = decision_of(model, predictor, threshold, query)
+    known = possible_evidence(decision.asked, row, "row", query)
+    if len(known.place) != 1:
+        raise ValueError(
+            f"row must be one row, but there are {len(known.place)}. Explain one at a time."
+        )
+    sets = _Sets(decision, row, known, float(delta), criterion, nodes)
     chosen, is_smallest = _smallest_set(sets, limit)
     if chosen is not None:
         return sets.explain(chosen, True, is_smallest)
     if is_smallest:  # no set is enough
-        return sets.explain(tuple(range(len(sets.variables))), False, False)
+        return sets.explain(tuple(range(len(sets.players))), False, False)
     return sets.explain(*_beam(sets, beam_width), False)
 
 
@@ -164,37 +167,40 @@ class _Sets:
 
     def __init__(
         self,
-        model: Model,
         decision: Decision,
-        codes: ByteArray,
+        given: Any,
+        evidence: Evidence,
         delta: float,
         criterion: str,
         max_nodes: float,
     ) -> None:
-        self._model, self._decision, self._codes = model, decision, codes
+        self._model, self._decision, self._codes = decision.asked.model, decision, evidence.codes[0]
+        self._given, self._shift = given, evidence.shift[0]
         self._delta, self._criterion, self._max_nodes = delta, criterion, max_nodes
         form = decision.form
-        known = np.flatnonzero(codes != UNKNOWN)
+        self._all = players_of(self._model)
+        self._line_player = self._all.of_lines(decision.asked)
+        known = np.flatnonzero(self._all.known(evidence.codes)[0])
         if isinstance(form, LinearForm) and form.output == "probability":
-            known = np.setdiff1d(known, mentioned_variables(form))
-        self._output = self._expected(codes[np.newaxis])
+            known = np.setdiff1d(known, self._all.holding(mentioned_variables(form)))
+        output = expected_outputs(self._model, form, decode(evidence.codes))
+        self._output = output + evidence.shifts
         self._label = int(decision.labels_of(self._output)[0])
         self.n_sets = 0
-        self.variables = known
+        self.players = known
         if len(known):
             alone = self.merits([(place,) for place in range(len(known))])
             # The strongest first, so that what is left of the weak ones is soon ruled out.
-            self.variables = known[np.argsort(-alone, kind="stable")]
+            self.players = known[np.argsort(-alone, kind="stable")]
         self.n_sets = 0
 
     def judge(self, sets: list[tuple[int, ...]]) -> _Verdict:
         """Whether each set is enough."""
         self.n_sets += len(sets)
-        rows = self._rows(sets)
         if self._criterion == "expectation":
-            is_enough = self._decision.labels_of(self._expected(rows)) == self._label
+            is_enough = self._decision.labels_of(self._expected(sets)) == self._label
             return _Verdict(is_enough, np.zeros(len(sets), dtype=np.bool_))
-        found = self._kept(rows, self._max_nodes, enough=self._delta)
+        found = self._kept(sets, self._max_nodes, enough=self._delta)
         is_enough = found.lower_bound >= self._delta - SLACK
         is_open = ~is_enough & (found.upper_bound >= self._delta - SLACK)
         return _Verdict(is_enough, is_open)
@@ -202,7 +208,7 @@ class _Sets:
     def merits(self, sets: list[tuple[int, ...]]) -> FloatArray:
         """How far the expected output given each set is on the decision's side."""
         self.n_sets += len(sets)
-        return self._merit(self._expected(self._rows(sets)))
+        return self._merit(self._expected(sets))
 
     def best(self, sets: list[tuple[int, ...]]) -> tuple[int, ...]:
         """The set by which the decision is clearest; of equal ones the first.
@@ -211,10 +217,10 @@ class _Sets:
         closely.
         """
         if self._criterion == "expectation":
-            merit = self._merit(self._expected(self._rows(sets)))
+            merit = self._merit(self._expected(sets))
             return sets[int(np.argmax(merit >= merit.max() - SLACK))]
         for max_nodes in (100, 1_000, self._max_nodes):
-            found = self._kept(self._rows(sets), min(max_nodes, self._max_nodes))
+            found = self._kept(sets, min(max_nodes, self._max_nodes))
             is_left = found.upper_bound >= found.lower_bound.max() - SLACK
             sets = [chosen for chosen, yes in zip(sets, is_left, strict=True) if yes]
             if len(sets) == 1:
@@ -224,7 +230,7 @@ class _Sets:
 
     def can_grow(self, sets: list[tuple[int, ...]]) -> AnyArray:
         """Whether each set might be enough together with some features after its last."""
-        n_features = len(self.variables)
+        n_features = len(self.players)
         last = np.array([chosen[-1] if chosen else -1 for chosen in sets])
         is_alive = last < n_features - 1
         if self._criterion == "expectation" or not is_alive.any():
@@ -237,7 +243,7 @@ class _Sets:
             log_probabilities(self._model, decode(part), "sufficient_explanation")
             for part in (rows, full_rows)
         )
-        other = 1.0 - self._kept(full_rows, PRUNING_NODES).upper_bound
+        other = 1.0 - self._kept(full, PRUNING_NODES).upper_bound
         other *= np.exp(log_full - log_p)
         return is_alive & (other <= 1.0 - self._delta + SLACK)
 
@@ -245,18 +251,15 @@ class _Sets:
         self, chosen: tuple[int, ...], is_sufficient: bool, is_smallest: bool
     ) -> SufficientExplanation:
         """What the user gets."""
-        rows = self._rows([chosen])
-        found = self._kept(rows, self._max_nodes)
-        names = names_of(self._model.n_vars, self._model.feature_names)
-        variables = np.sort(self.variables[list(chosen)])
+        found = self._kept([chosen], self._max_nodes)
         part = -1 if self._decision.n_labels == 2 else self._label
         return SufficientExplanation(
-            features={names[var]: int(self._codes[var]) for var in variables},
+            features=self._features(np.sort(self.players[list(chosen)])),
             decision=self._decision.name(self._label),
             probability=float(found.probability[0]),
             lower_bound=float(found.lower_bound[0]),
             upper_bound=float(found.upper_bound[0]),
-            expected=float(self._expected(rows)[0, part]),
+            expected=float(self._expected([chosen])[0, part]),
             expected_with_all=float(self._output[0, part]),
             delta=self._delta,
             criterion=self._criterion,
@@ -265,22 +268,42 @@ class _Sets:
             n_sets=self.n_sets,
         )
 
+    def _features(self, players: AnyArray) -> dict[str, Any]:
+        """The names of some players, and what is known of them."""
+        names, code = self._all.names, self._model.table_code
+        if code is None:
+            return {names[var]: int(self._codes[var]) for var in players}
+        values = values_of_columns(code, self._given, self._codes)
+        return {names[player]: values[player] for player in players}
+
+    def _is_in(self, sets: list[tuple[int, ...]]) -> AnyArray:
+        """Which players are in each set."""
+        is_in = np.zeros((len(sets), len(self.players)), dtype=np.bool_)
+        for row, chosen in zip(is_in, sets, strict=True):
+            row[list(chosen)] = True
+        return is_in
+
     def _rows(self, sets: list[tuple[int, ...]]) -> ByteArray:
         """Rows that know nothing but the values in each set."""
-        rows = np.full((len(sets), len(self._codes)), UNKNOWN, dtype=np.uint8)
-        for row, chosen in zip(rows, sets, strict=True):
-            variables = self.variables[list(chosen)]
-            row[variables] = self._codes[variables]
-        return rows
+        return self._all.rows(self._codes, self.players, self._is_in(sets))
 
-    def _expected(self, rows: ByteArray) -> FloatArray:
-        return expected_outputs(self._model, self._decision.form, decode(rows))
+    def _shifts(self, sets: list[tuple[int, ...]]) -> FloatArray:
+        """What the numbers in each set add to the outputs."""
+        is_known = np.zeros((len(sets), len(self._all.names)))
+        is_known[:, self.players] = self._is_in(sets)
+        return is_known[:, self._line_player] @ self._shift
 
-    def _kept(self, rows: ByteArray, max_nodes: float, enough: float | None = None) -> Agreement:
+    def _expected(self, sets: list[tuple[int, ...]]) -> FloatArray:
+        rows = decode(self._rows(sets))
+        return expected_outputs(self._model, self._decision.form, rows) + self._shifts(sets)
+
+    def _kept(
+        self, sets: list[tuple[int, ...]], max_nodes: float, enough: float | None = None
+    ) -> Agreement:
         """How probable it is that a complete row is decided as the row in question."""
-        everything = np.arange(self._model.n_vars)
+        everything, rows = np.arange(self._model.n_vars), self._rows(sets)
         query = "sufficient_explanation"
-        decider = PredictorDecider(self._model, self._decision, everything, rows, query)
+        decider = PredictorDecider(self._decision, everything, rows, self._shifts(sets), query)
         same = SameLabels(np.full(len(rows), self._label, dtype=np.int32))
         limits = math.inf, max_nodes
         return search_agreement(self._model, rows, (same, decider), query, limits, enough)
@@ -299,7 +322,7 @@ def _smallest_set(sets: _Sets, limit: float) -> tuple[tuple[int, ...] | None, bo
 
     None, and not proven, if a limit came first; None, and proven, if no set is enough.
     """
-    n_features = len(sets.variables)
+    n_features = len(sets.players)
     level: list[tuple[int, ...]] = [()]
     is_proven = True
     while level:
@@ -322,7 +345,7 @@ def _smallest_set(sets: _Sets, limit: float) -> tuple[tuple[int, ...] | None, bo
 
 def _beam(sets: _Sets, width: int) -> tuple[tuple[int, ...], bool]:
     """A set that is enough and from which nothing can be taken, and whether there is one."""
-    n_features = len(sets.variables)
+    n_features = len(sets.players)
     everything = tuple(range(n_features))
     level: list[tuple[int, ...]] = [()]
     chosen: tuple[int, ...] | None = None

@@ -18,6 +18,7 @@ import numpy as np
 from strudel._types import AnyArray, FloatArray
 from strudel.predictions.conditional_questions import answer_questions
 from strudel.predictions.predictor_forms import Form, LeafForm, LinearForm
+from strudel.queries.columns.value_probabilities import respects
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN
 
@@ -67,39 +68,74 @@ def moments_of_points(weight: FloatArray, value: FloatArray, order: int) -> Mome
     return mix_moments(weight, Moments(value, nothing))
 
 
+class States(NamedTuple):
+    """What is unknown of each row and may matter to a predictor, and how many states it has."""
+
+    parts: list[tuple[int, AnyArray]]  # first variable and codewords: columns, or single variables
+    is_asked: AnyArray  # (n_rows, n_parts)
+    n_states: FloatArray  # (n_rows,)
+
+
+def states_of(model: Model, form: Form, codes: AnyArray, query: str) -> States:
+    """The states to enumerate: values of columns where the model has them, else 0 and 1."""
+    unknown = unknown_and_used(form, codes)
+    code = model.table_code
+    parts: list[tuple[int, AnyArray]] = []
+    for column in code.columns if code is not None else ():
+        own = slice(column.start, column.stop)
+        if unknown[:, own].any() and not respects(model, column, query):
+            parts = []
+            break
+        parts.append((column.start, column.codewords))
+    parts = parts or [(var, np.array([[0], [1]], dtype=np.uint8)) for var in range(model.n_vars)]
+    starts = [start for start, _ in parts]
+    is_asked = np.logical_or.reduceat(unknown, starts, axis=1)
+    n_values = np.array([float(len(words)) for _, words in parts])
+    return States(parts, is_asked, np.where(is_asked, n_values, 1.0).prod(axis=1))
+
+
 def enumerated_moments(
     model: Model,
     form: Form,
     codes: AnyArray,
+    states: States,
     order: int,
     made_of: Callable[[FloatArray], FloatArray],
     is_few: AnyArray,
+    shift: FloatArray,
     query: str,
 ) -> Moments:
     """Moments of what is `made_of` the form's output given the rows in `is_few`, else NaN.
 
     All states of the unknown variables that the predictor uses are enumerated, and of a tree only
-    those on paths that are still open; the others are summed out.
+    those on paths that are still open; the others are summed out. `shift` `(n_rows, n_outputs)` is
+    added to the output.
     """
     n_columns = made_of(np.zeros((1, form.n_outputs))).shape[1]
     mean = np.full((len(codes), n_columns), np.nan)
     central = np.full((len(codes), order - 1, n_columns), np.nan)
-    unknown = unknown_and_used(form, codes)
-    n_unknown = unknown.sum(axis=1)
-    for m in np.unique(n_unknown[is_few]):
-        same = np.flatnonzero(is_few & (n_unknown == m))
-        states = np.arange(2**m)[:, np.newaxis] >> np.arange(m) & 1
-        block = max(1, BLOCK_CELLS // (len(states) * codes.shape[1]))
+    patterns, which = np.unique(states.is_asked, axis=0, return_inverse=True)
+    for p, is_asked in enumerate(patterns):
+        same = np.flatnonzero(is_few & (which.ravel() == p))
+        parts = [part for part, is_there in zip(states.parts, is_asked, strict=True) if is_there]
+        n_states = int(np.prod([len(words) for _, words in parts], dtype=np.int64))
+        block = max(1, BLOCK_CELLS // (n_states * codes.shape[1]))
         for start in range(0, len(same), block):
             rows = same[start : start + block]
-            asked_row = np.repeat(np.arange(len(rows), dtype=np.int32), len(states))
+            asked_row = np.repeat(np.arange(len(rows), dtype=np.int32), n_states)
             asked = codes[rows[asked_row]]
-            var = np.nonzero(unknown[rows])[1].reshape(len(rows), m)[asked_row]
-            asked[np.arange(len(asked))[:, np.newaxis], var] = np.tile(states, (len(rows), 1))
+            known, number = asked.copy(), np.tile(np.arange(n_states), len(rows))
+            for first, words in parts:
+                asked[:, first : first + words.shape[1]] = words[number % len(words)]
+                number = number // len(words)
             _, chance = answer_questions(model, codes[rows], asked_row, asked, query)
-            value = made_of(form.evaluate(np.where(asked == UNKNOWN, 0, asked)))
+            is_against = np.any((known != UNKNOWN) & (known != asked), axis=1)
+            chance = np.where(is_against, 0.0, chance)
+            output = form.evaluate(np.where(asked == UNKNOWN, 0, asked)) + shift[rows[asked_row]]
             mean[rows], central[rows] = moments_of_points(
-                chance.reshape(len(rows), -1), value.reshape(len(rows), len(states), -1), order
+                chance.reshape(len(rows), -1),
+                made_of(output).reshape(len(rows), n_states, -1),
+                order,
             )
     return Moments(mean, central)
 

@@ -1,30 +1,252 @@
 """What queries about predictions take: a predictor, and rows of evidence.
 
-In:  a variable of the model, a form, a `PredictorCircuit`, an event, a fitted scikit-learn model,
-     or an estimator that holds a predictor circuit as `predictor_`; evidence.
-Out: `LinearForm`, `LeafForm`, `CircuitForm` or `EventForm` over exactly the variables of the model;
-     distinct rows as codes.
+In:  a variable of the model, a form, a `PredictorCircuit`, an event, a fitted scikit-learn model or
+     pipeline, or an estimator that holds a predictor circuit as `predictor_`; evidence.
+Out: `Asked`: a model and a `LinearForm`, `LeafForm`, `CircuitForm` or `EventForm` over exactly its
+     variables; distinct rows as codes.
+
+What is fitted on the raw columns of a table, or has bounds inside cells, is asked of the same model
+with finer cells, so that everything after this file knows 0/1 variables only.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._types import ByteArray, IntArray
+from strudel._names import names_of
+from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
+from strudel.algebra.finer_cells import with_finer_cells
 from strudel.circuits.predictor import PredictorCircuit
+from strudel.data.containers import is_single_row
+from strudel.data.validation import check_evidence
+from strudel.errors import CutCellsWarning, outer_stack_level
 from strudel.logic.event_forms import as_event, is_formula
-from strudel.logic.events import need_no_bounds
+from strudel.logic.events import Event, children_first
 from strudel.predictions.predictor_forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
 from strudel.predictions.ranges import mentioned_variables
+from strudel.predictions.raw_columns import Line, RawPredictor
 from strudel.predictions.scikit_learn import SUPPORTED, form_of_estimator, is_estimator
-from strudel.queries.arguments import given_rows, variable_indices
+from strudel.queries.arguments import variable_indices
+from strudel.queries.columns.value_probabilities import respects
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model
-from strudel.queries.passes import distinct_rows, encode
+from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
+from strudel.tables.cell_distribution import SURE
+from strudel.tables.coded_column import Column
+from strudel.tables.coded_rows import known_numbers
+from strudel.tables.column_conditions import bound_text
+from strudel.tables.fitted_trees import kinds_of
+from strudel.tables.predictor_columns import step_of
+from strudel.tables.table_code import TableCode, code_of_bits
+
+
+class Asked(NamedTuple):
+    """A predictor as a form over the variables of a model, which may have finer cells."""
+
+    model: Model
+    form: Form
+    lines: tuple[Line, ...] = ()  # columns that a linear model takes as numbers
+
+    def indices(self, original: Model, variables: Any, name: str) -> AnyArray:
+        """The numbers in `model` of variables or columns of the original model."""
+        if self.model is original:
+            return variable_indices(original, variables, name)
+        old, new = original.table_code, self.model.table_code
+        assert old is not None
+        assert new is not None
+        found: list[int] = []
+        asked = variable_indices(original, variables, name).tolist()
+        for before, after in zip(old.columns, new.columns, strict=True):
+            own = [var for var in asked if before.start <= var < before.stop]
+            is_same = before.edges == after.edges
+            if own and not is_same and len(own) < before.stop - before.start:
+                raise ValueError(
+                    f"{name} names {before.variable_names[own[0] - before.start]!r}, but the "
+                    f"predictor cuts column {before.name!r} elsewhere. Name the column itself."
+                )
+            moved = [var - before.start + after.start for var in own]
+            found += moved if is_same else list(after.variables) if own else []
+        return np.array(found, dtype=np.int64)
+
+
+def ask(model: Model, *predictors: Any, query: str, are_decisions: bool = False) -> list[Asked]:
+    """Predictors as forms over the variables of one model: the given one, or with finer cells."""
+    readings = [_read(model, predictor, are_decisions) for predictor in predictors]
+    code = model.table_code
+    cuts: dict[str, set[float]] = {}
+    for reading in readings:
+        if isinstance(reading, RawPredictor):
+            _check_codes(model, reading.used_columns, query)
+            inner = {} if code is None else _inner_cuts(reading.cuts, code)
+            _warn_of_cuts(inner, code)
+            for name, own in inner.items():
+                cuts.setdefault(name, set()).update(own)
+        elif isinstance(reading, EventForm):
+            for item, _ in children_first(reading.event):
+                if item.kind == "bound":
+                    cuts.setdefault(str(item.var), set()).add(item.bound)
+    finer = with_finer_cells(model, {name: sorted(own) for name, own in cuts.items()}, query)
+    return [
+        _asked(finer, reading, predictor, are_decisions)
+        for reading, predictor in zip(readings, predictors, strict=True)
+    ]
+
+
+def _asked(
+    model: Model, reading: RawPredictor | Form | None, predictor: Any, is_decision: bool
+) -> Asked:
+    """What is asked of a model with the cells that all predictors need."""
+    names = None if model.feature_names is None else tuple(model.feature_names)
+    if isinstance(reading, RawPredictor):
+        form, lines = reading.form(_code_for(model, reading.predictor), model.n_vars, names)
+        return Asked(model, form, lines)
+    if reading is None:
+        if is_decision:
+            return Asked(model, form_of_decision(model, predictor))
+        return Asked(model, form_of_predictor(predictor, model.n_vars, model.feature_names))
+    assert isinstance(reading, EventForm)
+    event = _without_bounds(reading.event, model)
+    form_of_event = EventForm(event, model.n_vars, names)
+    return Asked(model, _simplest(model, form_of_event) if is_decision else form_of_event)
+
+
+def _read(model: Model, predictor: Any, is_decision: bool) -> RawPredictor | EventForm | None:
+    """A predictor of raw columns, or an event with bounds; None for all others."""
+    predictor = _unwrapped(predictor)
+    if is_estimator(predictor):
+        if _is_raw(model, predictor):
+            return RawPredictor(predictor, _code_for(model, predictor))
+        return None
+    is_name = isinstance(predictor, str) and predictor in (model.feature_names or ())
+    if (is_formula(predictor) or isinstance(predictor, Mapping)) and not (is_decision and is_name):
+        event = as_event(predictor, model.n_vars, model.feature_names)
+        if any(item.kind == "bound" for item, _ in children_first(event)):
+            return EventForm(event, model.n_vars, None)
+    return None
+
+
+def _unwrapped(predictor: Any) -> Any:
+    """What a search of hyperparameters found; anything else as it is."""
+    is_search = "BaseSearchCV" in kinds_of(predictor)
+    return getattr(predictor, "best_estimator_", predictor) if is_search else predictor
+
+
+def _is_raw(model: Model, predictor: Any) -> bool:
+    """Whether a predictor was fitted on columns of a table, not on 0/1 variables as they are."""
+    is_pipeline = "Pipeline" in kinds_of(predictor)
+    if is_pipeline and any(
+        step is not None and not isinstance(step, str) for _, step in predictor.steps[:-1]
+    ):
+        return True
+    code = model.table_code
+    if code is None:
+        return False
+    names = getattr(predictor, "feature_names_in_", None)
+    if names is not None:
+        variables = set(model.feature_names or ())
+        return all(name in code.names for name in names) and any(
+            name not in variables for name in names
+        )
+    n_features = getattr(predictor, "n_features_in_", None)
+    is_plain = all(column.kind in ("boolean", "bit") for column in code.columns)
+    return n_features == len(code.columns) and not (n_features == model.n_vars and is_plain)
+
+
+def _code_for(model: Model, predictor: Any) -> TableCode:
+    """The code of the columns that a predictor was fitted on."""
+    code = model.table_code
+    variables = names_of(model.n_vars, model.feature_names)
+    names = getattr(predictor, "feature_names_in_", None)
+    n_features = getattr(predictor, "n_features_in_", None)
+    if code is not None:
+        known = set(code.names)
+        is_of_bits = (
+            not known.issuperset(names) and set(variables).issuperset(names)
+            if names is not None
+            else n_features == len(variables) != len(code.columns)
+        )
+        if not is_of_bits:
+            return code
+    return code_of_bits([str(name) for name in variables], "pandas")
+
+
+def _check_codes(model: Model, names: Sequence[str], query: str) -> None:
+    """Refuse a model in which a column that a predictor uses may have no value."""
+    code = model.table_code
+    if code is None:
+        return
+    for name in names:
+        if name in code.names and not respects(model, code.column(name), query):
+            raise ValueError(
+                f"The predictor uses column {name!r}, but the model gives probability to codes "
+                "of no value of it. Learn the model with TableEncoder(respect_one_hot=True)."
+            )
+
+
+def _inner_cuts(cuts: Mapping[str, Sequence[float]], code: TableCode) -> dict[str, list[float]]:
+    """The cuts at which no cells meet yet."""
+    found = {}
+    for name, own in cuts.items():
+        column = code.column(name)
+        step, edges = step_of(column), np.array(column.edges)
+        ends = np.ceil(edges / step) * step if step else edges  # between whole numbers is one place
+        span = max(abs(end) for end in column.cells.density.seen)
+        apart = np.abs(np.subtract.outer(np.array(own), ends)).min(axis=1, initial=np.inf)
+        inner = np.array(own)[apart > 1e-12 * span]
+        if len(inner):
+            found[name] = inner.tolist()
+    return found
+
+
+def _warn_of_cuts(cuts: Mapping[str, Sequence[float]], code: TableCode | None) -> None:
+    """Say that the density inside cells takes part, where a cut leaves some of it on both sides."""
+    parts = []
+    for name, own in cuts.items():
+        assert code is not None
+        column = code.column(name)
+        cut = next((cut for cut in own if _parts_a_cell(column, cut)), None)
+        if cut is not None:
+            more = f" and {len(own) - 1} more" if len(own) > 1 else ""
+            parts.append(f"{name!r} at {bound_text(column, cut)}{more}")
+    if parts:
+        warnings.warn(
+            CutCellsWarning(
+                f"The predictor cuts cells of the model: {', '.join(parts)}. Inside a cell the "
+                "density of the column decides, as if the number told no more about other columns "
+                "than its cell does.",
+                "Learn the model with TableEncoder(edges=predictor), whose cells end where the "
+                "predictor cuts.",
+            ),
+            stacklevel=outer_stack_level(),
+        )
+
+
+def _parts_a_cell(column: Column, cut: float) -> bool:
+    share = column.cells.shares(((cut, np.inf),))
+    return bool(np.any((share > SURE) & (share < 1.0 - SURE)))
+
+
+def _without_bounds(event: Event, model: Model) -> Event:
+    """An event in the variables of a model whose cells meet at its bounds."""
+    code = model.table_code
+    assert code is not None
+    made: dict[int, Event] = {}
+    names = names_of(model.n_vars, model.feature_names)
+    for item, _ in children_first(event, flat=False):
+        if item.kind == "bound":
+            column = code.column(str(item.var))
+            var = column.start + column.edges.index(item.bound)
+            made[id(item)] = Event("variable", var=names[var])
+        else:
+            children = tuple(made[id(child)] for child in item.children)
+            made[id(item)] = replace(item, children=children) if children else item
+    return made[id(event)]
 
 
 def form_of_decision(model: Model, predictor: Any) -> Form:
@@ -33,7 +255,11 @@ def form_of_decision(model: Model, predictor: Any) -> Form:
     is_number = isinstance(predictor, int | np.integer) and not isinstance(predictor, bool)
     if is_number or (isinstance(predictor, str) and predictor in (names or ())):
         return _variable(model, int(variable_indices(model, predictor, "decision")[0]))
-    form = form_of_predictor(predictor, model.n_vars, names)
+    return _simplest(model, form_of_predictor(predictor, model.n_vars, names))
+
+
+def _simplest(model: Model, form: Form) -> Form:
+    """An event that is a variable or its negation as a sum; any other form as it is."""
     if isinstance(form, EventForm):
         event = form.event
         is_not = event.kind == "not"
@@ -67,9 +293,8 @@ def form_of_predictor(
         _check_variables(predictor, n_vars, names)
         return predictor
     if is_formula(predictor) or isinstance(predictor, Mapping):
-        event = as_event(predictor, n_vars, feature_names)
-        need_no_bounds(event, "As a predictor, an event cannot say")
-        return EventForm(event, n_vars, names)
+        return EventForm(as_event(predictor, n_vars, feature_names), n_vars, names)
+    predictor = _unwrapped(predictor)
     if is_estimator(predictor):
         return form_of_estimator(predictor, n_vars, names)
     is_unfitted = ", or it is not fitted yet" if hasattr(predictor, "fit") else ""
@@ -94,14 +319,54 @@ def _check_variables(form: Form, n_vars: int, names: tuple[str, ...] | None) -> 
         )
 
 
-def possible_codes(
-    model: Model, given: Any, name: str, query: str
-) -> tuple[ByteArray, IntArray, bool]:
-    """Rows of evidence as codes, each once; the place of each row; whether it is a single row.
+class Evidence(NamedTuple):
+    """Rows of evidence as codes, each once."""
 
-    Impossible rows are refused.
-    """
-    rows, is_single = given_rows(model, given, name)
-    raise_if_impossible(log_probabilities(model, rows, query))
-    codes, place = distinct_rows(encode(rows))
-    return codes, place, is_single
+    codes: ByteArray  # (n_distinct, n_vars)
+    place: IntArray  # (n_rows,) where each row is among them
+    is_single: bool
+    shift: FloatArray  # (n_distinct, n_lines, n_outputs) what known numbers add to their cells
+    knows: AnyArray  # (n_distinct, n_lines) whether the number of a line is known
+
+    @property
+    def shifts(self) -> FloatArray:
+        """What all known numbers of each row add, `(n_distinct, n_outputs)`."""
+        return np.asarray(self.shift.sum(axis=1))
+
+
+def evidence_of(asked: Asked, given: Any, name: str) -> Evidence:
+    """Rows of evidence for what is asked; nothing is known by default."""
+    model, form = asked.model, asked.form
+    if given is None:
+        rows, is_single = np.full((1, model.n_vars), np.nan), True
+    else:
+        names = model.feature_names
+        rows = check_evidence(given, n_vars=model.n_vars, feature_names=names, name=name)
+        is_single = is_single_row(given)
+    codes, n_lines = encode(rows), len(asked.lines)
+    if not n_lines:
+        codes, place = distinct_rows(codes)
+        return evidence_of_codes(codes, place, is_single, form)
+    assert model.table_code is not None
+    numbers = known_numbers(given, model.table_code)
+    shift = np.zeros((len(codes), n_lines, form.n_outputs))
+    knows = np.zeros((len(codes), n_lines), dtype=np.bool_)
+    for i, line in enumerate(asked.lines):
+        if line.column.name in numbers:
+            own = numbers[line.column.name]
+            shift[:, i], knows[:, i] = line.shifts(own), ~np.isnan(own)
+    place = np.arange(len(codes), dtype=np.int32)  # rows of equal cells may differ in their numbers
+    return Evidence(codes, place, is_single, shift, knows)
+
+
+def evidence_of_codes(codes: ByteArray, place: IntArray, is_single: bool, form: Form) -> Evidence:
+    """Evidence without numbers."""
+    shift, knows = np.zeros((len(codes), 0, form.n_outputs)), np.zeros((len(codes), 0), dtype=bool)
+    return Evidence(codes, place, is_single, shift, knows)
+
+
+def possible_evidence(asked: Asked, given: Any, name: str, query: str) -> Evidence:
+    """The same; impossible rows are refused."""
+    found = evidence_of(asked, given, name)
+    raise_if_impossible(log_probabilities(asked.model, decode(found.codes), query)[found.place])
+    return found

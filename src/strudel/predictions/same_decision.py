@@ -22,10 +22,10 @@ from strudel.predictions.agreement_search import Agreement, SameLabels, search_a
 from strudel.predictions.decision import Decision, PredictorDecider, decision_of
 from strudel.predictions.expected import expected_outputs
 from strudel.predictions.posterior_bounds import split_posteriors
-from strudel.predictions.predictor_arguments import possible_codes
+from strudel.predictions.predictor_arguments import possible_evidence
 from strudel.predictions.predictor_forms import LinearForm
 from strudel.predictions.ranges import mentioned_variables
-from strudel.queries.arguments import check_limits, variable_indices
+from strudel.queries.arguments import check_limits
 from strudel.queries.by_block import by_block
 from strudel.queries.model import Model, model_of
 from strudel.queries.passes import decode
@@ -112,7 +112,7 @@ def same_decision_probability(
     limits = check_limits(max_seconds, max_nodes)
     found = _from_one_pass(case, open_vars)
     if found is None:
-        decider = PredictorDecider(case.model, case.decision, open_vars, case.codes, case.query)
+        decider = PredictorDecider(case.decision, open_vars, case.codes, case.shifts, case.query)
         deciders = SameLabels(case.label), decider
         found = search_agreement(case.model, case.codes, deciders, case.query, limits)
     return case.report(found, details)
@@ -167,12 +167,12 @@ def expected_same_decision_probability(
     X4 0.76
     """
     case = _Case(model, decision, given, threshold, "expected_same_decision_probability")
-    seen = variable_indices(case.model, observe, "observe")
+    seen = case.decision.asked.indices(case.original, observe, "observe")
     case.refuse_decided(seen, "observe")
     either = np.union1d(seen, case.hidden(hidden))
     limits = check_limits(max_seconds, max_nodes)
     first, second = (
-        PredictorDecider(case.model, case.decision, variables, case.codes, case.query)
+        PredictorDecider(case.decision, variables, case.codes, case.shifts, case.query)
         for variables in (seen, either)
     )
     found = search_agreement(case.model, case.codes, (first, second), case.query, limits)
@@ -183,11 +183,14 @@ class _Case:
     """What both queries ask about: a model, a decision, and rows with what is decided now."""
 
     def __init__(self, model: Any, decision: Any, given: Any, threshold: float, query: str) -> None:
-        self.model, self.query = model_of(model), query
-        self.decision: Decision = decision_of(self.model, decision, threshold)
-        self.codes, self._place, self.is_single = possible_codes(self.model, given, "given", query)
-        known = decode(self.codes)
-        self.output: FloatArray = expected_outputs(self.model, self.decision.form, known)
+        self.original, self.query = model_of(model), query
+        self.decision: Decision = decision_of(self.original, decision, threshold, query)
+        self.model = self.decision.asked.model
+        known = possible_evidence(self.decision.asked, given, "given", query)
+        self.codes, self._place, self.is_single = known.codes, known.place, known.is_single
+        self.shifts = known.shifts
+        expected = expected_outputs(self.model, self.decision.form, decode(self.codes))
+        self.output: FloatArray = expected + self.shifts
         self.label: IntArray = self.decision.labels_of(self.output)
         # The one variable that the decision is about, if it is one.
         form = self.decision.form
@@ -200,7 +203,7 @@ class _Case:
             return np.setdiff1d(np.arange(self.model.n_vars), self._decided)
         if not isinstance(hidden, str) and np.ndim(hidden) == 1 and len(hidden) == 0:
             return np.empty(0, dtype=np.int64)
-        variables = variable_indices(self.model, hidden, "hidden")
+        variables = self.decision.asked.indices(self.original, hidden, "hidden")
         self.refuse_decided(variables, "hidden")
         return np.sort(variables)
 
@@ -265,7 +268,8 @@ def _from_one_pass(case: _Case, open_vars: AnyArray) -> Agreement | None:
         if found is None:
             return None
         mass, expected = found
-        label = decision.labels(*2 * (expected[:, np.newaxis] + form.bias,))
+        shift = case.shifts[row] @ decision.matrix
+        label = decision.labels(*2 * (expected[:, np.newaxis] + form.bias + shift,))
         same[row] = mass[label == case.label[row]].sum() / mass.sum()
     exact = np.ones(len(same), dtype=np.bool_)
     return Agreement(same, same, same, exact, np.zeros(len(same), dtype=np.int64))

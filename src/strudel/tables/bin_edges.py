@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,21 @@ def supervised_edges(known: FloatArray, y: Any, n_bins: int, shortest: Rounding)
     if not cuts:  # the column alone says nothing about y, but may do so with others
         return quantile_edges(known, 2, shortest)
     return [shortest(float(values[cut]), float(values[cut + 1])) for cut in cuts]
+
+
+def most_even(edges: Sequence[float], known: FloatArray, n_bins: int) -> list[float]:
+    """Of these edges those for at most `n_bins` cells with about equally many values.
+
+    Examples
+    --------
+    >>> most_even([1.0, 2.0, 5.0, 8.0, 9.0], np.arange(10.0), 3)
+    [2.0, 8.0]
+    """
+    if len(edges) < n_bins:
+        return list(edges)
+    below = np.array([np.mean(known < edge) for edge in edges])
+    kept = {int(np.argmin(np.abs(below - share / n_bins))) for share in range(1, n_bins)}
+    return [edges[place] for place in sorted(kept)]
 
 
 def shortest_number(a: float, b: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -15,10 +16,12 @@ from strudel._types import AnyArray, FloatArray
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.lazy import by_block
 from strudel.errors import EmptyColumnWarning, NotBinaryError
+from strudel.tables.bin_edges import most_even
 from strudel.tables.choose_cells import USUAL, numbers_of_cells
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
 from strudel.tables.learn_code import CodeOptions, learn_column
+from strudel.tables.predictor_columns import predictor_cuts
 from strudel.tables.table_code import UNKNOWN, TableCode
 
 _METHODS = ("quantile", "uniform", "supervised")
@@ -40,10 +43,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         values has one cell per value. "auto" is 8, or 16 or 32 where finer cells tell so much more
         about another column that they pay for their parameters (by description length); 4 if there
         are fewer than 60 rows for each of 8 cells.
-    edges : {"quantile", "uniform", "supervised"} or dict, default="quantile"
+    edges : {"quantile", "uniform", "supervised"}, dict, or fitted predictor, default="quantile"
         Where the cells meet: each holds equally many rows, or is equally wide; or where a small
         decision tree cuts the column to predict `y`. A dict maps columns to a method or to their
-        edges; other columns use quantiles.
+        edges; other columns use quantiles. A tree, a forest, gradient boosting or a pipeline of
+        scikit-learn that was fitted on the same columns gives its thresholds, so that
+        `expected_prediction` needs no density inside cells: all of them, or with a number as
+        `n_bins` those that part the rows most evenly. Columns that it does not cut use quantiles.
     code : {"thermometer", "one_hot"}, default="thermometer"
         Whether ordinals, numbers and dates have one variable ``value >= edge`` per edge, or one
         per cell. Categories always have one per value, or a single one if there are two.
@@ -117,6 +123,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 own = replace(own, edges=edges.get(raw.name, "quantile"))
             start = columns[-1].stop if columns else 0
             columns.append(learn_column(raw, start, kinds.get(raw.name), own, target))
+        if _is_predictor(self.edges):
+            columns = self._cut_by(self.edges, table, columns, kinds, options)
         columns = _with_distinct_names(columns)
         self._keep_names(table)
         self.code_ = TableCode(tuple(columns), table.container, self.unknown)
@@ -161,6 +169,42 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         _check_feature_names_in(self, input_features)
         return np.array(self.code_.variable_names, dtype=object)
 
+    def _cut_by(
+        self,
+        predictor: Any,
+        table: RawTable,
+        columns: list[Column],
+        kinds: dict[str, Any],
+        options: CodeOptions,
+    ) -> list[Column]:
+        """The columns again, with the thresholds of a predictor as edges."""
+        code = TableCode(tuple(_with_distinct_names(columns)), table.container, self.unknown)
+        cuts = predictor_cuts(predictor, code)
+        made: list[Column] = []
+        for raw, column in zip(table.columns, columns, strict=True):
+            start = made[-1].stop if made else 0
+            edges = cuts.get(raw.name)
+            if not edges:
+                made.append(replace(column, start=start, stop=start + column.stop - column.start))
+                continue
+            if not isinstance(self.n_bins, str):
+                edges = most_even(edges, raw.known().astype(np.float64), options.n_bins)
+            own = replace(options, edges=edges)
+            made.append(learn_column(raw, start, kinds.get(raw.name), own))
+        return made
+
+    def __sklearn_clone__(self) -> TableEncoder:
+        """A clone keeps the predictor that gives the edges as it is: fitted."""
+        options = {
+            name: value if _is_predictor(value) else clone(value, safe=False)
+            for name, value in self.get_params(deep=False).items()
+        }
+        made = type(self)(**options)
+        for name in ("_sklearn_output_config", "_metadata_request"):
+            if hasattr(self, name):
+                setattr(made, name, copy.deepcopy(getattr(self, name)))
+        return made
+
     def _options(self) -> CodeOptions:
         """The options, checked."""
         is_auto = isinstance(self.n_bins, str) and self.n_bins == "auto"
@@ -170,13 +214,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_choice("code", self.code, ("thermometer", "one_hot"))
         check_choice("unknown", self.unknown, UNKNOWN)
         if not isinstance(self.edges, dict):
-            check_choice("edges", self.edges, _METHODS)
+            if not _is_predictor(self.edges):
+                check_choice("edges", self.edges, _METHODS)
         else:
             for name, own in self.edges.items():
                 if isinstance(own, str):
                     check_choice(f"edges[{name!r}]", own, _METHODS)
         n_bins = USUAL if is_auto else int(self.n_bins)
-        return CodeOptions(n_bins, self.edges, self.code, int(self.max_categories))
+        edges = "quantile" if _is_predictor(self.edges) else self.edges
+        return CodeOptions(n_bins, edges, self.code, int(self.max_categories))
 
     def _target(self, y: Any, table: RawTable, edges: dict[str, Any]) -> AnyArray | None:
         """The target of supervised edges, if there are any."""
@@ -211,6 +257,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 # Around what `set_output` makes of it: so each block comes as it was asked for.
 TableEncoder.transform = by_block("X")(TableEncoder.transform)  # type: ignore[method-assign]
+
+
+def _is_predictor(edges: Any) -> bool:
+    return hasattr(edges, "predict")
 
 
 def _by_column(given: dict[str, Any], names: list[str], what: str) -> dict[str, Any]:

@@ -1,0 +1,341 @@
+"""What a predictor that was fitted on raw columns does with each of them.
+
+In:  a fitted scikit-learn predictor or pipeline, and the columns of a table.
+Out: `PredictorColumns`: the features that every column becomes; where its tests cut numbers.
+
+Nothing is known about the steps of a pipeline but what they do: one column at a time is varied, and
+the features that change are its own. A feature of several columns is refused. Where the test of a
+tree changes between two numbers, halving finds the number at which it does, so that scaling,
+rounding and any other step are as exact as the predictor itself.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from strudel._names import did_you_mean, quote
+from strudel._types import NONE, AnyArray, FloatArray
+from strudel.tables.coded_column import Column
+from strudel.tables.columns import make_frame
+from strudel.tables.fitted_trees import (
+    WITH_TREES,
+    FittedTree,
+    compares_in_single,
+    fitted_trees,
+    kinds_of,
+)
+from strudel.tables.table_code import TableCode
+
+N_PROBES = 256  # numbers of a column, besides those where its density changes
+MOST_WHOLE = 4096  # whole numbers that are all tried
+MOST_HALVINGS = 80
+N_CHECKED = 32  # rows by which the features of several columns together are checked
+BLOCK_CELLS = 2**24  # tests of numbers at once
+STEPS = (
+    "Only steps that take one column at a time can be used: encoders, scalers, imputers and "
+    "passthrough, in a Pipeline or a ColumnTransformer."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Tests:
+    """The tests of trees, each once: whether a feature is at most a threshold, or in a set."""
+
+    feature: AnyArray  # (n_tests,)
+    threshold: FloatArray  # (n_tests,)
+    categories: dict[int, AnyArray]  # test -> 256 booleans
+    is_single: bool  # whether features are rounded to 32 bits
+
+    def go_left(self, values: FloatArray, tests: AnyArray) -> AnyArray:
+        """Whether values `(..., n_tests)` of the tests' own features pass these tests."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            own = values.astype(np.float32) if self.is_single else values
+            found = np.asarray(own <= self.threshold[tests])
+        for place in np.flatnonzero(np.isin(tests, list(self.categories))):
+            code = np.nan_to_num(values[..., place], nan=-1.0).astype(np.int64)
+            known = (code >= 0) & (code < 256)
+            bits = self.categories[int(tests[place])]
+            found[..., place] = known & bits[np.where(known, code, 0)]
+        return found
+
+
+def tests_of(trees: Sequence[FittedTree], is_single: bool) -> tuple[Tests, list[AnyArray]]:
+    """All tests of some trees, and for every tree the test of each node, NONE at a leaf."""
+    number: dict[tuple[int, float, bytes], int] = {}
+    categories: dict[int, AnyArray] = {}
+    node_test = []
+    for tree in trees:
+        own = np.full(len(tree.left), NONE, dtype=np.int64)
+        features, thresholds = tree.feature.tolist(), tree.threshold.tolist()
+        for node in np.flatnonzero(tree.left != NONE).tolist():
+            bits = tree.categories.get(node)
+            key = (
+                (features[node], thresholds[node], b"")
+                if bits is None
+                else (features[node], 0.0, bits.tobytes())
+            )
+            own[node] = number.setdefault(key, len(number))
+            if bits is not None:
+                categories[int(own[node])] = bits
+        node_test.append(own)
+    feature = np.array([key[0] for key in number], dtype=np.int64)
+    threshold = np.array([key[1] for key in number], dtype=np.float64)
+    return Tests(feature, threshold, categories, is_single), node_test
+
+
+class PredictorColumns:
+    """The columns that a predictor takes, and what its steps make of them."""
+
+    def __init__(self, predictor: Any, code: TableCode) -> None:
+        self.predictor = predictor
+        self._steps, self.last = _split(predictor)
+        self.columns = _columns_of(predictor, code)
+        has_names = getattr(predictor, "feature_names_in_", None) is not None
+        frames = "polars" if code.container == "polars" else "pandas"
+        self._container = frames if has_names else "numpy"
+        self._usual = {column.name: _usual_value(column) for column in self.columns}
+        self._probes = {column.name: probes_of(column) for column in self.columns}
+        try:
+            self._find_owners()
+        except ValueError:  # some steps know only values that were seen
+            self._probes = {column.name: probes_of(column, True) for column in self.columns}
+            self._find_owners()
+
+    def _find_owners(self) -> None:
+        """The column of every feature; NONE if none changes it."""
+        base = self.features({name: [value] for name, value in self._usual.items()})[0]
+        self.base = base  # (n_features,) of usual values
+        self.owner = np.full(len(base), NONE, dtype=np.int64)
+        self._probed: list[FloatArray] = []
+        for place, column in enumerate(self.columns):
+            found = self.features_of(column, self._probes[column.name])
+            self._probed.append(found)
+            own = np.flatnonzero(~_same(found, base).all(axis=0))
+            shared = own[self.owner[own] != NONE]
+            if len(shared):
+                other = self.columns[self.owner[shared[0]]].name
+                raise TypeError(self._several(other, column.name))
+            self.owner[own] = place
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Refuse steps by which columns together are more than each of them alone."""
+        rng = np.random.default_rng(0)
+        rows: dict[str, list[Any]] = {}
+        expected = np.tile(self.base, (N_CHECKED, 1))
+        for place, column in enumerate(self.columns):
+            probes = self._probes[column.name]
+            chosen = rng.integers(len(probes), size=N_CHECKED)
+            rows[column.name] = [probes[i] for i in chosen]
+            own = np.flatnonzero(self.owner == place)
+            expected[:, own] = self._probed[place][np.ix_(chosen, own)]
+        found = self.features(rows)
+        is_other = ~_same(found, expected)
+        if is_other.any():
+            row, feature = np.argwhere(is_other)[0]
+            one = {name: values[row] for name, values in rows.items()}
+            without = [one | {name: usual} for name, usual in self._usual.items()]
+            changed = self.features({name: [own[name] for own in without] for name in one})
+            matters = ~_same(changed[:, feature], found[row, feature])
+            names = [c.name for c, own in zip(self.columns, matters, strict=True) if own]
+            raise TypeError(self._several(*names))
+
+    def _several(self, *names: str) -> str:
+        steps = quote([type(step).__name__ for step in self._steps])
+        return (
+            f"The predictor makes a feature of several columns, such as {quote(names)} (its steps "
+            f"are {steps}), so it cannot be read column by column. {STEPS}"
+        )
+
+    def features(self, rows: Mapping[str, Sequence[Any]]) -> FloatArray:
+        """The features `(n_rows, n_features)` that the last step gets for rows of raw values."""
+        table = self.frame(rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of categories that an encoder does not know
+            try:
+                for step in self._steps:
+                    table = step.transform(table)
+                table = table.toarray() if hasattr(table, "toarray") else table
+                return np.asarray(table, dtype=np.float64)
+            except (ValueError, TypeError) as error:
+                raise ValueError(
+                    f"The predictor cannot take values that the model holds possible: {error} "
+                    "Encoders may ignore what they do not know (handle_unknown='ignore')."
+                ) from error
+
+    def frame(self, rows: Mapping[str, Sequence[Any]]) -> Any:
+        """Rows of raw values, as the predictor takes them."""
+        columns = {column.name: (list(rows[column.name]), column) for column in self.columns}
+        return make_frame(columns, self._container)
+
+    def features_of(self, column: Column, values: Sequence[Any]) -> FloatArray:
+        """The features of rows with these values of one column and usual ones of all others."""
+        rows = {name: [usual] * len(values) for name, usual in self._usual.items()}
+        return self.features(rows | {column.name: list(values)})
+
+    def probed(self, place: int) -> tuple[list[Any], FloatArray]:
+        """The values of a column that were tried, and the features they gave."""
+        return self._probes[self.columns[place].name], self._probed[place]
+
+    def where_it_changes(self, place: int, answers: AnyArray, ask: Any) -> list[float]:
+        """The numbers of a column from which on something is different.
+
+        `answers` is what is asked of each number that was tried, `(n_probes, n_questions)`; `ask`
+        answers a question for each row of features.
+        """
+        column = self.columns[place]
+        numbers, step = np.array(self._probes[column.name], dtype=np.float64), step_of(column)
+        at, question = np.nonzero(~_same(answers[1:], answers[:-1]))
+        low, high, before = numbers[at], numbers[at + 1], answers[at, question]
+        for _ in range(MOST_HALVINGS):
+            middle = low / 2.0 + high / 2.0
+            if step:
+                middle = np.floor(middle / step) * step
+            here = np.flatnonzero((middle > low) & (middle < high))
+            if not len(here):
+                break
+            some, which = np.unique(middle[here], return_inverse=True)
+            values = [_raw_value(column, number) for number in some.tolist()]
+            found = ask(self.features_of(column, values)[which], question[here])
+            same = _same(found, before[here])
+            low[here[same]], high[here[~same]] = middle[here[same]], middle[here[~same]]
+        return np.unique(high).tolist()
+
+    def cuts(self, tests: Tests) -> dict[str, list[float]]:
+        """For each column of numbers, the numbers from which on some test is different."""
+        cuts: dict[str, list[float]] = {}
+        for place, column in enumerate(self.columns):
+            own = np.flatnonzero(self.owner[tests.feature] == place)
+            if not column.is_numeric or not len(own):
+                continue
+            _, found = self.probed(place)
+            edges: set[float] = set()
+            for part in np.array_split(own, 1 + len(own) * len(found) // BLOCK_CELLS):
+                answers = tests.go_left(found[:, tests.feature[part]], part)
+                edges.update(self.where_it_changes(place, answers, _asks(tests, part)))
+            cuts[column.name] = sorted(edges)
+        return cuts
+
+
+def _asks(tests: Tests, part: AnyArray) -> Any:
+    """A function that answers tests for features, one test per row."""
+
+    def ask(features: FloatArray, question: AnyArray) -> AnyArray:
+        chosen = part[question]
+        values = features[np.arange(len(features)), tests.feature[chosen]]
+        if not tests.categories:
+            return tests.go_left(values, chosen)
+        found = [tests.go_left(values[i : i + 1], chosen[i : i + 1]) for i in range(len(chosen))]
+        return np.array(found, dtype=bool).reshape(len(chosen))
+
+    return ask
+
+
+def predictor_cuts(predictor: Any, code: TableCode) -> dict[str, list[float]]:
+    """Where the trees of a predictor cut the columns of numbers of a table."""
+    columns = PredictorColumns(predictor, code)
+    if not kinds_of(columns.last) & WITH_TREES:
+        raise TypeError(
+            f"edges takes the thresholds of trees, but the predictor is a "
+            f"{type(columns.last).__name__}. Give a tree, a forest or gradient boosting of "
+            "scikit-learn, or a pipeline that ends with one."
+        )
+    trees = list(fitted_trees(columns.last, getattr(columns.last, "classes_", None)))
+    return columns.cuts(tests_of(trees, compares_in_single(columns.last))[0])
+
+
+def _split(predictor: Any) -> tuple[list[Any], Any]:
+    """The steps before the last, and the last."""
+    steps: list[Any] = []
+    last = predictor
+    while "Pipeline" in kinds_of(last):
+        steps += [
+            step
+            for _, step in last.steps[:-1]
+            if step is not None and not isinstance(step, str)  # "passthrough"
+        ]
+        last = last.steps[-1][1]
+    if not hasattr(last, "n_features_in_"):
+        raise ValueError(f"This {type(last).__name__} is not fitted yet: call fit first.")
+    own = getattr(last, "_preprocessor", None)  # of gradient boosting on histograms: its categories
+    return ([*steps, own] if own is not None else steps), last
+
+
+def _columns_of(predictor: Any, code: TableCode) -> list[Column]:
+    """The columns that a predictor takes, in its order."""
+    names = getattr(predictor, "feature_names_in_", None)
+    if names is None:
+        n_features = getattr(predictor, "n_features_in_", len(code.columns))
+        if n_features != len(code.columns):
+            raise ValueError(
+                f"The predictor was fitted on {n_features} columns without names, but the model "
+                f"has {len(code.columns)}: {quote(code.names)}. Fit it on a frame with their names."
+            )
+        return list(code.columns)
+    missing = [str(name) for name in names if name not in code.names]
+    if missing:
+        raise ValueError(
+            f"The predictor was fitted on the columns {quote(missing)}, which the model does not "
+            f"have. {did_you_mean(missing[0], code.names)}"
+        )
+    return [code.column(name) for name in names]
+
+
+def step_of(column: Column) -> float:
+    """The distance of the values that a column can have; 0 if any number is possible."""
+    if column.dtype in ("integer", "duration") or column.kind == "date":
+        return 1.0
+    density = column.cells.density
+    steps = {part.step for part in density.parts}
+    if len(steps) != 1 or 0.0 in steps:
+        return 0.0
+    (step,) = steps
+    is_on = np.all(np.rint(density.point / step) * step == density.point)
+    return float(step) if is_on else 0.0
+
+
+def probes_of(column: Column, only_seen: bool = False) -> list[Any]:
+    """Values of a column that a predictor is tried on: all, or enough of many numbers."""
+    if not column.is_numeric:
+        return list(column.values)
+    density, step = column.cells.density, step_of(column)
+    low, high = density.seen
+    span = (high - low) or 1.0
+    ends = [low, high] if only_seen else [low - 2.0 * span, low, high, high + 2.0 * span]
+    numbers = np.concatenate(
+        [
+            np.linspace(low, high, N_PROBES),
+            np.linspace(ends[0], ends[-1], N_PROBES),
+            density.bounds(),
+            column.edges,
+            np.nextafter(column.edges, -np.inf),
+            ends,
+        ]
+    )
+    if step:
+        first, last = np.floor(ends[0] / step), np.ceil(ends[-1] / step)
+        numbers = np.rint(numbers / step) * step
+        if last - first < MOST_WHOLE:
+            numbers = np.concatenate([numbers, np.arange(first, last + 1) * step])
+    numbers = numbers[(numbers >= ends[0]) & (numbers <= ends[-1])]
+    return [_raw_value(column, number) for number in np.unique(numbers).tolist()]
+
+
+def _raw_value(column: Column, number: float) -> Any:
+    is_whole = column.dtype in ("integer", "duration") or column.kind == "date"
+    return int(number) if is_whole and number.is_integer() else number
+
+
+def _usual_value(column: Column) -> Any:
+    """The most frequent value or cell of a column."""
+    return column.values[int(np.argmax(column.counts))]
+
+
+def _same(a: AnyArray, b: AnyArray) -> AnyArray:
+    """Where two arrays are equal, NaN included."""
+    return np.asarray((a == b) | ((a != a) & (b != b)))
