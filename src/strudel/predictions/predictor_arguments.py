@@ -154,8 +154,7 @@ def _is_raw(model: Model, predictor: Any) -> bool:
             name not in variables for name in names
         )
     n_features = getattr(predictor, "n_features_in_", None)
-    is_plain = all(column.kind in ("boolean", "bit") for column in code.columns)
-    return n_features == len(code.columns) and not (n_features == model.n_vars and is_plain)
+    return n_features == len(code.columns) != model.n_vars
 
 
 def _code_for(model: Model, predictor: Any) -> TableCode:
