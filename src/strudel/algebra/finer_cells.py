@@ -254,8 +254,11 @@ def _refined(
         made = _chains(change, _cell_probabilities(circuit, log_theta, change, nodes), at)
         of_node[nodes] = made.top
         node_vtree.append(made.node_vtree)
-        edges.append(made.edges)
-        logs.append(made.edge_log_theta)
+        # Without edges that nothing passes, a deterministic circuit stays so.
+        is_live = np.any(made.edge_log_theta > -np.inf, axis=1)
+        parent, left, right = (part[is_live] for part in made.edges)
+        edges.append((parent, left, right))
+        logs.append(made.edge_log_theta[is_live])
         at += len(made.node_vtree)
     sums = np.arange(old_literals, circuit.n_nodes)
     sums = sums[

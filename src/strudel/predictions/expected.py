@@ -80,11 +80,13 @@ def expected_prediction(
         Smooth and decomposable; in normal form for predictor circuits, and for powers of linear
         models.
     predictor : fitted scikit-learn model, PredictorCircuit, estimator that holds one, or event
-        Linear and logistic regressions, decision trees, forests and gradient boosting; regression
-        and logistic circuits, which must be on the model's vtree; anything that `probability` takes
-        for an event, which counts as 1 where it holds and 0 elsewhere.
+        Linear and logistic regressions, decision trees, forests and gradient boosting, over the
+        model's variables; or over the columns of its table, also in a pipeline with steps that take
+        one column at a time: encoders, scalers, imputers. Regression and logistic circuits, which
+        must be on the model's vtree; anything that `probability` takes for an event, which counts
+        as 1 where it holds and 0 elsewhere.
     X : array-like of shape (n_rows, n_vars), one row, frame, or dict by feature name
-        0, 1, or NaN where the value is unknown.
+        0, 1, or NaN where the value is unknown; or values of the columns of a table.
     moment : int
         Which power of the prediction: 1 is the expected prediction itself.
     output : {"value", "logit", "probability"}, optional
@@ -115,6 +117,14 @@ def expected_prediction(
     ValueError
         If a row has probability zero; if the answer is not exact within `max_states` or
         `max_pairs`; if the predictor is over other variables or on another vtree.
+    TypeError
+        If a step of a pipeline makes a feature of several columns.
+
+    Warns
+    -----
+    CutCellsWarning
+        If trees cut a cell of the model, so that the density inside it takes part. The cells of
+        ``TableEncoder(edges=predictor)`` end where they cut.
 
     Examples
     --------

@@ -37,7 +37,7 @@ from strudel.tables.fitted_trees import (
     fitted_trees,
     kinds_of,
 )
-from strudel.tables.predictor_columns import PredictorColumns, step_of, tests_of
+from strudel.tables.predictor_columns import Halving, PredictorColumns, step_of, tests_of
 from strudel.tables.table_code import TableCode
 
 N_CHECKED = 32  # rows on which a form is compared with the predictor
@@ -109,7 +109,7 @@ class RawPredictor:
 
     def _cuts_of_sums(self) -> dict[str, list[float]]:
         """Where what a column adds jumps; lines are kept apart."""
-        cuts: dict[str, list[float]] = {}
+        asked = []
         uses = np.any(self._coefficients != 0.0, axis=1)
         for place, column in enumerate(self._read.columns):
             own = np.flatnonzero((self._read.owner == place) & uses)
@@ -132,8 +132,8 @@ class RawPredictor:
                     "expectation is not exact. Scale the column (StandardScaler), cut it into "
                     "bins (KBinsDiscretizer), or use trees, which take any increasing feature."
                 )
-            cuts[column.name] = self._read.where_it_changes(place, features[:, own], _Feature(own))
-        return cuts
+            asked.append(Halving(column, values, features[:, own], _Feature(own)))
+        return self._read.where_they_change(asked)
 
     def form(
         self, code: TableCode, n_vars: int, names: tuple[str, ...] | None

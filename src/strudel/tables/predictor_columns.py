@@ -12,7 +12,7 @@ rounding and any other step are as exact as the predictor itself.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,44 +182,83 @@ class PredictorColumns:
         """The values of a column that were tried, and the features they gave."""
         return self._probes[self.columns[place].name], self._probed[place]
 
-    def where_it_changes(self, place: int, answers: AnyArray, ask: Any) -> list[float]:
-        """The numbers of a column from which on something is different.
+    def where_they_change(self, asked: Sequence[Halving]) -> dict[str, list[float]]:
+        """For columns of numbers, the numbers from which on an answer is different.
 
-        `answers` is what is asked of each number that was tried, `(n_probes, n_questions)`; `ask`
-        answers a question for each row of features.
+        All columns are halved together, because a call of the steps costs far more than a row.
         """
-        column = self.columns[place]
-        numbers, step = np.array(self._probes[column.name], dtype=np.float64), step_of(column)
-        at, question = np.nonzero(~_same(answers[1:], answers[:-1]))
-        low, high, before = numbers[at], numbers[at + 1], answers[at, question]
         for _ in range(MOST_HALVINGS):
-            middle = low / 2.0 + high / 2.0
-            if step:
-                middle = np.floor(middle / step) * step
-            here = np.flatnonzero((middle > low) & (middle < high))
-            if not len(here):
+            values = [one.middles() for one in asked]
+            if not any(values):
                 break
-            some, which = np.unique(middle[here], return_inverse=True)
-            values = [_raw_value(column, number) for number in some.tolist()]
-            found = ask(self.features_of(column, values)[which], question[here])
-            same = _same(found, before[here])
-            low[here[same]], high[here[~same]] = middle[here[same]], middle[here[~same]]
-        return np.unique(high).tolist()
+            rows: dict[str, list[Any]] = {
+                name: [usual] * sum(map(len, values)) for name, usual in self._usual.items()
+            }
+            at = 0
+            for one, own in zip(asked, values, strict=True):
+                rows[one.column.name][at : at + len(own)] = own
+                at += len(own)
+            features = self.features(rows)
+            ends = np.cumsum([len(own) for own in values])[:-1]
+            for one, part in zip(asked, np.split(features, ends), strict=True):
+                one.tell(part)
+        cuts: dict[str, list[float]] = {}
+        for one in asked:
+            found = {*cuts.get(one.column.name, ()), *one.high.tolist()}
+            cuts[one.column.name] = sorted(found)
+        return cuts
 
     def cuts(self, tests: Tests) -> dict[str, list[float]]:
         """For each column of numbers, the numbers from which on some test is different."""
-        cuts: dict[str, list[float]] = {}
+        asked = []
         for place, column in enumerate(self.columns):
             own = np.flatnonzero(self.owner[tests.feature] == place)
             if not column.is_numeric or not len(own):
                 continue
-            _, found = self.probed(place)
-            edges: set[float] = set()
+            values, found = self.probed(place)
             for part in np.array_split(own, 1 + len(own) * len(found) // BLOCK_CELLS):
                 answers = tests.go_left(found[:, tests.feature[part]], part)
-                edges.update(self.where_it_changes(place, answers, _asks(tests, part)))
-            cuts[column.name] = sorted(edges)
-        return cuts
+                asked.append(Halving(column, values, answers, _asks(tests, part)))
+        return self.where_they_change(asked)
+
+
+class Halving:
+    """Where answers about the numbers of a column change, between two numbers that come closer.
+
+    `answers` is what is asked of each number that was tried, `(n_probes, n_questions)`; `ask`
+    answers one question for each row of features.
+    """
+
+    def __init__(
+        self,
+        column: Column,
+        probes: Sequence[float],
+        answers: AnyArray,
+        ask: Callable[[FloatArray, AnyArray], AnyArray],
+    ) -> None:
+        self.column, self._ask, self._step = column, ask, step_of(column)
+        numbers = np.array(probes, dtype=np.float64)
+        at, self._question = np.nonzero(~_same(answers[1:], answers[:-1]))
+        self._before = answers[at, self._question]
+        self._low, self.high = numbers[at], numbers[at + 1]
+        self._open = self._which = np.zeros(0, dtype=np.int64)
+
+    def middles(self) -> list[Any]:
+        """The numbers to ask about next; none if all changes are found."""
+        self._middle = self._low / 2.0 + self.high / 2.0
+        if self._step:
+            self._middle = np.floor(self._middle / self._step) * self._step
+        is_open = (self._middle > self._low) & (self._middle < self.high)
+        self._open = np.flatnonzero(is_open)
+        some, self._which = np.unique(self._middle[self._open], return_inverse=True)
+        return [_raw_value(self.column, number) for number in some.tolist()]
+
+    def tell(self, features: FloatArray) -> None:
+        """The features of the numbers that `middles` gave."""
+        here, middle = self._open, self._middle[self._open]
+        found = self._ask(features[self._which], self._question[here])
+        same = _same(found, self._before[here])
+        self._low[here[same]], self.high[here[~same]] = middle[same], middle[~same]
 
 
 def _asks(tests: Tests, part: AnyArray) -> Any:

@@ -1,0 +1,99 @@
+"""A model with finer cells is the same model."""
+
+import functools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import strudel
+from strudel import Strudel, StrudelMixture, TableEncoder
+from strudel.algebra.finer_cells import with_finer_cells
+from strudel.circuits.circuit_mixture import CircuitMixture
+from strudel.circuits.properties import why_not_deterministic
+from strudel.queries import expectation
+
+approx = pytest.approx
+BOUNDS = {"size": [3.0, 5.0, 6.0, 9.0], "score": [1.25, 2.0, 11.0]}
+GIVEN = [
+    {"size": (3, 9)},
+    {"size": (None, 6), "score": (1.25, 2.0)},
+    {"score": (2.0, None), "colour": "red"},
+    {"size": (4, 8), "score": (0.5, 3.7)},  # neither edges nor bounds
+    {"size": 5, "colour": "blue"},
+    {"score": 1.3},
+]
+
+
+def table(n=300):
+    rng = np.random.default_rng(0)
+    colour = rng.choice(["red", "green", "blue"], n)
+    size = rng.integers(0, 12, n) + 4 * (colour == "red")
+    return pd.DataFrame(
+        {"colour": colour, "size": size, "score": rng.gamma(2.0, 2.0, n) + size / 5}
+    )
+
+
+@functools.cache
+def learned(kind):
+    few = TableEncoder(n_bins=4, code="one_hot" if kind == "one-hot" else "thermometer")
+    if kind == "mixture":
+        return StrudelMixture(3, encoder=few, random_state=0).fit(table()).mixture_
+    if kind == "circuits":
+        one = learned("learned")
+        other = Strudel(encoder=few, vtree=one.vtree, random_state=0, max_splits=2).fit(table())
+        return CircuitMixture([one, other.circuit_], np.log([0.25, 0.75]))
+    return Strudel(encoder=few, random_state=0, max_splits=10).fit(table()).circuit_
+
+
+@pytest.mark.parametrize("kind", ["learned", "one-hot", "mixture", "circuits"])
+def test_answers_stay_the_same(kind):
+    model = learned(kind)
+    finer = with_finer_cells(model, BOUNDS, "test")
+    assert finer.table_code.column("size").n_values > model.table_code.column("size").n_values
+    for given in GIVEN:
+        found, wanted = (strudel.log_marginal(one, [given])[0] for one in (finer, model))
+        assert found == approx(wanted, rel=1e-9, abs=1e-12)
+        before, after = (expectation(one, "score", given=given) for one in (model, finer))
+        assert after == approx(before, rel=1e-9)
+    rows = table().iloc[:20]
+    wanted = strudel.log_likelihood(model, rows)
+    assert strudel.log_likelihood(finer, rows) == approx(wanted, rel=1e-9)
+
+
+def test_a_cell_is_divided_as_its_density_says():
+    model = learned("learned")
+    finer = with_finer_cells(model, BOUNDS, "test")
+    column = finer.table_code.column("score")
+    chances = list(strudel.marginal_probabilities(finer, {"colour": "red"})["score"].values())
+    ends = [-np.inf, *column.edges, np.inf]
+    for chance, low, high in zip(chances, ends[:-1], ends[1:], strict=True):
+        event = {"score": (None if np.isinf(low) else low, None if np.isinf(high) else high)}
+        log_p = strudel.log_conditional(model, event, given={"colour": "red"})
+        assert chance == approx(np.exp(np.ravel(log_p)[0]), rel=1e-9, abs=1e-14)
+
+
+def test_finer_circuits_stay_deterministic_and_names_of_edges_stay():
+    model = learned("learned")
+    finer = with_finer_cells(model, BOUNDS, "test")
+    assert finer.is_in_normal_form
+    assert why_not_deterministic(finer) is None
+    assert set(model.feature_names) <= set(finer.feature_names)
+    assert with_finer_cells(finer, BOUNDS, "test") is finer
+
+
+def test_variables_that_lie_apart_are_refused():
+    encoder = TableEncoder(n_bins=4).fit(table())
+    rows = encoder.transform(table())
+    order = [*range(0, rows.shape[1], 2), *range(1, rows.shape[1], 2)]
+    apart = strudel.Vtree.from_nested(_chain(order))
+    circuit = Strudel(vtree=apart, max_splits=0).fit(rows).circuit_
+    with pytest.raises(ValueError, match=r"the model keeps its variables .* apart"):
+        with_finer_cells(circuit.with_table_code(encoder.code_), BOUNDS, "test")
+
+
+def _chain(items):
+    nested = items[-1]
+    for item in reversed(items[:-1]):
+        nested = (item, nested)
+    return nested
