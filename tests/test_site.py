@@ -115,7 +115,7 @@ def test_the_calls_for_questions_in_words_give_answers():
     exec("\n".join(re.findall(r"^>>> (.*)$", section, flags=re.MULTILINE)), names)
     names["patients"] = names["patients"].head(200)
     calls = re.findall(r"^\|.*\| \[?`([^`]+\([^`]+)`", section, flags=re.MULTILINE)
-    assert len(calls) == 31
+    assert len(calls) == 38
     for call in calls:
         if "..." not in call:
             assert eval(call, names) is not None, call

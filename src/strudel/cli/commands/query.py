@@ -140,7 +140,7 @@ def query(
     texts: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[EVENT|TABLE|A B]",
+            metavar="TEXT",
             help="probability: an EVENT, such as 'x1 & ~x2'. surprise: a TABLE. compare: what is "
             "known of the groups A and B, such as sex=f sex=m; B is everybody by default.",
             show_default=False,
