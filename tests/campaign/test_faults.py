@@ -1,18 +1,24 @@
 """Faults of the system: a full disk, too little memory, no home, closed streams, many processes."""
 
+import gc
 import os
 import subprocess
 import sys
 import textwrap
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import strudel
+from campaign.files import same_model
 from makers import rows_of_kinds
-from strudel import Strudel, log_marginal
+from strudel import EM, Strudel, StrudelMixture, log_marginal
 from strudel.circuits import figure_1_circuit
+from strudel.cli.main import main
 from strudel.io import Checkpoint
 
 resource = pytest.importorskip("resource")
@@ -87,6 +93,80 @@ def test_too_little_memory_is_an_error_and_no_crash(tmp_path, n_bytes):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in ("4", "MemoryError", "FileFormatError", "ImportError", "OSError")
+
+
+ALLOCATORS = ("empty", "zeros", "ones", "full", "concatenate", "stack", "append", "unique")
+
+
+@contextmanager
+def memory_for(n_arrays):
+    """Let so many arrays be made by our code, and then one fail; counts those that were made."""
+    made = [0]
+
+    def limited(function):
+        def allocate(*args, **options):
+            if sys._getframe(1).f_globals.get("__name__", "").startswith("strudel."):
+                made[0] += 1
+                if made[0] == n_arrays:
+                    raise MemoryError
+            return function(*args, **options)
+
+        return allocate
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ALLOCATORS:
+            patch.setattr(np, name, limited(getattr(np, name)))
+        yield made
+
+
+FITS = {
+    "circuit": Strudel(random_state=0, max_splits=3),
+    "mixture": StrudelMixture(2, n_splits=1, method=EM(max_iter=3), random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_an_allocation_that_fails_anywhere_in_a_fit_leaves_nothing_torn(tmp_path, name):
+    X, Y = rows_of_kinds(seed=1, n_rows=30, n_vars=4), rows_of_kinds(n_rows=40, n_vars=4)
+    before, wanted = clone(FITS[name]).fit(X), clone(FITS[name]).fit(Y)
+    path = tmp_path / "fit.part"
+    with memory_for(0) as made:
+        clone(FITS[name]).fit(Y, checkpoint=Checkpoint(path, seconds=0))
+    assert made[0] > 50
+    path.unlink(missing_ok=True)
+    for n_arrays in np.linspace(1, made[0], 14).astype(int).tolist():
+        model = clone(FITS[name]).fit(X)
+        with memory_for(n_arrays), suppress(MemoryError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(Y, checkpoint=Checkpoint(path, seconds=0))
+        state = before if same_model(model, before) else wanted
+        assert same_model(model, state)
+        np.testing.assert_array_equal(model.history_.train, state.history_.train)
+        gc.collect()  # the lock goes with the checkpoint
+        assert {file.name for file in tmp_path.iterdir()} <= {"fit.part"}
+        again = clone(FITS[name]).fit(Y, checkpoint=Checkpoint(path))
+        assert same_model(again, wanted)
+        path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("fails_at", ["split", "save"])
+def test_too_little_memory_for_a_fit_is_one_sentence(tmp_path, monkeypatch, capsys, fails_at):
+    def fail(*_, **__):
+        raise MemoryError
+
+    places = {"split": "strudel.learning.growing.growing_circuit.GrowingCircuit.split"}
+    monkeypatch.setattr(places.get(fails_at, "strudel.io.archive.np.lib.format.write_array"), fail)
+    rows = "\n".join(",".join(map(str, row)) for row in rows_of_kinds(n_rows=30, n_vars=4))
+    (tmp_path / "rows.csv").write_text(rows)
+    out = tmp_path / "m.strudel"
+    out.write_bytes(b"old")
+    assert main(["fit", str(tmp_path / "rows.csv"), "-o", str(out), "--quiet"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "not enough memory" in said
+    assert out.read_bytes() == b"old"
+    gc.collect()
+    assert {file.name for file in tmp_path.iterdir()} <= {"rows.csv", "m.strudel", "m.strudel.part"}
 
 
 def command(arguments, folder, **more):
