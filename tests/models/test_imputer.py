@@ -30,13 +30,12 @@ from strudel.circuits import figure_1_circuit
 from strudel.learning.mixture_methods import EM
 from strudel.tables.columns import read_columns
 
-pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
-
 SMALL = StrudelMixture(
     2, n_splits=0, pseudocount=1.0, method=EM(max_iter=5), validation_fraction=None, random_state=0
 )
 
 
+@pytest.mark.compiled
 @parametrize_with_checks([StrudelImputer(SMALL, random_state=0)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -131,7 +130,10 @@ def mixed_frame(n_rows=150):
     )
 
 
-@pytest.mark.parametrize("strategy", ["map", "mean", "sample"])
+@pytest.mark.parametrize(
+    "strategy",
+    [*(pytest.param(name, marks=pytest.mark.compiled) for name in ("map", "mean")), "sample"],
+)
 def test_frames_come_back_in_their_own_columns(strategy, tmp_path):
     _, frame = mixed_frame()
     frame.index = frame.index + 7
@@ -228,6 +230,7 @@ def test_arrays_of_objects_get_dates_as_dates():
     assert filled.tolist() == [[days[2], 2], [days[0], 0]]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("respects", [True, False])
 def test_values_are_drawn_and_averaged_as_the_model_says(respects):
     rng = np.random.default_rng(0)
@@ -256,6 +259,7 @@ def test_the_mean_of_a_number_weighs_its_cells():
     assert found == pytest.approx((2 * 10 + 20) / 3, abs=0.5)
 
 
+@pytest.mark.compiled
 def test_known_structure_is_used_better_than_the_most_frequent_value():
     rng = np.random.default_rng(0)
     X = np.repeat(rng.integers(0, 2, size=(300, 2)), 3, axis=1).astype(float)
@@ -265,6 +269,7 @@ def test_known_structure_is_used_better_than_the_most_frequent_value():
     assert right > 0.9
 
 
+@pytest.mark.compiled
 def test_pipelines_searches_copies_and_pandas_output():
     X, y = partly_known(60), np.arange(60) % 2
     pipe = make_pipeline(StrudelImputer(SMALL, random_state=0), LogisticRegression())
@@ -327,6 +332,7 @@ def test_a_classifier_fills_its_inputs_and_its_class(method, tmp_path):
     assert load(tmp_path / "m.strudel").transform(gaps).equals(filled)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("strategy", ["map", "mean"])
 def test_a_classifier_fills_lazy_frames(strategy):
     dd = pytest.importorskip("dask.dataframe")
@@ -431,6 +437,7 @@ def test_clusters_are_the_most_responsible_components():
     assert odd < usual
 
 
+@pytest.mark.compiled
 def test_auto_fills_means_of_numbers_and_modes_of_all_else():
     frame = frame_with_gaps()
     model = StrudelMixture(2, n_splits=0, encoder="auto", random_state=0).fit(frame)
@@ -455,6 +462,7 @@ def frame_with_gaps():
     return frame.mask(rng.random(frame.shape) < 0.2).assign(sex=["f", "m"] * 60)
 
 
+@pytest.mark.compiled
 def test_zeros_and_ones_get_the_more_probable_value_of_each():
     X = np.random.default_rng(0).integers(0, 2, (100, 4)).astype(float)
     X[:, 1] = X[:, 0]

@@ -12,8 +12,6 @@ from strudel.io.model_file import save
 from strudel.io.read_write import write
 from strudel.trees.vtree import balanced_vtree
 
-pytestmark = pytest.mark.compiled  # drawing takes the time, and is the same without
-
 
 @pytest.fixture
 def figure_1(tmp_path, monkeypatch):

@@ -31,7 +31,6 @@ def read_csv(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
-@pytest.mark.compiled
 def test_a_classifier_predicts_its_column(run, survey, tmp_path):
     path = tmp_path / "a.strudel"
     options = ("--target", "smoker", "--mixture", 1, "--set", "n_splits=0")
@@ -62,7 +61,6 @@ def test_a_classifier_predicts_its_column(run, survey, tmp_path):
     assert json.loads(out)["predictions"]["P(smoker=yes)"] == pytest.approx(chances)
 
 
-@pytest.mark.compiled
 def test_a_classifier_has_options_of_its_own(run, survey, tmp_path):
     path = tmp_path / "a.strudel"
     settings = ("n_splits=0", "scoring=brier", "encoder.max_categories=40", "n_folds=2")
@@ -206,7 +204,6 @@ def test_gaps_of_a_table_are_filled_in_its_columns(run, survey, tmp_path):
             assert second["age"] in ("20", "35", "50", "70")
 
 
-@pytest.mark.compiled
 def test_the_class_of_rows_without_names_is_the_last_column(run, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, size=(60, 3))

@@ -53,7 +53,6 @@ def test_out_must_not_be_a_file(run, tmp_path):
     assert "is a file" in err
 
 
-@pytest.mark.compiled
 def test_an_item_from_the_command_to_the_report(run, tmp_path):
     out, docs = tmp_path / "out", tmp_path / "page.md"
     arguments = ("reproduce", "figure:1", "--quick", "--datasets", "generated-10")

@@ -1,0 +1,62 @@
+"""Files that are nearly right: what the refusal says, and that it names the line."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+
+import strudel
+from strudel.io.frames import read_frame
+from strudel.io.table_bytes import read_bytes
+from strudel.trees.chow_liu import ChowLiuTree
+
+D4 = "o 1 0\nt 2 0\n1 2 1 0\n"
+TITLE = "Logisitic Circuit\n"
+REFUSED = {
+    "many.nnf": ("nnf 1 0 9999999999\nL 1\n", "line 1: it cannot have 9999999999 variables"),
+    "none.nnf": ("nnf 0 0 2\n", "line 1: it has no nodes"),
+    "more.nnf": ("nnf 1 0 2\nL 1\nL 2\n", "line 3: 1 nodes were announced, but there are more"),
+    "twice.nnf": (D4 + "o 1 0\n", "line 4: a node should be 'kind id 0', each id once"),
+    "root.nnf": ("o 2 0\nt 3 0\n2 3 1 0\n", "node 1, the root, is missing"),
+    "leaf.nnf": (D4 + "t 3 0\n2 3 0\n1 3 0\n", "line 2: a constant has no children"),
+    "end.nnf": ("o 1 0\nt 2\n", "line 2: a line of d4 should end in 0"),
+    "form.jlc": ("jlc 2\nL 0 0 1\nQ 1 0\n", "line 3.*'F id', 'T id'"),
+    "none.jlc": ("jlc 0\n", "it has no nodes"),
+    "none.jpc": ("jpc 0\n", "it has no nodes"),
+    "head.jpc": ("L 0 0 1\n", "it does not start with a line 'jpc number-of-nodes'"),
+    "more.jpc": ("jpc 1\nL 0 0 1\nL 1 0 -1\n", "line 3: 1 nodes were announced, but there are"),
+    "none.psdd": ("psdd 0\n", "it has no nodes"),
+    "empty.spn": ("", "it is empty"),
+    "empty.circuit": ("", "it is empty"),
+    "form.circuit": (TITLE + "T 0 0 1\n", "line 2.*'T.F id vtree variable weights'"),
+    "first.circuit": (TITLE + "D 4 1 1 (0 2)\n", "literals before it"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_refusal_says_what_is_wrong(tmp_path, name):
+    content, words = REFUSED[name]
+    (tmp_path / name).write_text(content)
+    with pytest.raises(strudel.FileFormatError, match=words):
+        strudel.read(tmp_path / name)
+
+
+def test_d4_arcs_may_have_no_literals(tmp_path):
+    (tmp_path / "a.nnf").write_text("o 1 0\na 2 0\nt 3 0\n1 2 0\n2 3 1 -2 0\n")
+    nnf = strudel.read(tmp_path / "a.nnf")
+    rows = np.array(list(np.ndindex(2, 2)))
+    assert nnf.holds(rows).tolist() == [False, False, True, False]
+
+
+def test_a_root_with_two_parameters_is_no_chow_liu_file(tmp_path):
+    tree = ChowLiuTree(np.array([-1], dtype=np.int32), np.array([[0.2, 0.3]]))
+    with pytest.raises(ValueError, match="is a root, but has two different parameters"):
+        strudel.write(tree, tmp_path / "a.clt")
+
+
+def test_standard_input_is_a_table(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\nx,1\ny,2\n")))
+    table, label = read_frame("-")
+    assert ([column.name for column in table.columns], label) == (["a", "b"], "standard input")
+    assert read_bytes(io.BytesIO(b"abc"), "a pipe") == b"abc"
