@@ -16,7 +16,6 @@ pytest.importorskip("dask")
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-pytestmark = pytest.mark.compiled
 NAMES = ["coffee", "tea", "milk", "sugar", "cake"]
 
 
@@ -82,6 +81,7 @@ def test_unknown_values_in_parts_are_summed_out(run, model, unseen_rows, tmp_pat
     assert score_json(run, model, folder)["log_likelihood"] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.compiled
 def test_workers_score_the_same_rows(run, model, unseen_rows, tmp_path):
     pytest.importorskip("distributed")
     zarr = write_zarr(tmp_path / "visits.zarr", unseen_rows)
@@ -129,6 +129,7 @@ def classifier(tmp_path_factory):
     return path
 
 
+@pytest.mark.compiled
 def test_classes_in_parts_are_predicted_as_in_one_table(run, classifier, tmp_path):
     frame = people(50, seed=1)
     frame.loc[::5, "weight"] = np.nan
@@ -292,6 +293,7 @@ def test_gaps_in_parts_are_filled_as_in_one_table(run, model, unseen_rows, tmp_p
         assert found[name].tolist() == pytest.approx(wanted["columns"][name])
 
 
+@pytest.mark.compiled
 def test_workers_draw_what_one_process_draws(run, model, unseen_rows, tmp_path):
     pytest.importorskip("distributed")
     rows = np.tile(with_gaps(unseen_rows), (3, 1))
@@ -311,6 +313,7 @@ def test_workers_draw_what_one_process_draws(run, model, unseen_rows, tmp_path):
     assert not np.array_equal(drawn["here"][:40], drawn["here"][40:80])  # draws of their own
 
 
+@pytest.mark.compiled
 def test_draws_for_arrays_do_not_depend_on_the_workers(run, model, unseen_rows, tmp_path):
     pytest.importorskip("distributed")
     zarr = write_zarr(tmp_path / "visits.zarr", with_gaps(unseen_rows))

@@ -29,8 +29,6 @@ from strudel.errors import UnseenValueWarning
 from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, count_classes
 from strudel.trees.chow_liu import learn_class_tree
 
-pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
-
 # Nothing is left to be chosen, so a fit is one fit.
 PLAIN = {
     "n_components": 2,
@@ -44,6 +42,7 @@ PLAIN = {
 CELLS = "the cells of numbers are those of the rows, however often they count"
 
 
+@pytest.mark.compiled
 @parametrize_with_checks(
     [StrudelClassifier(**PLAIN)],
     expected_failed_checks=lambda _: {
@@ -138,6 +137,7 @@ def test_nothing_known_leaves_the_shares_of_the_classes():
     assert shares[0] == pytest.approx([np.mean(y == "no"), np.mean(y == "yes")])
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("method", ["auto", "per_class", "joint"])
 def test_an_exclusive_or_is_learned_also_from_rows_with_unknown_values(method):
     X, y = rows_with_classes(share_hidden=0.2)
@@ -148,6 +148,7 @@ def test_an_exclusive_or_is_learned_also_from_rows_with_unknown_values(method):
     assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
 
 
+@pytest.mark.compiled
 def test_everything_is_chosen_on_rows_that_were_held_out():
     X, y = rows_with_classes(n_rows=90, n_classes=3)
     model = StrudelClassifier(random_state=0).fit(X, y)
@@ -165,6 +166,7 @@ def test_weights_count_as_repetitions_and_zero_as_absence():
     assert weighted.predict_proba(X) == pytest.approx(repeated.predict_proba(X))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("table", ["bits", "columns"])
 def test_class_weights_count_like_weights_of_the_rows(table):
     X, y = rows_with_classes(n_rows=90, n_classes=3) if table == "bits" else mixed_frame()
@@ -182,6 +184,7 @@ def test_class_weights_count_like_weights_of_the_rows(table):
             StrudelClassifier(**PLAIN, class_weight=wrong).fit(X, y)
 
 
+@pytest.mark.compiled
 def test_a_structure_over_columns_leaves_codes_of_no_value_impossible():
     X, y = mixed_frame()
     model = StrudelClassifier(method="per_class", init="independent", random_state=0).fit(X, y)
@@ -194,6 +197,7 @@ def test_a_structure_over_columns_leaves_codes_of_no_value_impossible():
         assert np.exp(log_marginal(joint, words)).sum() == pytest.approx(1.0)
 
 
+@pytest.mark.compiled
 def test_one_class_is_certain_and_a_rare_one_is_kept():
     X, y = rows_with_classes(n_rows=40)
     assert StrudelClassifier().fit(X, ["yes"] * 40).predict_proba(X).tolist() == [[1.0]] * 40
@@ -217,6 +221,7 @@ def mixed_frame(n_rows=120):
     return X, np.where(age > 50, "late", "early")
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("method", ["per_class", "joint"])
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_are_encoded_and_files_keep_everything(kind, method, tmp_path):
@@ -246,6 +251,7 @@ def test_a_file_of_0_and_1_keeps_everything(tmp_path):
         assert np.array_equal(back.predict_proba(rows), model.predict_proba(rows))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("method", ["per_class", "joint"])
 def test_the_class_keeps_its_name(method, tmp_path):
     X, y = mixed_frame()
@@ -287,6 +293,7 @@ def test_a_class_that_is_unknown_is_refused_with_its_row(y):
         StrudelClassifier().fit(np.eye(3), y)
 
 
+@pytest.mark.compiled
 def test_values_that_were_not_seen_are_missing_with_a_word():
     X, y = mixed_frame()
     model = StrudelClassifier(**PLAIN).fit(X, y)

@@ -19,7 +19,6 @@ from strudel import (
 from strudel.io import Checkpoint
 from strudel.trees.vtree import balanced_vtree
 
-
 MIXTURE = StrudelMixture(
     2, n_splits=0, pseudocount=1.0, method=EM(max_iter=3), validation_fraction=None, random_state=0
 )

@@ -10,8 +10,6 @@ from sklearn_checks import positive
 from strudel import Strudel, load, read, save, write
 from strudel.models import LogisticCircuit
 
-pytestmark = pytest.mark.compiled  # a fit is many passes over all rows
-
 PLAIN = {"alpha": 1.0, "n_splits": 2, "target_splits": 3, "validation_fraction": None}
 
 
@@ -33,11 +31,13 @@ class Thresholded(LogisticCircuit):
         return super()._output(positive(X))
 
 
+@pytest.mark.compiled
 @parametrize_with_checks([Thresholded(**PLAIN)])
 def test_scikit_learn_checks_on_thresholded_numbers(estimator, check):
     check(estimator)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_gradient_of_the_penalised_log_loss_vanishes(n_classes):
     X, y = rows_with_classes(n_rows=100, n_classes=n_classes)
@@ -79,6 +79,7 @@ def test_classes_come_out_as_they_went_in(n_classes, tmp_path):
     )
 
 
+@pytest.mark.compiled
 def test_an_exclusive_or_needs_splits_for_the_target():
     X, y = rows_with_classes()
     none, some = (
@@ -88,6 +89,7 @@ def test_an_exclusive_or_needs_splits_for_the_target():
     assert some > 0.9 > none
 
 
+@pytest.mark.compiled
 def test_every_class_keeps_rows_to_learn_from():
     X, y = rows_with_classes()
     y = np.where(np.arange(300) == 7, "rare", y)
