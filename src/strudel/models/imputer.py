@@ -215,7 +215,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         if self.strategy == "map":  # its search takes longer with more components
             return StrudelMixture(min(size, 20), n_splits=0)
         if is_encoded:  # larger ones fill hardly better: Chile's numbers err by 0.79 deviations
-            return StrudelMixture(min(size, OF_TABLES), method=EM(n_runs=4), n_splits=0)
+            return StrudelMixture(min(size, OF_TABLES), method=EM(n_runs=2), n_splits=0)
         # The average of many runs: on jester hidden values have a log-loss of 0.503, not 0.512.
         n_runs = 4 if np.isnan(rows).any() else 32
         return StrudelMixture(size, method=EM(n_runs=n_runs), n_splits=0, validation_fraction=0.05)
