@@ -10,6 +10,7 @@ export interface ColumnData {
   texts?: string[];
   numbers?: number[];
   isDay?: boolean;
+  isDuration?: boolean; // numbers are microseconds
   slots: number[];
   codes?: number[][];
 }
@@ -45,6 +46,7 @@ export interface Column {
   texts: string[]; // as the page does
   numbers: number[] | null; // what stands for each value in a mean
   isDay: boolean;
+  isDuration: boolean;
   isOrdered: boolean;
   size: number;
   slots: number[]; // none where the component decides
@@ -118,6 +120,7 @@ function readColumn(data: ColumnData): Column {
     texts: data.texts ?? data.labels,
     numbers: data.numbers ?? null,
     isDay: data.isDay ?? false,
+    isDuration: data.isDuration ?? false,
     isOrdered: data.kind === "number" || data.kind === "date" || data.kind === "ordinal",
     size,
     slots: data.slots,

@@ -8,6 +8,7 @@ export interface Shown {
   texts: string[];
   numbers: number[] | null;
   isDay: boolean;
+  isDuration: boolean;
   isOrdered: boolean;
 }
 
@@ -114,7 +115,18 @@ export function meanOf(column: Shown, p: Float64Array): number {
 export function meanText(column: Shown, p: Float64Array): string | null {
   if (column.numbers === null || column.numbers.length < 2) return null;
   const mean = meanOf(column, p);
-  return column.kind === "date" ? dateText(mean) : numberText(mean, column.numbers);
+  if (column.kind === "date") return dateText(mean);
+  return column.isDuration ? durationText(mean) : numberText(mean, column.numbers);
+}
+
+/** A duration to the minute, below an hour to the second: "2 days 03:15", "00:04:30". */
+export function durationText(microseconds: number): string {
+  const sign = microseconds < 0 ? "−" : "";
+  const seconds = Math.round(Math.abs(microseconds) / 1e6);
+  const [days, hours, minutes] = [Math.floor(seconds / 86400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60];
+  const two = (n: number): string => String(n).padStart(2, "0");
+  const clock = seconds < 3600 ? `00:${two(minutes)}:${two(seconds % 60)}` : `${two(hours)}:${two(minutes)}`;
+  return sign + (days === 0 ? clock : `${days} day${days === 1 ? "" : "s"} ${clock}`);
 }
 
 export function dateText(microseconds: number): string {

@@ -12,7 +12,7 @@ const columns = [
   { name: "is.target=", labels: ["a,b", "c.d", "é", "~"], size: 4 },
 ];
 const age = {
-  name: "age", kind: "number", texts: ["under 40", "40 to 60", "60 to 70", "70 or more"], numbers: null, isDay: false, isOrdered: true,
+  name: "age", kind: "number", texts: ["under 40", "40 to 60", "60 to 70", "70 or more"], numbers: null, isDay: false, isDuration: false, isOrdered: true,
 };
 
 test("a click sets a value, another one sets another, the same again releases", () => {

@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { rangeText } from "../src/words.ts";
+import { durationText, rangeText } from "../src/words.ts";
 
 const column = (kind: string, texts: string[]) =>
-  ({ name: "", kind, texts, numbers: null, isDay: false, isOrdered: true });
+  ({ name: "", kind, texts, numbers: null, isDay: false, isDuration: false, isOrdered: true });
 
 test("whole numbers are in one cell only, and so in one range", () => {
   const age = column("number", ["26 or less", "27 to 34", "35", "36 or more"]);
@@ -24,4 +24,11 @@ test("cells of numbers and dates are joined at their ends", () => {
 
 test("categories in an order keep their words, whatever these are", () => {
   assert.equal(rangeText(column("ordinal", ["school", "2 or more", "up to now"]), 0, 1), "school to 2 or more");
+});
+
+test("durations are in days, hours and minutes, never in microseconds", () => {
+  assert.equal(durationText(270e6), "00:04:30");
+  assert.equal(durationText(3.25 * 3600e6), "03:15");
+  assert.equal(durationText(51.25 * 3600e6), "2 days 03:15");
+  assert.equal(durationText(-86400e6), "−1 day 00:00");
 });

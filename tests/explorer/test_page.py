@@ -40,6 +40,20 @@ def test_the_page_is_one_file_of_at_most_400_kb_besides_the_model():
     assert not re.search(r"<(link|img|iframe)\b|<script[^>]+src=|@import|url\(", page)
 
 
+def test_durations_and_large_numbers_are_written_as_people_do():
+    pd = pytest.importorskip("pandas")
+    stay = pd.to_timedelta(np.arange(200), unit="h")
+    frame = pd.DataFrame(
+        {"stay": stay, "income": 1000 * np.arange(200), "ratio": np.arange(200) + 0.12345}
+    )
+    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(frame)
+    stay, income, ratio = page_data(model)["columns"]
+    assert stay["isDuration"]
+    assert re.fullmatch(r"under \d+ days? ?[\d:]*", stay["texts"][0])
+    assert re.fullmatch(r"\d\d,\d{3} or less", income["texts"][0])
+    assert "," not in "".join(ratio["texts"])  # no digits behind the point are grouped
+
+
 def test_texts_of_a_model_end_no_script_and_start_no_element():
     circuit = figure_1_circuit().with_names(tuple(HOSTILE))
     page = explore(circuit, title="</title><script>alert(1)</script>").html

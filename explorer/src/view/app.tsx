@@ -5,7 +5,7 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import { connect, type Client } from "../client.ts";
 import type { Completion } from "../completion.ts";
 import type { Answer, Information } from "../engine.ts";
-import { readColumns, type PageData } from "../model.ts";
+import { readColumns, type Column, type PageData } from "../model.ts";
 import {
   asRange, choose, chooseRange, exclude, fromHash, History, release, toHash, type Scenario,
 } from "../scenario.ts";
@@ -219,6 +219,8 @@ export function App({ data }: { data: PageData }): JSX.Element {
               : <Probability answer={answer} evidence={answered} prior={prior.columns} />}
           {!isImpossible && <MostProbable columns={columns} evidence={answered} completion={known.completion} />}
           {!isImpossible && <Strip components={answer.components} />}
+          {target !== null && known.target !== null && known.target.posterior.length === columns[target].size && !isImpossible
+            && <Jump column={columns[target]} posterior={known.target.posterior} />}
         </div>
       </div>
       <div class="body">
@@ -245,6 +247,14 @@ export function App({ data }: { data: PageData }): JSX.Element {
               ))}
             </fieldset>
           </div>
+          {isChanged && (
+            <p class="legend hint">
+              <span><i class="now" />given what you set</span>
+              {pinned !== null && <span><i class="held" />pinned</span>}
+              <span><i class="prior" />with nothing set</span>
+              <span>“moved”: how much of the probability went from some values to others</span>
+            </p>
+          )}
           {visible.length === 0 && <p class="hint">No column matches “{filter}”.</p>}
           <div class="tiles">
             {visible.map((c) => (
@@ -335,6 +345,16 @@ function spoken(known: Known, prior: Answer, columns: { name: string; texts: str
   const change = at < 0 ? "" : ` Largest change: ${columns[at].name} ${columns[at].texts[value]}, `
     + `from ${percent(prior.columns[at][value])} to ${percent(known.answer.columns[at][value])}.`;
   return `${oneIn(known.answer.logP)}.${change}`;
+}
+
+/** On a phone the target comes after the tiles: what it says in one line, and the way there. */
+function Jump({ column, posterior }: { column: Column; posterior: Float64Array }): JSX.Element {
+  const likely = posterior.indexOf(Math.max(...posterior));
+  return (
+    <button class="jump" onClick={() => document.querySelector(".panel")?.scrollIntoView({ behavior: "smooth" })}>
+      <bdi>{column.name}</bdi>: <b><bdi>{column.texts[likely]}</bdi></b> {percent(posterior[likely])} ↓
+    </button>
+  );
 }
 
 const THEMES = ["auto", "light", "dark"] as const;

@@ -104,7 +104,8 @@ export function Strip({ components }: { components: Float64Array }): JSX.Element
   return (
     <div class="strip">
       <span class="hint">
-        {few === 1 ? "1 component gives" : `${few.toLocaleString("en")} of ${components.length.toLocaleString("en")} components give`} {percent(sum)} of the answer
+        {few === order.length ? `All ${few.toLocaleString("en")} components` : `${few.toLocaleString("en")} of ${order.length.toLocaleString("en")} components`},
+        groups of similar rows, give {few === order.length ? "the answer together" : `${percent(sum)} of the answer`}
       </span>
       <div role="img" aria-label={`Shares of the components: ${shown.slice(0, 5).map((c) => `number ${c + 1} ${percent(components[c])}`).join(", ")}`}>
         {shown.map((c) => (

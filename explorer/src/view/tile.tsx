@@ -26,13 +26,14 @@ const FEW = 10; // values that are listed at once
 const LISTED = 8; // of more
 const MANY = 4; // values, which are seldom near 100 %
 const CROWDED = 12; // bars side by side
+const LONG = 14; // letters of a cell that leave no room for the mean beside it
 
 export const isHistogram = (column: Column): boolean =>
   (column.kind === "number" || column.kind === "date") && column.size > 3;
 
 /** The height of a tile in pixels, known before it is drawn, so that far away ones need not be. */
 export function heightOf(column: Column, isOpen: boolean): number {
-  if (isHistogram(column)) return column.kind === "date" ? 225 : 207;
+  if (isHistogram(column)) return column.texts.some((text) => text.length > LONG) ? 225 : 207;
   const rows = column.size > FEW && !isOpen ? LISTED : column.size;
   return 54 + 27 * rows + (column.size > FEW ? 26 : 0);
 }

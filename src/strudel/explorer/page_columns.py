@@ -11,6 +11,7 @@ value of the column is one value in each of its slots.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,7 +21,7 @@ import numpy as np
 from strudel._names import names_of
 from strudel._types import NONE, ByteArray
 from strudel.queries.model import Model
-from strudel.tables.bin_edges import date_text, number_text
+from strudel.tables.bin_edges import date_text, duration_text, number_text
 from strudel.tables.coded_column import BIT, Column, has_one_value_per_cell
 from strudel.tables.filled_table import has_mean
 from strudel.tables.table_code import code_of_bits
@@ -147,6 +148,9 @@ def _texts(column: Column) -> tuple[str, ...]:
     >>> heights = RawColumn("height", "float", np.arange(100.0) / 2)
     >>> _texts(learn_column(heights, 0, options=CodeOptions(n_bins=4)))
     ('under 12.5', '12.5 to 25', '25 to 37.5', '37.5 or more')
+    >>> incomes = RawColumn("income", "integer", 1000 * np.arange(100.0))
+    >>> _texts(learn_column(incomes, 0, options=CodeOptions(n_bins=4)))[1]
+    '25,000 to 49,999'
     """
     is_date = column.kind == "date"
     if column.labels == ("False", "True"):
@@ -156,11 +160,21 @@ def _texts(column: Column) -> tuple[str, ...]:
     if has_one_value_per_cell(column.values, column.edges, column.ranges):
         return column.labels
     if column.dtype == "integer":
-        return _whole_numbers(column)
-    ends = [date_text(edge) if is_date else number_text(edge) for edge in column.edges]
+        return tuple(map(_grouped, _whole_numbers(column)))
+    if is_date:
+        ends = [date_text(edge) for edge in column.edges]
+    elif column.dtype == "duration":
+        ends = [duration_text(edge) for edge in column.edges]
+    else:
+        ends = [_grouped(number_text(edge)) for edge in column.edges]
     below, above = ("before {}", "from {} on") if is_date else ("under {}", "{} or more")
     inner = [f"{a} to {b}" for a, b in pairwise(ends)]
     return (below.format(ends[0]), *inner, above.format(ends[-1]))
+
+
+def _grouped(text: str) -> str:
+    """A text with commas in its numbers, where these are 10,000 or more."""
+    return re.sub(r"(?<![\d.])\d{5,}", lambda found: f"{int(found[0]):,}", text)
 
 
 def _whole_numbers(column: Column) -> tuple[str, ...]:

@@ -117,6 +117,8 @@ def _column_data(column: PageColumn) -> dict[str, Any]:
         data["numbers"] = column.numbers
     if column.kind == "date":
         data["isDay"] = column.dtype == "date"
+    if column.dtype == "duration":
+        data["isDuration"] = True
     if len(column.slots) > 1:
         data["codes"] = column.codes
     return data
