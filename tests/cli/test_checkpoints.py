@@ -8,7 +8,11 @@ import time
 import numpy as np
 import pytest
 
+from killed_fits import DyingCheckpoint, Killed
+from strudel import Strudel
+from strudel.io import Checkpoint
 from strudel.io.model_file import load
+from strudel.io.read_tables import read_table
 
 OPTIONS = ("--max-splits", "60", "--set", "patience=1000", "--checkpoint-seconds", "0")
 
@@ -69,3 +73,40 @@ def test_a_left_over_checkpoint_can_be_thrown_away(run, table, tmp_path):
     assert err.count("\n") == 2  # what it does, and why it cannot
     assert run("fit", table, "-o", path, "--max-splits", 1, "--no-resume", "-q") == (0, "", "")
     assert not part.exists()
+
+
+def left_from_a_killed_fit(table, path):
+    """A checkpoint as `strudel fit` leaves it, made without another process."""
+    X = read_table(table).X.astype(np.uint8)
+    with pytest.raises(Killed):
+        Strudel(random_state=0, max_splits=3).fit(X, checkpoint=DyingCheckpoint(path, 2))
+    return path
+
+
+def test_what_is_left_is_never_silently_deleted(run, table, tmp_path):
+    path = tmp_path / "a.strudel"
+    part = left_from_a_killed_fit(table, path.with_name("a.strudel.part"))
+    code, _, err = run("fit", table, "-o", path, "--max-splits", 1, "-q")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--resume continues it, --no-resume starts again" in err
+    assert part.exists()
+    assert run("fit", table, "-o", path, "--max-splits", 1, "-q", "--no-resume")[0] == 0
+    assert not part.exists()
+
+
+def test_a_fit_that_is_running_is_not_disturbed(run, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(Checkpoint, "claim", lambda self: False)
+    path = tmp_path / "a.strudel"
+    code, _, err = run("fit", table, "-o", path, "--max-splits", 1, "-q", "--resume")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "belongs to another fit, which is running" in err
+    code, _, err = run("fit", table, "-o", path, "--max-splits", 1, "-q")
+    assert code == 0
+    assert "This one has no checkpoint" in err
+
+
+def test_a_folder_is_no_checkpoint(run, table, tmp_path):
+    (tmp_path / "a.strudel.part").mkdir()
+    code, _, err = run("fit", table, "-o", tmp_path / "a.strudel", "--max-splits", 1)
+    assert code == 2
+    assert "it is a folder" in err

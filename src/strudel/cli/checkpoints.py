@@ -57,7 +57,7 @@ def open_checkpoint(model: Path, resume: bool | None, seconds: float) -> KeptChe
     is_there = checkpoint.path.exists()
     if checkpoint.path.is_dir():
         raise InputError(f"cannot write a checkpoint to {str(checkpoint.path)!r}: it is a folder.")
-    if not checkpoint.path.is_dir() and not checkpoint.claim():
+    if not checkpoint.claim():
         if resume is not None:
             raise InputError(
                 f"{str(checkpoint.path)!r} belongs to another fit, which is running: wait for it, "
