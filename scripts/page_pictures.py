@@ -39,19 +39,27 @@ def pictures_of(page: Path) -> list[str]:
 def draw(page: Path, theme: str, folder: Path) -> None:
     """Run the blocks of a page, and write the figure of every picture on the way."""
     names: dict[str, object] = {"__name__": "__main__"}
-    # The salt makes it the same file whenever it is drawn.
-    with plt.style.context([*THEMES[theme], {"svg.hashsalt": "strudel"}]):
+    with themed(theme):
         for part in _parts(page):
             if part["name"]:
-                path = folder / f"{part['name']}-{theme}.svg"
-                plt.gcf().savefig(path, metadata={"Date": None}, bbox_inches="tight", dpi=150)
-                path.write_text(shortened(path.read_text(encoding="utf-8")), encoding="utf-8")
+                save(folder / f"{part['name']}-{theme}.svg")
                 continue
             for example in doctest.DocTestParser().get_examples(part["code"]):
                 expected = (Exception,) if example.exc_msg else ()  # the page shows a message
                 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(*expected):
                     exec(compile(example.source, page.name, "single"), names)
         plt.close("all")
+
+
+def themed(theme: str) -> contextlib.AbstractContextManager[None]:
+    """Figures inside the block look so; the salt makes the same file whenever one is drawn."""
+    return plt.style.context([*THEMES[theme], {"svg.hashsalt": "strudel"}])
+
+
+def save(path: Path) -> None:
+    """Write the figure that was left."""
+    plt.gcf().savefig(path, metadata={"Date": None}, bbox_inches="tight", dpi=150)
+    path.write_text(shortened(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def shortened(svg: str) -> str:

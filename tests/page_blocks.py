@@ -68,11 +68,16 @@ def missing_extra(text):
     return None
 
 
-def run_page(name, text):
-    """Run all blocks of a page in the current folder; an AssertionError says what differs."""
+def run_page(name, text, on_words=lambda words: None):
+    """Run all blocks of a page in the current folder; an AssertionError says what differs.
+
+    `on_words` gets the text before every block and after the last, in its turn.
+    """
     names = {"__name__": "__main__"}
     printed = None
-    for language, code, line in blocks_of(text):
+    *before, last = BLOCK.sub("\f", text).split("\f")
+    for words, (language, code, line) in zip(before, blocks_of(text), strict=True):
+        on_words(words)
         place = f"{name}, line {line}"
         if language == "text" and printed is not None:
             assert code == printed, f"{place}: the block above prints\n{printed}"
@@ -86,6 +91,7 @@ def run_page(name, text):
         elif language == "bash":
             for command in code.splitlines():
                 _run_command(command, place)
+    on_words(last)
 
 
 def _run_doctest(code, names, name, line):

@@ -1,32 +1,15 @@
-"""The pictures of the guide are those that the code of its pages draws, for light and dark pages.
+"""The pictures of the guide, for light and dark pages; `test_pages.py` draws them.
 
 `python scripts/page_pictures.py` draws them again.
 """
 
-import importlib.util
 import re
-from pathlib import Path
 
-import matplotlib as mpl
 import pytest
 
-from page_blocks import missing_extra
-
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "page_pictures.py"
-
-if not SCRIPT.exists():  # an installed copy of the tests
-    pytest.skip("the pictures are drawn from a checkout", allow_module_level=True)
-
-spec = importlib.util.spec_from_file_location("page_pictures", SCRIPT)
-page_pictures = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(page_pictures)
+page_pictures = pytest.importorskip("page_pictures", reason="pictures are drawn from a checkout")
 IMAGES = page_pictures.DOCS / "images"
 PAGES = page_pictures.pages_with_pictures()
-
-
-def words_of(path):
-    """What is written in a picture: matplotlib keeps every text beside its letters."""
-    return re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8"))
 
 
 def test_every_page_of_the_guide_has_a_picture():
@@ -43,26 +26,6 @@ def test_every_picture_is_linked_for_light_and_for_dark_pages(page):
             assert f"(../images/{name}-{theme}.svg#gh-{theme}-mode-only)" in text
             assert (IMAGES / f"{name}-{theme}.svg").exists()
     assert not re.findall(r"\.png\)", text)
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_code_of_a_page_draws_its_pictures(page, tmp_path, monkeypatch):
-    extra = missing_extra(page.read_text(encoding="utf-8"))
-    if extra is not None:
-        pytest.skip(f"{page.name} needs pip install 'strudel-pc[{extra}]'")
-    monkeypatch.chdir(tmp_path)
-    backend = mpl.get_backend()
-    try:
-        page_pictures.draw(page, "dark", tmp_path)
-    finally:
-        mpl.use(backend)
-    drawn = sorted(tmp_path.glob("*.svg"))
-    assert [path.stem for path in drawn] == sorted(
-        f"{name}-dark" for name in page_pictures.pictures_of(page)
-    )
-    for path in drawn:
-        assert words_of(path) == words_of(IMAGES / path.name)
 
 
 @pytest.mark.parametrize("path", sorted(IMAGES.glob("*-dark.svg")), ids=lambda path: path.stem)

@@ -1,11 +1,14 @@
 """Every code block of README.md and of the pages in docs/ runs as it stands and gives what it says.
 
+The pictures of the guide are those that the blocks above them draw.
+
 `page_blocks` says what is done with a block. A page that needs an extra names it at its top, and is
 skipped where it is missing.
 """
 
 import re
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,8 +19,7 @@ from strudel.cli.main import app
 
 LANGUAGES = ("python", "pycon", "bash", "console", "text")
 
-if not (ROOT / "README.md").exists():  # an installed copy of the tests
-    pytest.skip("the pages are in a checkout", allow_module_level=True)
+page_pictures = pytest.importorskip("page_pictures", reason="the pages are in a checkout")
 
 TEXTS = {
     page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8")
@@ -35,7 +37,7 @@ def page_id(name):
 @pytest.mark.parametrize(
     "name", [name for name, text in TEXTS.items() if BLOCK.search(text)], ids=page_id
 )
-def test_every_block_runs_and_gives_what_it_says(name, tmp_path, monkeypatch):
+def test_every_block_runs_and_gives_what_it_says_and_draws(name, tmp_path, monkeypatch):
     import matplotlib.pyplot as plt
 
     extra = missing_extra(TEXTS[name])
@@ -43,8 +45,22 @@ def test_every_block_runs_and_gives_what_it_says(name, tmp_path, monkeypatch):
         pytest.skip(f"{name} needs pip install 'strudel-pc[{extra}]'")
     plt.switch_backend("Agg")
     monkeypatch.chdir(tmp_path)
-    run_page(name, TEXTS[name])
+
+    def draw(words):
+        for picture in re.findall(r"images/([\w-]+)-dark\.svg#", words):
+            page_pictures.save(tmp_path / f"{picture}-dark.svg")
+            kept = ROOT / "docs" / "images" / f"{picture}-dark.svg"
+            assert words_of(tmp_path / kept.name) == words_of(kept)
+
+    is_guide = name.startswith("docs/guide/")
+    with page_pictures.themed("dark") if is_guide else nullcontext():
+        run_page(name, TEXTS[name], draw if is_guide else len)
     plt.close("all")
+
+
+def words_of(path):
+    """What is written in a picture: matplotlib keeps every text beside its letters."""
+    return re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", TEXTS)

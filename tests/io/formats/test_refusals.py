@@ -25,6 +25,7 @@ REFUSED = {
     "none.jlc": ("jlc 0\n", "it has no nodes"),
     "none.jpc": ("jpc 0\n", "it has no nodes"),
     "head.jpc": ("L 0 0 1\n", "it does not start with a line 'jpc number-of-nodes'"),
+    "bare.jpc": ("jpc\nL 0 0 1\n", "it should start with a line 'jpc number-of-nodes'"),
     "more.jpc": ("jpc 1\nL 0 0 1\nL 1 0 -1\n", "line 3: 1 nodes were announced, but there are"),
     "none.psdd": ("psdd 0\n", "it has no nodes"),
     "empty.spn": ("", "it is empty"),
