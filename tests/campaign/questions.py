@@ -13,6 +13,7 @@ from campaign.agreement import check_model, need, rows_of, table_of
 from campaign.files import ANSWER, REFUSED
 from strategies import split_circuit
 from strudel import EM, Strudel, StrudelClassifier, StrudelImputer, StrudelMixture
+from strudel.circuits import figure_1_circuit
 from strudel.errors import MissingDependencyError, StrudelError
 from strudel.trees.vtree import random_vtree
 
@@ -161,6 +162,7 @@ class Modules:
             import torch
 
             self.torch = torch
+            strudel.to_torch(figure_1_circuit())  # which loads much more
 
     def case(self, rng):
         if self.torch is None:

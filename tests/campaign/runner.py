@@ -33,7 +33,8 @@ CAMPAIGNS = {
     "kills": Kills,
 }
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # disks are slower than readers
-HANG = 10.0  # seconds of one case
+HANG = 10.0  # seconds of one case: of work, so that a busy machine is no finding
+STUCK = 60.0  # seconds of one case that may be waiting
 
 
 class TooLong(BaseException):
@@ -70,29 +71,32 @@ def run(name, folder, seed, *, seconds=None, cases=None, first=0):
     campaign = CAMPAIGNS[name](folder)
     started = time.perf_counter()
     number = first
-    has_alarm = hasattr(signal, "setitimer")
-    before = signal.signal(signal.SIGALRM, _stop) if has_alarm else None
+    timers = TIMERS if hasattr(signal, "setitimer") else {}
+    before = {number: signal.signal(number, _stop) for number in timers}
     try:
         while True:
             took = time.perf_counter() - started
             if (seconds is not None and took > seconds) or number - first == cases:
                 break
-            _one(campaign, counts, name, seed, number, has_alarm)
+            _one(campaign, counts, name, seed, number, timers)
             number += 1
     finally:
-        if has_alarm:
-            signal.signal(signal.SIGALRM, before)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
     counts.seconds += time.perf_counter() - started
     return counts
 
 
-def _one(campaign, counts, name, seed, number, has_alarm):
+TIMERS = {signal.SIGPROF: (signal.ITIMER_PROF, HANG), signal.SIGALRM: (signal.ITIMER_REAL, STUCK)}
+
+
+def _one(campaign, counts, name, seed, number, timers):
     rng = np.random.default_rng([seed, number])
     start = time.perf_counter()
     counts.cases += 1
     try:
-        if has_alarm:
-            signal.setitimer(signal.ITIMER_REAL, HANG)
+        for timer, seconds in timers.values():
+            signal.setitimer(timer, seconds)
         kind, length = campaign.case(rng)
         if kind == "answer":
             counts.answers += 1
@@ -112,16 +116,16 @@ def _one(campaign, counts, name, seed, number, has_alarm):
         words = f"{type(error).__name__}: {str(error)[:200]} ({place})"
         counts.findings.append(f"{name} --seed {seed} --only {number}: {words}")
     finally:
-        if has_alarm:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        for timer, _ in timers.values():
+            signal.setitimer(timer, 0)
     counts.slowest = max(counts.slowest, time.perf_counter() - start)
 
 
-def _stop(_, frame):
+def _stop(number, frame):
     """End a case, but not while the compiler is at work, which nothing else waits for."""
     while frame is not None:
         if "numba" in frame.f_code.co_filename or "llvmlite" in frame.f_code.co_filename:
-            signal.setitimer(signal.ITIMER_REAL, 1.0)
+            signal.setitimer(TIMERS[number][0], 1.0)
             return
         frame = frame.f_back
     raise TooLong
