@@ -514,6 +514,8 @@ def test_groups_are_compared_over_all_other_columns(run, encoded):
     assert [one["column"] for one in answer["columns"]] == list(wanted.names)
     by_column = [one["divergence"] for one in answer["columns"]]
     assert by_column == pytest.approx(wanted.column_divergence.tolist())
+    since = wanted.means[wanted.names.index("since")]
+    assert [str(day)[:4] for day in since] == ["2006", "2006"]  # dates, not numbers
     code, out, _ = run("query", encoded, "compare", "smoker=yes")
     assert code == 0
     assert "everybody" in out

@@ -284,9 +284,7 @@ def find_comparison(question: Question) -> list[Answer]:
             {
                 "column": name,
                 "divergence": float(own),
-                "means": None
-                if np.isnan(means).all()
-                else [_mean(question, name, m) for m in means],
+                "means": None if means[0] != means[0] else [_plain(mean) for mean in means],
                 "probabilities": shares,
             }
         )
@@ -299,16 +297,6 @@ def find_comparison(question: Question) -> list[Answer]:
             "columns": columns,
         }
     ]
-
-
-def _mean(question: Question, name: str, number: float) -> Any:
-    """The mean of a column as people have it: dates as dates."""
-    from strudel.tables.column_conditions import bound_text
-
-    assert question.code is not None
-    column = question.code.column(name)
-    is_time = column.kind == "date" or column.dtype == "duration"
-    return _plain(bound_text(column, round(number))) if is_time else float(number)
 
 
 def show_comparison(question: Question, answer: Answer, n_lines: float) -> None:

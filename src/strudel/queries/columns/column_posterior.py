@@ -55,7 +55,7 @@ class ColumnPosterior:
     @property
     def mean(self) -> Any:
         """The mean."""
-        return _value(self.column, float(self.cell_chance @ self.column.cell_means))
+        return as_value(self.column, float(self.cell_chance @ self.column.cell_means))
 
     @property
     def variance(self) -> float:
@@ -70,7 +70,7 @@ class ColumnPosterior:
             raise ValueError(f"q must lie between 0 and 1, but is {q}.")
         number = self.column.cells.quantile(self.cell_chance, float(q))
         is_whole = self.column.dtype == "integer" and number.is_integer()
-        return int(number) if is_whole else _value(self.column, number)
+        return int(number) if is_whole else as_value(self.column, number)
 
     def interval(self, share: float = 0.9) -> tuple[Any, Any]:
         """Two quantiles between which the column lies with this probability or more."""
@@ -103,7 +103,7 @@ class ColumnPosterior:
         )
 
 
-def _value(column: Column, number: float) -> Any:
+def as_value(column: Column, number: float) -> Any:
     """A number as people have it: a date or duration, or the number itself."""
     if column.kind == "date":
         return as_date(round(number), column)
@@ -407,7 +407,7 @@ def _for_each_row(
         found = np.where(np.isnan(numbers), found, if_known(numbers))
     if not is_single:
         return as_values(column, found)
-    return _value(column, float(found[0])) if query == "expectation" else float(found[0])
+    return as_value(column, float(found[0])) if query == "expectation" else float(found[0])
 
 
 def _asked(

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._types import FloatArray
+from strudel._types import AnyArray, FloatArray
 from strudel.data.argument_checks import check_count
 from strudel.data.random_state import RandomState, generator_from
 from strudel.data.x_log_x import x_log_x_of
 from strudel.queries.arguments import given_rows
+from strudel.queries.columns.column_posterior import as_value
 from strudel.queries.columns.joint_table import code_of_model, joint_table, pandas_frame
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.marginal import raise_if_impossible
@@ -40,7 +41,7 @@ class Comparison(NamedTuple):
     standard_error: float  # 0 where it is exact
     names: tuple[str, ...]  # of the other columns, those that differ most first
     column_divergence: FloatArray  # (n_columns,) exact
-    means: FloatArray  # (n_columns, 2) of numbers in each group; NaN for all else
+    means: AnyArray  # (n_columns, 2) of numbers and dates in each group; NaN for all else
     probabilities: dict[str, dict[Any, tuple[float, float]]]  # column -> value -> in each group
 
     def to_frame(self) -> Any:
@@ -48,8 +49,8 @@ class Comparison(NamedTuple):
         content = {
             "column": list(self.names),
             "divergence": self.column_divergence,
-            "mean of a": self.means[:, 0],
-            "mean of b": self.means[:, 1],
+            "mean of a": self.means[:, 0].tolist(),
+            "mean of b": self.means[:, 1].tolist(),
         }
         return pandas_frame(content)
 
@@ -115,10 +116,11 @@ def compare(
     divergences = np.array([_divergence(p, q) for p, q in zip(*shares, strict=True)])
     joint, error = _joint_divergence(groups, columns, max_states, n_samples, random_state)
     order = np.argsort(-divergences, kind="stable")
-    means = np.full((len(columns), 2), np.nan)
+    means = np.full((len(columns), 2), np.nan, dtype=object)
     for c, column in enumerate(columns):
         if column.is_numeric:
-            means[c] = [column.cell_means @ share[c] for share in shares]
+            found = [float(column.cell_means @ share[c]) for share in shares]
+            means[c] = [as_value(column, number) for number in found]
     probabilities = {
         columns[c].name: dict(
             zip(
