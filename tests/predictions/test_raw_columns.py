@@ -364,6 +364,24 @@ def test_what_a_grid_search_found_is_used(model):
     assert found == approx(expected_prediction(model, search.best_estimator_, {"colour": "red"}))
 
 
+def test_parts_of_cells_may_be_known(model):
+    predictor = fitted("tree")
+    rows, p = worlds(model, {"colour": "red"})
+    is_in = ((rows["size"] >= 3) & (rows["size"] < 6)).to_numpy()
+    wanted = p[is_in] @ predictor.predict(rows[is_in]) / p[is_in].sum()
+    found = expected_prediction(model, predictor, {"colour": "red", "size": (3, 6)})
+    assert found == approx(wanted, rel=1e-9)
+
+
+def test_variables_of_cut_cells_do_not_say_enough(model):
+    predictor = fitted("tree")
+    with pytest.raises(ValueError, match="Give X in the 3 columns of the table"):
+        expected_prediction(model, predictor, model.encoder_.transform(FEW))
+    first = model.encoder_.code_.column("size").variable_names[0]
+    with pytest.raises(ValueError, match=r"cuts column 'size' elsewhere. Name the column itself"):
+        same_decision_probability(model, fitted("classes"), hidden=[first])
+
+
 def test_predictors_may_leave_columns_out_and_need_no_steps():
     model = Strudel(encoder="auto", random_state=0, max_splits=5).fit(TABLE)
     tree = DecisionTreeRegressor(max_depth=3).fit(TABLE[["score", "size"]], TARGET)

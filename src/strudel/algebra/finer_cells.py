@@ -6,7 +6,7 @@ Out: an equal model whose cells also meet at the bounds.
 Given its cell, a number is independent of everything else, so a part of a cell has its share of
 the cell's probability. Wherever the 0/1 variables of a column lie together in the vtree, a node
 over them is a distribution of the column's cells. It is replaced by the distribution of the finer
-cells, as a chain over their thermometer code. Nothing above changes.
+cells, as a balanced tree over their thermometer code. Nothing above changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -151,6 +151,32 @@ def _names(model: Model, old: TableCode, new: TableCode) -> list[str]:
     return names
 
 
+class _Span(NamedTuple):
+    """Some bits of a column side by side, in two halves."""
+
+    first: int
+    last: int  # one after
+    left: int = NONE  # the place of each half among the spans; NONE for a single bit
+    right: int = NONE
+
+
+def _spans(n_bits: int) -> list[_Span]:
+    """All bits in halves, and these again; children first, all bits last."""
+    found: list[_Span] = []
+
+    def add(first: int, last: int) -> int:
+        if last - first == 1:
+            found.append(_Span(first, last))
+        else:
+            middle = (first + last) // 2
+            left, right = add(first, middle), add(middle, last)
+            found.append(_Span(first, last, left, right))
+        return len(found) - 1
+
+    add(0, n_bits)
+    return found
+
+
 class _Change(NamedTuple):
     """A column whose nodes are replaced."""
 
@@ -158,7 +184,8 @@ class _Change(NamedTuple):
     share: FloatArray
     top: int  # the old vtree node over its variables
     start: int  # its first new variable
-    chain: IntArray  # (n_bits,) new vtree nodes over the bits from each one on
+    spans: list[_Span]
+    span_node: IntArray  # (n_spans,) new vtree nodes
 
 
 class _Layout(NamedTuple):
@@ -191,15 +218,18 @@ def _layout(vtree: Vtree, code: TableCode, finer: Mapping[str, _Finer]) -> _Layo
         at += width
     nodes = VtreeNodes()
     made = np.full(vtree.n_nodes, NONE, dtype=np.int32)
-    chains: dict[str, list[int]] = {}
+    spans: dict[str, tuple[list[_Span], list[int]]] = {}
     for v in range(vtree.n_nodes):
         if v in tops:
-            leaves = [nodes.leaf(var) for var in tops[v].variables]
-            chain = [leaves[-1]]
-            for leaf in reversed(leaves[:-1]):
-                chain.append(nodes.inner(leaf, chain[-1]))
-            chains[tops[v].name] = chain[::-1]
-            made[v] = chain[-1]
+            own_spans, own_nodes = _spans(tops[v].stop - tops[v].start), list[int]()
+            for span in own_spans:
+                own_nodes.append(
+                    nodes.leaf(tops[v].start + span.first)
+                    if span.left == NONE
+                    else nodes.inner(own_nodes[span.left], own_nodes[span.right])
+                )
+            spans[tops[v].name] = own_spans, own_nodes
+            made[v] = own_nodes[-1]
         elif not is_below[v]:
             var = int(vtree.node_var[v])
             if var != NONE:
@@ -213,7 +243,8 @@ def _layout(vtree: Vtree, code: TableCode, finer: Mapping[str, _Finer]) -> _Layo
             finer[column.name].share,
             top,
             column.start,
-            number[chains[column.name]],
+            spans[column.name][0],
+            number[spans[column.name][1]],
         )
         for top, column in tops.items()
     ]
@@ -251,14 +282,11 @@ def _refined(
     at = n_literals
     for change in layout.changes:
         nodes = np.flatnonzero(circuit.node_vtree == change.top)
-        made = _chains(change, _cell_probabilities(circuit, log_theta, change, nodes), at)
+        made = _distributions(change, _cell_probabilities(circuit, log_theta, change, nodes), at)
         of_node[nodes] = made.top
         node_vtree.append(made.node_vtree)
-        # Without edges that nothing passes, a deterministic circuit stays so.
-        is_live = np.any(made.edge_log_theta > -np.inf, axis=1)
-        parent, left, right = (part[is_live] for part in made.edges)
-        edges.append((parent, left, right))
-        logs.append(made.edge_log_theta[is_live])
+        edges.append(made.edges)
+        logs.append(made.edge_log_theta)
         at += len(made.node_vtree)
     sums = np.arange(old_literals, circuit.n_nodes)
     sums = sums[
@@ -310,7 +338,7 @@ def _cell_probabilities(
     return found
 
 
-class _Chains(NamedTuple):
+class _Distributions(NamedTuple):
     """New nodes over the bits of one column."""
 
     top: IntArray  # (n_nodes,) the new number of each old node
@@ -319,39 +347,73 @@ class _Chains(NamedTuple):
     edge_log_theta: FloatArray  # (n_edges, n_columns)
 
 
-def _chains(change: _Change, probability: FloatArray, first: int) -> _Chains:
-    """Distributions of cells as chains: is it the first cell, else is it the second, ...
+def _distributions(change: _Change, probability: FloatArray, first: int) -> _Distributions:
+    """Distributions of cells `(n_nodes, n_cells, n_columns)` over the bits of a thermometer code.
 
-    Bit j says that the cell is j + 1 or later. After a bit that is 0 all others are: such nodes are
-    shared.
+    Bit j says that the cell is j + 1 or later. The bits of a span are all 0, or all 1, or they
+    change between two of them: in the left half, from one half to the other, or in the right half.
+    Nodes of the first two kinds are shared, those of the third belong to one distribution.
     """
-    n_nodes, n_cells, n_columns = probability.shape
-    n_bits = n_cells - 1
-    zero = 2 * np.arange(change.start, change.start + n_bits)
-    # Shared nodes where the bits from j on are 0, for j below the last; the literal itself there.
-    zeros = np.append(first + np.arange(n_bits - 1), zero[-1])
-    sums = first + n_bits - 1 + np.arange(n_nodes * n_bits).reshape(n_nodes, n_bits)
-    tail = np.cumsum(probability[:, ::-1], axis=1)[:, ::-1]
-    whole = np.where(tail > 0.0, tail, 1.0)
-    whole[:, 0] = 1.0  # what the node adds up to stays
-    stays = np.where(tail[:, :-1] > 0.0, probability[:, :-1] / whole[:, :-1], 1.0)
-    goes = tail[:, 1:] / whole[:, :-1]
-    stays[:, 0] = probability[:, 0]
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.stack([stays, goes], axis=2))  # (n_nodes, n_bits, 2, n_columns)
-    left = np.broadcast_to(np.stack([zero, zero + 1], axis=1), (n_nodes, n_bits, 2))
-    right = np.full((n_nodes, n_bits, 2), NONE)
-    right[:, :-1, 0] = zeros[1:]
-    right[:, :-1, 1] = sums[:, 1:]
-    parent = np.repeat(sums[:, :, np.newaxis], 2, axis=2)
-    shared = np.arange(n_bits - 1)
-    return _Chains(
-        sums[:, 0],
-        np.concatenate([change.chain[:-1], np.tile(change.chain, n_nodes)]),
-        (
-            np.concatenate([zeros[:-1], parent.ravel()]),
-            np.concatenate([zero[shared], left.ravel()]),
-            np.concatenate([zeros[shared + 1], right.ravel()]),
-        ),
-        np.concatenate([np.zeros((n_bits - 1, n_columns)), logs.reshape(-1, n_columns)]),
+    n_nodes, _, n_columns = probability.shape
+    spans, top = change.spans, len(change.spans) - 1
+    node_vtree: list[AnyArray] = []
+    edges: list[tuple[AnyArray, AnyArray, AnyArray]] = []
+    logs: list[FloatArray] = []
+    same = np.zeros((len(spans), 2), dtype=np.int64)  # nodes whose bits are all 0, or all 1
+    own = np.zeros((len(spans), n_nodes), dtype=np.int64)  # nodes whose bits change inside
+    inside = np.zeros((len(spans), n_nodes, n_columns))  # and how probable that is
+    at = first
+
+    def add(parent: AnyArray, left: Any, right: Any, theta: Any) -> None:
+        """An edge of each parent; those that nothing passes are left out.
+
+        So a deterministic circuit stays one.
+        """
+        shape = np.shape(parent)
+        ends = [np.broadcast_to(end, shape) for end in (left, right)]
+        theta = np.broadcast_to(theta, (*shape, n_columns))
+        is_live = np.any(theta > 0.0, axis=1)
+        edges.append((parent[is_live], ends[0][is_live], ends[1][is_live]))
+        with np.errstate(divide="ignore"):
+            logs.append(np.log(theta[is_live]))
+
+    for i, span in enumerate(spans):
+        if span.left == NONE:
+            same[i] = 2 * (change.start + span.first) + np.arange(2)
+        else:
+            same[i], at = at + np.arange(2), at + 2
+            node_vtree.append(np.repeat(change.span_node[i], 2))
+            add(same[i], same[span.left], same[span.right], 1.0)
+        if span.left == NONE and i < top:
+            continue
+        own[i], at = at + np.arange(n_nodes), at + n_nodes
+        node_vtree.append(np.repeat(change.span_node[i], n_nodes))
+        if span.left == NONE:  # there is one bit in all
+            add(own[i], same[i, 1], NONE, probability[:, 1])
+            add(own[i], same[i, 0], NONE, probability[:, 0])
+            continue
+        zeros, ones = same[span.right, 0], same[span.left, 1]
+        between = probability[:, spans[span.left].last]
+        inside[i] = inside[span.left] + between + inside[span.right]
+        # What all bits together add up to stays; below, a distribution adds up to one.
+        whole = 1.0 if i == top else np.where(inside[i] > 0.0, inside[i], 1.0)
+        add(own[i], own[span.left], zeros, inside[span.left] / whole)
+        add(own[i], ones, zeros, between / whole)
+        add(own[i], ones, own[span.right], inside[span.right] / whole)
+    if spans[top].left != NONE:
+        left, right = spans[top].left, spans[top].right
+        add(own[top], same[left, 1], same[right, 1], probability[:, -1])
+        add(own[top], same[left, 0], same[right, 0], probability[:, 0])
+        # A node that no cell is left of, as given a region, keeps an edge that nothing passes.
+        dead = own[top][~np.any(probability > 0.0, axis=(1, 2))]
+        edges.append((dead, np.full(len(dead), same[left, 0]), np.full(len(dead), same[right, 0])))
+        logs.append(np.full((len(dead), n_columns), -np.inf))
+    parent, left_ends, right_ends = (
+        np.concatenate(part).astype(np.int32) for part in zip(*edges, strict=True)
+    )
+    return _Distributions(
+        own[top].astype(np.int32),
+        np.concatenate(node_vtree).astype(np.int32),
+        (parent, left_ends, right_ends),
+        np.concatenate(logs),
     )

@@ -196,7 +196,7 @@ def expected_outputs(model: Model, form: Form, rows: FloatArray) -> FloatArray:
     """
     codes, place = distinct_rows(encode(rows))
     known = evidence_of_codes(codes, place, False, form)
-    task = _Task(Asked(model, form), known, False, "expected_prediction")
+    task = _Task(Asked(model, form, model), known, False, "expected_prediction")
     moments, _ = _exact(task, 1, MAX_STATES, MAX_PAIRS)
     return moments.raw(1)[place]
 

@@ -51,10 +51,12 @@ class Asked(NamedTuple):
 
     model: Model
     form: Form
+    original: Model  # the model as it was given
     lines: tuple[Line, ...] = ()  # columns that a linear model takes as numbers
 
-    def indices(self, original: Model, variables: Any, name: str) -> AnyArray:
+    def indices(self, variables: Any, name: str) -> AnyArray:
         """The numbers in `model` of variables or columns of the original model."""
+        original = self.original
         if self.model is original:
             return variable_indices(original, variables, name)
         old, new = original.table_code, self.model.table_code
@@ -93,27 +95,25 @@ def ask(model: Model, *predictors: Any, query: str, are_decisions: bool = False)
                     cuts.setdefault(str(item.var), set()).add(item.bound)
     finer = with_finer_cells(model, {name: sorted(own) for name, own in cuts.items()}, query)
     return [
-        _asked(finer, reading, predictor, are_decisions)
+        _asked(finer, model, reading, predictor, are_decisions)
         for reading, predictor in zip(readings, predictors, strict=True)
     ]
 
 
-def _asked(
-    model: Model, reading: RawPredictor | Form | None, predictor: Any, is_decision: bool
-) -> Asked:
+def _asked(model: Model, original: Model, reading: Any, predictor: Any, is_decision: bool) -> Asked:
     """What is asked of a model with the cells that all predictors need."""
     names = None if model.feature_names is None else tuple(model.feature_names)
     if isinstance(reading, RawPredictor):
         form, lines = reading.form(_code_for(model, reading.predictor), model.n_vars, names)
-        return Asked(model, form, lines)
-    if reading is None:
-        if is_decision:
-            return Asked(model, form_of_decision(model, predictor))
-        return Asked(model, form_of_predictor(predictor, model.n_vars, model.feature_names))
-    assert isinstance(reading, EventForm)
-    event = _without_bounds(reading.event, model)
-    form_of_event = EventForm(event, model.n_vars, names)
-    return Asked(model, _simplest(model, form_of_event) if is_decision else form_of_event)
+        return Asked(model, form, original, lines)
+    if isinstance(reading, EventForm):
+        found: Form = EventForm(_without_bounds(reading.event, model), model.n_vars, names)
+        found = _simplest(model, found) if is_decision else found
+    elif is_decision:
+        found = form_of_decision(model, predictor)
+    else:
+        found = form_of_predictor(predictor, model.n_vars, model.feature_names)
+    return Asked(model, found, original)
 
 
 def _read(model: Model, predictor: Any, is_decision: bool) -> RawPredictor | EventForm | None:
@@ -340,6 +340,7 @@ def evidence_of(asked: Asked, given: Any, name: str) -> Evidence:
         rows, is_single = np.full((1, model.n_vars), np.nan), True
     else:
         names = model.feature_names
+        _refuse_variables(asked, given, name)
         rows = check_evidence(given, n_vars=model.n_vars, feature_names=names, name=name)
         is_single = is_single_row(given)
     codes, n_lines = encode(rows), len(asked.lines)
@@ -356,6 +357,18 @@ def evidence_of(asked: Asked, given: Any, name: str) -> Evidence:
             shift[:, i], knows[:, i] = line.shifts(own), ~np.isnan(own)
     place = np.arange(len(codes), dtype=np.int32)  # rows of equal cells may differ in their numbers
     return Evidence(codes, place, is_single, shift, knows)
+
+
+def _refuse_variables(asked: Asked, given: Any, name: str) -> None:
+    """Refuse rows of 0/1 variables where these are not enough."""
+    n_vars, code = asked.original.n_vars, asked.original.table_code
+    if code is None or asked.model is asked.original or not isinstance(given, np.ndarray):
+        return
+    if given.shape[-1] == n_vars != len(code.columns):
+        raise ValueError(
+            f"{name} holds the {n_vars} variables of the model, but the predictor cuts its cells. "
+            f"Give {name} in the {len(code.columns)} columns of the table."
+        )
 
 
 def evidence_of_codes(codes: ByteArray, place: IntArray, is_single: bool, form: Form) -> Evidence:

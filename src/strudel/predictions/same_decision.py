@@ -167,7 +167,7 @@ def expected_same_decision_probability(
     X4 0.76
     """
     case = _Case(model, decision, given, threshold, "expected_same_decision_probability")
-    seen = case.decision.asked.indices(case.original, observe, "observe")
+    seen = case.decision.asked.indices(observe, "observe")
     case.refuse_decided(seen, "observe")
     either = np.union1d(seen, case.hidden(hidden))
     limits = check_limits(max_seconds, max_nodes)
@@ -183,8 +183,8 @@ class _Case:
     """What both queries ask about: a model, a decision, and rows with what is decided now."""
 
     def __init__(self, model: Any, decision: Any, given: Any, threshold: float, query: str) -> None:
-        self.original, self.query = model_of(model), query
-        self.decision: Decision = decision_of(self.original, decision, threshold, query)
+        self.query = query
+        self.decision: Decision = decision_of(model_of(model), decision, threshold, query)
         self.model = self.decision.asked.model
         known = possible_evidence(self.decision.asked, given, "given", query)
         self.codes, self._place, self.is_single = known.codes, known.place, known.is_single
@@ -203,7 +203,7 @@ class _Case:
             return np.setdiff1d(np.arange(self.model.n_vars), self._decided)
         if not isinstance(hidden, str) and np.ndim(hidden) == 1 and len(hidden) == 0:
             return np.empty(0, dtype=np.int64)
-        variables = self.decision.asked.indices(self.original, hidden, "hidden")
+        variables = self.decision.asked.indices(hidden, "hidden")
         self.refuse_decided(variables, "hidden")
         return np.sort(variables)
 

@@ -365,7 +365,8 @@ def _why_not_a_column(column: Column) -> str | None:
         return "it must have at least one variable"
     if n_values < 1 or column.codewords.shape != (n_values, width):
         return f"its codewords must have shape ({n_values}, {width})"
-    if np.any(column.codewords > 1) or len(np.unique(column.codewords, axis=0)) != n_values:
+    packed = np.packbits(column.codewords, axis=1)  # there may be thousands
+    if np.any(column.codewords > 1) or len({word.tobytes() for word in packed}) != n_values:
         return "the codewords must be distinct and hold only 0 and 1"
     if len(column.variable_names) != width or not (
         len(column.values) == len(column.counts) == n_values
