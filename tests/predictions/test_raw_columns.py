@@ -217,7 +217,7 @@ def test_boosting_gives_log_odds_and_probabilities(model):
 def test_gradient_boosting_on_histograms_may_treat_columns_as_categories(model):
     rows = FEW.astype({"colour": "category"})
     predictor = HistGradientBoostingClassifier(
-        max_iter=5, categorical_features=["colour"], min_samples_leaf=5
+        max_iter=2, categorical_features=["colour"], min_samples_leaf=5
     ).fit(rows, IS_HIGH)
     for known in KNOWN[:2]:
         cells, p = worlds(model, known)
