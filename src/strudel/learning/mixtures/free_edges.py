@@ -99,8 +99,12 @@ class RowEdges:
 
     def matrix(self) -> Tensor:
         """F, `(n_rows, n_free)`."""
-        matrix = torch.zeros((len(self), self.n_free + 1), device=self.places.device)
-        return matrix.scatter_(1, self.places.long(), 1.0)[:, :-1]
+        return self.matrix_of(self.places)
+
+    def matrix_of(self, places: Tensor) -> Tensor:
+        """F of other rows."""
+        matrix = torch.zeros((len(places), self.n_free + 1), device=places.device)
+        return matrix.scatter_(1, places.long(), 1.0)[:, :-1]
 
     def logs(self, log_theta: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """F @ T, block by block: the log-likelihoods of rows under every point."""

@@ -74,23 +74,31 @@ class Network:
             self.tensors[-2].copy_(solution[:, :-1])
             self.tensors[-1].copy_(solution[:, -1:])
 
-    def log_theta(self, points: Tensor, dropout: Any = None) -> Tensor:
-        """Log-parameters `(n_free, n_points)`; with a generator, some units are left out."""
-        units = self._hidden(points, dropout)
+    def log_theta(self, points: Tensor, kept: Tensor | None = None) -> Tensor:
+        """Log-parameters `(n_free, n_points)`, with all units or with those that are kept."""
+        units = self._hidden(points, kept)
         return self.edges.log_softmax(torch.addmm(self.tensors[-1], self.tensors[-2], units))
 
-    def _hidden(self, points: Tensor, dropout: Any = None) -> Tensor:
+    def _hidden(self, points: Tensor, kept: Tensor | None = None) -> Tensor:
         """The last hidden layer, `(width, n_points)`."""
         values = points.T
-        for weight, bias in zip(self.tensors[:-2:2], self.tensors[1:-2:2], strict=True):
+        layers = zip(self.tensors[:-2:2], self.tensors[1:-2:2], strict=True)
+        for i, (weight, bias) in enumerate(layers):
             values = torch.nn.functional.leaky_relu(torch.addmm(bias, weight, values))
-            if dropout is not None and self.dropout > 0.0:
-                # The same units for all points of a step: others for every point take a third more
-                # time.
-                kept = 1.0 - self.dropout
-                mask = torch.empty_like(bias).bernoulli_(kept, generator=dropout)
-                values = values * (mask / kept)
+            if kept is not None:
+                values = values * kept[i]
         return values
+
+    def drop(self, generator: Any) -> list[Tensor]:
+        """Which units a step keeps, if it leaves out some: a factor for every unit.
+
+        The same for all points of a step: others for every point take a third more time.
+        """
+        if self.dropout == 0.0:
+            return []
+        shape = (len(self.tensors) // 2 - 1, len(self.tensors[0]), 1)
+        kept = torch.empty(shape, device=generator.device)
+        return [kept.bernoulli_(1.0 - self.dropout, generator=generator) / (1.0 - self.dropout)]
 
     def copy(self, dtype: Any = torch.float32) -> Network:
         """The same network now, which learns no more."""

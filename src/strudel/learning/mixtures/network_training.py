@@ -20,6 +20,7 @@ from torch import Tensor
 
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
+from strudel.circuits.on_device.recorded import Recorded
 from strudel.learning.history import MixtureHistory
 from strudel.learning.journal import Arrays, Journal, Section, take
 from strudel.learning.mixture_methods import Continuous
@@ -71,9 +72,16 @@ class Training:
         self._network = Network.start(rows.single, rows.edges, method, scale, self._generator)
         if isinstance(start, Mixture):
             self._network.imitate(start, self.points.first(IMITATED_POINTS), self._generator)
+        is_on_gpu = rows.device.type == "cuda"
+        self._rate = torch.tensor(method.learning_rate, device=rows.device)
         self._optimiser = torch.optim.AdamW(
-            self._network.tensors, lr=method.learning_rate, weight_decay=WEIGHT_DECAY, fused=True
+            self._network.tensors,
+            lr=self._rate if is_on_gpu else method.learning_rate,
+            weight_decay=WEIGHT_DECAY,
+            fused=True,
+            capturable=is_on_gpu,
         )
+        self._learn = Recorded(self._learn_from, rows.device)
         self._order = torch.empty(0, dtype=torch.int64, device=rows.device)
         self._step = 0
         self._next = 0  # row of the order
@@ -126,6 +134,8 @@ class Training:
             if self.best is None:
                 raise
             return
+        finally:
+            self._learn.forget()
         section.state = self._result
         journal.end(section, self.history.stopped_because)
 
@@ -146,13 +156,19 @@ class Training:
 
     def _step_once(self, share: float) -> Tensor:
         """One step; returns the mean log-likelihood of its rows."""
-        method = self.method
-        for group in self._optimiser.param_groups:
-            group["lr"] = method.learning_rate * rate(share)
-        points = self.points.shifted(method.n_points, self._generator)
-        log_theta = self._network.log_theta(points, dropout=self._generator)
-        logs = self._batch().matrix() @ log_theta
-        log_p = torch.logsumexp(logs, dim=1).mean() - math.log(method.n_points)
+        rate_now = self.method.learning_rate * rate(share)
+        self._rate.fill_(rate_now)
+        if self._rate.device.type == "cpu":
+            for group in self._optimiser.param_groups:
+                group["lr"] = rate_now
+        points = self.points.shifted(self.method.n_points, self._generator)
+        return self._learn(self._batch().places, points, *self._network.drop(self._generator))
+
+    def _learn_from(self, places: Tensor, points: Tensor, *kept: Tensor) -> Tensor:
+        """Change the network; returns the mean log-likelihood of the rows that it learned from."""
+        log_theta = self._network.log_theta(points, *kept)
+        logs = self.rows.train.matrix_of(places) @ log_theta
+        log_p = torch.logsumexp(logs, dim=1).mean() - math.log(self.method.n_points)
         self._optimiser.zero_grad()
         (-log_p).backward()
         self._optimiser.step()
