@@ -83,9 +83,11 @@ def test_options_of_networks_are_never_ignored(monkeypatch):
 
 @pytest.fixture(scope="module")
 def fitted():
-    pytest.importorskip("torch")
+    learn_auto = pytest.importorskip("strudel.learning.learn_auto", exc_type=ImportError)
     X, V = rows_of_kinds(n_rows=500), rows_of_kinds(1)
-    return estimator().fit(X, X_valid=V), X, V
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learn_auto, "SURE", 0.0)  # of so few rows, nothing is surely better
+        yield estimator().fit(X, X_valid=V), X, V
 
 
 def test_the_parts_add_up_to_one_mixture(fitted):
@@ -113,6 +115,21 @@ def test_it_says_what_won_in_a_sentence(fitted):
     assert chosen["valid"] == pytest.approx(model.score(V))
     own = [trial.valid for trial in by_em if trial.n_splits == chosen["n_splits"]]
     assert chosen["valid"] >= max(own) - 1e-9  # the weights of both are the best there are
+
+
+def test_a_kind_that_hardly_helps_is_left_out(rng, monkeypatch):
+    learn_auto = pytest.importorskip("strudel.learning.learn_auto", exc_type=ImportError)
+    monkeypatch.setattr(learn_auto, "SURE", 2.0)
+    weight, own = np.ones(1000), rng.normal(-5.0, 1.0, 1000)
+
+    def kinds(others):
+        groups = [learn_auto._Group("em", None, others), learn_auto._Group("continuous", None, own)]
+        return {group.kind for group in learn_auto._that_count(groups, weight)}
+
+    assert len(kinds(own + rng.normal(0.0, 1e-3, 1000))) == 1
+    assert kinds(own - 2.0) == {"continuous"}
+    assert kinds(own + 2.0) == {"em"}
+    assert kinds(own + np.where(np.arange(1000) % 2, 2.0, -2.0)) == {"em", "continuous"}
 
 
 def test_every_kind_takes_part(fitted):

@@ -178,7 +178,7 @@ class Continuous(Method):
         Points of one step.
     latent_dim : int, default=16
         Dimension of the points.
-    width, depth : int, default=256 and 3
+    width, depth : int, default=256 and 2
         Hidden units of a layer, and hidden layers.
     dropout : float, default=0.0
         Share of the hidden units that every step leaves out.
@@ -193,7 +193,7 @@ class Continuous(Method):
     n_points: int = 512
     latent_dim: int = 16
     width: int = 256
-    depth: int = 3
+    depth: int = 2
     dropout: float = 0.0
     learning_rate: float = 1e-3
 
