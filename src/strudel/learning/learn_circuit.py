@@ -46,6 +46,7 @@ FEWER = 4  # if there is time for one more search, "auto" tries this part of the
 # rows, and only if this share is left until LAST.
 FEW_VARIABLES = 200
 N_SAMPLED_WIDE = 12_000
+FOR_NETWORKS = 60.0  # seconds for the mixture in which networks learn enough to be worth it
 LEFT_TO_SAMPLE = 0.4
 
 SampledRows = int | Literal["auto"] | None
@@ -173,11 +174,12 @@ def _samples(rows: PreparedRows, n_sampled: int, max_seconds: float | None, seed
         max_seconds=None if max_seconds is None else STRUCTURE_SHARE * max_seconds,
         columns=rows.columns,
     )
-    method = Auto() if has_torch() else EM()
+    has_time = max_seconds is None or max_seconds >= FOR_NETWORKS
+    method = Auto() if has_time and has_torch() else EM()
     options = method.mixture_options(
         n_components=1, smoothing="single", pseudocount="auto", max_seconds=max_seconds
     )
-    most = MOST_OF_ALL if has_torch() else MOST_FREE
+    most = MOST_OF_ALL if isinstance(method, Auto) else MOST_FREE
     task = MixtureTask("auto", "auto", method, most, search, options)
     teacher = PreparedRows(
         train=rows.train,
