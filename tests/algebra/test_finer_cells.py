@@ -97,3 +97,26 @@ def _chain(items):
     for item in reversed(items[:-1]):
         nested = (item, nested)
     return nested
+
+
+@pytest.mark.parametrize("kind", ["learned", "mixture", "circuits"])
+def test_models_are_given_any_event_with_bounds(kind):
+    pytest.importorskip("pysdd")
+    model = learned(kind)
+    columns = strudel.variables(model)
+    is_large, is_red = columns["size"] > 7, columns["colour"] == "red"
+    events = [
+        is_large | is_red,
+        ~(is_large & is_red),
+        (is_large | (columns["score"] < 2.2)) & ~is_red,
+    ]
+    for place, event in enumerate(events):
+        given = strudel.condition(model, event)
+        for asked in (columns["score"] >= 3.3, columns["size"] < 9):
+            wanted = strudel.probability(model, asked & event) / strudel.probability(model, event)
+            assert strudel.probability(given, asked) == approx(wanted, rel=1e-9)
+        rows = strudel.sample(given, 200, random_state=0)
+        held = (rows["size"] > 7).to_numpy(), (rows["colour"] == "red").to_numpy()
+        low = (rows["score"] < 2.2).to_numpy()
+        holds = [held[0] | held[1], ~(held[0] & held[1]), (held[0] | low) & ~held[1]]
+        assert holds[place].all()

@@ -17,6 +17,7 @@ from strudel._names import names_of
 from strudel._types import FloatArray
 from strudel.algebra.event_cases import within_regions
 from strudel.algebra.event_probability import event_pairs, simple_event_of
+from strudel.algebra.finer_cells import bounds_of, in_variables, with_finer_cells
 from strudel.algebra.inner_bounds import conjunction_of, has_bounds
 from strudel.algebra.normalize_weights import Structure, normalize_weights, zero_model
 from strudel.algebra.operands import columns_of, in_normal_form
@@ -26,7 +27,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.circuit_mixture import CircuitMixture, with_own_structures
 from strudel.circuits.mixture import Mixture
 from strudel.logic.event_forms import as_event, is_formula
-from strudel.logic.events import Event, need_no_bounds
+from strudel.logic.events import Event
 from strudel.queries.arguments import given_rows
 from strudel.queries.model import Model
 from strudel.queries.soft_evidence import absorb, with_code
@@ -77,8 +78,9 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     Circuit or Mixture
         Like `p`; components with their own structures keep them. Over all variables, known ones
         included, on the same vtree, so that it can be compared and multiplied; `marginalize` drops
-        some. Deterministic if `p` is. Components of a mixture for which the event is impossible are
-        dropped.
+        some. Given an event with bounds inside cells that is no conjunction, its cells also meet at
+        the bounds. Deterministic if `p` is. Components of a mixture for which the event is
+        impossible are dropped.
 
     Raises
     ------
@@ -113,7 +115,7 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     if not isinstance(given, Circuit):
         given = as_event(given, model.n_vars, model.feature_names)
         if has_bounds(given):
-            return _given_bounds(model, given, normalize)
+            return _given_bounds(model, given, normalize, max_pairs)
     simple = simple_event_of(model, given)
     if simple is not None and simple.low == 0 and not simple.counted:  # evidence in other words
         row = np.full(model.n_vars, np.nan)
@@ -135,12 +137,14 @@ def condition(p: Any, given: Any, *, normalize: bool = True, max_pairs: int = MA
     return _as_given(model, conditioned)
 
 
-def _given_bounds(model: Model, event: Event, normalize: bool) -> Model:
-    """The model given an event with bounds inside cells, which must be a conjunction."""
+def _given_bounds(model: Model, event: Event, normalize: bool, max_pairs: int) -> Model:
+    """The model given an event with bounds inside cells; it has finer cells if need be."""
     both = conjunction_of(event, names_of(model.n_vars, model.feature_names))
     if both is None:
-        need_no_bounds(event, "Given such an event, the cells do not say")
-    assert both is not None
+        finer = with_finer_cells(model, bounds_of(event), "condition")
+        plain = in_variables(event, finer)
+        found: Model = condition(finer, plain, normalize=normalize, max_pairs=max_pairs)
+        return found
     inside, log_inside = within_regions(model, both.regions) if both.is_possible else (None, 0.0)
     if inside is None:
         zero = zero_model(model.vtree, model.feature_names, normalize, IF_EVENT_ZERO)

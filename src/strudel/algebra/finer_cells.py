@@ -11,14 +11,14 @@ cells, as a balanced tree over their thermometer code. Nothing above changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._names import quote
+from strudel._names import names_of, quote
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
@@ -26,6 +26,7 @@ from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.evaluate import node_log_values
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
+from strudel.logic.events import Event, children_first
 from strudel.queries.model import Model, structures_of
 from strudel.tables.coded_column import Column
 from strudel.tables.coded_rows import CodedNames
@@ -39,7 +40,7 @@ LEAST = 1e-15
 BLOCK_VALUES = 2**24  # of all nodes for the cells of a column and some components
 
 
-def with_finer_cells(model: Model, bounds: Mapping[str, Sequence[float]], query: str) -> Model:
+def with_finer_cells(model: Model, bounds: Mapping[str, Iterable[float]], query: str) -> Model:
     """The model whose cells also meet at these bounds of columns; itself if they already do.
 
     Examples
@@ -73,6 +74,32 @@ def with_finer_cells(model: Model, bounds: Mapping[str, Sequence[float]], query:
         structure, log_theta = _refined(model.structure, model.edge_log_theta, layout)
         return Mixture(structure.with_names(names), log_theta, model.log_weight)
     return _refined(model, model.edge_log_theta[:, np.newaxis], layout)[0].with_names(names)
+
+
+def bounds_of(event: Event) -> dict[str, set[float]]:
+    """The bounds inside cells that an event has, by column."""
+    found: dict[str, set[float]] = {}
+    for item, _ in children_first(event):
+        if item.kind == "bound":
+            found.setdefault(str(item.var), set()).add(item.bound)
+    return found
+
+
+def in_variables(event: Event, model: Model) -> Event:
+    """An event in the variables of a model whose cells meet at its bounds."""
+    code = model.table_code
+    assert code is not None
+    names = names_of(model.n_vars, model.feature_names)
+    made: dict[int, Event] = {}
+    for item, _ in children_first(event, flat=False):
+        if item.kind == "bound":
+            column = code.column(str(item.var))
+            var = column.start + column.edges.index(item.bound)
+            made[id(item)] = Event("variable", var=names[var])
+        else:
+            children = tuple(made[id(child)] for child in item.children)
+            made[id(item)] = replace(item, children=children) if children else item
+    return made[id(event)]
 
 
 class _Finer(NamedTuple):

@@ -245,7 +245,7 @@ def need_no_bounds(event: Event, who: str) -> None:
         if item.kind == "bound":
             raise ValueError(
                 f"{who} whether {bound_text(item)}: the bound lies inside a cell, and only "
-                "probability and conjunctions take it there. Learn with "
+                "queries and condition take it there. Learn with "
                 f"TableEncoder(edges={{{item.var!r}: [...]}}) and an edge at the bound."
             )
 

@@ -13,20 +13,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
-from strudel.algebra.finer_cells import with_finer_cells
+from strudel.algebra.finer_cells import bounds_of, in_variables, with_finer_cells
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.containers import is_single_row
 from strudel.data.validation import check_evidence
 from strudel.errors import CutCellsWarning, outer_stack_level
 from strudel.logic.event_forms import as_event, is_formula
-from strudel.logic.events import Event, children_first
 from strudel.predictions.predictor_forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
 from strudel.predictions.ranges import mentioned_variables
 from strudel.predictions.raw_columns import Line, RawPredictor
@@ -90,9 +88,8 @@ def ask(model: Model, *predictors: Any, query: str, are_decisions: bool = False)
             for name, own in inner.items():
                 cuts.setdefault(name, set()).update(own)
         elif isinstance(reading, EventForm):
-            for item, _ in children_first(reading.event):
-                if item.kind == "bound":
-                    cuts.setdefault(str(item.var), set()).add(item.bound)
+            for name, bounds in bounds_of(reading.event).items():
+                cuts.setdefault(name, set()).update(bounds)
     finer = with_finer_cells(model, {name: sorted(own) for name, own in cuts.items()}, query)
     return [
         _asked(finer, model, reading, predictor, are_decisions)
@@ -107,7 +104,7 @@ def _asked(model: Model, original: Model, reading: Any, predictor: Any, is_decis
         form, lines = reading.form(_code_for(model, reading.predictor), model.n_vars, names)
         return Asked(model, form, original, lines)
     if isinstance(reading, EventForm):
-        found: Form = EventForm(_without_bounds(reading.event, model), model.n_vars, names)
+        found: Form = EventForm(in_variables(reading.event, model), model.n_vars, names)
         found = _simplest(model, found) if is_decision else found
     elif is_decision:
         found = form_of_decision(model, predictor)
@@ -126,7 +123,7 @@ def _read(model: Model, predictor: Any, is_decision: bool) -> RawPredictor | Eve
     is_name = isinstance(predictor, str) and predictor in (model.feature_names or ())
     if (is_formula(predictor) or isinstance(predictor, Mapping)) and not (is_decision and is_name):
         event = as_event(predictor, model.n_vars, model.feature_names)
-        if any(item.kind == "bound" for item, _ in children_first(event)):
+        if bounds_of(event):
             return EventForm(event, model.n_vars, None)
     return None
 
@@ -229,23 +226,6 @@ def _warn_of_cuts(cuts: Mapping[str, Sequence[float]], code: TableCode | None) -
 def _parts_a_cell(column: Column, cut: float) -> bool:
     share = column.cells.shares(((cut, np.inf),))
     return bool(np.any((share > SURE) & (share < 1.0 - SURE)))
-
-
-def _without_bounds(event: Event, model: Model) -> Event:
-    """An event in the variables of a model whose cells meet at its bounds."""
-    code = model.table_code
-    assert code is not None
-    made: dict[int, Event] = {}
-    names = names_of(model.n_vars, model.feature_names)
-    for item, _ in children_first(event, flat=False):
-        if item.kind == "bound":
-            column = code.column(str(item.var))
-            var = column.start + column.edges.index(item.bound)
-            made[id(item)] = Event("variable", var=names[var])
-        else:
-            children = tuple(made[id(child)] for child in item.children)
-            made[id(item)] = replace(item, children=children) if children else item
-    return made[id(event)]
 
 
 def form_of_decision(model: Model, predictor: Any) -> Form:
