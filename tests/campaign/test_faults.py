@@ -125,6 +125,7 @@ FITS = {
 }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", FITS)
 def test_an_allocation_that_fails_anywhere_in_a_fit_leaves_nothing_torn(tmp_path, name):
     X, Y = rows_of_kinds(seed=1, n_rows=30, n_vars=4), rows_of_kinds(n_rows=40, n_vars=4)

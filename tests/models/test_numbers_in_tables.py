@@ -58,7 +58,13 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        name if name in ("mixture", "loaded") else pytest.param(name, marks=pytest.mark.compiled)
+        for name in MODELS
+    ],
+)
 def model(request, tmp_path_factory):
     fitted = MODELS[request.param]().fit(TABLE)
     if request.param == "loaded":
