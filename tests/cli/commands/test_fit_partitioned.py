@@ -24,7 +24,6 @@ pytest.importorskip("dask")
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-pytestmark = pytest.mark.compiled
 NAMES = ("coffee", "tea", "milk", "sugar", "cake")
 OPTIONS = ("--max-splits", 8, "--seed", 0)
 
@@ -71,6 +70,7 @@ def plain(run, table, unseen, tmp_path):
     return path, fit_json(run, table, "--valid", unseen, "--test", unseen, "-o", path, *OPTIONS)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", ["glob", "folder", "zarr"])
 def test_parts_give_the_model_of_one_file(run, visits, rows, unseen, plain, tmp_path, kind):
     data = {
@@ -88,6 +88,7 @@ def test_parts_give_the_model_of_one_file(run, visits, rows, unseen, plain, tmp_
     assert run("info", path)[0] == 0
 
 
+@pytest.mark.compiled
 def test_validation_and_test_rows_may_be_lazy_with_columns_in_another_order(
     run, table, unseen_rows, plain, tmp_path
 ):
@@ -100,6 +101,7 @@ def test_validation_and_test_rows_may_be_lazy_with_columns_in_another_order(
     assert report["log_likelihood"]["test"] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.compiled
 def test_the_search_on_a_sample_reports_the_scores_of_all_rows(
     run, visits, rows, unseen, unseen_rows, tmp_path
 ):
@@ -115,6 +117,7 @@ def test_the_search_on_a_sample_reports_the_scores_of_all_rows(
             assert report["log_likelihood"][part] == pytest.approx(mean, rel=1e-12)
 
 
+@pytest.mark.compiled
 def test_a_mixture_of_parts_scores_as_reported(run, visits, rows, unseen, unseen_rows, tmp_path):
     path = tmp_path / "out.strudel"
     options = ("--mixture", 2, "--set", "n_splits=2", "--valid", unseen, "-o", path)
@@ -130,6 +133,7 @@ def test_a_mixture_of_parts_scores_as_reported(run, visits, rows, unseen, unseen
     assert "2 components on a 2-split structure, as asked" in out
 
 
+@pytest.mark.compiled
 def test_test_rows_in_parts_may_have_gaps(run, visits, unseen_rows, tmp_path):
     X = unseen_rows.astype(float)
     X[3, 2] = X[30, 0] = np.nan
@@ -140,6 +144,7 @@ def test_test_rows_in_parts_may_have_gaps(run, visits, unseen_rows, tmp_path):
     assert report["log_likelihood"]["test"] == pytest.approx(mean)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("options", [OPTIONS, ("--mixture", 2, "--set", "n_splits=2", "--seed", 0)])
 def test_rows_to_learn_from_may_have_gaps(run, rows, tmp_path, options):
     X = rows.astype(float)
@@ -159,6 +164,7 @@ def test_rows_to_learn_from_may_have_gaps(run, rows, tmp_path, options):
         assert report["log_likelihood"][part] == pytest.approx(mean), part
 
 
+@pytest.mark.compiled
 def test_what_other_packages_tell_programmers_is_not_said(run, rows, tmp_path):
     (tmp_path / "plain").mkdir()
     frame = pd.DataFrame(rows, columns=list(NAMES))
@@ -167,6 +173,7 @@ def test_what_other_packages_tell_programmers_is_not_said(run, rows, tmp_path):
     assert (code, err) == (0, "")
 
 
+@pytest.mark.compiled
 def test_a_model_outlives_rows_that_cannot_be_scored(run, visits, unseen_rows, tmp_path):
     bad = write_parquet(tmp_path / "bad", unseen_rows + 7, 2)
     path = tmp_path / "out.strudel"
@@ -178,6 +185,7 @@ def test_a_model_outlives_rows_that_cannot_be_scored(run, visits, unseen_rows, t
     assert not path.with_name("out.strudel.part").exists()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("late", ["count_rows", "close"])
 def test_a_model_outlives_a_late_interrupt(run, visits, tmp_path, monkeypatch, late):
     def interrupt(*_):
@@ -198,6 +206,7 @@ def test_a_model_outlives_a_late_interrupt(run, visits, tmp_path, monkeypatch, l
     assert not path.with_name("out.strudel.part").exists()
 
 
+@pytest.mark.compiled
 def test_the_checkpoint_stays_until_the_model_is_written(run, visits, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError("the disk is full")
@@ -321,6 +330,7 @@ def test_without_dask_there_is_advice(run, visits, table, monkeypatch):
         assert "pip install 'strudel-pc[dask]'" in err
 
 
+@pytest.mark.compiled
 def test_a_scheduler_that_does_not_answer_is_one_line(run, table, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 0.5)
@@ -333,6 +343,7 @@ def test_a_scheduler_that_does_not_answer_is_one_line(run, table, monkeypatch):
     assert "leave out one" in err
 
 
+@pytest.mark.compiled
 def test_two_workers_learn_the_same_circuit(run, visits, unseen, plain, tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     path, handlers = tmp_path / "out.strudel", []
@@ -351,6 +362,7 @@ def test_two_workers_learn_the_same_circuit(run, visits, unseen, plain, tmp_path
         distributed.get_client()
 
 
+@pytest.mark.compiled
 def test_a_scheduler_is_used_and_left_running(run, table, unseen, plain, tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     path = tmp_path / "out.strudel"
@@ -379,6 +391,7 @@ def test_a_scheduler_is_used_and_left_running(run, table, unseen, plain, tmp_pat
         assert "has no workers" in err
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("data", ["", "/*.parquet"], ids=["folder", "glob"])
 def test_other_commands_point_to_python(run, visits, plain, data):
     code, _, err = run("query", plain[0], "marginal", "--given", f"{visits}{data}")

@@ -225,7 +225,6 @@ def test_the_class_of_rows_without_names_is_the_last_column(run, tmp_path):
     assert (code, err.count("\n")) == (2, 1)
 
 
-@pytest.mark.compiled
 def test_rows_without_the_target_are_left_out(run, survey, tmp_path):
     path, gaps, known = tmp_path / "a.strudel", tmp_path / "gaps.csv", tmp_path / "known.csv"
     lines = make_lines(20)
