@@ -1,7 +1,8 @@
 """A model, a predictor and partly known rows -> what the predictor would say, and why.
 
-Reading order: `predictor_forms` (predictors of any origin take one of a few forms), `expected`
-(their moments under a model are exact), `decision` and `same_decision`, `agreement`, `explanation`,
+Reading order: `predictor_forms` (predictors of any origin take one of a few forms), `raw_columns`
+(also those fitted on the columns of a table), `expected` (their moments under a model are exact),
+`decision` and `same_decision`, `agreement`, `players` (whose values explain), `explanation`,
 `shapley`.
 """
 
