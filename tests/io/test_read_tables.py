@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from strategies import binary_tables
 from strudel.data.datasets import load_dataset, write_packed_splits
 from strudel.errors import FileFormatError, MissingDependencyError
+from strudel.io.frames import read_frame
 from strudel.io.read_tables import read_table
 
 NAN = float("nan")
@@ -325,3 +326,16 @@ def test_files_of_other_kinds(write, tmp_path):
     assert "but ends in '.xlsx'." in failure(write("x.xlsx", "x"))
     assert "but has no ending." in failure(write("x", "0,1\n"))
     assert "but is a folder." in failure(tmp_path)
+
+
+def test_texts_of_a_parquet_file_that_are_not_utf_8_are_refused(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"kind": ["qqqq", "b"]}), path, compression="none")
+    path.write_bytes(path.read_bytes().replace(b"qqqq", b"q\xffqq"))
+    for read in (read_table, read_frame):
+        with pytest.raises(
+            FileFormatError, match="is a damaged parquet file: In column 0: Invalid"
+        ):
+            read(path)

@@ -172,6 +172,7 @@ def _read_with_pyarrow(raw: bytes, label: str) -> Any:
     is_fixed = all(pyarrow.types.is_primitive(field.type) for field in schema)
     batches, n_bytes = [], 0
     for batch in file.iter_batches(ROWS_OF_NUMBERS if is_fixed else ROWS_OF_TEXT):
+        batch.validate(full=True)  # texts of damaged files may not be UTF-8, found only later
         batches.append(batch)
         n_bytes += batch.nbytes
         check_bytes(n_bytes, label, len(raw))
