@@ -179,8 +179,9 @@ def real_bars() -> str:
     """On how many of the real tables each bar is reached."""
     lines = []
     for what, one in read("tables-bars").items():
-        verdict = "reached" if int(one["reached"]) >= int(one["bar"]) else "**missed**"
-        lines.append([what, f"{one['reached']} of {one['tables']}", one["bar"], verdict])
+        share, n_tables = float(one["bar"]), int(one["tables"])
+        verdict = "reached" if int(one["reached"]) >= share * n_tables else "**missed**"
+        lines.append([what, f"{one['reached']} of {n_tables}", f"{share:.0%}", verdict])
     return table(("bar", "reached on", "asked for", ""), lines)
 
 
