@@ -50,7 +50,7 @@ STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
 # Operations of a structure search before EM says whether more are worth it, where EM is on a
 # device: of 7 s for 2,357 operations on plants, 1 s is for the first 300. The last is no bound.
 STAGES = (300, 1000, None)
-FURTHER = 1.5  # times as many splits as before make a prefix worth trying
+FURTHER = 1.1  # times as many splits as before make a prefix worth trying: dna needs 361, not 293
 MOST_FREE = 3200  # components that no network ties, unless more are asked for
 MOST_OF_ALL = 8192  # where both kinds are in one mixture
 MANY_CELLS = 2**17  # of the training rows, from which "auto" also tries networks
