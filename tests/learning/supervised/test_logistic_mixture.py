@@ -12,7 +12,6 @@ from strudel.learning.supervised.class_mixtures import ClassRows, first_structur
 from strudel.learning.supervised.logistic_mixture import LogisticFit, values_held
 from strudel.tables.column_codes import as_column_codes
 
-pytestmark = pytest.mark.compiled
 PENALTY, STRENGTH = 1.0, 2.0
 
 
@@ -110,6 +109,7 @@ def test_components_expect_the_values_that_the_rows_have():
     assert held.T @ chance == pytest.approx(wanted, abs=0.02)
 
 
+@pytest.mark.compiled
 def test_a_classifier_can_be_asked_for_one():
     X, y = table(n_classes=2)
     model = StrudelClassifier(method="logistic", random_state=0).fit(X, y)
@@ -119,6 +119,7 @@ def test_a_classifier_can_be_asked_for_one():
     assert nothing == pytest.approx(np.bincount(y) / len(y), abs=0.05)
 
 
+@pytest.mark.compiled
 def test_a_classifier_of_bits_can_be_asked_for_one():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, size=(200, 4))
@@ -127,6 +128,7 @@ def test_a_classifier_of_bits_can_be_asked_for_one():
     assert model.predict([[0, 0, 0, 0], [0, 1, 0, 0], [np.nan, 1, np.nan, 0]]).tolist() == [0, 1, 1]
 
 
+@pytest.mark.compiled
 def test_one_class_is_certain():
     X, _ = table()
     model = StrudelClassifier(method="logistic", random_state=0).fit(X, ["yes"] * len(X))
@@ -140,12 +142,14 @@ def test_a_structure_of_its_own_cannot_be_given(option):
         StrudelClassifier(method="logistic", **option).fit(X, y)
 
 
+@pytest.mark.compiled
 def test_a_table_of_one_effect_per_column_is_logistic():
     X, y = table(n_rows=600, n_classes=2)
     model = StrudelClassifier(random_state=0).fit(X, y)
     assert model.chosen_["method"] == "logistic"
 
 
+@pytest.mark.compiled
 def test_an_exclusive_or_is_not():
     rng = np.random.default_rng(0)
     X = rng.choice(["a", "b"], size=(400, 3))
