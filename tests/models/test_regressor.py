@@ -84,6 +84,7 @@ def test_a_target_of_text_is_refused():
         StrudelRegressor().fit([[1.0], [2.0], [3.0]], ["low", "high", "low"])
 
 
+@pytest.mark.compiled
 def test_a_small_table_has_cells_enough_for_a_straight_line():
     rng = np.random.default_rng(0)
     X = rng.random((400, 2))
