@@ -148,10 +148,12 @@ def explain(model: StrudelMixture) -> str:
     if winner.n_runs != n_runs or not isinstance(method, EM):  # trials only chose the setting
         tried = _setting(winner.n_splits, winner.n_components, winner.n_runs, is_shared)
         words = f"{words}, learned again after {tried}"
+    gap = winner.valid - second.valid
+    tail = "behind" if gap >= 0.0 else "ahead, which is not sure, but larger"
     return (
         f"{words} won on validation, among {len(last) + 1} settings; next came "
         f"{_setting(second.n_splits, second.n_components, second.n_runs, is_shared)}, "
-        f"{winner.valid - second.valid:.4f} nats per row behind"
+        f"{abs(gap):.4f} nats per row {tail}"
     )
 
 

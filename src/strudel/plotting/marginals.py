@@ -169,14 +169,22 @@ def _bars_of_column(
 
 
 def _most_telling(bars: list[Bar], room: int, has_evidence: bool) -> list[Bar]:
-    """The given values, then the others: in their order if they fit, else by change."""
+    """The given values, then the others: in their order if they fit.
+
+    Otherwise, those that changed most: the column with the greatest change first, its values in
+    their own order.
+    """
     known = [bar for bar in bars if bar.is_given]
     others = [bar for bar in bars if not bar.is_given]
     n_known = min(len(known), max(room // 2, room - len(others)))
     n_others = room - n_known
     if len(others) > n_others:
+        place = {id(bar): number for number, bar in enumerate(others)}
         others.sort(key=lambda bar: -bar.change if has_evidence else -bar.now)
-    return known[:n_known] + others[:n_others]
+        others = others[:n_others]
+        first = {bar.group: number for number, bar in reversed(list(enumerate(others)))}
+        others.sort(key=lambda bar: (first[bar.group], place[id(bar)]))
+    return known[:n_known] + others
 
 
 def _draw_bars(ax: Axes, bars: list[Bar], colours: Palette, has_evidence: bool) -> None:

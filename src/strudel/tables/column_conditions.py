@@ -202,7 +202,10 @@ def _number(column: Column, value: Any) -> float:
             value = float(value)
     is_number = isinstance(value, int | float | np.number | np.bool_) and not is_missing(value)
     if not is_number:
-        raise ValueError(f"Column {column.name!r} holds numbers, but got {value!r}.")
+        raise ValueError(
+            f"Column {column.name!r} holds numbers, but got {value!r}: give a number, a pair "
+            f"(low, high), or one text for all that is known, such as '{column.name} > 1'."
+        )
     try:
         return float(value)
     except OverflowError:
