@@ -23,23 +23,24 @@ class Recorded:
     """The same as `call`; what it returns stands only until the next call."""
 
     def __init__(self, call: Callable[..., Tensor], device: Any) -> None:
-        self._call, self._is_recorded = call, device.type == "cuda"
+        self._call, self._device = call, device
         self._n_calls = 0
         self._graph: Any = None
         self._inputs: list[Tensor] = []
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         """A call; on a GPU, what it returns is overwritten by the next one."""
-        if not self._is_recorded:
+        if self._device.type != "cuda":
             return self._call(*inputs)
-        if self._n_calls < FIRST_CALLS:
-            self._n_calls += 1
-            return self._beside(*inputs)
-        if self._graph is None:
-            self._record(inputs)
-        for own, new in zip(self._inputs, inputs, strict=True):
-            own.copy_(new)
-        self._graph.replay()
+        with torch.cuda.device(self._device):  # streams and graphs belong to the current one
+            if self._n_calls < FIRST_CALLS:
+                self._n_calls += 1
+                return self._beside(*inputs)
+            if self._graph is None:
+                self._record(inputs)
+            for own, new in zip(self._inputs, inputs, strict=True):
+                own.copy_(new)
+            self._graph.replay()
         return self._output
 
     def _beside(self, *inputs: Tensor) -> Tensor:
