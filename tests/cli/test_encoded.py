@@ -11,6 +11,7 @@ import pytest
 from strudel import (
     load,
     log_marginal,
+    marginal_map,
     marginal_probabilities,
     most_probable_state,
     mutual_information,
@@ -480,6 +481,22 @@ def test_the_most_probable_profiles(run, encoded):
         event = " & ".join(f"{name} = '{value}'" for name, value in state["state"].items())
         assert probability(load(encoded), event) == pytest.approx(
             state["probability_given_evidence"]
+        )
+
+
+def test_profiles_are_of_columns_and_not_of_variables(run, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{c},{d}" for c, d in rng.choice(list("abcdef"), (100, 2))]
+    table, path = tmp_path / "table.csv", tmp_path / "table.strudel"
+    table.write_text("\n".join(["c,d", *rows]) + "\n")
+    options = ["--set", "encoder.respect_one_hot=false", "--max-splits", "0", "-q"]
+    assert run("fit", table, "-o", path, "--encode", "auto", *options)[0] == 0
+    [answer] = answers(run, path, "mmap", "--variables", "c,d", "-k", "3")
+    wanted = marginal_map(load(path), ["c", "d"], k=3)
+    assert [state["state"] for state in answer["states"]] == [one.state for one in wanted]
+    for state in answer["states"]:
+        assert probability(load(path), state["state"], log=True) == pytest.approx(
+            state["log_probability"]
         )
 
 

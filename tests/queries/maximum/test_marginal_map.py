@@ -13,17 +13,20 @@ from hypothesis import strategies as st
 import oracle
 import strategies
 from strategies import circuits, examples, partly_observed_rows
+from strudel.algebra.event_probability import probability
 from strudel.circuits.builder import CircuitBuilder
 from strudel.circuits.compile import compile_chow_liu
 from strudel.circuits.examples import figure_1_circuit
+from strudel.circuits.mixture import Mixture
 from strudel.data.datasets import load_dataset
-from strudel.errors import CircuitPropertyError
+from strudel.errors import CircuitPropertyError, SearchLimitWarning
 from strudel.models.strudel import Strudel
 from strudel.queries.marginal import log_marginal
 from strudel.queries.maximum.marginal_map import marginal_map
 from strudel.queries.maximum.most_probable import most_probable_state
 from strudel.queries.maximum.relaxation import relax
 from strudel.queries.maximum.relaxation_pass import RelaxationPass
+from strudel.tables.encoder import TableEncoder
 from strudel.trees.chow_liu import ChowLiuTree, learn_chow_liu_tree
 from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree, vtree_from_chow_liu
 
@@ -337,3 +340,54 @@ def test_a_circuit_that_is_not_in_normal_form_is_refused():
     node_vtree[-2] = circuit.vtree.root
     with pytest.raises(CircuitPropertyError, match="marginal_map needs a circuit in normal form"):
         marginal_map(replace(circuit, node_vtree=node_vtree), [0])
+
+
+@pytest.fixture(scope="module")
+def without_respect():
+    """A circuit of columns that leaves codes of no value some probability."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = {name: rng.choice(list("abcdef"), 200) for name in ("c", "d", "e")}
+    encoder = TableEncoder(respect_one_hot=False)
+    model = Strudel(encoder=encoder, init="independent", max_splits=0, random_state=0)
+    return model.fit(pandas.DataFrame(table)).circuit_
+
+
+def as_mixture(circuit):
+    theta = circuit.edge_log_theta
+    return Mixture(circuit, np.stack([theta, theta], axis=1), np.log([0.4, 0.6]))
+
+
+@pytest.mark.parametrize("make", [lambda circuit: circuit, as_mixture])
+@pytest.mark.parametrize("query", [["c"], ["c", "d"], ["c", "d", "e"]])
+@pytest.mark.parametrize("known", [{}, {"e": "b"}])
+def test_columns_without_respect_for_their_code_have_the_probability_of_their_values(
+    without_respect, make, query, known
+):
+    model = make(without_respect)
+    every = itertools.product("abcdef", repeat=len(query))
+    states = [dict(zip(query, values, strict=True)) for values in every]
+    states = [state for state in states if known.items() <= (known | state).items()]
+    log_p = [probability(model, known | state, log=True) for state in states]
+    best = marginal_map(model, query, known)
+    assert best.log_probability == best.upper_bound == pytest.approx(max(log_p))
+    assert best.state == states[int(np.argmax(log_p))]
+    first = marginal_map(model, query, known, 3)
+    assert first[0].state == best.state
+    assert [one.log_probability for one in first] == pytest.approx(sorted(log_p)[:-4:-1])
+
+
+def test_a_column_and_a_variable_of_a_model_without_respect(without_respect):
+    name = without_respect.feature_names[-1]
+    found = marginal_map(without_respect, ["c", name])
+    wanted = probability(without_respect, {"c": found.state["c"]}, log=True)
+    bit = {name: found.state[name]}
+    wanted += probability(without_respect, bit, log=True)  # all variables are independent
+    assert found.log_probability == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("limit", [{"max_nodes": 1}, {"max_seconds": 1e-9}])
+def test_a_limit_does_not_make_evidence_impossible(without_respect, limit):
+    with pytest.warns(SearchLimitWarning, match="fewer than 1 completions"):
+        _, log_p = most_probable_state(as_mixture(without_respect), **limit)
+    assert log_p == -np.inf

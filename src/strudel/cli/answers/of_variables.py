@@ -160,18 +160,25 @@ def find_marginal_map(question: Question) -> list[Answer]:
 
     model, rows = question.model, question.rows
     log_given = log_marginal(model, rows).tolist()
+    asked, code = question.variables, question.code
+    if code is not None and set(question.asked_columns or ()) <= set(code.names):
+        model, asked = model.with_table_code(code), question.asked_columns
     answers = []
     for row, ones in enumerate(_unknown_ones(question)):
-        found = marginal_map(
-            model, question.variables, rows[row], question.k, max_seconds=question.max_seconds
-        )
+        found = marginal_map(model, asked, rows[row], question.k, max_seconds=question.max_seconds)
         states = []
         for one in found if isinstance(found, list) else [found]:
             state: dict[Any, Any] = one.state
-            if question.code is not None:
+            if code is not None and model.table_code is not None:
+                columns = map(code.column, state)
+                state = {
+                    column.name: column.labels[column.values.index(value)]
+                    for column, value in zip(columns, state.values(), strict=True)
+                }
+            elif code is not None:
                 best = np.full(model.n_vars, np.nan)
                 best[[question.names.index(name) for name in state]] = list(state.values())
-                state = dict(in_words(question.code, best))
+                state = dict(in_words(code, best))
             states.append(
                 one._asdict()
                 | {

@@ -70,6 +70,18 @@ def joint_table(
     model: Model, columns: Sequence[Column], given: Any, query: str, max_states: int
 ) -> FloatArray:
     """The probability of all values of the columns together, given one row of what is known."""
+    log_joint, log_given = log_joint_table(model, columns, given, query, max_states)
+    chance = np.exp(log_joint - log_given)
+    return np.asarray(chance / chance.sum())
+
+
+def log_joint_table(
+    model: Model, columns: Sequence[Column], given: Any, query: str, max_states: int
+) -> tuple[FloatArray, float]:
+    """The log-probability of all values of the columns with what is given, and of that alone.
+
+    Codes of no value keep the probability that the model leaves them.
+    """
     shape = tuple(column.n_values for column in columns)
     n_states = math.prod(shape)
     if n_states > max_states:
@@ -83,7 +95,7 @@ def joint_table(
         raise ValueError(f"given must be one row, but has {len(rows)}. Ask for one row at a time.")
     log_given = log_probabilities(model, rows, query)
     raise_if_impossible(log_given)
-    chance = np.empty(n_states)
+    log_joint = np.empty(n_states)
     for part in slices(n_states, max(1, BLOCK_CELLS // model.n_vars)):
         places = np.unravel_index(np.arange(part.start, part.stop), shape)
         states = np.repeat(rows, part.stop - part.start, axis=0)
@@ -93,6 +105,6 @@ def joint_table(
             known = rows[:, column.start : column.stop]
             against |= np.any(known == 1.0 - words, axis=1)
             states[:, column.start : column.stop] = words
-        log_p = log_probabilities(model, states, query) - log_given[0]
-        chance[part] = np.where(against, 0.0, np.exp(log_p))
-    return (chance / chance.sum()).reshape(shape)
+        log_p = log_probabilities(model, states, query)
+        log_joint[part] = np.where(against, -np.inf, log_p)
+    return log_joint.reshape(shape), float(log_given[0])

@@ -7,7 +7,8 @@ A `Relaxation` bounds all states at once. Where the variables in question decide
 the others, its bound is the answer. Otherwise the search branches, always from the assignment with
 the largest bound, and on the variable that lowers it most: a few are tried, both values of each,
 side by side. A mixture is searched as one circuit whose root chooses the component, or by its own
-search if nothing is summed out.
+search if nothing is summed out. Of columns, only states that are values count: where a model that
+was learned without respect for its code finds another one, the table of all values is looked at.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
 from strudel.data.argument_checks import check_count
 from strudel.queries.arguments import check_limits, given_rows, variable_indices
-from strudel.queries.columns.joint_table import find_columns, joint_table
+from strudel.queries.columns.joint_table import find_columns, log_joint_table
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.maximum.mixture_search import ROUNDING, MixtureSearch
 from strudel.queries.maximum.relaxation import relax
@@ -40,6 +41,8 @@ from strudel.queries.passes import (
 )
 from strudel.queries.probabilities import log_probabilities
 from strudel.queries.soft_evidence import takes_parts_of_cells
+from strudel.tables.coded_column import Column
+from strudel.tables.table_code import code_of_bits
 
 MAX_STATES = 2**20  # of which the k best are found
 N_TAKEN = 4  # assignments looked at together
@@ -96,7 +99,9 @@ def marginal_map(
         Stop the search after this many seconds or partial assignments. The result is then the best
         state so far, with a bound on all others.
     max_states : int
-        With k above 1, all states of the columns are looked at; this is the limit.
+        With k above 1, all states of the columns are looked at; this is the limit. So they are
+        if the model was learned with ``TableEncoder(respect_one_hot=False)`` and the best state
+        of the 0/1 variables is no value of a column.
 
     Returns
     -------
@@ -121,7 +126,9 @@ def marginal_map(
     model = model_of(model)
     check_count("k", k)
     if k > 1:
-        return _best_profiles(model, query, given, int(k), max_states)
+        asked = [query] if isinstance(query, str | int | np.integer) else list(query)
+        columns = find_columns(model, asked, "query")
+        return _best_profiles(model, asked, columns, given, int(k), max_states)
     structure = structure_of(model)
     check_properties(structure, "marginal_map", "in_normal_form")
     if model.edge_log_theta.max(initial=0.0) > -SMALLEST_LOG_THETA:
@@ -135,33 +142,61 @@ def marginal_map(
     raise_if_impossible(log_probabilities(model, rows, "marginal_map"))
     codes = encode(rows)[0]
     n_hidden = int((codes == UNKNOWN).sum()) - int((codes[variables] == UNKNOWN).sum())
+    search: _Search | MixtureSearch
     if isinstance(model, Mixture) and n_hidden == 0:
-        full = MixtureSearch(model, codes, 1)
-        full.run(*limits)
-        return _report(model, names, variables, full.states()[0][0], full)
-    search = _Search(model.to_circuit() if isinstance(model, Mixture) else model, codes, variables)
-    search.run(*limits)
-    return _report(model, names, variables, search.best_state, search)
+        search = MixtureSearch(model, codes, 1)
+        search.run(*limits)
+        best_state = search.states()[0][0]
+    else:
+        circuit = model.to_circuit() if isinstance(model, Mixture) else model
+        search = _Search(circuit, codes, variables)
+        search.run(*limits)
+        best_state = search.best_state
+    columns = _columns(model, names)
+    if not all(_is_value(column, best_state, codes) for column in columns):
+        found = _best_profiles(model, names, columns, rows, 1, max_states)
+        if found:  # none if what is given is no value
+            return found[0]._replace(n_nodes=search.n_nodes)
+    return _report(model, names, variables, best_state, search)
+
+
+def _columns(model: Model, names: list[Any]) -> list[Column]:
+    """What was asked for as columns; a 0/1 variable is one of its own. None without a table."""
+    code = model.table_code
+    if code is None:
+        return []
+    bits = code_of_bits(list(code.variable_names), "pandas").columns
+    places = places_of(names_of(model.n_vars, model.feature_names))
+    return [
+        code.column(name)
+        if name in code.names and name not in places
+        else bits[places.get(name, name)]
+        for name in names
+    ]
+
+
+def _is_value(column: Column, state: AnyArray, codes: AnyArray) -> bool:
+    """Whether a state is a value of a column, or what is given of the column is none."""
+    own = slice(column.start, column.stop)
+    agrees = (codes[own] == column.codewords) | (codes[own] == UNKNOWN)
+    same = state[own] == column.codewords
+    return bool(same.all(axis=1).any() or not agrees.all(axis=1).any())
 
 
 def _best_profiles(
-    model: Model, query: Any, given: Any, k: int, max_states: int
+    model: Model, asked: list[Any], columns: list[Column], given: Any, k: int, max_states: int
 ) -> list[MarginalMap]:
     """The k most probable combinations of values, from the table of all of them."""
-    columns = find_columns(model, query, "query")
-    asked = [query] if isinstance(query, str | int | np.integer) else list(query)
-    joint = joint_table(model, columns, given, "marginal_map", max_states)
-    rows, _ = given_rows(model, given)
-    log_given = float(log_probabilities(model, rows, "marginal_map")[0])
+    joint, _ = log_joint_table(model, columns, given, "marginal_map", max_states)
     order = np.argsort(-joint.ravel(), kind="stable")[:k]
     found = []
-    for flat in order[joint.ravel()[order] > 0.0].tolist():
+    for flat in order[joint.ravel()[order] > -np.inf].tolist():
         places = np.unravel_index(flat, joint.shape)
         state = {
             name: column.decoded(column.codewords[[place]].astype(np.float64))[0]
             for name, column, place in zip(asked, columns, places, strict=True)
         }
-        log_p = log_given + math.log(joint.ravel()[flat])
+        log_p = float(joint.ravel()[flat])
         found.append(MarginalMap(state, log_p, log_p, True, 0))
     return found
 

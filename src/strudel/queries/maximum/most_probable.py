@@ -90,7 +90,8 @@ def most_probable_state(
     evidence, is_single = given_rows(model, given)
     codes, place = distinct_rows(encode(evidence))
     states, log_p, upper_bound = _best_rows(model, codes, int(k), limits)
-    raise_if_impossible(log_p[place, 0])
+    # Where a limit stopped the search, no row may have been found, though the bound allows some.
+    raise_if_impossible(np.maximum(log_p[:, 0], upper_bound)[place])
     _warn_if_stopped(log_p[place], upper_bound[place])
     if k == 1:
         states, log_p = states[:, 0], log_p[:, 0]
