@@ -15,6 +15,7 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestRegressor,
 )
 from sklearn.impute import SimpleImputer
@@ -30,6 +31,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from threadpoolctl import threadpool_limits
 
 import strudel
 from strudel import (
@@ -225,6 +227,76 @@ def test_gradient_boosting_on_histograms_may_treat_columns_as_categories(model):
         assert expected_prediction(model, predictor, known) == approx(wanted, rel=1e-9)
 
 
+def unknown_as_nan():
+    return OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan)
+
+
+@pytest.mark.parametrize(
+    "predictor",
+    [
+        HistGradientBoostingRegressor(
+            max_iter=1, categorical_features=["kind"], min_samples_leaf=5
+        ),
+        make_pipeline(
+            make_column_transformer((unknown_as_nan(), ["kind"]), remainder="passthrough"),
+            HistGradientBoostingRegressor(max_iter=1, min_samples_leaf=5),
+        ),
+        make_pipeline(
+            make_column_transformer((unknown_as_nan(), ["kind"]), remainder="passthrough"),
+            DecisionTreeRegressor(max_depth=5, random_state=0),
+        ),
+    ],
+    ids=["categories", "codes", "tree"],
+)
+def test_categories_that_a_tree_never_saw_go_where_it_sends_what_is_missing(predictor):
+    rng = np.random.default_rng(1)
+    kinds = np.array([f"k{i}" for i in range(8)])
+    rows = pd.DataFrame({"kind": rng.choice(kinds, 400), "size": rng.integers(0, 8, 400)})
+    target = rows["kind"].str[1:].astype(int) % 3 + 2.0 * (rows["size"] > 3) + rng.random(400) / 9
+    circuit = Strudel(encoder=TableEncoder(n_bins=4), random_state=0, max_splits=0).fit(rows)
+    asked = pd.DataFrame({"kind": kinds, "size": np.arange(8)})
+    for unseen in ("k4", "k7"):
+        is_seen = rows["kind"] != unseen
+        train, wanted = rows[is_seen], target[is_seen]
+        if "decisiontreeregressor" in getattr(predictor, "named_steps", {}):
+            train = train.assign(kind=train["kind"].mask(rng.random(len(train)) < 0.1))
+        with threadpool_limits(1):  # threads that wait for each other take seconds
+            fitted_one = clone(predictor).fit(train, wanted)
+            found = expected_prediction(circuit, fitted_one, asked)
+            assert found == approx(fitted_one.predict(asked), rel=1e-9)
+
+
+def test_every_category_is_checked(model, monkeypatch):
+    from strudel.predictions import raw_columns
+
+    seen = []
+    monkeypatch.setattr(raw_columns, "N_CHECKED", 1)
+    monkeypatch.setattr(raw_columns, "check_predictions", lambda *args: seen.append(args[2]))
+    expected_prediction(model, fitted("tree"), {})
+    assert {*seen[0]["colour"]} == {"red", "green", "blue"}
+    assert {*seen[0]["member"]} == {True, False}
+
+
+def test_sampled_answers_of_linear_models_have_the_exact_mean():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"x": np.exp(2.0 * rng.normal(size=300)), "c": rng.choice(["a", "b"], 300)})
+    circuit = Strudel(encoder=TableEncoder(n_bins=4), random_state=0, max_splits=0).fit(rows)
+    predictor = LogisticRegression().fit(rows[["x"]], rng.random(300) < 0.5)
+    predictor.coef_[:], predictor.intercept_[:] = 1e-6, 0.0  # so flat that it is a line
+    logit = float(expected_prediction(circuit, predictor, {}))
+    found = expected_prediction(
+        circuit, predictor, {}, output="probability", n_samples=40000, random_state=0
+    )
+    assert abs(found.value[1] - 0.5 - logit / 4.0) < 4.0 * found.standard_error[1]
+    column = model_of(circuit).table_code.column("x")
+    mean, variance = column.cells.moments()
+    at = np.arange(200_000) / 200_000 + 1 / 400_000
+    for cell in range(column.n_values):
+        drawn = column.cells.draws(np.full(len(at), cell), at, beyond_seen=True)
+        assert drawn.mean() == approx(mean[cell], rel=1e-3)
+        assert drawn.var() == approx(variance[cell], rel=1e-2)
+
+
 def test_probabilities_of_a_logistic_model_are_exact_where_its_numbers_are_known(model):
     predictor = make_pipeline(steps(StandardScaler()), LogisticRegression()).fit(FEW, IS_HIGH)
     known = {"size": 9}
@@ -337,6 +409,17 @@ def test_explanations_are_in_columns(model):
     for fewer in itertools.combinations(found.features, max(len(found.features) - 1, 0)):
         rows, p = worlds(model, {key: row[key] for key in fewer})
         assert p @ (predictor.predict(rows) == found.decision) < 0.8
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[us]", "timedelta64[us]"])
+def test_explanations_of_a_row_of_a_frame_show_dates_and_durations(dtype):
+    rng = np.random.default_rng(0)
+    when = rng.integers(0, 300, 200)
+    rows = pd.DataFrame({"when": when.astype("timedelta64[D]").astype(dtype), "c": when > 150})
+    circuit = Strudel(encoder=TableEncoder(n_bins=4), random_state=0, max_splits=5).fit(rows)
+    for given in (rows[["when"]].head(1), {"when": rows["when"][0]}):
+        found = sufficient_explanation(circuit, "c", given)
+        assert found.features == {"when": rows["when"][0]}
 
 
 def test_a_waterfall_names_columns_and_their_values(model):

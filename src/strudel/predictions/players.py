@@ -14,8 +14,10 @@ import numpy as np
 from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray
 from strudel.predictions.predictor_arguments import Asked
+from strudel.queries.columns.column_posterior import as_value
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN
+from strudel.tables.coded_column import Column
 from strudel.tables.coded_rows import known_values
 from strudel.tables.table_code import TableCode
 
@@ -63,11 +65,17 @@ def values_of_columns(code: TableCode, given: Any, codes: ByteArray) -> list[Any
     """What is known of every column of one row: the value that is given, or what its bits say."""
     said = known_values(given, code)
     return [
-        value
+        _as_given(column, value)
         if (value := next(iter(said.get(column.name, ())), None)) is not None
         else _text(column.labels, column.codewords, codes[column.start : column.stop])
         for column in code.columns
     ]
+
+
+def _as_given(column: Column, value: Any) -> Any:
+    """A value as people have it; dates and durations of a table come as microseconds."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return as_value(column, value) if is_number else value
 
 
 def _text(labels: Sequence[str], codewords: ByteArray, bits: ByteArray) -> str:

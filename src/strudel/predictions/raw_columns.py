@@ -40,7 +40,7 @@ from strudel.tables.fitted_trees import (
 from strudel.tables.predictor_columns import Halving, PredictorColumns, step_of, tests_of
 from strudel.tables.table_code import TableCode
 
-N_CHECKED = 32  # rows on which a form is compared with the predictor
+N_CHECKED = 32  # rows at least on which a form is compared with the predictor
 STRAIGHT = 1e-9  # how far a line may be off, relative to the largest value
 
 
@@ -67,7 +67,7 @@ class Line(NamedTuple):
     def draws(self, bits: ByteArray, rng: np.random.Generator) -> FloatArray:
         """What numbers drawn from the cells of rows add."""
         own = bits[:, self.column.start : self.column.stop].astype(np.float64)
-        numbers = np.array(self.column.drawn(own, rng), dtype=np.float64)
+        numbers = np.array(self.column.drawn(own, rng, beyond_seen=True), dtype=np.float64)
         return self.shifts(numbers)
 
 
@@ -225,11 +225,17 @@ class RawPredictor:
         values: Sequence[list[Any]],
         n_vars: int,
     ) -> None:
-        """Refuse a predictor that does not predict what its form says, on some rows."""
+        """Refuse a predictor that does not predict what its form says, on some rows.
+
+        They hold every category at least once.
+        """
         rng = np.random.default_rng(0)
         drawn, places = [], []
+        n_rows = max([N_CHECKED, *(own.n_values for own in columns if not own.is_numeric)])
         for column, some in zip(columns, values, strict=True):
-            at = rng.integers(column.n_values, size=N_CHECKED)
+            at = rng.integers(column.n_values, size=n_rows)
+            if not column.is_numeric:
+                at[rng.permutation(n_rows)[: column.n_values]] = np.arange(column.n_values)
             places.append(at)
             own = [some[k] for k in at.tolist()]
             if column.is_numeric and column.density is not None:
@@ -243,7 +249,7 @@ class RawPredictor:
         for line in lines:
             numbers = drawn[[column.name for column in columns].index(line.column.name)]
             output = output + line.shifts(np.array(numbers, dtype=np.float64))
-        own_places = [np.arange(N_CHECKED)] * len(columns)
+        own_places = [np.arange(n_rows)] * len(columns)
         rows = self._frame(columns, drawn, own_places)
         check_predictions(self.predictor, form, rows, output)
 

@@ -105,33 +105,42 @@ class CellDistribution:
             found[cell] = self.quantile(np.eye(self.n_cells)[cell], 0.5)
         return found
 
-    def draws(self, cells: AnyArray, number: FloatArray) -> FloatArray:
+    def draws(
+        self, cells: AnyArray, number: FloatArray, *, beyond_seen: bool = False
+    ) -> FloatArray:
         """A value within each of these cells, from numbers between 0 and 1.
 
         Draws lie between the smallest and the largest value at fit, as far as the cell and what is
-        known let them.
+        known let them, and look like values at fit. `beyond_seen` they follow the density as it
+        is, so that their mean is that of the cell.
         """
         found = np.empty(len(cells))
         for cell in np.unique(cells):
             own = cells == cell
-            found[own] = self._draw(int(cell), number[own])
+            found[own] = self._draw(int(cell), number[own], beyond_seen)
         return found
 
-    def _draw(self, cell: int, number: FloatArray) -> FloatArray:
+    def _draw(self, cell: int, number: FloatArray, beyond_seen: bool) -> FloatArray:
         low, high = self.density.seen
         within = meet(self.region, ((self.low[cell], self.high[cell]),))
         seen = meet(within, ((low, float(np.nextafter(high, np.inf))),))
-        part = self.density.parts[0]
-        seen = seen if seen and self._mass_of(part, seen) > 0.0 else within
-        start, stop, mass = _elements(self.density, part, seen)
+        parts = self.density.parts if beyond_seen else self.density.parts[:1]
+        is_cut = not beyond_seen and seen and self._mass_of(parts[0], seen) > 0.0
+        seen = seen if is_cut else within
+        made = [_elements(self.density, part, seen) for part in parts]
+        start, stop, mass = (np.concatenate(arrays) for arrays in zip(*made, strict=True))
+        part_of = np.repeat(np.arange(len(parts)), [len(own) for own, *_ in made])
         total = np.cumsum(mass)
         if not len(total) or total[-1] <= 0.0:  # a cell that cannot be
             return np.full(len(number), np.nan)
         target = number * total[-1]
         place = np.minimum(np.searchsorted(total, target, side="right"), len(total) - 1)
         share = np.clip((target - (total[place] - mass[place])) / mass[place], 0.0, 1.0)
-        found = _inside(part, start[place], stop[place], share)
-        if self.density.decimals is not None:
+        found = np.empty(len(number))
+        for which, part in enumerate(parts):
+            own = part_of[place] == which
+            found[own] = _inside(part, start[place[own]], stop[place[own]], share[own])
+        if self.density.decimals is not None and not beyond_seen:
             rounded = np.round(found, self.density.decimals)
             fits = np.zeros(len(found), dtype=bool)
             for first, last in seen:
@@ -156,7 +165,7 @@ def meet(a: Region, b: Region) -> Region:
 def _elements(
     density: Density, part: Pieces, region: Region
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Point masses and pieces within a region: where they start and stop, and their mass."""
+    """Pieces within a region: where they start and stop, and their mass; points with the first."""
     bounds = np.array([-np.inf, *part.bounds, np.inf])
     start, stop, mass = [], [], []
     for low, high in region:
@@ -166,6 +175,8 @@ def _elements(
         start.append(first)
         stop.append(last)
         mass.append(part.moments(first, last)[0])
+        if part is not density.parts[0]:
+            continue
         is_inside = (density.point >= low) & (density.point < high)
         start.append(density.point[is_inside])
         stop.append(density.point[is_inside])

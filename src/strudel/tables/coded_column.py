@@ -125,8 +125,13 @@ class Column:
         is_whole = self.dtype in ("integer", "boolean", "duration") or self.kind == "date"
         return int(number) if is_whole else number
 
-    def drawn(self, bits: FloatArray, rng: np.random.Generator) -> list[Any]:
-        """A value for every row: one within its cell if they are numbers, None where unknown."""
+    def drawn(
+        self, bits: FloatArray, rng: np.random.Generator, *, beyond_seen: bool = False
+    ) -> list[Any]:
+        """A value for every row: one within its cell if they are numbers, None where unknown.
+
+        Numbers lie in the range at fit, or `beyond_seen` anywhere in the cell, as the density says.
+        """
         places = np.concatenate(
             [self._nearest_known(bits[at : at + _BLOCK]) for at in range(0, len(bits), _BLOCK)]
             or [np.zeros(0, dtype=np.int64)]
@@ -137,7 +142,9 @@ class Column:
         is_known = places != NONE
         number = rng.random(len(places))
         found = np.full(len(places), np.nan)
-        found[is_known] = self.cells.draws(places[is_known], number[is_known])
+        found[is_known] = self.cells.draws(
+            places[is_known], number[is_known], beyond_seen=beyond_seen
+        )
         return [
             values[place] if value != value else self._of_its_type(value)
             for value, place in zip(found.tolist(), places.tolist(), strict=True)

@@ -34,7 +34,7 @@ WITH_TREES = _TREE | _FOREST | BOOSTING
 class FittedTree(NamedTuple):
     """A tree as arrays: a row goes left where its feature is at most the threshold.
 
-    A feature of categories goes left where its bit is set.
+    A feature of categories goes left where its bit is set, and NaN where the node says so.
     """
 
     left: AnyArray  # NONE at a leaf
@@ -43,6 +43,7 @@ class FittedTree(NamedTuple):
     threshold: AnyArray
     value: FloatArray  # (n_nodes, n_outputs)
     categories: dict[int, AnyArray]  # node -> 256 booleans, of a test of categories
+    nan_left: AnyArray  # where NaN goes left, and a category that the tree does not know
 
 
 def kinds_of(predictor: Any) -> set[str]:
@@ -87,7 +88,13 @@ def scale_of(model: Any) -> float:
 
 def _tree(tree: Any, value: FloatArray) -> FittedTree:
     return FittedTree(
-        tree.children_left, tree.children_right, tree.feature, tree.threshold, value, {}
+        tree.children_left,
+        tree.children_right,
+        tree.feature,
+        tree.threshold,
+        value,
+        {},
+        tree.missing_go_to_left.astype(bool),
     )
 
 
@@ -118,6 +125,7 @@ def _histogram_trees(model: Any) -> Iterator[FittedTree]:
                     nodes["num_threshold"],
                     value,
                     {int(node): bits[nodes["bitset_idx"][node]] for node in asks},
+                    nodes["missing_go_to_left"].astype(bool),
                 )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(

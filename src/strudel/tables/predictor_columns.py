@@ -50,6 +50,7 @@ class Tests:
     threshold: FloatArray  # (n_tests,)
     categories: dict[int, AnyArray]  # test -> 256 booleans
     is_single: bool  # whether features are rounded to 32 bits
+    nan_left: AnyArray  # (n_tests,) whether NaN passes
 
     def go_left(self, values: FloatArray, tests: AnyArray) -> AnyArray:
         """Whether values `(..., n_tests)` of the tests' own features pass these tests."""
@@ -60,24 +61,26 @@ class Tests:
             code = np.nan_to_num(values[..., place], nan=-1.0).astype(np.int64)
             known = (code >= 0) & (code < 256)
             bits = self.categories[int(tests[place])]
-            found[..., place] = known & bits[np.where(known, code, 0)]
-        return found
+            is_in = bits[np.where(known, code, 0)]
+            found[..., place] = np.where(known, is_in, self.nan_left[tests[place]])
+        return np.where(np.isnan(values), self.nan_left[tests], found)
 
 
 def tests_of(trees: Sequence[FittedTree], is_single: bool) -> tuple[Tests, list[AnyArray]]:
     """All tests of some trees, and for every tree the test of each node, NONE at a leaf."""
-    number: dict[tuple[int, float, bytes], int] = {}
+    number: dict[tuple[int, float, bytes, bool], int] = {}
     categories: dict[int, AnyArray] = {}
     node_test = []
     for tree in trees:
         own = np.full(len(tree.left), NONE, dtype=np.int64)
         features, thresholds = tree.feature.tolist(), tree.threshold.tolist()
+        nan_left = tree.nan_left.tolist()
         for node in np.flatnonzero(tree.left != NONE).tolist():
             bits = tree.categories.get(node)
             key = (
-                (features[node], thresholds[node], b"")
+                (features[node], thresholds[node], b"", nan_left[node])
                 if bits is None
-                else (features[node], 0.0, bits.tobytes())
+                else (features[node], 0.0, bits.tobytes(), nan_left[node])
             )
             own[node] = number.setdefault(key, len(number))
             if bits is not None:
@@ -85,7 +88,8 @@ def tests_of(trees: Sequence[FittedTree], is_single: bool) -> tuple[Tests, list[
         node_test.append(own)
     feature = np.array([key[0] for key in number], dtype=np.int64)
     threshold = np.array([key[1] for key in number], dtype=np.float64)
-    return Tests(feature, threshold, categories, is_single), node_test
+    nan_passes = np.array([key[3] for key in number], dtype=bool)
+    return Tests(feature, threshold, categories, is_single, nan_passes), node_test
 
 
 class PredictorColumns:
