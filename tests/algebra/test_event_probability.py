@@ -214,3 +214,18 @@ def test_a_large_random_function_without_pysdd():
         patch.setitem(sys.modules, "pysdd", None)
         found = probability(circuit, sdd_of(rows, circuit.vtree))
     assert found == pytest.approx(math.fsum(joint.p[is_true]), rel=REL)
+
+
+def test_a_formula_given_many_rows_is_compiled(monkeypatch):
+    need_pysdd()
+    circuit = figure_1_circuit()
+    rows = [[NAN, NAN, NAN, 1], [NAN, 1, NAN, NAN], [1, NAN, 0, NAN], [NAN] * 4]
+    event = "(X1 | X2) & (X3 | ~X4)"
+    expected = probability(circuit, event, rows)
+    monkeypatch.setattr("strudel.algebra.event_probability.MAX_CASE_ROWS", 2)
+    with monkeypatch.context() as patch:
+        patch.delattr("strudel.algebra.event_probability.cases_log_probabilities")
+        found = probability(circuit, event, rows)
+    np.testing.assert_allclose(found, expected, rtol=REL, atol=0)
+    # Where that is too large, its cases still answer.
+    assert probability(circuit, event, rows, max_pairs=1) == pytest.approx(expected)

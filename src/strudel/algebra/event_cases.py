@@ -109,9 +109,10 @@ def cases_log_probabilities(model: Model, cases: EventCases, rows: FloatArray) -
         for start in range(0, len(rows), step):
             block = rows[start : start + step]
             is_against = np.any(np.abs(known - block) == 1.0, axis=2)
-            both = np.where(np.isnan(known), block, known).reshape(-1, n_vars)
-            logs = log_probabilities(inside, both, "probability").reshape(is_against.shape)
-            logs[is_against] = -np.inf
+            both = np.where(np.isnan(known), block, known)[~is_against]
+            logs = np.full(is_against.shape, -np.inf)
+            if len(both):
+                logs[~is_against] = log_probabilities(inside, both, "probability")
             total = np.logaddexp.reduce(logs, axis=0) + log_inside
             log_p[start : start + step] = np.logaddexp(log_p[start : start + step], total)
     return log_p

@@ -4,13 +4,16 @@ In:  a circuit, a mixture or a fitted estimator; an event; what is given.
 Out: an exact probability, or one per row.
 
 Conjunctions are evidence. Counts are one pass of polynomials (`queries/counting.py`). An event of a
-few conditions is a few conjunctions that exclude each other (`event_cases`). All else is compiled
-to an SDD on the model's own vtree, whose pairs with the circuit are added up.
+few conditions is a few conjunctions that exclude each other (`event_cases`). All else, and such an
+event given many rows where PySDD is installed, is compiled to an SDD on the model's own vtree,
+whose pairs with the circuit are added up.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +28,7 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.evaluate import evaluate_edges
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
-from strudel.errors import SizeLimitError
+from strudel.errors import SizeLimitError, StrudelError
 from strudel.logic.event_compiler import compile_event, event_circuit
 from strudel.logic.event_forms import as_event, is_formula
 from strudel.logic.events import Event
@@ -38,6 +41,7 @@ from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
 
+MAX_CASE_ROWS = 2**16  # cases times rows of evidence; more are worth a compiler
 MAX_PARAMETERS = 2**27  # of a conditioned mixture: 1 GB
 FAINT = 1e-250  # counts below are looked at again in logs
 
@@ -220,12 +224,23 @@ def _other_log_probabilities(
     if not isinstance(event, Circuit):
         cases = event_cases(model, event)
         if cases is not None:
+            is_much = len(cases.codes) * len(rows) > MAX_CASE_ROWS
+            if is_much and not cases.bounds and find_spec("pysdd") is not None:
+                with contextlib.suppress(StrudelError):  # too large: then by cases
+                    return _compiled_log_probabilities(model, event, rows, max_pairs)
             return cases_log_probabilities(model, cases, rows)
         if has_bounds(event):
             larger, event = with_coins(model, event)
             open_rows = np.full((len(rows), larger.n_vars), np.nan)
             open_rows[:, : model.n_vars] = rows
             return _log_probabilities(larger, event, open_rows, max_pairs)
+    return _compiled_log_probabilities(model, event, rows, max_pairs)
+
+
+def _compiled_log_probabilities(
+    model: Model, event: Event | Circuit, rows: FloatArray, max_pairs: int
+) -> FloatArray:
+    """The same from the pairs of the model and the compiled event."""
     found = event_pairs(model, event, "probability", max_pairs)
     if found is None:
         return np.full(len(rows), -np.inf)
