@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from strudel import (
+    Strudel,
     load,
     log_marginal,
     marginal_map,
@@ -16,6 +17,7 @@ from strudel import (
     most_probable_state,
     mutual_information,
     probability,
+    save,
 )
 from strudel.io.frames import column_of_text, read_frame
 from strudel.queries import (
@@ -482,6 +484,24 @@ def test_the_most_probable_profiles(run, encoded):
         assert probability(load(encoded), event) == pytest.approx(
             state["probability_given_evidence"]
         )
+
+
+def test_durations_are_told_in_days_and_hours(run, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    hours = np.array([-60.0, -60.0, -60.0, 1.5, 30.0] * 12)
+    waits = pandas.DataFrame({"wait": pandas.to_timedelta(hours, unit="h")})
+    path, table = tmp_path / "waits.strudel", tmp_path / "waits.parquet"
+    save(Strudel(encoder="auto", max_splits=0).fit(waits), path)
+    waits[:5].to_parquet(table)
+    [answer] = answers(run, path, "quantile", "--at", "0.3")
+    _, out, _ = run("query", path, "quantile", "--at", "0.3")
+    assert answer["columns"]["wait"]["0.3"].startswith("-3 days ")
+    assert answer["columns"]["wait"]["0.3"] in out
+    [answer] = answers(run, path, "surprise", table)
+    told = {row["row"]: row["value"] for row in answer["rows"] if row["because"]}
+    assert told
+    assert told.items() <= dict(enumerate(["-3 days 12:00"] * 3 + ["01:30", "1 day 06:00"])).items()
 
 
 def test_profiles_are_of_columns_and_not_of_variables(run, tmp_path):

@@ -7,7 +7,9 @@ Out: `find_*` gives one dict per row of evidence, ready for JSON; `show_*` print
 from __future__ import annotations
 
 import contextlib
+import datetime
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -66,11 +68,17 @@ def _model_and_columns(question: Question, what: str) -> tuple[Any, list[str]]:
 
 
 def _plain(value: Any) -> Any:
-    """A number, or a date or duration as text; to the second."""
+    """A number, or a date or duration as text; to the second, unless it is short."""
+    from strudel.tables.bin_edges import as_duration, duration_text
+
     if isinstance(value, np.generic | np.ndarray):
         value = value.item()
     if isinstance(value, int | float):
         return value
+    if isinstance(value, datetime.timedelta):
+        duration = as_duration(value)
+        is_long = abs(duration) >= 60e6
+        return duration_text(round(duration / 1e6) * 1e6 if is_long else duration)
     return str(value).partition(".")[0].removesuffix(" 00:00:00")
 
 
@@ -86,9 +94,9 @@ def show_posteriors(question: Question, answer: Answer, n_lines: float) -> None:
 
 
 def _short(value: Any) -> str:
-    """A number with about five digits; a date or duration without its time of day."""
+    """A number with about five digits; a date without its time of day; a duration as it is."""
     if isinstance(value, str):
-        return value.partition(" ")[0] if "-" in value else value
+        return value.partition(" ")[0] if re.match(r"\d{4}-\d\d-\d\d", value) else value
     digits = 0 if abs(value) >= 1e5 else 4 if abs(value) < 1.0 else 2
     return f"{value:,.{digits}f}" if 1e-3 <= abs(value) < 1e9 or value == 0 else f"{value:.4g}"
 
@@ -216,14 +224,19 @@ def find_surprise(question: Question) -> list[Answer]:
 
 
 def _values_by_row(question: Question) -> dict[str, list[Any]]:
-    """The cells of every column of the table that is looked at."""
+    """The cells of every column of the table that is looked at; durations as text."""
     from strudel.cli.table_columns import cells_of
+    from strudel.tables.bin_edges import duration_text
 
+    cells: list[list[Any]]
     if question.code is None:
         rows = np.asarray(question.table, dtype=np.float64)
         cells = [[None if np.isnan(x) else int(x) for x in column] for column in rows.T]
     else:
         cells = [cells_of(column) for column in question.table.columns]
+        for column, own in zip(question.table.columns, cells, strict=True):
+            if column.dtype == "duration":
+                own[:] = [None if cell is None else duration_text(cell) for cell in own]
     names = question.names if question.code is None else question.code.names
     return dict(zip(names, cells, strict=True))
 
