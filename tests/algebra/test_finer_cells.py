@@ -11,6 +11,9 @@ from strudel import Strudel, StrudelMixture, TableEncoder
 from strudel.algebra.finer_cells import with_finer_cells
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.properties import why_not_deterministic
+from strudel.logic.event_compiler import compile_event
+from strudel.logic.event_forms import as_event
+from strudel.logic.events import Event
 from strudel.queries import expectation
 
 approx = pytest.approx
@@ -120,3 +123,59 @@ def test_models_are_given_any_event_with_bounds(kind):
         low = (rows["score"] < 2.2).to_numpy()
         holds = [held[0] | held[1], ~(held[0] & held[1]), (held[0] | low) & ~held[1]]
         assert holds[place].all()
+
+
+@pytest.mark.parametrize("kind", ["learned", "one-hot"])
+def test_events_keep_the_variables_of_the_model_they_are_about(kind):
+    pytest.importorskip("pysdd")
+    model = learned(kind)
+    edge = model.table_code.column("score").edges[0]
+    red = model.feature_names.index("colour=red")
+    last = model.n_vars - 1  # of a column that is cut, behind another that is
+    events = [
+        as_event({red: 0, "score": (1.25, 2.0)}, model.n_vars, model.feature_names),
+        Event("variable", var=last) | as_event("size >= 7", model.n_vars, model.feature_names),
+        f"score < {edge} | score >= 3.3 | size > 7 & colour = red",
+        f"size >= 9 -> score < {edge}",
+    ]
+    asked = "colour = red"
+    for event in events:
+        event = ~as_event(event, model.n_vars, model.feature_names)
+        both = event & as_event(asked, model.n_vars, model.feature_names)
+        wanted = strudel.probability(model, both) / strudel.probability(model, event)
+        assert strudel.probability(strudel.condition(model, event), asked) == approx(wanted)
+
+
+def test_a_diagram_keeps_its_variables():
+    pytest.importorskip("pysdd")
+    model = learned("learned")
+    plain = as_event("colour = red", model.n_vars, model.feature_names)
+    diagram = Event("sdd", sdd=compile_event(plain, model.vtree, model.feature_names))
+    event = as_event("size >= 7", model.n_vars, model.feature_names)
+    red = strudel.condition(model, diagram | event)
+    wanted = strudel.condition(model, plain | event)
+    given = "score >= 3.3"
+    assert strudel.probability(red, given) == approx(strudel.probability(wanted, given))
+
+
+@pytest.mark.parametrize("kind", ["learned", "one-hot"])
+def test_cells_have_their_medians(kind):
+    finer = with_finer_cells(learned(kind), {**BOUNDS, "size": [2.5, 5.0, 6.5]}, "test")
+    for name in ("size", "score"):
+        column = finer.table_code.column(name)
+        ends = [-np.inf, *column.edges, np.inf]
+        new = set(column.edges) - set(learned(kind).table_code.column(name).edges)
+        wanted = column.cells.medians(np.ones(column.n_values, dtype=bool))
+        for value, median, low, high in zip(
+            column.values, wanted, ends[:-1], ends[1:], strict=True
+        ):
+            assert low <= value < high
+            if new & {low, high}:
+                assert value == approx(median, rel=1e-9)
+
+
+def test_the_most_probable_row_agrees_with_what_is_given():
+    pytest.importorskip("pysdd")
+    event = "size >= 5.5 & size < 7 | size >= 5.5 & size < 7 & score > 4.4 & colour = red"
+    state, _ = strudel.most_probable_state(strudel.condition(learned("learned"), event))
+    assert state["size"].tolist() == [6]

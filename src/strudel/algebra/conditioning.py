@@ -142,7 +142,7 @@ def _given_bounds(model: Model, event: Event, normalize: bool, max_pairs: int) -
     both = conjunction_of(event, names_of(model.n_vars, model.feature_names))
     if both is None:
         finer = with_finer_cells(model, bounds_of(event), "condition")
-        plain = in_variables(event, finer)
+        plain = in_variables(event, model, finer)
         found: Model = condition(finer, plain, normalize=normalize, max_pairs=max_pairs)
         return found
     inside, log_inside = within_regions(model, both.regions) if both.is_possible else (None, 0.0)

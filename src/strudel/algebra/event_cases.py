@@ -75,6 +75,8 @@ def _by_number(model: Model, event: Event) -> tuple[Event, list[tuple[str, float
         if leaf.kind == "bound":
             key = str(leaf.var), leaf.bound
             return Event("variable", var=bounds.setdefault(key, model.n_vars + len(bounds)))
+        if leaf.kind == "sdd":
+            return leaf
         return Event("variable", var=find_name(leaf.var, place, "The event"))
 
     return with_leaves(event, numbered), list(bounds)

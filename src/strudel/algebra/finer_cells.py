@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from strudel._names import names_of, quote
+from strudel._names import find_name, names_of, places_of, quote
 from strudel._types import NONE, AnyArray, FloatArray, IntArray
 from strudel.circuits.builder import assemble
 from strudel.circuits.circuit import Circuit
@@ -26,8 +26,12 @@ from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.evaluate import node_log_values
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
-from strudel.logic.events import Event, children_first
+from strudel.logic.column_events import event_of_values
+from strudel.logic.event_forms import event_of
+from strudel.logic.events import Event, children_first, with_leaves
+from strudel.logic.sdd import nnf_from_sdd
 from strudel.queries.model import Model, structures_of
+from strudel.tables.cell_distribution import CellDistribution, meet
 from strudel.tables.coded_column import Column
 from strudel.tables.coded_rows import CodedNames
 from strudel.tables.column_conditions import bound_text
@@ -37,6 +41,7 @@ from strudel.trees.vtree import Vtree, VtreeNodes
 # The least share of a part of a cell. The density may exclude a part, such as that between two
 # whole numbers, but a row may still hold a value of it, and is then not impossible.
 LEAST = 1e-15
+HALVINGS = 64  # of a part of a cell, to find its median
 BLOCK_VALUES = 2**24  # of all nodes for the cells of a column and some components
 
 
@@ -85,21 +90,68 @@ def bounds_of(event: Event) -> dict[str, set[float]]:
     return found
 
 
-def in_variables(event: Event, model: Model) -> Event:
-    """An event in the variables of a model whose cells meet at its bounds."""
-    code = model.table_code
-    assert code is not None
-    names = names_of(model.n_vars, model.feature_names)
-    made: dict[int, Event] = {}
-    for item, _ in children_first(event, flat=False):
-        if item.kind == "bound":
-            column = code.column(str(item.var))
-            var = column.start + column.edges.index(item.bound)
-            made[id(item)] = Event("variable", var=names[var])
-        else:
-            children = tuple(made[id(child)] for child in item.children)
-            made[id(item)] = replace(item, children=children) if children else item
-    return made[id(event)]
+def in_variables(event: Event, original: Model, finer: Model) -> Event:
+    """An event about a model in the variables of `finer`, whose cells meet at its bounds.
+
+    Variables are those of the original model, by name or number.
+    """
+    old, new = original.table_code, finer.table_code
+    assert old is not None
+    assert new is not None
+    names = names_of(finer.n_vars, finer.feature_names)
+    place = places_of(names_of(original.n_vars, original.feature_names))
+
+    def moved(leaf: Event) -> Event:
+        if leaf.kind == "bound":
+            after = new.column(str(leaf.var))
+            is_above = np.array([-np.inf, *after.edges]) >= leaf.bound
+            return event_of_values(after, names, is_above)
+        if leaf.sdd is not None:  # its variables are numbers
+            formula = event_of(nnf_from_sdd(leaf.sdd))
+            assert formula is not None
+            return with_leaves(formula, moved)
+        var = find_name(leaf.var, place, "The event")
+        before = next(column for column in old.columns if var < column.stop)
+        after, bit = new.column(before.name), var - before.start
+        if after.edges == before.edges:
+            return Event("variable", var=names[after.start + bit])
+        return event_of_values(
+            after, names, before.codewords[_parents(before, after.edges), bit] == 1
+        )
+
+    return with_leaves(event, moved)
+
+
+def _parents(column: Column, edges: Sequence[float]) -> AnyArray:
+    """The cell that every cell between finer edges is a part of, `(n_finer,)`."""
+    return np.searchsorted(np.array(column.edges), [-np.inf, *edges], side="right")
+
+
+def bits_in_finer(bits: FloatArray, original: Model, finer: Model, name: str) -> dict[str, int]:
+    """What a row of the variables of a model says in those of `finer`, by their names."""
+    old, new = original.table_code, finer.table_code
+    assert old is not None
+    assert new is not None
+    found: dict[int, int] = {}
+    for before, after in zip(old.columns, new.columns, strict=True):
+        own = bits[before.start : before.stop]
+        known = np.flatnonzero(~np.isnan(own)).tolist()
+        if not known:
+            continue
+        if after.edges == before.edges:
+            found.update((after.start + bit, int(own[bit])) for bit in known)
+            continue
+        agrees = (before.codewords[:, known] == own[known]).all(axis=1)
+        literals = after.literals(agrees[_parents(before, after.edges)])
+        if not agrees.any():  # the codeword of no value
+            literals = ((after.start, 0), (after.stop - 1, 1))
+        if literals is None:
+            raise ValueError(
+                f"{name} gives {before.variable_names[known[0]]!r}, but the predictor cuts column "
+                f"{before.name!r} elsewhere. Give the column itself."
+            )
+        found.update(literals)
+    return {new.variable_names[var]: bit for var, bit in found.items()}
 
 
 class _Finer(NamedTuple):
@@ -112,7 +164,7 @@ class _Finer(NamedTuple):
 def _finer(column: Column, new: Sequence[float]) -> _Finer:
     edges = sorted({*column.edges, *new})
     cells = column.cells
-    parent = np.searchsorted(np.array(column.edges), [-np.inf, *edges], side="right")
+    parent = _parents(column, edges)
     made = replace(column, density=cells.density, codewords=column.codewords)
     low, high = np.array([-np.inf, *edges]), np.array([*edges, np.inf])
     mass = _masses(made, low, high)
@@ -126,15 +178,11 @@ def _finer(column: Column, new: Sequence[float]) -> _Finer:
     if not np.array_equal(column.codewords, np.tri(column.n_values, len(column.edges), -1)):
         names = {}
     texts = [bound_text(column, edge) for edge in edges]
-    values, ranges = [], []
+    ranges = []
     for cell, first, last in zip(parent.tolist(), low.tolist(), high.tolist(), strict=True):
         seen = [float(np.clip(end, first, last)) for end in column.ranges[cell]]
-        value = column.values[cell]
-        if value is None or not first <= value < last:
-            value = first if first > -np.inf else float(np.nextafter(last, -np.inf))
-            value = _of_its_type(column, value)
-        values.append(value)
         ranges.append((min(seen), max(seen)))
+    values = _values(made, low, high, parent)
     counts = np.rint(np.array(column.counts) @ share).astype(np.int64)
     n_cells = len(low)
     finer = replace(
@@ -146,7 +194,7 @@ def _finer(column: Column, new: Sequence[float]) -> _Finer:
             names.get(edge, f"{column.name}>={text}")
             for edge, text in zip(edges, texts, strict=True)
         ),
-        values=tuple(values),
+        values=values,
         edges=tuple(edges),
         ranges=tuple(ranges),
         counts=tuple(counts.tolist()),
@@ -163,9 +211,43 @@ def _masses(column: Column, low: FloatArray, high: FloatArray) -> FloatArray:
     return np.maximum(mass, 0.0)
 
 
-def _of_its_type(column: Column, number: float) -> float | int:
+def _values(column: Column, low: FloatArray, high: FloatArray, parent: AnyArray) -> tuple[Any, ...]:
+    """What stands for each finer cell: the value of a whole one, the median of a part."""
+    found = [column.values[cell] for cell in parent]
+    is_part = np.bincount(parent)[parent] > 1
+    is_part |= np.array([value is None for value in found])
     is_whole = column.dtype in ("integer", "boolean", "duration") or column.kind == "date"
-    return int(np.floor(number)) if is_whole else number
+    places = np.flatnonzero(is_part)
+    for place, median in zip(places, _medians(column, low[places], high[places]), strict=True):
+        number = float(median)
+        if is_whole:
+            below = int(np.floor(number))
+            found[place] = below if below >= low[place] else int(np.ceil(number))
+        else:
+            found[place] = number
+    return tuple(found)
+
+
+def _medians(column: Column, low: FloatArray, high: FloatArray) -> FloatArray:
+    """The median of every interval; an end of those that cannot be."""
+    cells = column.cells
+    mass = _masses(column, low, high)
+    first, last = low.copy(), high.copy()
+    is_open = np.isinf(low) | np.isinf(high)
+    for i in np.flatnonzero(is_open & (mass > 0.0)):
+        inside = meet(cells.region, ((float(low[i]), float(high[i])),))
+        median = CellDistribution((), cells.density, inside).quantile(np.ones(1), 0.5)
+        first[i] = last[i] = median
+    is_halved = ~is_open & (mass > 0.0)
+    for _ in range(HALVINGS):  # all at once: a forest may have a thousand cuts
+        middle = first[is_halved] / 2.0 + last[is_halved] / 2.0
+        below = _masses(column, low[is_halved], np.nextafter(middle, np.inf))
+        is_enough = below >= mass[is_halved] / 2.0
+        last[is_halved] = np.where(is_enough, middle, last[is_halved])
+        first[is_halved] = np.where(is_enough, first[is_halved], middle)
+    inner = np.nextafter(high, -np.inf)
+    ends = np.where(np.isinf(low), inner, low)
+    return np.where(mass > 0.0, np.clip(last, low, inner), ends)
 
 
 def _names(model: Model, old: TableCode, new: TableCode) -> list[str]:

@@ -107,6 +107,8 @@ def with_coins(model: Model, event: Event) -> tuple[Mixture, Event]:
     def numbered(leaf: Event) -> Event:  # by number: the larger model has no names
         if leaf.kind == "bound":
             return _in_coins(leaf, coins, model.n_vars)
+        if leaf.kind == "sdd":
+            return leaf
         return Event("variable", var=find_name(leaf.var, place, "The event"))
 
     return refined, with_leaves(event, numbered)

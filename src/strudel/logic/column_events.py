@@ -112,25 +112,7 @@ class ColumnTerm:
         return Event("bound", var=self.column.name, bound=bound)
 
     def _event(self, holds: AnyArray) -> Event:
-        if holds.all():
-            return TRUE_EVENT
-        if not holds.any():
-            return FALSE_EVENT
-        literals, others = self.column.literals(holds), self.column.literals(~holds)
-        if literals is not None:
-            return self._all_of(literals)
-        if others is not None:
-            return ~self._all_of(others)
-        starts = np.flatnonzero(np.diff(holds.astype(np.int8), prepend=0) == 1)
-        runs = [_run(holds, int(start)) for start in starts]
-        return Event("or", tuple(self._event(run) for run in runs))
-
-    def _all_of(self, literals: Iterable[tuple[int, int]]) -> Event:
-        events = []
-        for var, bit in literals:
-            event = Event("variable", var=self.names[var])
-            events.append(event if bit else ~event)
-        return events[0] if len(events) == 1 else Event("and", tuple(events))
+        return event_of_values(self.column, self.names, holds)
 
     def __and__(self, other: Any) -> Event:
         raise TypeError(
@@ -159,3 +141,27 @@ def _run(holds: AnyArray, start: int) -> AnyArray:
         run[start] = True
         start += 1
     return run
+
+
+def event_of_values(column: Column, names: Sequence[str], holds: AnyArray) -> Event:
+    """The event that a column has one of those values, or lies in one of those cells, that hold."""
+    if holds.all():
+        return TRUE_EVENT
+    if not holds.any():
+        return FALSE_EVENT
+    literals, others = column.literals(holds), column.literals(~holds)
+    if literals is not None:
+        return _all_of(literals, names)
+    if others is not None:
+        return ~_all_of(others, names)
+    starts = np.flatnonzero(np.diff(holds.astype(np.int8), prepend=0) == 1)
+    runs = [_run(holds, int(start)) for start in starts]
+    return Event("or", tuple(event_of_values(column, names, run) for run in runs))
+
+
+def _all_of(literals: Iterable[tuple[int, int]], names: Sequence[str]) -> Event:
+    events = []
+    for var, bit in literals:
+        event = Event("variable", var=names[var])
+        events.append(event if bit else ~event)
+    return events[0] if len(events) == 1 else Event("and", tuple(events))

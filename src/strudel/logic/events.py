@@ -308,10 +308,10 @@ def children_first(event: Event, flat: bool = True) -> Iterator[tuple[Event, lis
 
 
 def with_leaves(event: Event, leaf_of: Callable[[Event], Event]) -> Event:
-    """The event with another event for each of its variables and bounds."""
+    """The event with another event for each of its variables, bounds and SDDs."""
     made: dict[int, Event] = {}
     for item, _ in children_first(event, flat=False):
-        if item.kind in ("variable", "bound"):
+        if item.kind in ("variable", "bound", "sdd"):
             made[id(item)] = leaf_of(item)
         elif item.children:
             children = tuple(made[id(child)] for child in item.children)

@@ -19,12 +19,18 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
-from strudel.algebra.finer_cells import bounds_of, in_variables, with_finer_cells
+from strudel.algebra.finer_cells import (
+    bits_in_finer,
+    bounds_of,
+    in_variables,
+    with_finer_cells,
+)
 from strudel.circuits.predictor import PredictorCircuit
-from strudel.data.containers import is_single_row
+from strudel.data.containers import is_single_row, read_named_rows
 from strudel.data.validation import check_evidence
 from strudel.errors import CutCellsWarning, outer_stack_level
 from strudel.logic.event_forms import as_event, is_formula
+from strudel.logic.events import Event
 from strudel.predictions.predictor_forms import CircuitForm, EventForm, Form, LeafForm, LinearForm
 from strudel.predictions.ranges import mentioned_variables
 from strudel.predictions.raw_columns import Line, RawPredictor
@@ -37,7 +43,7 @@ from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
 from strudel.tables.cell_distribution import SURE
 from strudel.tables.coded_column import Column
-from strudel.tables.coded_rows import known_numbers
+from strudel.tables.coded_rows import coded_evidence, known_numbers
 from strudel.tables.column_conditions import bound_text
 from strudel.tables.fitted_trees import kinds_of
 from strudel.tables.predictor_columns import step_of
@@ -100,32 +106,58 @@ def ask(model: Model, *predictors: Any, query: str, are_decisions: bool = False)
 def _asked(model: Model, original: Model, reading: Any, predictor: Any, is_decision: bool) -> Asked:
     """What is asked of a model with the cells that all predictors need."""
     names = None if model.feature_names is None else tuple(model.feature_names)
+    is_same = model is original
     if isinstance(reading, RawPredictor):
+        if not is_same and _code_for(original, reading.predictor) is not original.table_code:
+            _need_names(model, original, reading.predictor)
         form, lines = reading.form(_code_for(model, reading.predictor), model.n_vars, names)
         return Asked(model, form, original, lines)
-    if isinstance(reading, EventForm):
-        found: Form = EventForm(in_variables(reading.event, model), model.n_vars, names)
-        found = _simplest(model, found) if is_decision else found
-    elif is_decision:
-        found = form_of_decision(model, predictor)
-    else:
-        found = form_of_predictor(predictor, model.n_vars, model.feature_names)
-    return Asked(model, found, original)
+    if isinstance(reading, EventForm) or (is_decision and _is_variable(original, predictor)):
+        if isinstance(reading, EventForm):
+            event = reading.event
+        else:
+            var = int(variable_indices(original, predictor, "decision")[0])
+            if is_same:
+                return Asked(model, _variable(model, var), original)
+            event = Event("variable", var=var)
+        if not is_same or bounds_of(event):
+            event = in_variables(event, original, model)
+        found: Form = EventForm(event, model.n_vars, names)
+        return Asked(model, _simplest(model, found) if is_decision else found, original)
+    if not is_same:
+        _need_names(model, original, predictor)
+    found = form_of_predictor(predictor, model.n_vars, model.feature_names)
+    return Asked(model, _simplest(model, found) if is_decision else found, original)
+
+
+def _need_names(model: Model, original: Model, predictor: Any) -> None:
+    """Refuse a predictor of 0/1 variables that the model with finer cells does not have."""
+    names = getattr(_unwrapped(predictor), "feature_names_in_", None)
+    if names is None or not set(model.feature_names or ()).issuperset(names):
+        raise ValueError(
+            f"The {type(predictor).__name__} is over the {original.n_vars} variables of the model, "
+            "but the other predictor cuts its cells. Fit it on the columns of the table."
+        )
 
 
 def _read(model: Model, predictor: Any, is_decision: bool) -> RawPredictor | EventForm | None:
-    """A predictor of raw columns, or an event with bounds; None for all others."""
+    """A predictor of raw columns, or an event; None for all others."""
     predictor = _unwrapped(predictor)
     if is_estimator(predictor):
         if _is_raw(model, predictor):
             return RawPredictor(predictor, _code_for(model, predictor))
         return None
-    is_name = isinstance(predictor, str) and predictor in (model.feature_names or ())
-    if (is_formula(predictor) or isinstance(predictor, Mapping)) and not (is_decision and is_name):
+    is_variable = is_decision and _is_variable(model, predictor)
+    if (is_formula(predictor) or isinstance(predictor, Mapping)) and not is_variable:
         event = as_event(predictor, model.n_vars, model.feature_names)
-        if bounds_of(event):
-            return EventForm(event, model.n_vars, None)
+        return EventForm(event, model.n_vars, None)
     return None
+
+
+def _is_variable(model: Model, predictor: Any) -> bool:
+    """Whether what decides is the name or number of a variable."""
+    is_number = isinstance(predictor, int | np.integer) and not isinstance(predictor, bool)
+    return is_number or (isinstance(predictor, str) and predictor in (model.feature_names or ()))
 
 
 def _unwrapped(predictor: Any) -> Any:
@@ -228,15 +260,6 @@ def _parts_a_cell(column: Column, cut: float) -> bool:
     return bool(np.any((share > SURE) & (share < 1.0 - SURE)))
 
 
-def form_of_decision(model: Model, predictor: Any) -> Form:
-    """The form of what decides: a variable of the model, by name or number, or a predictor."""
-    names = model.feature_names
-    is_number = isinstance(predictor, int | np.integer) and not isinstance(predictor, bool)
-    if is_number or (isinstance(predictor, str) and predictor in (names or ())):
-        return _variable(model, int(variable_indices(model, predictor, "decision")[0]))
-    return _simplest(model, form_of_predictor(predictor, model.n_vars, names))
-
-
 def _simplest(model: Model, form: Form) -> Form:
     """An event that is a variable or its negation as a sum; any other form as it is."""
     if isinstance(form, EventForm):
@@ -319,10 +342,9 @@ def evidence_of(asked: Asked, given: Any, name: str) -> Evidence:
     if given is None:
         rows, is_single = np.full((1, model.n_vars), np.nan), True
     else:
-        names = model.feature_names
-        _refuse_variables(asked, given, name)
+        names, is_single = model.feature_names, is_single_row(given)
+        given = given if model is asked.original else _given_finer(asked, given, name)
         rows = check_evidence(given, n_vars=model.n_vars, feature_names=names, name=name)
-        is_single = is_single_row(given)
     codes, n_lines = encode(rows), len(asked.lines)
     if not n_lines:
         codes, place = distinct_rows(codes)
@@ -339,16 +361,31 @@ def evidence_of(asked: Asked, given: Any, name: str) -> Evidence:
     return Evidence(codes, place, is_single, shift, knows)
 
 
-def _refuse_variables(asked: Asked, given: Any, name: str) -> None:
-    """Refuse rows of 0/1 variables where these are not enough."""
-    n_vars, code = asked.original.n_vars, asked.original.table_code
-    if code is None or asked.model is asked.original or not isinstance(given, np.ndarray):
-        return
-    if given.shape[-1] == n_vars != len(code.columns):
-        raise ValueError(
-            f"{name} holds the {n_vars} variables of the model, but the predictor cuts its cells. "
-            f"Give {name} in the {len(code.columns)} columns of the table."
-        )
+def _given_finer(asked: Asked, given: Any, name: str) -> Any:
+    """Evidence about the original model for the one with finer cells.
+
+    Rows of 0/1 variables are refused: they do not say enough.
+    """
+    original, code = asked.original, asked.original.table_code
+    assert code is not None
+    dicts: list[Any] | None = read_named_rows(given)  # entries of a list may be anything
+    if dicts is None:
+        if coded_evidence(given, code, name) is None:
+            raise ValueError(
+                f"{name} holds the {original.n_vars} variables of the model, but the predictor "
+                f"cuts its cells. Give {name} in the {len(code.columns)} columns of the table."
+            )
+        return given
+    rows = []
+    for row in dicts:
+        if not isinstance(row, Mapping):
+            return given  # refused below
+        by_column = {key: value for key, value in row.items() if key in code.names}
+        others = {key: value for key, value in row.items() if key not in code.names}
+        names = original.feature_names
+        bits = check_evidence(others, n_vars=original.n_vars, feature_names=names, name=name)[0]
+        rows.append({**by_column, **bits_in_finer(bits, original, asked.model, name)})
+    return rows
 
 
 def evidence_of_codes(codes: ByteArray, place: IntArray, is_single: bool, form: Form) -> Evidence:
