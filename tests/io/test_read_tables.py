@@ -220,6 +220,7 @@ def test_damaged_and_foreign_numpy_files(write, tmp_path):
         ("b.npz", b""),
         ("c.npy", b"\x93NUMPY"),
         ("d.npy", b"hello"),
+        ("n.npy", b"\x93NUMPY\x01\x00\x12\x00{'a': 1, b'b': 2}\n\n"),  # names that have no order
         ("e.npy", huge.getvalue()),
     ]:
         assert "is not a NumPy file of plain numbers" in failure(write(name, content))

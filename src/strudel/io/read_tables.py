@@ -226,7 +226,7 @@ def read_arrays(raw: bytes, label: str) -> dict[str, AnyArray]:
         return {"": content} if isinstance(content, np.ndarray) else dict(content)
     except FileFormatError:
         raise
-    except (ValueError, EOFError, OSError, MemoryError, *_DAMAGE) as error:
+    except (ValueError, TypeError, EOFError, OSError, MemoryError, *_DAMAGE) as error:
         raise FileFormatError(
             f"{label} is not a NumPy file of plain numbers, and others are never opened: "
             f"{one_line(error)}"
