@@ -40,7 +40,7 @@ def test_kills_lose_nothing(tmp_path):
 # A model file with edges to other nodes, whose sums add up to one but not its rows; an array header
 # that breaks Python's tokenizer; damaged words of pandas in a parquet file; probabilities below the
 # smallest normal float; pieces on a lattice that are not on it; texts of a parquet file that are
-# not UTF-8.
+# not UTF-8; numbers whose squares are no floats.
 FOUND = [("models", 0, 46), ("models", 0, 50), ("tables", 0, 6), ("tables", 0, 81)]
 FOUND += [
     ("checkpoints", 0, 1156),
@@ -49,6 +49,7 @@ FOUND += [
     ("tables", 2000, 3643),
     ("densities", 1, 533),
     ("tables", 777001, 2129),
+    ("densities", 9000001, 1281),
 ]
 
 

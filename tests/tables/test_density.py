@@ -195,10 +195,11 @@ PIECES = {"bounds": [0.0, 2.0], "mass": [0.0, 1.0, 0.0], "scale": [1.0, 1.0], "s
         ({"decimals": 10**9}, "a smallest and a largest"),
         ({"point_mass": [0.5, 0.5]}, "add up to 2, not to 1"),
         ({"parts": []}, "add up to 0"),
-        ({"parts": [PIECES | {"mass": [0.0, 1e308, 1e308]}]}, "add up to inf"),
+        ({"parts": [PIECES | {"mass": [0.0, 1e308, 1e308]}]}, "numbers up to 1e"),
         ({"parts": [PIECES | {"bounds": [2.0, 0.0]}]}, "increasing bounds"),
         ({"parts": [PIECES | {"scale": [1.0, 0.0]}]}, "must not be negative"),
-        ({"parts": [PIECES | {"step": float("nan")}]}, "finite numbers"),
+        ({"parts": [PIECES | {"step": float("nan")}]}, "numbers up to 1e"),
+        ({"parts": [PIECES | {"bounds": [0.0, 5e-324]}]}, "narrower than floats"),
         ({"parts": [PIECES | {"step": 1.5}]}, "points of it"),
     ],
 )

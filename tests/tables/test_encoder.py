@@ -203,7 +203,7 @@ def test_tables_that_do_not_fit_are_refused(change, words):
         ({"kinds": {"smoker": "ordinal"}}, "Give the values in their order, as in kinds={'smoker'"),
         ({"kinds": {"smoker": ["no", "maybe"]}}, "holds 'yes', which is not one of its values"),
         ({"kinds": {"smoker": ["no", "no", "yes"]}}, "must be distinct"),
-        ({"edges": {"age": ["a"]}}, "must be finite numbers or dates"),
+        ({"edges": {"age": ["a"]}}, "must be numbers up to 1e+150, or dates"),
         ({"edges": {"age": "best"}}, "edges['age'] must be one of quantile"),
         ({"edges": {"when": ["soon"]}}, "Expected a date"),
         ({"edges": "best"}, "edges must be one of quantile, uniform, supervised, but is 'best'"),
@@ -216,6 +216,16 @@ def test_options_that_do_not_fit_are_refused(options, words):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         TableEncoder(**options).fit(people())
     assert words in str(caught.value)
+
+
+def test_numbers_whose_squares_are_no_floats_are_refused():
+    with pytest.raises(ValueError, match=r"holds -2e\+200, but numbers beyond 1e\+150 have no"):
+        TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0, -2e200]}))
+    largest = Strudel(encoder=TableEncoder(), max_splits=0, random_state=0)
+    largest.fit(pd.DataFrame({"a": [-1e150, 1e150] * 20 + [0.5] * 10}))
+    assert largest.variance("a") == pytest.approx(0.8e300, rel=0.01)
+    tiniest = TableEncoder().fit(pd.DataFrame({"p": [5e-324, 1e-310, 1e-300, 0.1, 0.2] * 20}))
+    assert np.isfinite(tiniest.code_.columns[0].cells.log_density(np.array([0.0, 1e-310]))).all()
 
 
 @pytest.mark.parametrize(

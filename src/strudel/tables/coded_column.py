@@ -21,7 +21,7 @@ from strudel.errors import UnseenValueError
 from strudel.tables.bin_edges import as_duration, as_stamp
 from strudel.tables.cell_distribution import EVERYWHERE, CellDistribution, Region, meet
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
-from strudel.tables.density import Density, Pieces, density_of_ranges
+from strudel.tables.density import LARGEST, Density, Pieces, density_of_ranges
 
 KINDS = ("boolean", "category", "ordinal", "number", "date")
 BIT = "bit"  # the kind of a column that is a 0/1 variable itself, whose mean is a probability
@@ -399,15 +399,15 @@ def _why_not_a_column(column: Column) -> str | None:
     if column.kind == "date" and any(abs(value) > _LAST_DATE for value in (*known, *column.edges)):
         return "its dates are beyond the year 9999"
     edges = column.edges
-    if not all(isinstance(edge, float | int) and np.isfinite(edge) for edge in edges):
-        return "edges must be numbers"
+    if not all(isinstance(edge, float | int) and abs(edge) <= LARGEST for edge in edges):
+        return f"edges must be numbers up to {LARGEST:g}"
     if len(edges) != n_values - 1 or any(a >= b for a, b in pairwise(edges)):
         return "there must be one edge fewer than cells, each larger than the one before"
     if len(column.ranges) != n_values or not all(
-        len(seen) == 2 and all(isinstance(end, float | int) for end in seen)
+        len(seen) == 2 and all(isinstance(end, float | int) and abs(end) <= LARGEST for end in seen)
         for seen in column.ranges
     ):
-        return "every cell must have a range"
+        return f"every cell must have a range of numbers up to {LARGEST:g}"
     is_number = [
         isinstance(value, int | float) and not is_missing(value) for value in column.values
     ]

@@ -21,6 +21,8 @@ from strudel._types import AnyArray, FloatArray
 
 FLOAT_DECIMALS = 15  # that a float64 can hold
 ROUNDING = 1e-6  # by which the masses of a file may miss one
+LARGEST = 1e150  # number of a column, so that squares are floats
+TINIEST = 1e-290  # distance of numbers, so that densities are floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +140,10 @@ class Pieces:
             raise ValueError("Pieces of a density need increasing bounds and a mass for each.")
         if np.any(mass < 0.0) or len(scale) != 2 or np.any(scale <= 0.0) or step < 0.0:
             raise ValueError("Masses, scales and step of a density must not be negative.")
+        widths = np.array([scale[0], *np.diff(bounds), scale[1]])
+        with np.errstate(over="ignore"):
+            if not np.isfinite(mass / widths).all():
+                raise ValueError("Pieces of a density must not be narrower than floats allow.")
         if step and np.any(np.abs(bounds / step - np.rint(bounds / step)) > ROUNDING):
             raise ValueError("Bounds of pieces on a lattice must be points of it.")
         return Pieces(bounds, mass, (float(scale[0]), float(scale[1])), float(step))
@@ -211,8 +217,7 @@ class Density:
         if len(seen) != 2 or seen[0] > seen[1] or not (decimals is None or is_count):
             raise ValueError("A density has a smallest and a largest value, and decimals.")
         parts = tuple(Pieces.from_dict(part) for part in content["parts"])
-        with np.errstate(over="ignore"):
-            total = mass.sum() + sum(part.mass.sum() for part in parts)
+        total = mass.sum() + sum(part.mass.sum() for part in parts)
         if not parts or abs(total - 1.0) > ROUNDING:
             raise ValueError(f"The masses of a density add up to {total:g}, not to 1.")
         return Density(point, mass, parts, (float(seen[0]), float(seen[1])), decimals)
@@ -246,6 +251,6 @@ def density_of_ranges(
 
 def _floats(values: Any) -> FloatArray:
     found = np.array(values, dtype=np.float64)
-    if found.ndim != 1 or not np.isfinite(found).all():
-        raise ValueError("A density is made of lists of finite numbers.")
+    if found.ndim != 1 or not (np.abs(found) <= 10.0 * LARGEST).all():  # tails reach further
+        raise ValueError(f"A density is made of lists of numbers up to {10.0 * LARGEST:g}.")
     return found

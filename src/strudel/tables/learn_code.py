@@ -6,7 +6,6 @@ Out: a `Column`.
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections import Counter
@@ -35,7 +34,7 @@ from strudel.tables.bin_edges import (
 )
 from strudel.tables.coded_column import KINDS, Column, has_one_value_per_cell
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
-from strudel.tables.density import Density
+from strudel.tables.density import LARGEST, TINIEST, Density
 from strudel.tables.learn_density import learn_density
 
 _PLAIN = re.compile(r"[+-]?\d+")
@@ -272,7 +271,7 @@ def _learn_cells(raw: RawColumn, start: int, kind: str, options: CodeOptions, y:
         )
     text = date_text if is_date else duration_text if raw.dtype == "duration" else number_text
     edges = _edges(raw, options, y, is_date)
-    finite = known[np.isfinite(known)].astype(np.float64)
+    finite = _finite(raw)
     places = np.searchsorted(edges, finite, side="right")
     is_whole = raw.dtype in ("integer", "boolean", "duration") or is_date
     values: tuple[Any, ...] = tuple(
@@ -321,34 +320,45 @@ def _density(
     raw: RawColumn, finite: FloatArray, edges: Sequence[float], is_date: bool
 ) -> Density | None:
     """How the values of a column are distributed, if any are known."""
-    if not len(finite) or math.isinf(float(finite.max()) - float(finite.min())):
+    if not len(finite):
         return None
     is_typed = raw.dtype in ("integer", "boolean", "date")
     is_date = is_date or raw.dtype == "duration"
     return learn_density(finite, edges, is_typed=is_typed, is_date=is_date)
 
 
+def _finite(raw: RawColumn) -> FloatArray:
+    """The known numbers of a column that are finite; the tiniest, of which no density is, are 0."""
+    known = raw.known().astype(np.float64)
+    found = known[np.isfinite(known)]
+    if len(found) and np.abs(found).max() > LARGEST:
+        raise ValueError(
+            f"Column {raw.name!r} holds {found[np.argmax(np.abs(found))]:g}, but numbers beyond "
+            f"{LARGEST:g} have no variance. Leave the cell empty if it is unknown, or divide the "
+            "column by a power of ten."
+        )
+    return np.where(np.abs(found) < TINIEST, 0.0, found)
+
+
 def _edges(raw: RawColumn, options: CodeOptions, y: Any, is_date: bool) -> list[float]:
-    known = raw.known()
-    is_finite = np.isfinite(known.astype(np.float64)) if len(known) else np.zeros(0, dtype=bool)
+    finite = _finite(raw)
     is_duration = raw.dtype == "duration"
     shortest = shortest_date if is_date else shortest_duration if is_duration else shortest_number
     if not isinstance(options.edges, str):
         read = as_stamp if is_date else as_duration if is_duration else lambda edge: edge
         edges = [read(edge) for edge in options.edges]
         if not all(isinstance(edge, int | float | np.number) for edge in edges) or any(
-            not np.isfinite(edge) for edge in edges
+            not abs(edge) <= LARGEST for edge in edges
         ):
             raise ValueError(
-                f"The edges of column {raw.name!r} must be finite numbers or dates, "
+                f"The edges of column {raw.name!r} must be numbers up to {LARGEST:g}, or dates, "
                 f"but are {list(options.edges)!r}."
             )
         return sorted({float(edge) for edge in edges})
-    if not is_finite.any():
+    if not len(finite):
         return []
-    finite = known[is_finite].astype(np.float64)
     if options.edges == "supervised":
-        target = y[~raw.is_missing()][is_finite]
+        target = y[~raw.is_missing()][np.isfinite(raw.known().astype(np.float64))]
         return supervised_edges(finite, target, options.n_bins, shortest)
     method = quantile_edges if options.edges == "quantile" else uniform_edges
     return method(finite, options.n_bins, shortest)
