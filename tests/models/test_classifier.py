@@ -25,7 +25,7 @@ from strudel import (
     save,
 )
 from strudel.data.bits import pack_columns
-from strudel.errors import UnseenValueWarning
+from strudel.errors import EmptyColumnWarning, UnseenValueWarning
 from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, count_classes
 from strudel.trees.chow_liu import learn_class_tree
 
@@ -327,10 +327,22 @@ def test_options_and_tables_that_make_no_sense_are_refused():
         StrudelClassifier(n_folds=1).fit(X, y)
     with pytest.raises(ValueError, match="y must hold one class per row"):
         StrudelClassifier().fit(X, y[:-1])
+    with pytest.raises(ValueError, match="X must have at least one row, but has none"):
+        StrudelClassifier().fit(X[:0], y[:0])
     with pytest.raises(ValueError, match="must hold only 0, 1 or NaN"):
         StrudelClassifier(encoder=None).fit(X + 0.5, y)
     with pytest.raises(ValueError, match="encoder must be 'auto', a TableEncoder or None"):
         StrudelClassifier(encoder="none").fit(X, y)
+
+
+def test_a_column_of_which_nothing_is_known_is_no_obstacle():
+    X, y = rows_with_classes(n_rows=40)
+    table = pd.DataFrame(X).assign(nothing=np.nan, number=np.arange(40.0))
+    table.columns = table.columns.astype(str)
+    model = StrudelClassifier(method="logistic", n_components=1, n_folds=2, random_state=0)
+    with pytest.warns(EmptyColumnWarning):
+        chances = model.fit(table, y).predict_proba(table)
+    assert np.isfinite(chances).all()
 
 
 def test_the_class_tree_has_the_largest_information_given_the_class():

@@ -5,7 +5,15 @@ import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from strudel import StrudelMixture, StrudelRegressor, load, save
+from strudel import (
+    Strudel,
+    StrudelClassifier,
+    StrudelImputer,
+    StrudelMixture,
+    StrudelRegressor,
+    load,
+    save,
+)
 from strudel.queries import expectation, quantile, variance
 
 SMALL = StrudelMixture(4, n_splits=0, validation_fraction=None)
@@ -82,6 +90,15 @@ def test_what_cannot_be_learned_from_is_refused():
 def test_a_target_of_text_is_refused():
     with pytest.raises(ValueError, match="y must hold numbers"):
         StrudelRegressor().fit([[1.0], [2.0], [3.0]], ["low", "high", "low"])
+
+
+def test_a_target_of_dates_is_refused_and_so_are_names_that_repeat():
+    X, y = table(20)
+    with pytest.raises(ValueError, match="y must hold numbers, but holds dates"):
+        StrudelRegressor().fit(X, pd.to_datetime(y))
+    for model in (StrudelRegressor(), Strudel(), StrudelClassifier(), StrudelImputer()):
+        with pytest.raises(ValueError, match="X must name each column once, but has 'a' 2 times"):
+            model.fit(X.set_axis(["a", "b", "a"], axis=1), y > 2)
 
 
 @pytest.mark.compiled

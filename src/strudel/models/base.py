@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from strudel import algebra, explorer, predictions, queries
 from strudel._display import plotting
@@ -33,6 +33,7 @@ from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import model_of
 from strudel.tables.coded_rows import CodedNames, coded_table
 from strudel.tables.encoder import TableEncoder
+from strudel.tables.input_table import text_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -153,7 +154,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
     ) -> FitInput:
         """What `fit` was given, after the checks that scikit-learn makes."""
         if not is_lazy(X):
-            _get_feature_names(X)  # refuses names of several types
+            text_names(X)  # refuses what are no names
             _check_same_features(X, X_valid)
         return FitInput(
             X,

@@ -12,7 +12,7 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state, compute_sample_weight
-from sklearn.utils.validation import _get_feature_names, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from strudel._names import did_you_mean
 from strudel._numba import use_threads
@@ -46,7 +46,13 @@ from strudel.models.base import keep_encoder
 from strudel.models.targets import as_labels
 from strudel.tables.column_codes import as_column_codes
 from strudel.tables.encoder import TableEncoder
-from strudel.tables.input_table import InputTable, keep_features, look_at_table, rows_like
+from strudel.tables.input_table import (
+    InputTable,
+    keep_features,
+    look_at_table,
+    rows_like,
+    text_names,
+)
 from strudel.tables.table_code import code_of_bits
 
 METHODS = ("per_class", "joint", "logistic")
@@ -193,7 +199,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fit(self, X: Any, y: Any, sample_weight: Any, name: str) -> StrudelClassifier:
         """`fit` with a name for the class."""
         self._check_options()
-        _get_feature_names(X)  # refuses names of several types, before anything is learned
+        text_names(X)  # refuses what are no names, before anything is learned
         labels = as_labels(y, self)
         table = look_at_table(X, self.encoder, (*BINS, LOGISTIC_BINS))
         if len(labels) != table.n_rows:
@@ -201,6 +207,8 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"y must hold one class per row, but X has {table.n_rows} rows and y "
                 f"{len(labels)} values."
             )
+        if not len(labels):
+            raise ValueError("X must have at least one row, but has none.")
         weight = np.ones(len(labels))
         if sample_weight is not None:
             weight = check_sample_weight(sample_weight, len(labels))
@@ -222,7 +230,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if encoder is None:
                 return ClassRows(table.rows(None), numbers, weight)
             columns = [column for column in encoder.code_.columns if column.stop > column.start]
-            middles = [column.cell_means if column.is_numeric else None for column in columns]
+            middles = [None if column.density is None else column.cell_means for column in columns]
             codes = as_column_codes(columns)
             return ClassRows(table.rows(encoder), numbers, weight, codes, tuple(middles))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _get_feature_names, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray
@@ -126,7 +126,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         """
         check_common_options(self)
         check_choice("strategy", self.strategy, STRATEGIES)
-        _get_feature_names(X)  # refuses names of several types, before anything is learned
+        text_names(X)  # refuses what are no names, before anything is learned
         if is_fitted_model(self.estimator):
             X = _known_columns(X, self._names_of_model())
             encoder, model = self._use(X)
@@ -336,7 +336,7 @@ def _check_variables(X: Any, model: Model) -> None:
             f"X has {rows.shape[1]} columns of 0 and 1, but the model that was given has "
             f"{model.n_vars} variables."
         )
-    names = _get_feature_names(X)
+    names = text_names(X)
     own = model.feature_names
     if names is not None and own is not None and list(names) != list(own):
         place = next(i for i in range(len(own)) if names[i] != own[i])

@@ -9,15 +9,16 @@ knows; unknown inputs are summed out.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _get_feature_names, assert_all_finite, check_is_fitted
+from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from strudel._types import FloatArray
+from strudel._types import AnyArray, FloatArray
 from strudel.learning.mixture_methods import EM
 from strudel.models.base import NotebookSummary, QueryMethods
 from strudel.models.mixture import StrudelMixture
@@ -28,7 +29,7 @@ from strudel.queries.model import Model, model_of
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawColumn, RawTable, read_columns
 from strudel.tables.encoder import TableEncoder, new_encoder
-from strudel.tables.input_table import dense, keep_features
+from strudel.tables.input_table import dense, keep_features, text_names
 
 ROWS_PER_COMPONENT = 25
 MOST_COMPONENTS = 40
@@ -94,17 +95,9 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
         """
-        _get_feature_names(X)  # refuses names of several types, before anything is learned
+        text_names(X)  # refuses what are no names, before anything is learned
         table = read_columns(dense(X))
-        target = as_target(y, self)
-        if target.dtype.kind not in "biuf":
-            try:
-                target = target.astype(np.float64)
-            except (ValueError, TypeError):
-                raise ValueError(
-                    "y must hold numbers, but holds text or other values. StrudelClassifier "
-                    "predicts classes."
-                ) from None
+        target = _numbers(as_target(y, self))
         assert_all_finite(target, input_name="y")
         if len(target) != table.n_rows:
             raise ValueError(f"X has {table.n_rows} rows, but y has {len(target)}.")
@@ -188,3 +181,17 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         tags.input_tags.allow_nan = tags.input_tags.sparse = True
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
+
+
+def _numbers(target: AnyArray) -> AnyArray:
+    """The targets as numbers; refuses text, and dates, which would become nanoseconds."""
+    kind = target.dtype.kind
+    if kind in "biuf":
+        return target
+    with suppress(ValueError, TypeError):
+        if kind not in "mM":
+            return target.astype(np.float64)
+    raise ValueError(
+        f"y must hold numbers, but holds {'dates' if kind in 'mM' else 'text'} or other values. "
+        "StrudelClassifier predicts classes."
+    )

@@ -236,7 +236,7 @@ def as_stamp(value: Any) -> float:
     >>> as_stamp("1970-01-02") / 86400e6
     1.0
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
         return float(value)  # a stamp already
     try:
         stamp = np.datetime64(without_zone(value), "us")

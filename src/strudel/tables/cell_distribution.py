@@ -10,6 +10,7 @@ it is everywhere, cut to the cell.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -73,7 +74,7 @@ class CellDistribution:
 
     def cumulative(self, cell_chance: FloatArray, x: float, *, is_strict: bool) -> FloatArray:
         """P(X < x), or if not strict P(X <= x), for cells with these chances `(..., n_cells)`."""
-        high = x if is_strict else float(np.nextafter(x, np.inf))
+        high = x if is_strict else math.nextafter(x, math.inf)
         return np.asarray(cell_chance @ self.shares(((-np.inf, high),)))
 
     def quantile(self, cell_chance: FloatArray, share: float) -> float:
@@ -123,7 +124,7 @@ class CellDistribution:
     def _draw(self, cell: int, number: FloatArray, beyond_seen: bool) -> FloatArray:
         low, high = self.density.seen
         within = meet(self.region, ((self.low[cell], self.high[cell]),))
-        seen = meet(within, ((low, float(np.nextafter(high, np.inf))),))
+        seen = meet(within, ((low, math.nextafter(high, math.inf)),))
         parts = self.density.parts if beyond_seen else self.density.parts[:1]
         is_cut = not beyond_seen and seen and self._mass_of(parts[0], seen) > 0.0
         seen = seen if is_cut else within

@@ -8,6 +8,7 @@ Out: for numbers and dates the `Region` that is meant; for other columns one boo
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
@@ -51,7 +52,7 @@ def compare(column: Column, operator: str, value: Any) -> AnyArray:
 def compared_region(column: Column, operator: str, value: Any) -> Region:
     """Which numbers or dates satisfy ``column operator value``."""
     bound = _number(column, value)
-    after = float(np.nextafter(bound, np.inf))
+    after = math.nextafter(bound, math.inf)
     return {
         "<": ((-np.inf, bound),),
         "<=": ((-np.inf, after),),
@@ -72,7 +73,7 @@ def said_region(column: Column, value: Any) -> Region:
     if isinstance(value, Mapping):
         raise ValueError(f"Column {column.name!r} needs a list of values, but got {value!r}.")
     numbers = sorted({_number(column, one) for one in value})
-    return tuple((number, float(np.nextafter(number, np.inf))) for number in numbers)
+    return tuple((number, math.nextafter(number, math.inf)) for number in numbers)
 
 
 def said_values(column: Column, value: Any) -> AnyArray:
@@ -187,7 +188,9 @@ def _bounds(column: Column, bounds: tuple[Any, ...]) -> tuple[float, float]:
 def _cell_of(column: Column, number: float) -> AnyArray:
     """The cell of a number or date, if it can have this value."""
     cell = int(np.searchsorted(np.array(column.edges), number, side="right"))
-    is_there = bool(meet(column.region or EVERYWHERE, ((number, np.nextafter(number, np.inf)),)))
+    is_there = bool(
+        meet(column.region or EVERYWHERE, ((number, math.nextafter(number, math.inf)),))
+    )
     return (np.arange(column.n_values) == cell) & is_there
 
 

@@ -56,7 +56,8 @@ class Pieces:
                 share = -np.expm1(-self.step / scale)
             else:
                 share = 1.0 / scale
-            found[here] = self.mass[place] * share * np.exp(-away / scale)
+            with np.errstate(over="ignore"):  # far beyond all values
+                found[here] = self.mass[place] * share * np.exp(-away / scale)
         return np.where(self.is_on(x), found, 0.0) if self.step else found
 
     def is_on(self, x: FloatArray) -> AnyArray:

@@ -126,9 +126,11 @@ def keep_features(estimator: Any, X: Any, n_features: int) -> None:
 
 
 def text_names(X: Any) -> list[str] | None:
-    """The names of the columns, if they have names that are text."""
+    """The names of the columns, if they are text; those of several types are refused."""
     if isinstance(X, RawTable):
         return X.names if X.has_names else None
+    if not is_lazy(X):
+        as_frame(X)  # refuses names that repeat
     names = _get_feature_names(X)
     return None if names is None else list(names)
 

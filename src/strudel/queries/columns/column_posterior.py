@@ -10,6 +10,7 @@ answers are sums over cells, in closed form.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,6 +29,7 @@ from strudel.tables.coded_column import BIT, Column
 from strudel.tables.coded_rows import known_numbers
 from strudel.tables.column_conditions import compared_region
 from strudel.tables.columns import as_date, as_timedelta
+from strudel.tables.density import LARGEST
 
 DAY = 86_400e6  # microseconds
 
@@ -66,9 +68,8 @@ class ColumnPosterior:
         """The smallest value that is not exceeded with probability `q`; a list for several."""
         if np.ndim(q):
             return [self.quantile(one) for one in q]
-        if not 0.0 < q < 1.0:
-            raise ValueError(f"q must lie between 0 and 1, but is {q}.")
-        number = self.column.cells.quantile(self.cell_chance, float(q))
+        [share] = _shares(q)
+        number = self.column.cells.quantile(self.cell_chance, float(share))
         is_whole = self.column.dtype == "integer" and number.is_integer()
         return int(number) if is_whole else as_value(self.column, number)
 
@@ -176,6 +177,10 @@ def _posterior(model: Any, column: str, given: Any) -> Any:
     if len(chances) != 1:
         raise ValueError(f"given must be one row, but has {len(chances)}. Ask for one at a time.")
     if numbers is not None and not np.isnan(numbers[0]):
+        if not abs(numbers[0]) <= LARGEST:
+            raise ValueError(
+                f"given must have numbers up to {LARGEST:g}, but {column!r} is {numbers[0]:g}."
+            )
         own = own.at(float(numbers[0]))
     return ColumnPosterior(own, chances[0])
 
@@ -279,9 +284,7 @@ def quantile(model: Model, column: str, q: Any, given: Any = None) -> Any:
     >>> quantile(model, "x1", [0.1, 0.5, 0.9])
     array([20., 40., 60.])
     """
-    shares = np.atleast_1d(np.asarray(q, dtype=np.float64))
-    if not np.all((shares > 0.0) & (shares < 1.0)):
-        raise ValueError(f"q must lie between 0 and 1, but is {q}.")
+    shares = _shares(q)
 
     def of_rows(own: Column, chances: FloatArray) -> FloatArray:
         few, place = np.unique(chances, axis=0, return_inverse=True)
@@ -379,6 +382,15 @@ def pdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatAr
         lambda _, found: found,
     )
     return found
+
+
+def _shares(q: Any) -> FloatArray:
+    """One or several numbers between 0 and 1."""
+    with contextlib.suppress(ValueError, TypeError):
+        shares = np.atleast_1d(np.asarray(q, dtype=np.float64))
+        if shares.ndim == 1 and len(shares) and np.all((shares > 0.0) & (shares < 1.0)):
+            return shares
+    raise ValueError(f"q must lie between 0 and 1, but is {q!r}.")
 
 
 def _number_of(model: Any, column: str, x: Any, query: str) -> float:

@@ -90,7 +90,8 @@ def surprise(
     drawn = draw_rows(model, nothing, n_samples, rng, QUERY)[0].astype(np.float64)
     own = {
         column.name: np.array(
-            column.drawn(drawn[:, column.start : column.stop], rng), dtype=np.float64
+            column.drawn(drawn[:, column.start : column.stop], rng, beyond_seen=True),
+            dtype=np.float64,
         )
         for column in code.columns
         if column.is_numeric
