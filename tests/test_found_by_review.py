@@ -76,6 +76,7 @@ def test_a_row_that_no_component_makes_possible_needs_no_cover():
     assert np.exp(log_likelihood(ratio, [[0, 0], [1, 1]])) == pytest.approx([1.0, 1.0])
 
 
+@pytest.mark.compiled
 def test_counts_that_are_very_improbable():
     circuit = compile_factorized(balanced_vtree(400))
     log_theta = np.where(circuit.edge_left % 2, np.log(0.01), np.log(0.99))

@@ -29,9 +29,11 @@ def folder(tmp_path_factory):
     table = pd.DataFrame({"age": np.arange(60) % 40, "smoker": np.arange(60) % 3 == 0})
     models = {
         "circuit": Strudel(max_splits=3, random_state=0).fit(rows),
-        "mixture": StrudelMixture(2, random_state=0).fit(rows),
+        "mixture": StrudelMixture(2, n_splits=2, random_state=0).fit(rows),
         "table": Strudel(encoder="auto", max_splits=2, random_state=0).fit(table),
-        "classifier": StrudelClassifier(random_state=0).fit(rows[:, 1:], rows[:, 0]),
+        "classifier": StrudelClassifier(n_components=1, random_state=0).fit(
+            rows[:, 1:], rows[:, 0]
+        ),
         "bare": figure_1_circuit(),
     }
     for name, model in models.items():

@@ -33,7 +33,10 @@ def new(estimator, **changes):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
-@pytest.mark.parametrize("kind", ["memory", "gaps", "partitioned", "partitioned gaps"])
+@pytest.mark.parametrize(
+    "kind",
+    ["memory", "gaps", "partitioned", pytest.param("partitioned gaps", marks=pytest.mark.compiled)],
+)
 def test_the_kept_log_likelihoods_are_those_of_the_rows_that_were_kept_and_held_out(
     estimator, kind
 ):
@@ -62,7 +65,7 @@ def test_with_validation_rows_nothing_is_held_out(estimator):
     "options",
     [
         {"search": Greedy(structure_rows=50)},
-        {"search": Greedy(sampled_rows=100)},
+        pytest.param({"search": Greedy(sampled_rows=100)}, marks=pytest.mark.compiled),
         {"smoothing": "hierarchical", "search": "best_first"},
     ],
     ids=["structure rows", "sampled rows", "hierarchical"],

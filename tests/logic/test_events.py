@@ -180,7 +180,7 @@ def test_deep_expressions_do_not_exhaust_the_stack():
     need_pysdd()
     x = variables(["x0", "x1", "x2"])
     deep = x[0]
-    for i in range(20_000):
+    for i in range(5_000):
         deep = (deep ^ x[i % 3]) if i % 2 else ~deep
     rows = all_rows(3)
     found = compile_event(deep, balanced_vtree(3))

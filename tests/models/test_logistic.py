@@ -58,7 +58,7 @@ def test_the_gradient_of_the_penalised_log_loss_vanishes(n_classes):
     assert weight @ residual == pytest.approx(0.0, abs=2e-3)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.compiled)])
 def test_classes_come_out_as_they_went_in(n_classes, tmp_path):
     X, y = rows_with_classes(n_classes=n_classes)
     model = LogisticCircuit(random_state=0).fit(X, y)

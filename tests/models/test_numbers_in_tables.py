@@ -61,7 +61,7 @@ MODELS = {
 @pytest.fixture(
     scope="module",
     params=[
-        name if name in ("mixture", "loaded") else pytest.param(name, marks=pytest.mark.compiled)
+        name if name == "mixture" else pytest.param(name, marks=pytest.mark.compiled)
         for name in MODELS
     ],
 )

@@ -87,7 +87,11 @@ def model():
     return Strudel(encoder=TableEncoder(n_bins=4), random_state=0, max_splits=20).fit(FEW)
 
 
-@pytest.fixture(scope="module", params=["learned", "one-hot", "mixture", "loaded"])
+@pytest.fixture(
+    scope="module",
+    params=["one-hot"]
+    + [pytest.param(name, marks=pytest.mark.compiled) for name in ("learned", "mixture", "loaded")],
+)
 def any_model(request, model, tmp_path_factory):
     if request.param == "mixture":
         return StrudelMixture(3, encoder=TableEncoder(n_bins=4), random_state=0).fit(FEW)

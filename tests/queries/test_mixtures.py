@@ -82,7 +82,13 @@ def test_rows_agree_with_the_table(case):
     check_rows(*case)
 
 
-@pytest.mark.parametrize("name", special_mixtures())
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("learned", "no weight") else pytest.param(name, marks=pytest.mark.compiled)
+        for name in special_mixtures()
+    ],
+)
 def test_special_mixtures_agree_with_the_table(name, rng):
     mixture = special_mixtures()[name]
     joint = special_joint(name)

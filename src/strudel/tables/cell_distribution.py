@@ -23,7 +23,6 @@ from strudel.tables.density import Density, Pieces
 Region: TypeAlias = tuple[tuple[float, float], ...]  # intervals low <= x < high, apart, in order
 EVERYWHERE: Region = ((-np.inf, np.inf),)
 SURE = 1e-9  # a share of a cell that is this close to nothing or all of it is that
-LATEST = float(np.finfo(np.float64).max)
 
 
 class CellDistribution:
@@ -81,17 +80,28 @@ class CellDistribution:
         """The smallest number with P(X <= x) >= share, for cells with these chances."""
         at = np.unique(np.concatenate([self.density.bounds(), self.high[:-1], self._ends()]))
         at = at[np.isfinite(at)]
-        place = bisect_left(
-            at, True, key=lambda x: bool(self.cumulative(cell_chance, x, is_strict=False) >= share)
-        )
-        low = at[place - 1] if place > 0 else -LATEST
-        high = at[place] if place < len(at) else LATEST
-        # Between two of them the distribution has one form; halving ends at the next float.
+
+        def below(x: float) -> float:
+            return float(self.cumulative(cell_chance, x, is_strict=False))
+
+        place = bisect_left(at, True, key=lambda x: below(x) >= share)
+        beyond = 801.0 * np.max([part.scale for part in self.density.parts], axis=0)  # no mass
+        low = float(at[place - 1] if place > 0 else at[0] - beyond[0])
+        high = float(at[place] if place < len(at) else at[-1] + beyond[1])
+        # Between two of them the distribution has one form, and mostly a straight line: the number
+        # is close to where this line has the share. Halving ends at the next float.
+        if 0 < place < len(at) and below(low) < below(high):
+            share_of_way = (share - below(low)) / (below(high) - below(low))
+            guess = low + share_of_way * (high - low)
+            near = max(self.density.parts[0].step, 4.0 * math.ulp(guess))
+            for x in (guess - near, guess + near):
+                if low < x < high:
+                    low, high = (low, x) if below(x) >= share else (x, high)
         while True:
             middle = low / 2.0 + high / 2.0
             if not low < middle < high:
-                return float(high)
-            if self.cumulative(cell_chance, middle, is_strict=False) >= share:
+                return high
+            if below(middle) >= share:
                 high = middle
             else:
                 low = middle

@@ -110,8 +110,8 @@ def path_of(member):
     [
         (2, {}),
         (3, {"selection": "valid"}),
-        (3, {"tie_rule": "depth_first"}),
-        (4, {"init": "independent", "pseudocount": 0.3}),
+        pytest.param(3, {"tie_rule": "depth_first"}, marks=pytest.mark.compiled),
+        pytest.param(4, {"init": "independent", "pseudocount": 0.3}, marks=pytest.mark.compiled),
         (3, {"copy_depth": 3}),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_beam_of_one_is_the_greedy_search_until_nothing_is_left(tie_rule):
 
 
 @pytest.mark.parametrize("tie_rule", ["root_first", "depth_first"])
-@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("width", [1, pytest.param(3, marks=pytest.mark.compiled)])
 def test_a_short_list_of_heaviest_edges_is_renewed_in_time(width, tie_rule, monkeypatch):
     X, V = clusters(0, 100, 7), clusters(1, 50, 7)
     search = search_options(search="beam", width=width, tie_rule=tie_rule, max_splits=25)
@@ -337,7 +337,7 @@ def test_only_branches_in_the_beam_are_kept():
 # Circuits that hardly differ.
 
 
-@pytest.mark.parametrize("threshold", [1e-4, 3e-3])
+@pytest.mark.parametrize("threshold", [1e-4, pytest.param(3e-3, marks=pytest.mark.compiled)])
 def test_members_are_at_least_the_threshold_apart(threshold):
     X, V = pack_columns(clusters(0, 60, 5)), pack_columns(clusters(1, 30, 5))
     every = (np.arange(32)[:, None] >> np.arange(5)) & 1
