@@ -490,7 +490,8 @@ def test_columns_that_the_model_does_not_know_stay(backend):
         assert filled.index.equals(frame.index)
         assert filled[["age", "smoker", "sex"]].equals(imputer.transform(frame))
     assert filled["note"].to_list() == wider["note"].tolist()
+    by_model = imputer.set_params(strategy="mean").transform(asked)
     again = StrudelImputer(imputer.model_).fit(wider).transform(wider)
-    assert again["age"].tolist() == pytest.approx(list(filled["age"]))
+    assert again["age"].tolist() == pytest.approx(list(by_model["age"]))
     with pytest.raises(ValueError, match="columns"):
         imputer.transform(wider[["note", "age"]])

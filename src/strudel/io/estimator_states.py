@@ -78,6 +78,8 @@ def estimator_state(model: Any) -> State:
             arrays["classifier.component_class"] = model.component_class_.astype("<i4")
     if holds == "model":
         meta["version"] = 4
+    if getattr(model, "regressions_", None) is not None:
+        arrays |= model.regressions_.arrays()
     if hasattr(model, "history_"):
         meta["history"], columns = _history_state(model.history_)
         arrays |= columns
@@ -201,10 +203,32 @@ def estimator_from_state(archive: Archive) -> Any:
         _restore_fitted_predictor(model, archive)
     if class_name == "StrudelClassifier":
         _restore_classifier(model, archive)
+    if class_name == "StrudelImputer":
+        _restore_regressions(model, archive)
     history = history_from(archive, place)
     if history is not None:
         model.history_ = history
     return model
+
+
+def _restore_regressions(model: Any, archive: Archive) -> None:
+    """What corrects the model of an imputer; older ones have none."""
+    from strudel.learning.incomplete.fill_regressions import FillRegressions
+
+    model.regressions_ = None
+    if "regressions.middle" not in archive:
+        return
+    n_axes = {"middle": 1, "scale": 1, "weight": 2, "bias": 2}
+    arrays = {
+        name: archive.read_array(f"regressions.{name}", ("<f8",), n) for name, n in n_axes.items()
+    }
+    code = model.model_.table_code
+    if code is None:
+        raise FileFormatError("it holds regressions of columns, but no columns")
+    try:
+        model.regressions_ = FillRegressions.from_arrays(code.columns, **arrays)
+    except ValueError as error:
+        raise FileFormatError(str(error)) from None
 
 
 def _inputs_of(fitted: Any, archive: Archive) -> tuple[TableCode | None, int]:

@@ -54,6 +54,7 @@ FURTHER = 1.1  # times as many splits as before make a prefix worth trying: dna 
 MOST_FREE = 3200  # components that no network ties, unless more are asked for
 MOST_OF_ALL = 8192  # where both kinds are in one mixture
 MANY_CELLS = 2**17  # of the training rows, from which "auto" also tries networks
+QUICK_COPIES = 4  # completions of a row, if they are learned from once
 CUT = ("interrupted", "max_seconds")
 
 
@@ -169,8 +170,16 @@ def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
         assert isinstance(model, Mixture)
         return refit_mixture(model, gaps, options, n_runs[id(model)])
 
+    # A single round is for those in a hurry: a tree completes the rows, fewer times each.
+    is_quick = options.max_rounds == 1
     found = learn_incomplete(
-        gaps, rows.first_model(), learn, refit, rows.rng, n_copies=gaps.n_copies
+        gaps,
+        rows.first_model(is_quick=is_quick),
+        learn,
+        refit,
+        rows.rng,
+        n_copies=min(gaps.n_copies, QUICK_COPIES) if is_quick else gaps.n_copies,
+        max_rounds=options.max_rounds,
     )
     learned: LearnedMixture = found.learned.rest
     if found.is_interrupted:

@@ -70,17 +70,22 @@ class EM(EMMethod):
     init_params : {"kmeans", "k-means++", "random"}, default="kmeans"
         First responsibilities: clusters of similar rows, from random centres or from centres far
         apart, or random shares.
+    max_rounds : int, default=3
+        How often rows with unknown values are completed and learned from, at most; a single round
+        is quicker.
     n_init, max_iter, patience, tol
         As in `EMMethod`.
     """
 
     n_runs: int | None = None
     init_params: InitParams = "kmeans"
+    max_rounds: int = 3
 
     def check(self) -> None:
         """Refuse values that no option of this kind may have."""
         super().check()
         check_count("n_runs", self.n_runs, may_be_none=True)
+        check_count("max_rounds", self.max_rounds)
         check_choice("init_params", self.init_params, get_args(InitParams))
 
 
@@ -265,7 +270,7 @@ class MixtureOptions:
         Stop after this many seconds.
     device : torch.device, optional
         Where EM runs; None for the CPU without torch.
-    n_init, init_params, max_iter, patience, tol
+    n_init, init_params, max_iter, patience, tol, max_rounds
         As in `EM`.
     """
 
@@ -278,13 +283,14 @@ class MixtureOptions:
     max_iter: int = 500
     patience: int = 10
     tol: float = 1e-5
+    max_rounds: int = 3
     max_seconds: float | None = None
     device: Any = None
 
     def __post_init__(self) -> None:
         check_choice("init_params", self.init_params, get_args(InitParams))
         check_choice("smoothing", self.smoothing, get_args(MixtureSmoothing))
-        for name in ("n_components", "n_runs", "n_init", "max_iter", "patience"):
+        for name in ("n_components", "n_runs", "n_init", "max_iter", "patience", "max_rounds"):
             check_count(name, getattr(self, name))
         check_size("tol", self.tol)
         check_size("max_seconds", self.max_seconds, may_be_none=True)

@@ -155,8 +155,8 @@ class Prepared(ABC):
         """Train a mixture on one structure."""
 
     @abstractmethod
-    def first_model(self) -> Model:
-        """The model that completes rows with unknown values first."""
+    def first_model(self, *, is_quick: bool = False) -> Model:
+        """The model that completes rows with unknown values first: a tree if it must be quick."""
 
     def whole(self, model: Any) -> Any:
         """A model of the rows as one of all columns."""
@@ -258,7 +258,7 @@ class PreparedRows(Prepared):
         counts = rows.weights > 0.0
         return float(np.average(log_p[counts], weights=rows.weights[counts]))
 
-    def first_model(self) -> Model:
+    def first_model(self, *, is_quick: bool = False) -> Model:
         """The model that completes rows with unknown values first."""
         assert self.incomplete is not None
         rows, tree = self.incomplete.rows, self.incomplete.tree
@@ -266,7 +266,7 @@ class PreparedRows(Prepared):
             assert self.start is not None
             return self.start
         structure = tree if self.start is None else fit_first(self.start, rows)
-        return first_mixture(structure, rows, self.rng)
+        return structure if is_quick else first_mixture(structure, rows, self.rng)
 
     def whole(self, model: Any) -> Any:
         """The model with a coin for every column of which nothing is known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from strudel.data.containers import as_frame
 from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.random_state import generator_from
 from strudel.data.validation import check_evidence
-from strudel.errors import EmptyColumnWarning
+from strudel.learning.incomplete.fill_regressions import FillRegressions, learn_fill_regressions
 from strudel.learning.mixture_methods import EM
 from strudel.models.base import keep_encoder
 from strudel.models.classifier import StrudelClassifier
@@ -34,7 +34,7 @@ from strudel.queries.model import Model, model_of
 from strudel.queries.sampling import sample
 from strudel.queries.variable_probabilities import marginal_probabilities
 from strudel.tables.coded_column import BIT, Column
-from strudel.tables.columns import RawTable, read_columns
+from strudel.tables.columns import RawColumn, RawTable, read_columns
 from strudel.tables.encoder import TableEncoder, fitted_encoder
 from strudel.tables.filled_table import (
     ValuesOf,
@@ -43,12 +43,22 @@ from strudel.tables.filled_table import (
     nearest_values,
     with_room,
 )
-from strudel.tables.input_table import dense, keep_features, look_at_table, rows_like, text_names
+from strudel.tables.input_table import (
+    InputTable,
+    dense,
+    keep_features,
+    look_at_table,
+    rows_like,
+    take_rows,
+    text_names,
+)
 from strudel.tables.table_code import TableCode
 
 STRATEGIES = ("auto", "map", "mean", "sample")
 ROWS_PER_COMPONENT = 50
-OF_TABLES = 10  # components of a run for a table that is encoded
+OF_TABLES = 10  # components for a table that is encoded
+# Enough for what a regression corrects: the last digits of EM fill no better.
+QUICK = EM(max_rounds=1, max_iter=50, patience=3, tol=1e-3)
 MOST_COMPONENTS = 100  # of one run
 
 
@@ -60,16 +70,20 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     ----------
     estimator : density estimator, StrudelClassifier, Circuit or Mixture, optional
         A `StrudelMixture` by default: of up to 20 components for "map", whose search takes longer
-        with more components, and the average of several for all else. An
-        estimator that is not fitted is copied and fitted; a fitted one, a circuit or a mixture is
-        used as it is. A fitted classifier fills its inputs and its class, which is the last column,
-        or the one with its name. In cross-validation, give ``model.circuit_``, not the fitted
-        estimator: scikit-learn copies estimators without what they learned.
+        with more components; of up to 10 for columns of a table, and the average of several for a
+        table of 0 and 1. An estimator that is not fitted is copied and fitted; a fitted one, a
+        circuit or a mixture is used as it is. A fitted classifier fills its inputs and its class,
+        which is the last column, or the one with its name. In cross-validation, give
+        ``model.circuit_``, not the fitted estimator: scikit-learn copies estimators without what
+        they learned.
     strategy : {"auto", "map", "mean", "sample"}, default="auto"
-        What to fill in. "auto": the mean of numbers and dates given all that the row knows, and
-        the most probable value of every other column. "map": the unknown values of a row that are
-        most probable together. "mean" is "auto", except in a table of 0 and 1, where it is the
-        probability of 1. "sample": values drawn from their joint distribution.
+        What to fill in. "auto": the best guess of every column on its own: the mean of numbers and
+        dates, the most probable value of all else. Where the imputer learns from columns of a
+        table, ridge regressions on the row as the model completes it correct what the model
+        expects, for a model in cells knows no slope. "mean": exactly the means and most probable
+        values under the model; in a table of 0 and 1 the probability of 1. "map": the unknown
+        values of a row that are most probable together. "sample": values drawn from their joint
+        distribution.
     encoder : "auto", TableEncoder or None, default="auto"
         How columns become 0 and 1. "auto" is the encoder of the estimator if it has one; else a
         table of 0 and 1 is taken as it is, and any other gets a `TableEncoder`. A fitted estimator
@@ -85,6 +99,8 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         The distribution of the columns, or of the variables that stand for them.
     encoder_ : TableEncoder
         The fitted encoder, if the table was not of 0 and 1.
+    regressions_ : FillRegressions or None
+        What corrects the model for the strategy "auto", if the model was learned here.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -136,7 +152,28 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         keep_encoder(self, encoder)
         code = None if encoder is None else encoder.code_
         self.model_: Model = model if model.table_code is code else model.with_table_code(code)
+        self.regressions_: FillRegressions | None = None
+        if code is not None and self.strategy == "auto" and not is_fitted_model(self.estimator):
+            self.regressions_ = self._learn_regressions(X, code, sample_weight)
         return self
+
+    def _learn_regressions(self, X: Any, code: TableCode, sample_weight: Any) -> FillRegressions:
+        """What corrects the model, from known values that are hidden."""
+        X, weight = dense(X), None
+        if sample_weight is not None:  # rows without weight may hold values of their own
+            weight = np.asarray(sample_weight, dtype=np.float64)
+            X, weight = take_rows(X, np.flatnonzero(weight > 0.0)), weight[weight > 0.0]
+        raws = code.match(read_columns(X))
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        with use_threads(self.n_jobs):
+            return learn_fill_regressions(
+                self.model_.with_table_code(None),
+                code.columns,
+                _numbers(code, raws),
+                code.encode_columns(raws),
+                weight,
+                rng,
+            )
 
     def _names_of_model(self) -> Any:
         """The columns of the model that was given, if they have names."""
@@ -184,13 +221,10 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         own = getattr(self.estimator, "encoder", None)
         is_own = isinstance(own, TableEncoder) and self.encoder == "auto"
         table = look_at_table(X, own if is_own else self.encoder)
-        encoder = table.fitted(0)
-        rows = table.rows(encoder)
+        encoder = table.encoders[0]
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self.estimator is None:
-            estimator = self._default(rows, encoder is not None).set_params(
-                random_state=seed, n_jobs=self.n_jobs
-            )
+            estimator = self._default(table).set_params(random_state=seed, n_jobs=self.n_jobs)
         elif not hasattr(self.estimator, "get_params"):
             raise ValueError(
                 "estimator must be a density model of this library, fitted or not, or None, but is "
@@ -201,23 +235,21 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         if encoder is None:
             if own is not None:
                 estimator.set_params(encoder=None)
-            return None, model_of(estimator.fit(rows, sample_weight=sample_weight))
+            return None, model_of(estimator.fit(table.evidence, sample_weight=sample_weight))
         # It encodes the table itself, and so learns which variables are of one column.
         estimator.set_params(encoder=clone(encoder))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EmptyColumnWarning)  # has been given before
-            estimator.fit(table.X, sample_weight=sample_weight)
+        estimator.fit(table.X, sample_weight=sample_weight)
         return estimator.encoder_, model_of(estimator)
 
-    def _default(self, rows: FloatArray, is_encoded: bool) -> StrudelMixture:
+    def _default(self, table: InputTable) -> StrudelMixture:
         """The best mixture that is still quick for the strategy."""
-        size = int(np.clip(len(rows) // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
+        size = int(np.clip(table.n_rows // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
         if self.strategy == "map":  # its search takes longer with more components
             return StrudelMixture(min(size, 20), n_splits=0)
-        if is_encoded:  # larger ones fill hardly better: Chile's numbers err by 0.79 deviations
-            return StrudelMixture(min(size, OF_TABLES), method=EM(n_runs=2), n_splits=0)
+        if table.evidence is None:  # larger ones fill hardly better
+            return StrudelMixture(min(size, OF_TABLES), method=QUICK, n_splits=0)
         # The average of many runs: on jester hidden values have a log-loss of 0.503, not 0.512.
-        n_runs = 4 if np.isnan(rows).any() else 32
+        n_runs = 4 if np.isnan(table.evidence).any() else 32
         return StrudelMixture(size, method=EM(n_runs=n_runs), n_splits=0, validation_fraction=0.05)
 
     def transform(self, X: Any) -> Any:
@@ -279,7 +311,12 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         rng = generator_from(random_state) if strategy == "sample" else None
         with use_threads(self.n_jobs):
             if code is not None and strategy in ("auto", "mean"):
-                values = _expected_values(model, code, rows, with_means=strategy == "mean")
+                corrected = self.regressions_ if strategy == "auto" else None
+                if corrected is not None:
+                    numbers = _numbers(code, code.match(read_columns(X)))
+                    values = _corrected_values(model, code, rows, numbers, corrected)
+                else:
+                    values = _expected_values(model, code, rows, with_means=strategy == "mean")
                 return [fill_columns(X, code, values)]
             filled = self._filled(model, rows, n, strategy, rng)
         if code is None:
@@ -373,6 +410,45 @@ def _in_order(X: Any, names: AnyArray | None) -> Any:
     return as_frame(X).select(list(names)).to_native()
 
 
+def _numbers(code: TableCode, raws: Sequence[RawColumn]) -> list[FloatArray | None]:
+    """The numbers and dates of every column, None for other columns."""
+    return [
+        raw.values.astype(np.float64) if column.is_numeric else None
+        for column, raw in zip(code.columns, raws, strict=True)
+    ]
+
+
+def _corrected_values(
+    model: Model,
+    code: TableCode,
+    rows: FloatArray,
+    numbers: list[FloatArray | None],
+    regressions: FillRegressions,
+) -> ValuesOf:
+    """The mean or the best value of columns by their regressions: one pass for all gaps."""
+    is_open = np.asarray(np.isnan(rows).any(axis=1))
+    place = np.cumsum(is_open) - 1  # of every row among those
+    log_p, shares = value_probabilities(model, code.columns, rows[is_open], "impute")
+    _raise_if_impossible(log_p, is_open)
+    of_open = [None if known is None else known[is_open] for known in numbers]
+    filled = regressions.fill(code.columns, of_open, rows[is_open], shares)
+    found = {column.name: own for column, own in zip(code.columns, filled, strict=True)}
+
+    def values(column: Column, gaps: AnyArray) -> list[Any]:
+        own = found[column.name][place[gaps]]
+        if column.is_numeric:
+            return list(own.tolist())
+        return [column.values[value] for value in own.argmax(axis=1)]
+
+    return values
+
+
+def _raise_if_impossible(log_p: FloatArray, is_open: AnyArray) -> None:
+    impossible = np.zeros(len(is_open))
+    impossible[is_open] = log_p
+    raise_if_impossible(impossible)
+
+
 def _expected_values(
     model: Model, code: TableCode, rows: FloatArray, *, with_means: bool
 ) -> ValuesOf:
@@ -380,7 +456,7 @@ def _expected_values(
 
     A column that is a 0/1 variable has a mean if that is wanted.
     """
-    is_open = np.isnan(rows).any(axis=1)
+    is_open = np.asarray(np.isnan(rows).any(axis=1))
     place = np.cumsum(is_open) - 1  # of every row among those
     wanted = [
         column
@@ -388,9 +464,7 @@ def _expected_values(
         if np.isnan(rows[:, column.start : column.stop]).any(axis=1).any()
     ]
     log_p, found = value_probabilities(model, wanted, rows[is_open], "impute")
-    impossible = np.zeros(len(rows))
-    impossible[is_open] = log_p
-    raise_if_impossible(impossible)
+    _raise_if_impossible(log_p, is_open)
     shares = {column.name: share for column, share in zip(wanted, found, strict=True)}
 
     def values(column: Column, gaps: AnyArray) -> list[Any]:

@@ -149,15 +149,17 @@ def learn_incomplete(
     rng: np.random.Generator,
     *,
     n_copies: int,
+    max_rounds: int = MOST_ROUNDS,
 ) -> Result:
     """Rounds of completing and learning while they make validation rows more likely.
 
     `learn` gets completed rows, `refit` the model that came out of it.
     """
-    completer, reached = first, mean_of_known(first, rows)
+    completer = first
+    reached = mean_of_known(first, rows) if max_rounds > 1 else math.nan
     best: Result | None = None
     try:
-        for _ in range(MOST_ROUNDS):
+        for _ in range(max_rounds):
             train, valid = rows.completed(completer, n_copies, rng)
             learned = learn(train, valid)
             if best is None:  # what an interrupt would keep

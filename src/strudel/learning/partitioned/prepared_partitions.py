@@ -145,12 +145,13 @@ class PreparedPartitions(Prepared):
     def _mean_of_complete(self, model: Model, rows: PartitionedRows) -> float:
         return float(rows.engine.total(_log_likelihood, rows.parts, model) / rows.total_weight)
 
-    def first_model(self) -> Mixture:
+    def first_model(self, *, is_quick: bool = False) -> Model:
         """The model that completes the rows for the first round, from a sample of them."""
         train, weight = self.sample(FIRST_ROWS)
         valid, valid_weight = self.valid_sample(FIRST_ROWS) or (None, None)
         sample = IncompleteRows(train, weight, valid, valid_weight)
-        return first_mixture(first_tree(sample, self.columns), sample, self.rng)
+        tree = first_tree(sample, self.columns)
+        return tree if is_quick else first_mixture(tree, sample, self.rng)
 
 
 def _log_likelihood(rows: BitMatrix, model: Model) -> float:

@@ -1,0 +1,254 @@
+"""Regressions that fill gaps: a correction of what a model expects, learned where values are known.
+
+In:  a model over the 0/1 variables of a table code, and the columns of the table.
+Out: `FillRegressions`: for every column a ridge regression on the row as the model completes it.
+
+A model in cells knows one mean per cell and no slope, so it fills badly where numbers lie on
+straight lines. Ridge regression alone knows nothing else. So every column gets a regression whose
+inputs are what the model expects of it and all other columns of the row, where the model fills
+further gaps. It learns from known values that are hidden one at a time, and its penalty is the one
+that predicts rows best that are left out.
+
+The inputs of a row stand side by side: a number or date is its value, or its mean if it is unknown;
+any other column is the probability of each of its values but the last. So a regression has an
+output for every input, and its own inputs are what the model expects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+
+from strudel._types import AnyArray, FloatArray
+from strudel.circuits.mixture import as_mixture
+from strudel.queries.columns.value_probabilities import value_probabilities
+from strudel.queries.model import Model
+from strudel.tables.coded_column import Column
+
+MOST_WORK = 120_000_000  # values of all columns that are hidden, times edges and components
+FEWEST_HIDDEN, MOST_HIDDEN = 100, 2000  # values of one column, if it has as many
+FEWEST_ROWS = 20  # that know a column, to correct what the model expects of it
+FARTHEST = 8.0  # standard deviations: numbers further out count as this far
+N_ROUNDS = 2  # each starts from what the one before has filled
+PENALTIES = 10.0 ** np.linspace(-1.0, 3.5, 10)
+SMALLEST_SPREAD, TINY = 1e-6, 1e-12
+QUERY = "impute"
+
+
+Numbers: TypeAlias = Sequence[FloatArray | None]  # of every column, NaN if unknown; None: no number
+
+
+@dataclass(frozen=True, eq=False)
+class FillRegressions:
+    """What fills the gaps of every column; inputs and outputs are in standard deviations."""
+
+    middle: FloatArray  # (n_inputs,)
+    scale: FloatArray  # (n_inputs,) 0 for inputs that tell nothing
+    weight: FloatArray  # (n_rounds, n_inputs, n_inputs) of every input, for every output
+    bias: FloatArray  # (n_rounds, n_inputs)
+
+    def fill(
+        self,
+        columns: Sequence[Column],
+        numbers: Numbers,
+        rows: FloatArray,
+        shares: Sequence[FloatArray],
+    ) -> list[FloatArray]:
+        """For every column its mean in each row `(n_rows,)`, or a score for each of its values.
+
+        `shares` are how probable the model finds every value of the columns given each row. Means
+        lie in the range that was seen at fit.
+        """
+        is_unknown = _unknown(columns, numbers, rows)
+        made = self.scaled(_inputs(columns, numbers, shares))
+        for weight, bias in zip(self.weight, self.bias, strict=True):
+            # Not a matrix product, whose last digits depend on how many rows there are.
+            made = np.where(is_unknown, np.einsum("ri,io->ro", made, weight) + bias, made)
+        found = []
+        for column, part, own in zip(columns, _slices(columns), shares, strict=True):
+            output = self.middle[part] + self.scale[part] * made[:, part]
+            if not column.is_numeric:
+                found.append(np.column_stack([output, 1.0 - output.sum(axis=1)]))
+            elif column.density is None or not self.scale[part].all():
+                found.append(_means(column, own))
+            else:
+                found.append(np.clip(output[:, 0], *column.density.seen))
+        return found
+
+    def scaled(self, inputs: FloatArray) -> FloatArray:
+        """Inputs in standard deviations, none too far out; 0 for those that tell nothing."""
+        away = (inputs - self.middle) / np.where(self.scale > 0.0, self.scale, 1.0)
+        return np.where(self.scale > 0.0, np.clip(away, -FARTHEST, FARTHEST), 0.0)
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """What a file holds, with the rounds below each other."""
+        return {
+            "regressions.middle": self.middle,
+            "regressions.scale": self.scale,
+            "regressions.weight": self.weight.reshape(-1, len(self.middle)),
+            "regressions.bias": self.bias,
+        }
+
+    @staticmethod
+    def from_arrays(
+        columns: Sequence[Column],
+        middle: FloatArray,
+        scale: FloatArray,
+        weight: FloatArray,
+        bias: FloatArray,
+    ) -> FillRegressions:
+        """The regressions of these columns that `arrays` gave; a `ValueError` if they are none."""
+        n = _slices(columns)[-1].stop
+        is_finite = all(np.isfinite(values).all() for values in (middle, scale, weight, bias))
+        shapes = middle.shape, scale.shape, weight.shape, bias.shape
+        if not is_finite or shapes != ((n,), (n,), (n * len(bias), n), (len(bias), n)):
+            raise ValueError("its regressions do not belong to its columns")
+        return FillRegressions(middle, scale, weight.reshape(-1, n, n), bias)
+
+
+def learn_fill_regressions(
+    model: Model,
+    columns: Sequence[Column],
+    numbers: Numbers,
+    rows: FloatArray,
+    sample_weight: FloatArray | None,
+    rng: np.random.Generator,
+) -> FillRegressions:
+    """The regressions of all columns, from known values of the rows that are hidden.
+
+    `rows` are the 0/1 variables of the columns.
+    """
+    middle, scale = _middle_and_scale(columns, numbers)
+    n_inputs, slices = len(middle), _slices(columns)
+    weight = np.tile(np.eye(n_inputs), (N_ROUNDS, 1, 1))
+    found = FillRegressions(middle, scale, weight, np.zeros((N_ROUNDS, n_inputs)))
+    work = as_mixture(model).edge_log_theta.size * len(columns)
+    n_most = int(np.clip(MOST_WORK // work, FEWEST_HIDDEN, MOST_HIDDEN))
+    some, parts = [], []
+    for column, known in zip(columns, numbers, strict=True):
+        is_known = np.asarray(~np.isnan(rows[:, column.start : column.stop]).any(axis=1))
+        if known is not None:
+            is_known &= np.isfinite(known)
+        own = np.flatnonzero(is_known)
+        if len(own) > n_most:
+            own = np.sort(rng.choice(own, n_most, replace=False))
+        some.append(own)
+        parts.append(rows[own])
+        parts[-1][:, column.start : column.stop] = np.nan
+    hidden, every = np.concatenate(parts), np.concatenate(some)
+    owner = np.repeat(np.arange(len(columns)), [len(own) for own in some])
+    log_p, shares = value_probabilities(model, columns, hidden, QUERY)
+    others = [
+        None if known is None else np.where(owner == c, np.nan, known[every])
+        for c, known in enumerate(numbers)
+    ]
+    is_unknown = _unknown(columns, others, hidden)
+    made = found.scaled(_inputs(columns, others, shares))
+    for number in range(N_ROUNDS):
+        for c, part in enumerate(slices):
+            own = np.flatnonzero((owner == c) & (log_p > -np.inf))
+            if len(own) < FEWEST_ROWS or not scale[part].any():
+                continue
+            wanted = _wanted(columns[c], numbers[c], rows, every[own])
+            wanted = (wanted - middle[part]) / np.where(scale[part] > 0.0, scale[part], 1.0)
+            of_rows = np.ones(len(own)) if sample_weight is None else sample_weight[every[own]]
+            found.weight[number][:, part], found.bias[number][part] = _ridge(
+                made[own], wanted, of_rows
+            )
+        made = np.where(is_unknown, made @ found.weight[number] + found.bias[number], made)
+    return found
+
+
+def _unknown(columns: Sequence[Column], numbers: Numbers, rows: FloatArray) -> AnyArray:
+    """Which inputs of every row are unknown `(n_rows, n_inputs)`."""
+    parts = []
+    for column, known in zip(columns, numbers, strict=True):
+        if known is not None:
+            parts.append(np.isnan(known)[:, np.newaxis])
+        else:
+            is_open = np.asarray(np.isnan(rows[:, column.start : column.stop]).any(axis=1))
+            parts.append(np.repeat(is_open[:, np.newaxis], column.n_values - 1, axis=1))
+    return np.hstack(parts)
+
+
+def _middle_and_scale(columns: Sequence[Column], numbers: Numbers) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of every input, as far as it is known."""
+    middle, scale = [], []
+    for column, known in zip(columns, numbers, strict=True):
+        if known is None:
+            count = np.array(column.counts, dtype=np.float64)
+            share = count[:-1] / max(count.sum(), 1.0)
+            middle.append(share)
+            scale.append(np.sqrt(share * (1.0 - share)))
+            continue
+        finite = known[np.isfinite(known)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            ends = np.array([[finite.mean()], [finite.std()]]) if len(finite) else np.zeros((2, 1))
+        # Numbers near the largest float have no deviation.
+        middle.append(np.where(np.isfinite(ends).all(), ends[0], 0.0))
+        scale.append(np.where(np.isfinite(ends).all(), ends[1], 0.0))
+    return np.concatenate(middle), np.concatenate(scale)
+
+
+def _inputs(
+    columns: Sequence[Column], numbers: Numbers, shares: Sequence[FloatArray]
+) -> FloatArray:
+    """What regressions see of every row `(n_rows, n_inputs)`."""
+    parts = []
+    for column, known, own in zip(columns, numbers, shares, strict=True):
+        if known is None:
+            parts.append(own[:, :-1])
+        else:
+            parts.append(np.where(np.isnan(known), _means(column, own), known)[:, np.newaxis])
+    return np.hstack(parts)
+
+
+def _means(column: Column, shares: FloatArray) -> FloatArray:
+    # Not a matrix product, whose last digits depend on how many rows there are.
+    return np.einsum("rv,v->r", shares, column.cell_means)
+
+
+def _wanted(
+    column: Column, known: FloatArray | None, rows: FloatArray, own: AnyArray
+) -> FloatArray:
+    """The inputs that would be right for a column in some rows that know it."""
+    if known is not None:
+        return known[own, np.newaxis]
+    bits = rows[own, column.start : column.stop]
+    return (bits[:, np.newaxis] == column.codewords[:-1]).all(axis=2).astype(np.float64)
+
+
+def _slices(columns: Sequence[Column]) -> list[slice]:
+    """The inputs of every column among all of them."""
+    sizes = [1 if column.is_numeric else column.n_values - 1 for column in columns]
+    return [slice(start, stop) for start, stop in pairwise(np.cumsum([0, *sizes]).tolist())]
+
+
+def _ridge(
+    inputs: FloatArray, wanted: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Weights and bias of a ridge regression; the penalty is best for rows that are left out."""
+    weight = weight / weight.mean()
+    share = weight / weight.sum()
+    middle, center = share @ inputs, share @ wanted
+    spread = np.sqrt(share @ (inputs - middle) ** 2)
+    root = np.sqrt(weight)[:, np.newaxis]
+    # Every input counts alike, also what the model expects, which varies less than the values.
+    scale = np.where(spread > SMALLEST_SPREAD, spread, np.inf)
+    left, size, right = np.linalg.svd(root * (inputs - middle) / scale, full_matrices=False)
+    target = root * (wanted - center)
+    along = left.T @ target
+    best, least = np.zeros((len(size), wanted.shape[1])), np.inf
+    for penalty in PENALTIES:
+        kept = size**2 / (size**2 + penalty)
+        # What a row adds to its own prediction: without it, the error grows by as much.
+        own = np.einsum("ri,i->r", left**2, kept) + share
+        error = (target - left @ (kept[:, np.newaxis] * along)) / (1.0 - own)[:, np.newaxis]
+        if (loss := float((error**2).sum())) < least:
+            best, least = (kept / np.maximum(size, TINY))[:, np.newaxis] * along, loss
+    found = right.T @ best / scale[:, np.newaxis]
+    return found, center - middle @ found
