@@ -409,6 +409,7 @@ def test_other_types_and_autocast_do_not_break_it():
     np.testing.assert_allclose(double.log_prob(rows).detach(), want, rtol=1e-5)
 
 
+@pytest.mark.compiled
 def test_it_can_be_compiled_as_one_graph():
     circuit = special_mixtures()["fair coins"]
     module = to_torch(circuit, dtype=DOUBLE)

@@ -81,6 +81,7 @@ def test_it_is_better_than_the_single_circuit():
     assert model.history_.stopped_because in ("max_iter", "patience")
 
 
+@pytest.mark.compiled
 def test_validation_chooses_the_number_of_points_and_few_are_enough():
     X, V = rows_of_kinds(), rows_of_kinds(1)
     mixture = fit_continuous_mixture(
@@ -127,6 +128,7 @@ def test_an_interrupt_while_points_move_leaves_them_where_they_are(monkeypatch):
     assert np.ptp(model.mixture_.weights) > 0.0
 
 
+@pytest.mark.compiled
 def test_runs_make_one_mixture():
     X = rows_of_kinds()
     method = Continuous(**SMALL.get_params() | {"n_runs": 2})
@@ -164,6 +166,7 @@ def test_random_numbers_of_others_do_not_matter_and_stay_as_they_were():
 # Any rows, any structure
 
 
+@pytest.mark.compiled
 def test_a_weight_counts_like_repeated_rows():
     X, V = rows_of_kinds(n_rows=60), rows_of_kinds(1)
     times = np.random.default_rng(0).integers(0, 4, size=len(X))
@@ -310,6 +313,7 @@ def test_an_interrupt_keeps_the_best_so_far():
     assert model.mixture_.n_components == 64
 
 
+@pytest.mark.compiled
 def test_an_interrupt_in_a_second_run_keeps_the_first():
     X = rows_of_kinds()
     seen = []
@@ -370,6 +374,7 @@ def test_points_that_are_alike_are_detected_and_start_again(monkeypatch):
     assert mixture.n_components > 1
 
 
+@pytest.mark.compiled
 def test_points_that_stay_alike_are_the_single_circuit_and_a_warning(monkeypatch):
     X, V = rows_of_kinds(), rows_of_kinds(1)
     monkeypatch.setattr(network_training, "ALIKE", 10.0)
