@@ -4,7 +4,8 @@ In:  `MixtureData` whose choices are on a device of torch.
 Out: `RowsOnDevice`: first responsibilities of all groups at once, and validation scores.
 
 k-means runs on all rows that it looks at in every step, as matrix products; random numbers differ
-from those of the CPU, and a seed gives the same ones each time.
+from those of the CPU, and a seed gives the same ones each time. A small table starts as it does on
+the CPU: there, k-means by batches finds a few large clusters besides tiny ones, and overfits less.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from strudel.learning.mixtures.em_on_device import EnsembleOnDevice, log_mean, w
 from strudel.learning.mixtures.first_responsibilities import CLUSTERED_ROWS, UNEVEN
 
 STEPS = 10  # of k-means
+FEW_ROWS = 4096  # dna, with 1,600 rows, gains 0.8 nats by the start of the CPU
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,9 @@ class RowsOnDevice(RowsHere):
 
     def start(self, ensemble: Any, options: MixtureOptions, rng: np.random.Generator) -> None:
         """The counts of the first responsibilities."""
+        if self.data.rows.n_rows <= FEW_ROWS:
+            super().start(ensemble, options, rng)
+            return
         shares = self._first_shares(ensemble, options, rng)
         for bag, weight, share in zip(self.data.train, self.weights, shares, strict=True):
             ensemble.add(bag, share, weight)
