@@ -97,18 +97,8 @@ def test_sampled_rows_are_kept_only_if_they_help():
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize(
-    ("few_variables", "left_to_sample", "max_seconds", "n_sampled"),
-    [
-        (8, 2.0, 600.0, [70]),  # few variables: whatever is left
-        (7, 0.0, 600.0, [30]),  # many: fewer rows, as there is time
-        (7, 2.0, 600.0, []),  # but there is never so much
-        (7, 0.9, None, [30]),  # without a limit there always is
-    ],
-)
-def test_many_variables_are_sampled_if_time_is_left(
-    monkeypatch, few_variables, left_to_sample, max_seconds, n_sampled
-):
+@pytest.mark.parametrize(("few_variables", "n_sampled"), [(8, 280), (7, 120)])
+def test_of_many_variables_fewer_rows_are_sampled(monkeypatch, few_variables, n_sampled):
     original, found = learn_circuit.sample, []
 
     def sample(mixture, n_rows, **options):
@@ -119,11 +109,29 @@ def test_many_variables_are_sampled_if_time_is_left(
     monkeypatch.setattr(learn_circuit, "N_SAMPLED", 70)
     monkeypatch.setattr(learn_circuit, "N_SAMPLED_WIDE", 30)
     monkeypatch.setattr(learn_circuit, "FEW_VARIABLES", few_variables)
-    monkeypatch.setattr(learn_circuit, "LEFT_TO_SAMPLE", left_to_sample)
-    search = Greedy(sampled_rows="auto")
-    model = Strudel(search=search, max_splits=2, max_seconds=max_seconds, random_state=0)
+    model = Strudel(search=Greedy(sampled_rows="auto"), max_splits=2, random_state=0)
     model.fit(clusters(0, n_rows=80))
-    assert found == n_sampled
+    assert found == [n_sampled]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("search", [Greedy, BestFirst])
+def test_a_search_with_sampled_rows_goes_on_within_its_bounds(search):
+    rows, valid = clusters(4, n_rows=60), clusters(5, n_rows=200)
+    model = Strudel(search=search(sampled_rows=500), max_splits=6, random_state=0)
+    model.fit(rows, X_valid=valid)
+    history = model.history_
+    assert history.n_splits[history.best] <= 6
+    assert model.score(valid) == pytest.approx(history.valid[history.best])
+    assert np.all(np.diff(history.seconds) >= 0.0)
+
+
+@pytest.mark.compiled
+def test_parameters_come_from_sampled_rows_where_rows_are_few():
+    rows, valid = clusters(6, n_rows=30), clusters(7, n_rows=400)
+    alone = Strudel(search="best_first", random_state=0).fit(rows, X_valid=valid)
+    taught = Strudel(search=BestFirst(sampled_rows="auto"), random_state=0).fit(rows, X_valid=valid)
+    assert taught.score(clusters(8, n_rows=2000)) > alone.score(clusters(8, n_rows=2000))
 
 
 @pytest.mark.compiled

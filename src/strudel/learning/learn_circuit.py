@@ -9,6 +9,8 @@ learned a second time, with rows sampled from a mixture.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -30,24 +32,29 @@ from strudel.learning.learn_mixture import (
     MixtureTask,
 )
 from strudel.learning.mixture_methods import EM, Auto
+from strudel.learning.mixtures.choose import SPLITS
 from strudel.learning.prepared_rows import Prepared, PreparedRows
 from strudel.learning.progress import Reporter
 from strudel.learning.search_options import Greedy, SearchOptions
 from strudel.queries.model import Model
 from strudel.queries.sampling import sample
 
-# Shares of the time: learning from real rows, fitting the mixture, and when the last search ends.
-REAL, MIXTURE, LAST = 0.5, 0.15, 0.92
-# Rows that "auto" samples: at most so many, and so many for every real one. With 60,000 instead of
-# 12,000 beside 1,600 real rows, dna loses 0.7 nats.
+# Shares of the time: learning from real rows, and fitting the mixture; the rest is for the search
+# that goes on with sampled rows until LAST, if at least LEAST is left.
+REAL, MIXTURE, LEAST, LAST = 0.5, 0.15, 0.1, 0.92
+# Rows that "auto" samples for the search: at most so many, and so many for every real one. With
+# 60,000 instead of 12,000 beside 1,600 real rows, dna loses 0.7 nats.
 N_SAMPLED, SAMPLED_PER_ROW = 60_000, 8
-FEWER = 4  # if there is time for one more search, "auto" tries this part of them
-# Beyond this many variables the first search may use all of the time, and "auto" samples fewer
-# rows, and only if this share is left until LAST.
+FOR_PARAMETERS = (0.25, 1, 4)  # times as many rows that parameters are fitted to: the best of them
+# Beyond this many variables the first search takes more of the time, and "auto" samples fewer rows.
 FEW_VARIABLES = 200
-N_SAMPLED_WIDE = 12_000
+REAL_WIDE, N_SAMPLED_WIDE = 0.7, 12_000
 FOR_NETWORKS = 60.0  # seconds for the mixture in which networks learn enough to be worth it
-LEFT_TO_SAMPLE = 0.4
+# Best-first structures make better mixtures, but not better teachers in the time there is: samples
+# from greedy ones taught plants -12.82, from the others -12.95. Only where the greedy circuit is
+# worse by this share of the likelihood, as on accidents, its mixture knows less than the circuit.
+FAR = 0.05
+MOST_SPLITS = SPLITS[-1]  # of the structure then
 
 SampledRows = int | Literal["auto"] | None
 
@@ -109,11 +116,11 @@ def _best(grown: Any) -> tuple[Circuit, History]:
 def learn_with_sampled_rows(
     rows: PreparedRows, search: SearchOptions, n_rows: int | Literal["auto"], report: Reporter
 ) -> tuple[Circuit, History]:
-    """Learn from the rows alone, and again with rows sampled from a mixture; keep the better.
+    """Learn from the rows alone, and go on with rows sampled from a mixture as well.
 
     A mixture generalises better than one deterministic circuit can, but rows sampled from it teach
-    a circuit much of what it knows: structure that the rows are too few to show, and parameters
-    that are smooth where rows are rare. Validation rows decide.
+    a circuit much of what it knows: parameters that are smooth where rows are rare, and structure
+    that the rows are too few to show. Validation rows decide whether they help.
     """
     if rows.valid is None:
         raise ValueError(
@@ -124,56 +131,90 @@ def learn_with_sampled_rows(
     total = search.max_seconds
     seed = int(rows.rng.integers(2**31))
 
-    def bounded(share: float, **changes: Any) -> SearchOptions:
-        seconds = None if total is None else share * total
-        return replace(search, max_seconds=seconds, **changes)
+    def seconds(share: float) -> float | None:
+        return None if total is None else share * total
 
     def left() -> float:
         """The share that the last search may take; fitting the parameters also takes time."""
         return 1.0 if total is None else LAST - (rows.journal.now() - started) / total
 
     is_wide = n_rows == "auto" and rows.train.n_vars > FEW_VARIABLES
-    grown = rows.grow(bounded(LAST if is_wide else REAL), report.on_split)
-    circuit, history = grown.best()
-    if history.stopped_because == "interrupted" or (is_wide and left() < LEFT_TO_SAMPLE):
-        return circuit, history
-    try:
+    if n_rows == "auto":
         most = N_SAMPLED_WIDE if is_wide else N_SAMPLED
-        n_sampled = min(most, SAMPLED_PER_ROW * rows.train.n_rows) if n_rows == "auto" else n_rows
-        seconds = None if total is None else MIXTURE * total
-        samples = _samples(rows, n_sampled, seconds, seed)
-    except KeyboardInterrupt:
-        history.stopped_because = "interrupted"
-        return circuit, history
+        n_sampled = int(min(most, SAMPLED_PER_ROW * rows.train.n_rows))
+        sizes = [math.ceil(times * n_sampled) for times in FOR_PARAMETERS]
+    else:
+        n_sampled, sizes = n_rows, [n_rows]
+    first = replace(search, max_seconds=seconds(REAL_WIDE if is_wide else REAL))
+    grown = rows.grow(first, report.on_split)
+    best = grown.best()
     # The search and the vtree that were best on the real rows.
-    kind, vtree, init = grown.search.search, circuit.vtree, grown.search.init
+    search = replace(
+        search, search=grown.search.search, vtree=best[0].vtree, init=grown.search.init
+    )
     del grown  # its flows are as large as those to come
-    for n in (n_sampled, n_sampled // FEWER) if n_rows == "auto" else (n_sampled,):
-        before = left()
-        again = bounded(max(before, 0.01), search=kind, vtree=vtree, init=init)
-        sampled = rows.with_rows(_joined(rows.train, samples[:n]), rows.valid)
-        other, later = sampled.grow(again, report.on_split).best()
-        is_interrupted = later.stopped_because == "interrupted"
-        if later.valid[later.best] > history.valid[history.best]:
-            circuit, history = other, later
-        elif is_interrupted:
-            history.stopped_because = "interrupted"
-        if is_interrupted or (total is not None and left() < before - left()):
-            break
-    return circuit, history
+    if best[1].stopped_because == "interrupted":
+        return best
+    try:
+        # Where the first search ended early, the mixture gets a third of what is left.
+        limit = seconds(max(MIXTURE, left() / 3.0))
+        samples = _samples(rows, sizes[-1], limit, seed, search, best[1])
+        tables = [rows.with_rows(_joined(rows.train, samples[:n]), rows.valid) for n in sizes]
+        best = _with_best_parameters(rows, tables, best, search)
+        if left() > LEAST:
+            most_splits = search.max_splits
+            if most_splits is not None:
+                most_splits = max(0, most_splits - int(best[1].n_splits[best[1].best]))
+            longer = replace(search, max_seconds=seconds(left()), max_splits=most_splits)
+            more = rows.with_rows(_joined(rows.train, samples[:n_sampled]), rows.valid)
+            circuit, history = replace(more, start=best[0]).grow(longer, report.on_split).best()
+            found = _with_best_parameters(rows, tables, (circuit, history.after(best[1])), search)
+            best = max(best, found, key=_score)
+            best[1].stopped_because = history.stopped_because
+    except KeyboardInterrupt:
+        best[1].stopped_because = "interrupted"
+    return best
 
 
-def _samples(rows: PreparedRows, n_sampled: int, max_seconds: float | None, seed: int) -> ByteArray:
+def _score(learned: tuple[Circuit, History]) -> float:
+    history = learned[1]
+    return float(history.valid[history.best])
+
+
+def _with_best_parameters(
+    rows: PreparedRows,
+    tables: Sequence[PreparedRows],
+    learned: tuple[Circuit, History],
+    search: SearchOptions,
+) -> tuple[Circuit, History]:
+    """A circuit with its own parameters, or with those fitted to a table, if these are better."""
+    best = learned
+    for table in tables:
+        circuit = table.fit_parameters(learned[0], search.pseudocount)
+        train, valid = (rows.mean_log_likelihood(circuit, part) for part in ("train", "valid"))
+        history = History()
+        history.add_row((0, train, valid, circuit.n_edges, 0, 0.0))
+        best = max(best, (circuit, history.after(learned[1])), key=_score)
+    best[1].stopped_because = learned[1].stopped_because
+    return best
+
+
+def _samples(
+    rows: PreparedRows,
+    n_sampled: int,
+    max_seconds: float | None,
+    seed: int,
+    best: SearchOptions,
+    so_far: History,
+) -> ByteArray:
     """Rows sampled from the best mixture that can be learned in the time."""
     assert rows.valid is not None
     rng = np.random.default_rng(np.random.RandomState(seed).randint(2**31))
-    # Best-first structures make better mixtures, but not better teachers in the time there is:
-    # samples from greedy ones taught plants -12.82, from the others -12.95.
-    search = SearchOptions(
-        search=Greedy(),
-        max_seconds=None if max_seconds is None else STRUCTURE_SHARE * max_seconds,
-        columns=rows.columns,
-    )
+    seconds = None if max_seconds is None else STRUCTURE_SHARE * max_seconds
+    search = SearchOptions(search=Greedy(), max_seconds=seconds, columns=rows.columns)
+    history, valid = rows.grow(search).history, so_far.valid[so_far.best]
+    if history.valid[history.best] < valid - FAR * abs(valid):
+        search = replace(best, max_seconds=seconds, max_splits=MOST_SPLITS)
     has_time = max_seconds is None or max_seconds >= FOR_NETWORKS
     method = Auto() if has_time and has_torch() else EM()
     options = method.mixture_options(
