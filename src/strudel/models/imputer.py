@@ -100,7 +100,8 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     encoder_ : TableEncoder
         The fitted encoder, if the table was not of 0 and 1.
     regressions_ : FillRegressions or None
-        What corrects the model for the strategy "auto", if the model was learned here.
+        What corrects the model for the strategy "auto", if the model was learned here and the
+        table has no more than a few hundred columns.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -157,7 +158,9 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             self.regressions_ = self._learn_regressions(X, code, sample_weight)
         return self
 
-    def _learn_regressions(self, X: Any, code: TableCode, sample_weight: Any) -> FillRegressions:
+    def _learn_regressions(
+        self, X: Any, code: TableCode, sample_weight: Any
+    ) -> FillRegressions | None:
         """What corrects the model, from known values that are hidden."""
         X, weight = dense(X), None
         if sample_weight is not None:  # rows without weight may hold values of their own

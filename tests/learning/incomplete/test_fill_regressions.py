@@ -6,6 +6,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from strudel import StrudelImputer, load, save
+from strudel.learning.incomplete import fill_regressions
 from strudel.learning.incomplete.fill_regressions import PENALTIES, FillRegressions, _ridge
 from strudel.learning.mixture_methods import EM
 
@@ -118,3 +119,12 @@ def test_a_model_that_is_given_is_not_corrected():
 def test_rounds_are_counted_from_one():
     with pytest.raises(ValueError, match="max_rounds"):
         EM(max_rounds=0).check()
+
+
+def test_very_wide_tables_are_filled_by_the_model_alone(monkeypatch):
+    _, gaps = on_lines(100)
+    monkeypatch.setattr(fill_regressions, "MOST_CELLS", 1000)
+    wide = StrudelImputer(random_state=0).fit(gaps)
+    assert wide.regressions_ is None
+    mean = StrudelImputer(wide.model_, strategy="mean").fit(gaps)
+    pd.testing.assert_frame_equal(wide.transform(gaps)[["a"]], mean.transform(gaps)[["a"]])

@@ -30,6 +30,7 @@ from strudel.queries.model import Model
 from strudel.tables.coded_column import Column
 
 MOST_WORK = 120_000_000  # values of all columns that are hidden, times edges and components
+MOST_CELLS = 2**23  # of all rows in which a value is hidden, 0/1 variables: 64 MiB
 FEWEST_HIDDEN, MOST_HIDDEN = 100, 2000  # values of one column, if it has as many
 FEWEST_ROWS = 20  # that know a column, to correct what the model expects of it
 FARTHEST = 8.0  # standard deviations: numbers further out count as this far
@@ -117,17 +118,21 @@ def learn_fill_regressions(
     rows: FloatArray,
     sample_weight: FloatArray | None,
     rng: np.random.Generator,
-) -> FillRegressions:
+) -> FillRegressions | None:
     """The regressions of all columns, from known values of the rows that are hidden.
 
-    `rows` are the 0/1 variables of the columns.
+    `rows` are the 0/1 variables of the columns. None where there are so many columns that each
+    could only be hidden in a few rows.
     """
+    room = MOST_CELLS // (len(columns) * rows.shape[1])
+    if room < FEWEST_HIDDEN:
+        return None
     middle, scale = _middle_and_scale(columns, numbers)
     n_inputs, slices = len(middle), _slices(columns)
     weight = np.tile(np.eye(n_inputs), (N_ROUNDS, 1, 1))
     found = FillRegressions(middle, scale, weight, np.zeros((N_ROUNDS, n_inputs)))
     work = as_mixture(model).edge_log_theta.size * len(columns)
-    n_most = int(np.clip(MOST_WORK // work, FEWEST_HIDDEN, MOST_HIDDEN))
+    n_most = int(np.clip(MOST_WORK // work, FEWEST_HIDDEN, min(room, MOST_HIDDEN)))
     some, parts = [], []
     for column, known in zip(columns, numbers, strict=True):
         is_known = np.asarray(~np.isnan(rows[:, column.start : column.stop]).any(axis=1))
