@@ -134,9 +134,9 @@ def killed(command, which, seconds):
     """Run a command in a copy of this process, and end it after some seconds."""
     child = os.fork()
     if child == 0:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        try:
+        try:  # a signal may come at once
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
             os._exit(main(command))
         finally:
             os._exit(99)
