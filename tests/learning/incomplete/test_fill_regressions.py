@@ -128,3 +128,10 @@ def test_very_wide_tables_are_filled_by_the_model_alone(monkeypatch):
     assert wide.regressions_ is None
     mean = StrudelImputer(wide.model_, strategy="mean").fit(gaps)
     pd.testing.assert_frame_equal(wide.transform(gaps)[["a"]], mean.transform(gaps)[["a"]])
+
+
+def test_a_table_in_which_nothing_varies_needs_no_regression():
+    constant = pd.DataFrame({"a": ["x", "x", None, "x"], "b": [2.5, None, 2.5, 2.5]})
+    filled = StrudelImputer(random_state=0).fit_transform(constant)
+    assert list(filled["a"]) == ["x"] * 4
+    assert list(filled["b"]) == [2.5] * 4

@@ -121,18 +121,20 @@ def learn_fill_regressions(
 ) -> FillRegressions | None:
     """The regressions of all columns, from known values of the rows that are hidden.
 
-    `rows` are the 0/1 variables of the columns. None where there are so many columns that each
-    could only be hidden in a few rows.
+    `rows` are the 0/1 variables of the columns. None where no column varies, or there are so
+    many that each could only be hidden in a few rows.
     """
-    room = MOST_CELLS // (len(columns) * rows.shape[1])
-    if room < FEWEST_HIDDEN:
+    n_cells = len(columns) * rows.shape[1]
+    if n_cells == 0 or MOST_CELLS // n_cells < FEWEST_HIDDEN:
         return None
     middle, scale = _middle_and_scale(columns, numbers)
     n_inputs, slices = len(middle), _slices(columns)
     weight = np.tile(np.eye(n_inputs), (N_ROUNDS, 1, 1))
     found = FillRegressions(middle, scale, weight, np.zeros((N_ROUNDS, n_inputs)))
     work = as_mixture(model).edge_log_theta.size * len(columns)
-    n_most = int(np.clip(MOST_WORK // work, FEWEST_HIDDEN, min(room, MOST_HIDDEN)))
+    n_most = int(
+        np.clip(MOST_WORK // max(work, 1), FEWEST_HIDDEN, min(MOST_CELLS // n_cells, MOST_HIDDEN))
+    )
     some, parts = [], []
     for column, known in zip(columns, numbers, strict=True):
         is_known = np.asarray(~np.isnan(rows[:, column.start : column.stop]).any(axis=1))
