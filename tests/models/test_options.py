@@ -62,3 +62,10 @@ def test_more_than_the_memory_holds_is_refused_at_once(monkeypatch, name, model)
 def test_functions_say_the_same_of_random_numbers():
     with pytest.raises(ValueError, match=r"^random_state must be .* but is 'x'\.$"):
         draw(figure_1_circuit(), random_state="x")
+
+
+@pytest.mark.parametrize("kind", [StrudelClassifier, StrudelMixture])
+def test_more_splits_than_memory_could_hold_are_refused(kind):
+    X = np.random.default_rng(0).integers(0, 2, size=(12, 6))
+    with pytest.raises(ValueError, match="n_splits=1099511627776 needs at least 64 TiB"):
+        kind(n_components=2, n_splits=2**40, random_state=0).fit(X, X[:, 0])

@@ -112,6 +112,9 @@ def check_seed(name: str, value: Any, *, may_be_generator: bool = False) -> None
     _check(name, value, is_right, f"a whole number {words}, a RandomState", True, False)
 
 
+BYTES_OF_A_SPLIT = 64  # at least an edge, while the circuit grows
+
+
 def check_fits(name: str, value: int, bytes_each: int) -> None:
     """Refuse a number of things that more than half of the memory could not hold.
 

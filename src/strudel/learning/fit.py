@@ -15,7 +15,7 @@ from strudel._numba import use_threads
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.flows import flow_log_likelihood
 from strudel.circuits.mixture import Mixture
-from strudel.data.argument_checks import check_fits
+from strudel.data.argument_checks import BYTES_OF_A_SPLIT, check_fits
 from strudel.data.bits import BitMatrix
 from strudel.data.lazy import is_lazy
 from strudel.learning.history import History, MixtureHistory
@@ -115,6 +115,8 @@ def _check_memory(task: MixtureTask, rows: Prepared) -> None:
     n_rows = 0 if rows.is_partitioned else rows.train.n_rows
     bytes_each = 64 * rows.train.n_vars
     n_components = task.sizes[0]
+    if isinstance(task.n_splits, int):
+        check_fits("n_splits", task.n_splits, BYTES_OF_A_SPLIT)
     check_fits("n_components", n_components, bytes_each + 8 * n_rows)
     check_fits("max_components", task.max_components, bytes_each)
     for name in ("n_runs", "n_bags"):

@@ -19,6 +19,7 @@ from strudel._numba import use_threads
 from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import (
+    BYTES_OF_A_SPLIT,
     check_choice,
     check_common_options,
     check_count,
@@ -222,6 +223,8 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_fits(
                 "n_components", int(self.n_components), len(classes) * (64 + 8 * len(labels))
             )
+        if self.n_splits != "auto":
+            check_fits("n_splits", int(self.n_splits), BYTES_OF_A_SPLIT)
         numbers: IntArray = label.astype(np.int32)
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(2**31))
