@@ -3,8 +3,8 @@
 In:  `Prepared` rows, and the options of the search.
 Out: the best circuit, and the history of the search that found it.
 
-Rows with unknown values are completed and learned from in rounds (structural EM). A circuit may be
-learned a second time, with rows sampled from a mixture.
+Rows with unknown values are completed and learned from in rounds (structural EM). A search may go
+on with rows sampled from a mixture.
 """
 
 from __future__ import annotations
