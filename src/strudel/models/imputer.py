@@ -56,7 +56,7 @@ from strudel.tables.table_code import TableCode
 
 STRATEGIES = ("auto", "map", "mean", "sample")
 ROWS_PER_COMPONENT = 50
-OF_TABLES = 10  # components for a table that is encoded
+OF_TABLES = 6  # components for a table that is encoded; ten fill no better
 # Enough for what a regression corrects: the last digits of EM fill no better.
 QUICK = EM(max_rounds=1, max_iter=50, patience=3, tol=1e-3)
 MOST_COMPONENTS = 100  # of one run
@@ -70,7 +70,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     ----------
     estimator : density estimator, StrudelClassifier, Circuit or Mixture, optional
         A `StrudelMixture` by default: of up to 20 components for "map", whose search takes longer
-        with more components; of up to 10 for columns of a table, and the average of several for a
+        with more components; of up to 6 for columns of a table, and the average of several for a
         table of 0 and 1. An estimator that is not fitted is copied and fitted; a fitted one, a
         circuit or a mixture is used as it is. A fitted classifier fills its inputs and its class,
         which is the last column, or the one with its name. In cross-validation, give

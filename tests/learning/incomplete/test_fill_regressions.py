@@ -5,9 +5,16 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 
-from strudel import StrudelImputer, load, save
+from strudel import StrudelImputer, load, sample, save
+from strudel.circuits import figure_1_circuit
+from strudel.learning import fit_parameters
 from strudel.learning.incomplete import fill_regressions
-from strudel.learning.incomplete.fill_regressions import PENALTIES, FillRegressions, _ridge
+from strudel.learning.incomplete.fill_regressions import (
+    PENALTIES,
+    FillRegressions,
+    _models_without,
+    _ridge,
+)
 from strudel.learning.mixture_methods import EM
 
 
@@ -135,3 +142,13 @@ def test_a_table_in_which_nothing_varies_needs_no_regression():
     filled = StrudelImputer(random_state=0).fit_transform(constant)
     assert list(filled["a"]) == ["x"] * 4
     assert list(filled["b"]) == [2.5] * 4
+
+
+def test_rows_are_completed_by_what_the_others_would_have_taught():
+    structure = figure_1_circuit()
+    rows = sample(structure, 30, random_state=0).astype(float)
+    fold, weight = np.arange(30) % 3, np.full(30, 1e6)  # so that little is left of what is taken
+    whole = fit_parameters(structure, rows, sample_weight=weight)
+    for number, without in enumerate(_models_without(whole, rows, weight, fold)):
+        others = fit_parameters(structure, rows[fold != number], sample_weight=weight[:20])
+        assert np.exp(without.edge_log_theta[:, 0]) == pytest.approx(others.theta, abs=1e-5)

@@ -7,7 +7,8 @@ A model in cells knows one mean per cell and no slope, so it fills badly where n
 straight lines. Ridge regression alone knows nothing else. So every column gets a regression whose
 inputs are what the model expects of it and all other columns of the row, where the model fills
 further gaps. It learns from known values that are hidden one at a time, and its penalty is the one
-that predicts rows best that are left out.
+that predicts rows best that are left out. The model has learned from the same rows and knows them
+too well, so every row is completed by the model without a fifth of the rows, among them this one.
 
 The inputs of a row stand side by side: a number or date is its value, or its mean if it is unknown;
 any other column is the probability of each of its values but the last. So a regression has an
@@ -24,19 +25,23 @@ from typing import TypeAlias
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray
-from strudel.circuits.mixture import as_mixture
+from strudel.circuits.circuit_mixture import CircuitMixture
+from strudel.circuits.mixture import Mixture, as_mixture
+from strudel.learning.incomplete.expected_flows import ExpectedFlows, expected_flows
 from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.model import Model
 from strudel.tables.coded_column import Column
 
 MOST_WORK = 120_000_000  # values of all columns that are hidden, times edges and components
 MOST_CELLS = 2**23  # of all rows in which a value is hidden, 0/1 variables: 64 MiB
-FEWEST_HIDDEN, MOST_HIDDEN = 100, 2000  # values of one column, if it has as many
+FEWEST_HIDDEN, MOST_HIDDEN = 100, 3000  # values of one column, if it has as many
 FEWEST_ROWS = 20  # that know a column, to correct what the model expects of it
 FARTHEST = 8.0  # standard deviations: numbers further out count as this far
-N_ROUNDS = 2  # each starts from what the one before has filled
+N_ROUNDS = 3  # each starts from what the one before has filled
 PENALTIES = 10.0 ** np.linspace(-1.0, 3.5, 10)
 SMALLEST_SPREAD, TINY = 1e-6, 1e-12
+FOLDS = 5  # of the rows; each is completed by a model without it
+LEFT = 0.1  # rows that an edge keeps, whatever is taken away
 QUERY = "impute"
 
 
@@ -148,7 +153,14 @@ def learn_fill_regressions(
         parts[-1][:, column.start : column.stop] = np.nan
     hidden, every = np.concatenate(parts), np.concatenate(some)
     owner = np.repeat(np.arange(len(columns)), [len(own) for own in some])
-    log_p, shares = value_probabilities(model, columns, hidden, QUERY)
+    fold = rng.permutation(len(rows)) % min(FOLDS, len(rows))
+    log_p = np.empty(len(hidden))
+    shares = [np.empty((len(hidden), column.n_values)) for column in columns]
+    for number, without in enumerate(_models_without(model, rows, sample_weight, fold)):
+        own = np.flatnonzero(fold[every] == number)
+        log_p[own], found_shares = value_probabilities(without, columns, hidden[own], QUERY)
+        for share, of_fold in zip(shares, found_shares, strict=True):
+            share[own] = of_fold
     others = [
         None if known is None else np.where(owner == c, np.nan, known[every])
         for c, known in enumerate(numbers)
@@ -168,6 +180,41 @@ def learn_fill_regressions(
             )
         made = np.where(is_unknown, made @ found.weight[number] + found.bias[number], made)
     return found
+
+
+def _models_without(
+    model: Model, rows: FloatArray, sample_weight: FloatArray | None, fold: AnyArray
+) -> list[Model]:
+    """The model without the rows of every fold: less weight where these rows went.
+
+    Their expected flows are taken away from those of all rows, as one step of EM would do it.
+    """
+    n_folds = int(fold.max()) + 1
+    if isinstance(model, CircuitMixture) or n_folds == 1:  # flows are those of one structure
+        return [model] * n_folds
+    every = as_mixture(model)
+    flows = [
+        expected_flows(
+            every, rows[own], sample_weight=None if sample_weight is None else sample_weight[own]
+        )
+        for own in (fold == number for number in range(n_folds))
+    ]
+    total = sum(flows[1:], start=flows[0])
+    return [_without(every, total, own) for own in flows]
+
+
+def _without(model: Mixture, total: ExpectedFlows, own: ExpectedFlows) -> Mixture:
+    def share_left(count: FloatArray, taken: FloatArray) -> FloatArray:
+        return (np.maximum(count - taken, 0.0) + LEFT) / (count + LEFT)
+
+    circuit = model.structure
+    theta = np.exp(model.edge_log_theta) * share_left(total.edge_count, own.edge_count)
+    sums = np.zeros((circuit.n_nodes, theta.shape[1]))
+    np.add.at(sums, circuit.edge_parent, theta)
+    weight = np.exp(model.log_weight) * share_left(total.component_weight, own.component_weight)
+    with np.errstate(divide="ignore"):  # what cannot be stays so
+        log_theta = np.log(theta / sums[circuit.edge_parent])
+        return Mixture(circuit, log_theta, np.log(weight / weight.sum()))
 
 
 def _unknown(columns: Sequence[Column], numbers: Numbers, rows: FloatArray) -> AnyArray:
