@@ -1,4 +1,4 @@
-"""The automatic mixture: EM, bagged EM and networks on one structure, weighed on validation."""
+"""The automatic mixture: EM, bagged EM and networks, weighed on validation."""
 
 from __future__ import annotations
 
@@ -119,6 +119,26 @@ def test_it_says_what_won_in_a_sentence(fitted):
     assert chosen["valid"] >= max(own) - 1e-9  # the weights of both are the best there are
 
 
+@pytest.mark.parametrize("has_short_runs", [False, True])
+def test_networks_on_several_prefixes_make_one_mixture(has_short_runs, monkeypatch):
+    pytest.importorskip("torch")
+    from strudel.learning import learn_auto
+
+    monkeypatch.setattr(learn_auto, "SURE", 0.0)
+    monkeypatch.setattr(learn_auto, "NO_SHARE", 0.0)
+    monkeypatch.setattr(learn_auto._Networks, "_is_on_gpu", has_short_runs)
+    X, V = rows_of_kinds(n_rows=500), rows_of_kinds(1)
+    method = Auto(continuous=Continuous(**SMALL.get_params() | {"n_runs": 3}))
+    model = estimator(method=method, n_splits=range(3)).fit(X, X_valid=V)
+    mixture, chosen = model.mixture_, model.chosen_
+    assert "3 networks on 0 and 2 splits" in chosen["explanation"]
+    assert chosen["n_splits"] == 2
+    assert sum(t.method == "continuous" for t in model.trials_) == (5 if has_short_runs else 3)
+    parts = [oracle.probabilities(c) for c in mixture.components()]
+    assert (mixture.weights @ np.array(parts)).sum() == pytest.approx(1.0, abs=1e-12)
+    assert chosen["valid"] == pytest.approx(model.score(V))
+
+
 def test_a_kind_that_hardly_helps_is_left_out(rng, monkeypatch):
     pytest.importorskip("torch")
     from strudel.learning import learn_auto
@@ -127,7 +147,10 @@ def test_a_kind_that_hardly_helps_is_left_out(rng, monkeypatch):
     weight, own = np.ones(1000), rng.normal(-5.0, 1.0, 1000)
 
     def kinds(others):
-        groups = [learn_auto._Group("em", None, others), learn_auto._Group("continuous", None, own)]
+        groups = [
+            learn_auto._Group("em", 0, None, others),
+            learn_auto._Group("continuous", 0, None, own),
+        ]
         return {group.kind for group in learn_auto._that_count(groups, weight)}
 
     assert len(kinds(own + rng.normal(0.0, 1e-3, 1000))) == 1
@@ -160,8 +183,11 @@ def test_rows_with_unknown_values():
 
 
 @pytest.mark.parametrize("words", ["round 1", "structure with", "network 1"])
-def test_an_interrupt_keeps_the_best_so_far(words):
+def test_an_interrupt_keeps_the_best_so_far(words, monkeypatch):
     pytest.importorskip("torch")
+    from strudel.learning import learn_auto
+
+    monkeypatch.setattr(learn_auto._Networks, "_is_on_gpu", True)  # which has short runs
     X, V = rows_of_kinds(n_rows=500), rows_of_kinds(1)
     seen = []
 
@@ -183,8 +209,16 @@ def test_a_time_limit_ends_a_fit():
     assert model.history_.stopped_because == "max_seconds"
 
 
-def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(fitted, tmp_path):
+@pytest.mark.parametrize("has_short_runs", [False, True])
+def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(
+    has_short_runs, fitted, tmp_path, monkeypatch
+):
+    from strudel.learning import learn_auto
+
     expected, X, V = fitted
+    if has_short_runs:  # as on a GPU
+        monkeypatch.setattr(learn_auto._Networks, "_is_on_gpu", True)
+        expected = estimator().fit(X, X_valid=V)
     path = tmp_path / "fit.part"
     for n_writes in (25, 50):
         with pytest.raises(Killed):

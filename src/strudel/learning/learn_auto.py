@@ -1,13 +1,13 @@
-"""Learn the best mixture there is: EM, bagged EM and networks on one structure, averaged.
+"""Learn the best mixture there is: EM, bagged EM and networks, averaged.
 
 In:  `Prepared` rows in memory, and the learner with what is asked for.
 Out: `LearnedMixture`, the best so far if the fit is interrupted or reaches its time limit.
 
-EM compares prefixes of a structure search in short runs, as it does alone. Short runs of networks
-on the most promising ones say on which of them both kinds together are best. There EM and bagged EM
-go on, and then networks learn, one after another. The mixtures of all kinds are on one structure,
-so an average of them is one mixture. Validation rows say how much each of them counts. Where EM
-alone is best on another structure, it goes on there, too, and may win.
+EM compares prefixes of a structure search in short runs, as it does alone, and goes on with the
+best, also on bags of rows. Networks learn on the most promising prefixes, one after another: first
+one on each, and then more where those before count most. Longer prefixes are made of shorter ones,
+so mixtures on several of them are one mixture on the longest. Validation rows say how much each of
+them counts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
+from strudel.algebra.finer_structure import on_finer_structure
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.errors import AlikeComponentsWarning
 from strudel.learning.history import MixtureHistory
-from strudel.learning.learn_continuous import POINTS, SHORT
+from strudel.learning.learn_continuous import POINTS
 from strudel.learning.learn_mixture import MOST_FREE, Clock, LearnedMixture, MixtureLearner
 from strudel.learning.mixture_methods import Auto, Continuous
 from strudel.learning.mixtures.choose import MOST_NUMBERS, Setting, Trial, describe
@@ -36,15 +37,15 @@ from strudel.queries.likelihood import rows_log_likelihood
 # Shares of `max_seconds`: when the search for a structure ends at the latest, when EM does, and
 # what one short run of a network may take.
 STRUCTURE, EM_ENDS, SHORT_RUN = 0.1, 0.45, 0.05
-SHORT_ON_GPU = 2  # a short run takes this part of the steps: there it is a second or two
+SHORT = 2  # a short run, on a GPU, takes this part of the steps
+MOST_PREFIXES = 3  # for networks
 FEWEST_STEPS = 1000  # of a network: with work for fewer, a structure is too large
-FEWEST_POINTS = 256  # of a network: with room for fewer, there are fewer networks
+FEWEST_POINTS = 512  # of a network: with room for fewer, there are fewer networks
 MOST_POINTS = 1024  # of one network: so many can still be moved
 ANOTHER = 0.5  # of the time of the last network must be left for one more
 WEIGHT_STEPS = 300  # of EM on validation rows, for a handful of weights
 NO_SHARE = 0.005  # of the weight: what has less is left out
 SURE = 2.0  # standard errors of what a kind must gain
-BETTER = 1.0  # those of what a longer prefix must gain (Breiman et al. 1984, section 3.4.3)
 NOTHING = 1e-4  # nats per row that are not worth more components
 NAMES = {"em": "EM", "bagged_em": "bagged EM"}
 
@@ -58,13 +59,13 @@ class _Effort:
     methods: tuple[Continuous, ...]  # one network by each, and then more by the best of them
 
 
-# About six minutes on two cores, where a network of audio needs 2e12 multiplications, and half a
-# minute on a GPU, where large steps take hardly more time than small ones. With few rows, small
+# About six minutes on two cores, where a network of audio needs 2e12 multiplications, and a minute
+# on a GPU, where large steps take hardly more time than small ones. With few rows, small
 # ones are better.
 SMALL_STEPS = Continuous()
 LARGE_STEPS = Continuous(n_points=1024, batch_size=512, max_iter=4000, patience=1000)
-ON_CPU = _Effort(12e12, 4, (SMALL_STEPS,))
-ON_GPU = _Effort(1.2e15, 8, (LARGE_STEPS, SMALL_STEPS))
+ON_CPU = _Effort(12e12, 8, (SMALL_STEPS,))
+ON_GPU = _Effort(1.2e15, 12, (LARGE_STEPS, SMALL_STEPS))
 
 
 def learn_auto(rows: Prepared, learner: MixtureLearner, method: Auto) -> LearnedMixture:
@@ -78,31 +79,36 @@ def learn_auto(rows: Prepared, learner: MixtureLearner, method: Auto) -> Learned
         clock = Clock(now(), max(left - (1.0 - EM_ENDS) * total, 0.0), now)
     networks = _Networks(rows, learner, method.continuous)
     learned = learner.by_em(task, clock).choose_and_train(rows, networks.narrow)
-    structure, n_splits = learned.mixture.structure, learned.chosen["n_splits"]
     if learned.history.stopped_because == "interrupted":
         return learned
-    if not networks.can_learn_on(structure):
+    kind, n_splits = learned.chosen.get("method", "em"), learned.chosen["n_splits"]
+    prefixes = networks.prefixes or [_Prefix(n_splits, learned.mixture.structure)]
+    if not networks.can_learn_on(prefixes[0]):
         return _alone(learned, "the structure is too large for networks")
-    kind, by_em = learned.chosen.get("method", "em"), learned.mixture
-    if networks.settings:  # on their structure, which EM alone may not have chosen
-        setting = max(networks.settings, key=lambda setting: setting.valid)
-        structure, n_splits, by_em = setting.data.single, setting.n_splits, setting.mixture()
-        kind = "bagged_em" if setting.is_bagged else "em"
-    groups = [_Group(kind, by_em, _log_likelihoods(rows, by_em))]
-    groups += networks.learn(structure, n_splits)
+    groups = [
+        _group(rows, kind, n_splits, learned.mixture),
+        *networks.learn(prefixes, learned.mixture),
+    ]
+    kept, shares = _that_matter(groups, rows.valid.weights)
     history = networks.history
-    mixture, shares = _average(groups, rows.valid.weights)
-    if set(shares) == {kind}:  # also if an interrupt came before there was a network
+    if {group.kind for group in kept} == {kind}:  # or an interrupt came before the first network
         learned.history.stopped_because = history.stopped_because
         return _alone(learned, "with networks, validation rows are not surely more likely")
-    chosen = learner.chosen(rows, mixture, n_splits, mixture.n_components)
-    if chosen["valid"] < learned.chosen["valid"]:
-        return _alone(
-            learned, f"on {n_splits} splits, with networks, validation rows are less likely"
-        )
-    chosen |= {"method": "auto", "shares": shares}
-    chosen["explanation"] = _explain(chosen, groups, learned)
+    mixture = _average(kept, shares)
+    chosen = learner.chosen(rows, mixture, _longest(kept).n_splits, mixture.n_components)
+    chosen["method"], chosen["shares"] = "auto", {}
+    for group, share in zip(kept, shares, strict=True):
+        chosen["shares"][group.kind] = chosen["shares"].get(group.kind, 0.0) + float(share)
+    chosen["explanation"] = _explain(chosen, kept, learned)
     return LearnedMixture(mixture, history, chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prefix:
+    """A structure, and how many splits made it."""
+
+    n_splits: int
+    structure: Circuit
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +116,7 @@ class _Group:
     """A mixture that takes part in the average."""
 
     kind: str
+    n_splits: int
     mixture: Mixture
     log_p: FloatArray  # of the validation rows
 
@@ -119,102 +126,88 @@ class _Networks:
 
     def __init__(self, rows: Prepared, learner: MixtureLearner, method: Continuous | None) -> None:
         self.rows, self.learner, self.given = rows, learner, method
-        device = learner.task.options.device
-        self._is_on_gpu = device is not None and device.type == "cuda"
+        self._effort = ON_GPU if self._is_on_gpu else ON_CPU
         self.history = MixtureHistory(clock=rows.journal.now)
-        self.settings: list[Setting] = []  # of EM, on the structure for all kinds
+        self.prefixes: list[_Prefix] = []  # for networks, the best first
 
-    def can_learn_on(self, structure: Circuit) -> bool:
+    @property
+    def _is_on_gpu(self) -> bool:
+        device = self.learner.task.options.device
+        return device is not None and device.type == "cuda"
+
+    def can_learn_on(self, prefix: _Prefix) -> bool:
         """Whether there is work enough for a network."""
-        return self.given is not None or self._methods(structure)[0].max_iter >= FEWEST_STEPS
+        return self.given is not None or self._methods(prefix)[0].max_iter >= FEWEST_STEPS
 
     def narrow(self, settings: list[Setting]) -> list[Setting]:
-        """The setting of EM that goes on, and its twin on bags: on the structure for all kinds.
+        """The setting of EM that goes on, and its twin on bags; finds the prefixes for networks.
 
-        So does the best of EM alone, if that is on another structure. A longer prefix must be
-        better by a standard error: on a shorter one, an average of several networks gains more.
+        Those are the first, the best for EM and the one before it; on a GPU, where short runs of
+        networks take a second or two, those to which they add most.
         """
-        settings = [setting for setting in settings if setting.parts]
-        alone = max(settings, key=lambda setting: setting.valid)
-        best, best_log_p, weight = alone, None, self.rows.valid.weights
-        candidates = self._candidates(settings, alone)
-        for setting in [] if candidates == [alone] else candidates:
-            by_em = setting.mixture()
-            groups = [_Group("em", by_em, _log_likelihoods(self.rows, by_em)), self._try(setting)]
-            log_p = _together(_that_count(groups, weight), weight)
-            if best_log_p is None or _gain_in_errors(log_p - best_log_p, weight) > BETTER:
-                best, best_log_p = setting, log_p
-        if best_log_p is not None and np.average(best_log_p, weights=weight) < alone.valid:
-            best = alone
-        self.settings = [best, best.bagged()]
-        return self.settings + ([] if alone.n_splits == best.n_splits else [alone])
+        best = max(settings, key=lambda setting: setting.valid)
+        found = {setting.n_splits: setting.data.single for setting in settings if setting.parts}
+        lengths = sorted(found)
+        if not self._is_on_gpu:
+            place = lengths.index(best.n_splits)
+            lengths = list(dict.fromkeys([best.n_splits, lengths[0], lengths[max(place - 1, 0)]]))
+        prefixes = [_Prefix(n_splits, found[n_splits]) for n_splits in lengths]
+        self.prefixes = [prefix for prefix in prefixes if self.can_learn_on(prefix)]
+        if self._is_on_gpu and len(self.prefixes) > 1:
+            by_em = _group(self.rows, "em", best.n_splits, best.mixture())
+            score = {prefix: self._try(prefix, by_em) for prefix in self.prefixes}
+            self.prefixes.sort(key=lambda prefix: -score[prefix])
+        self.prefixes = self.prefixes[:MOST_PREFIXES]
+        return [best, best.bagged()]
 
-    def _candidates(self, settings: list[Setting], alone: Setting) -> list[Setting]:
-        """The best settings of EM on the first structure, on the best, and on the one before it.
-
-        On a GPU, where short runs take a second, on all structures.
-        """
-        lengths = sorted({setting.n_splits for setting in settings})
-        place = lengths.index(alone.n_splits)
-        some = {lengths[0], lengths[max(place - 1, 0)], alone.n_splits}
-        found = []
-        for n_splits in lengths if self._is_on_gpu else sorted(some):
-            own = [setting for setting in settings if setting.n_splits == n_splits]
-            if self.can_learn_on(own[0].data.single):
-                found.append(max(own, key=lambda setting: setting.valid))
-        return found
-
-    def _try(self, setting: Setting) -> _Group:
-        """A network after a short run."""
-        started = self.rows.journal.now()
-        method = self._methods(setting.data.single)[0]
-        part = SHORT_ON_GPU if self._is_on_gpu else SHORT
-        short = replace(method, n_runs=1, max_iter=-(-method.max_iter // part))
+    def _try(self, prefix: _Prefix, by_em: _Group) -> float:
+        """How likely validation rows are, by EM and a network after a short run."""
+        weight = self.rows.valid.weights
+        method = self._methods(prefix)[0]
+        short = replace(method, n_runs=1, max_iter=-(-method.max_iter // SHORT))
         total = self.learner.task.options.max_seconds
         seconds = None if total is None else SHORT_RUN * total
-        words = f"structure with {setting.n_splits} splits, "
-        mixture = self._fit(setting.data.single, short, seconds, words, POINTS[:1])
+        words = f"structure with {prefix.n_splits} splits, "
+        group = self._fit(prefix, short, seconds, words, POINTS[:1])
         if self.history.stopped_because == "interrupted":
             raise KeyboardInterrupt
-        log_p = _log_likelihoods(self.rows, mixture)
-        valid = float(np.average(log_p, weights=self.rows.valid.weights))
-        trial = Trial(
-            setting.n_splits,
-            mixture.n_components,
-            1,
-            0.0,
-            valid,
-            self.rows.journal.now() - started,
-            "continuous",
-        )
-        self.learner.trials.append(trial)
-        self.learner.report.say("choice", describe(trial), len(self.learner.trials), valid)
-        return _Group("continuous", mixture, log_p)
+        return float(np.average(_together([by_em, group], weight), weights=weight))
 
-    def learn(self, structure: Circuit, n_splits: int) -> list[_Group]:
-        """Networks one after another, while there is time; an interrupt leaves those so far."""
-        methods, now = self._methods(structure), self.rows.journal.now
-        n_runs = methods[0].n_runs
-        most = min(self.learner.task.max_components // 2, MOST_NUMBERS // structure.n_edges)
+    def learn(self, prefixes: Sequence[_Prefix], by_em: Mixture) -> list[_Group]:
+        """Networks one after another, while there is time; an interrupt leaves those so far.
+
+        The first ones, on the best prefix, say which method is best.
+        """
+        methods, now = self._methods(prefixes[0]), self.rows.journal.now
+        n_runs, work = methods[0].n_runs, self._effort.work
+        n_edges = max(prefix.structure.n_edges for prefix in prefixes)
+        room = self.learner.task.max_components - by_em.n_components
+        most = max(1, min(room, MOST_NUMBERS // n_edges))
         if self.given is None:
             n_runs = max(1, min(n_runs, most // FEWEST_POINTS))
         most = max(1, min(most // n_runs, MOST_POINTS))
         sizes = [n for n in POINTS if n <= most] or [most]
         groups: list[_Group] = []
         scores: list[float] = []
-        seconds = 0.0  # of the last network
+        seconds, place = 0.0, 0  # of the last network, and its method
         try:
-            for number in range(n_runs):
+            while len(groups) < n_runs:
                 started, left = now(), self.learner.clock.left()
-                if number and left is not None and left < ANOTHER * seconds:
+                if groups and left is not None and left < ANOTHER * seconds:
                     break
-                words = f"network {number + 1} of {n_runs}, "
-                place = number if number < len(methods) else int(np.argmax(scores[: len(methods)]))
-                mixture = self._fit(
-                    structure, replace(methods[place], n_runs=1), left, words, sizes
-                )
+                place = len(groups)
+                prefix = prefixes[0]
+                if place >= len(methods):
+                    place = int(np.argmax(scores[: len(methods)]))
+                    prefixes = [one for one in prefixes if self._work(one, place) <= work]
+                    if not prefixes:
+                        break
+                    prefix = self._next(prefixes, groups)
+                method = replace(self._methods(prefix)[place], n_runs=1)
+                words = f"network {len(groups) + 1} of {n_runs}, "
+                groups.append(self._fit(prefix, method, left, words, sizes))
                 seconds = now() - started
-                groups.append(_Group("continuous", mixture, _log_likelihoods(self.rows, mixture)))
+                work -= self._work(prefix, place)
                 scores.append(float(np.average(groups[-1].log_p, weights=self.rows.valid.weights)))
                 if self.history.stopped_because == "interrupted":
                     break
@@ -222,22 +215,34 @@ class _Networks:
             self.history.stopped_because = "interrupted"
         return groups
 
+    def _next(self, prefixes: Sequence[_Prefix], groups: Sequence[_Group]) -> _Prefix:
+        """Where the next network learns: each prefix has networks in proportion to their share."""
+        shares = _shares(groups, self.rows.valid.weights)
+
+        def share_with_one_more(prefix: _Prefix) -> float:
+            own = [group.n_splits == prefix.n_splits for group in groups]
+            return float(shares[own].sum() / (sum(own) + 1)) if any(own) else np.inf
+
+        return max(prefixes, key=share_with_one_more)
+
     def _fit(
         self,
-        structure: Circuit,
+        prefix: _Prefix,
         method: Continuous,
         max_seconds: float | None,
         words: str,
         sizes: Sequence[int],
-    ) -> Mixture:
+    ) -> _Group:
+        started = self.rows.journal.now()
+
         def on_iteration(latest: MixtureHistory) -> None:
             self.history = latest
             self.learner.report.train_step(latest, words, step="check")
 
         with warnings.catch_warnings():  # then it is the single circuit, and hardly counts
             warnings.simplefilter("ignore", AlikeComponentsWarning)
-            return fit_continuous_mixture(
-                structure,
+            mixture = fit_continuous_mixture(
+                prefix.structure,
                 self.rows.train,
                 sizes,
                 method=method,
@@ -247,24 +252,41 @@ class _Networks:
                 on_iteration=on_iteration,
                 journal=self.rows.journal,
             )
+        group = _group(self.rows, "continuous", prefix.n_splits, mixture)
+        valid = float(np.average(group.log_p, weights=self.rows.valid.weights))
+        took = self.rows.journal.now() - started
+        trial = Trial(prefix.n_splits, mixture.n_components, 1, 0.0, valid, took, "continuous")
+        self.learner.trials.append(trial)
+        self.learner.report.say("choice", describe(trial), len(self.learner.trials), valid)
+        return group
 
-    def _methods(self, structure: Circuit) -> list[Continuous]:
+    def _methods(self, prefix: _Prefix) -> list[Continuous]:
         """How networks on a structure learn: as many, and as long, as there is work for."""
         if self.given is not None:
             return [self.given]
-        effort = ON_GPU if self._is_on_gpu else ON_CPU
-        n_free, found = max(len(FreeEdges.of(structure).edge), 1), []
-        for method in effort.methods:
-            per_step = 6.0 * n_free * method.n_points * (method.batch_size + method.width)
-            steps = int(min(effort.work / per_step, method.max_iter))
-            n_runs = min(int(effort.work / (per_step * method.max_iter)), effort.n_networks)
-            found.append(replace(method, max_iter=max(1, steps), n_runs=max(1, n_runs)))
+        work, found = self._effort.work, []
+        for method in self._effort.methods:
+            per_step = self._per_step(prefix, method)
+            n_runs = min(int(work / (per_step * method.max_iter)), self._effort.n_networks)
+            steps = max(1, int(min(work / per_step, method.max_iter)))
+            found.append(replace(method, max_iter=steps, n_runs=max(1, n_runs)))
         return found
 
+    def _work(self, prefix: _Prefix, place: int) -> float:
+        """Multiplications of a network; those of given ones are not counted."""
+        method = self._methods(prefix)[place]
+        return 0.0 if self.given else self._per_step(prefix, method) * method.max_iter
 
-def _log_likelihoods(rows: Prepared, mixture: Mixture) -> FloatArray:
-    """Those of the validation rows."""
-    return rows_log_likelihood(mixture, rows.valid.unpack(), rows.device)
+    @staticmethod
+    def _per_step(prefix: _Prefix, method: Continuous) -> float:
+        n_free = max(len(FreeEdges.of(prefix.structure).edge), 1)
+        return 6.0 * n_free * method.n_points * (method.batch_size + method.width)
+
+
+def _group(rows: Prepared, kind: str, n_splits: int, mixture: Mixture) -> _Group:
+    """A mixture with the log-likelihoods of the validation rows."""
+    log_p = rows_log_likelihood(mixture, rows.valid.unpack(), rows.device)
+    return _Group(kind, n_splits, mixture, log_p)
 
 
 def _shares(groups: Sequence[_Group], weight: FloatArray) -> FloatArray:
@@ -311,22 +333,33 @@ def _gain_in_errors(gain: FloatArray, weight: FloatArray) -> float:
     return float(mean / max(error, NOTHING))
 
 
-def _average(groups: Sequence[_Group], weight: FloatArray) -> tuple[Mixture, dict[str, float]]:
-    """One mixture of all groups that count, and the share of every kind."""
+def _that_matter(groups: Sequence[_Group], weight: FloatArray) -> tuple[list[_Group], FloatArray]:
+    """The groups that the average is made of, and their shares."""
     groups = _that_count(groups, weight)
     share = _shares(groups, weight)
-    share[share < NO_SHARE] = 0.0
-    share /= share.sum()
-    kept = [(group, one) for group, one in zip(groups, share, strict=True) if one > 0.0]
-    mixture = Mixture(
-        groups[0].mixture.structure,
-        np.hstack([group.mixture.edge_log_theta for group, _ in kept]),
-        np.concatenate([group.mixture.log_weight + np.log(one) for group, one in kept]),
+    kept = share >= NO_SHARE
+    matter = [group for group, is_kept in zip(groups, kept, strict=True) if is_kept]
+    return matter, share[kept] / share[kept].sum()
+
+
+def _longest(groups: Sequence[_Group]) -> _Group:
+    return max(groups, key=lambda group: group.n_splits)
+
+
+def _average(groups: Sequence[_Group], shares: FloatArray) -> Mixture:
+    """One mixture, on the longest prefix."""
+    finest = _longest(groups).mixture.structure
+    mixtures = [on_finer_structure(group.mixture, finest) for group in groups]
+    return Mixture(
+        finest,
+        np.hstack([mixture.edge_log_theta for mixture in mixtures]),
+        np.concatenate(
+            [
+                mixture.log_weight + np.log(one)
+                for mixture, one in zip(mixtures, shares, strict=True)
+            ]
+        ),
     )
-    shares: dict[str, float] = {}
-    for group, one in kept:
-        shares[group.kind] = shares.get(group.kind, 0.0) + float(one)
-    return mixture, shares
 
 
 def _alone(learned: LearnedMixture, why: str) -> LearnedMixture:
@@ -341,8 +374,11 @@ def _alone(learned: LearnedMixture, why: str) -> LearnedMixture:
 
 def _explain(chosen: dict[str, Any], groups: Sequence[_Group], learned: LearnedMixture) -> str:
     """What the mixture is made of, and what the average gains, in a sentence."""
-    n_networks = sum(group.kind == "continuous" for group in groups)
-    networks = "a network" if n_networks == 1 else f"{n_networks} networks"
+    lengths = [group.n_splits for group in groups if group.kind == "continuous"]
+    networks = "a network" if len(lengths) == 1 else f"{len(lengths)} networks"
+    if len(set(lengths)) > 1:
+        *others, last = sorted(set(lengths))
+        networks += f" on {', '.join(map(str, others))} and {last} splits"
     parts = [
         f"{NAMES.get(kind, networks)} with {100.0 * share:.0f} % of the weight"
         for kind, share in chosen["shares"].items()

@@ -215,7 +215,7 @@ class Continuous(Method):
 
 @dataclass(kw_only=True)
 class Auto(Method):
-    """EM, bagged EM and continuous mixtures on one structure; validation rows weigh them.
+    """EM, bagged EM and continuous mixtures together; validation rows weigh them.
 
     For a given number of components, for a table that is small, encoded or partitioned, and
     without PyTorch it is `EM`.
@@ -223,8 +223,8 @@ class Auto(Method):
     Parameters
     ----------
     continuous : Continuous, optional
-        How networks learn, and how many; by default at most four, and fewer or shorter ones where
-        the structure is large.
+        How networks learn, and how many; by default at most eight, on a GPU twelve, and fewer or
+        shorter ones where the structure is large.
     """
 
     continuous: Continuous | None = None

@@ -68,9 +68,9 @@ class StrudelMixture(DensityEstimator):
         fails; "per_component", a structure for every component; "continuous", many components
         whose parameters a network makes, which needs PyTorch. A name stands for the object with its
         defaults, for example ``BaggedEM(n_bags=5)``. "auto" is "em" for a given number of
-        components. Where the number is chosen, EM, bagged EM and continuous mixtures share one
-        structure, and their average is returned, with weights found on the validation rows. Without
-        PyTorch, with an `encoder`, and for fewer than 131,072 cells it is "em" here also.
+        components. Where the number is chosen, the average of EM, bagged EM and continuous mixtures
+        is returned, with weights found on the validation rows. Without PyTorch, with an `encoder`,
+        and for fewer than 131,072 cells it is "em" here also.
     search : str or Greedy, BestFirst; default="auto"
         How the structure grows: by the splits of the paper, or by the best of all splits and
         clones, as in `Strudel`. "auto" is best-first search if the number of splits is chosen,

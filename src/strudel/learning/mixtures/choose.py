@@ -225,8 +225,7 @@ class MixtureSearch:
 
         `grow_on` continues that search, if it can be continued, and returns the longer prefixes. It
         is asked while the longest prefix so far is the best by far. `narrow` says, after the first
-        two rounds, which of all settings go on, where it is not for these rounds alone to say;
-        from then on, settings compete only with others on the same structure.
+        two rounds, which of all settings go on, where it is not for these rounds alone to say.
         """
         settings: list[Setting] = []
         try:
@@ -234,8 +233,7 @@ class MixtureSearch:
             everything = [] if narrow is None else settings  # those that are out make room
             for number, round_ in enumerate(self.rounds, 1):
                 words = f"round {number} of {len(self.rounds)}"
-                is_narrowed = narrow is not None and number > len(FIRST_ROUNDS)
-                settings = _best_of(settings, round_.n_kept, of_each=is_narrowed)
+                settings = sorted(settings, key=lambda setting: -setting.valid)[: round_.n_kept]
                 self._train_all(settings, round_, words)
                 while number == 1 and grow_on is not None and _is_worth_growing(settings):
                     longer = [] if self.stopped_because else grow_on()
@@ -344,16 +342,6 @@ class MixtureSearch:
             self.journal.now() - self._started,
             "bagged_em" if setting.is_bagged else "em",
         )
-
-
-def _best_of(settings: list[Setting], n_kept: int, of_each: bool) -> list[Setting]:
-    """The best settings, of each structure or of all together; the very best first."""
-    found: list[Setting] = []
-    for setting in sorted(settings, key=lambda setting: -setting.valid):
-        rivals = [one for one in found if not of_each or one.n_splits == setting.n_splits]
-        if len(rivals) < n_kept:
-            found.append(setting)
-    return found
 
 
 def _is_worth_growing(settings: list[Setting]) -> bool:
