@@ -410,7 +410,9 @@ def question_scores(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dic
             spread = np.sqrt(max(wanted * (1.0 - wanted), 1e-3)) * size
             apart["bound"].append(abs(found - wanted) / spread)
             mean = float(np.ravel(model.expectation(name, given=given))[0])
-            apart["mean"].append(abs(mean - own.mean()) / (seen.std() * size + 1e-12))
+            # Rows of a class that all agree leave some doubt, as much as in the share of a bound.
+            spread = max(seen.std(), np.sqrt(1e-3) * train[name].std()) * size
+            apart["mean"].append(abs(mean - own.mean()) / spread)
             for share in (0.25, 0.5, 0.9):
                 at = float(np.ravel(model.quantile(name, share, given=given))[0])
                 # Where values repeat, any share between these two is right.

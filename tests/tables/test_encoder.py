@@ -380,6 +380,8 @@ def test_more_cells_where_they_pay():
     assert n_cells == [16, 16, 8]
     few = [column.n_values for column in TableEncoder().fit(table.head(60)).code_.columns]
     assert few == [4, 4, 4]
+    some = [column.n_values for column in TableEncoder().fit(table.head(300)).code_.columns]
+    assert some == [8, 8, 4]
     assert [c.n_values for c in TableEncoder(n_bins=5).fit(table).code_.columns] == [5, 5, 5]
     counts = pd.DataFrame({"kids": rng.integers(0, 7, 500), "z": rng.random(500)})
     assert TableEncoder().fit(counts).code_.column("kids").n_values == 7

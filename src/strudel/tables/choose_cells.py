@@ -19,10 +19,10 @@ from strudel._types import AnyArray
 from strudel.tables.bin_edges import quantile_edges
 from strudel.tables.columns import NUMERIC, RawColumn
 
-FEWEST = 4  # cells, where there are too few rows for the usual ones
+CELLS = (4, 6, 8, 16, 32)  # numbers of cells that may pay
 USUAL = 8  # cells; and so many values have one each
-FINER = (16, 32)  # numbers of cells that may pay
-ROWS_PER_CELL = 60
+ENOUGH = 480  # rows for the usual cells at least, so that answers are not too coarse
+ROWS_PER_CELL = 25  # at least; on 15 tables of 74 to 405 rows, 25 gain 0.40 nats, 40 gain 0.33
 MOST_ROWS = 20_000  # that are looked at
 MOST_PARTNERS = 24  # other columns that a column is compared with
 NOTHING = -1
@@ -46,9 +46,10 @@ def _best(
     known = known[np.isfinite(known)]
     if len(np.unique(known)) <= USUAL:
         return USUAL
-    tried = [n for n in (USUAL, *FINER) if n * ROWS_PER_CELL <= len(known)]
+    fewest = USUAL if len(known) >= ENOUGH else CELLS[0]
+    tried = [n for n in CELLS if n == fewest or fewest < n <= len(known) / ROWS_PER_CELL]
     if len(tried) < 2:
-        return tried[0] if tried else FEWEST
+        return fewest
     others = [place for place in range(len(columns)) if place != column]
     others = others[:: max(1, -(-len(others) // MOST_PARTNERS))]
     worth = {}

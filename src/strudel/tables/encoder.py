@@ -40,9 +40,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         categories of pandas and enums of polars "ordinal", other numbers "number".
     n_bins : int or "auto", default="auto"
         The maximum number of cells of a column of numbers or dates. A column with at most that many
-        values has one cell per value. "auto" is 8, or 16 or 32 where finer cells tell so much more
-        about another column that they pay for their parameters (by description length); 4 if there
-        are fewer than 60 rows for each of 8 cells.
+        values has one cell per value. "auto" is 8, or 4 with fewer than 480 rows; and more, up to
+        32, where finer cells of 25 rows or more tell so much more about another column that they
+        pay for their parameters (by description length).
     edges : {"quantile", "uniform", "supervised"}, dict, or fitted predictor, default="quantile"
         Where the cells meet: each holds equally many rows, or is equally wide; or where a small
         decision tree cuts the column to predict `y`. A dict maps columns to a method or to their
