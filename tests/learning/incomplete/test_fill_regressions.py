@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 
-from strudel import StrudelImputer, load, sample, save
+from strudel import StrudelImputer, load, log_likelihood, sample, save
 from strudel.circuits import figure_1_circuit
 from strudel.learning import fit_parameters
 from strudel.learning.incomplete import fill_regressions
@@ -152,3 +152,19 @@ def test_rows_are_completed_by_what_the_others_would_have_taught():
     for number, without in enumerate(_models_without(whole, rows, weight, fold)):
         others = fit_parameters(structure, rows[fold != number], sample_weight=weight[:20])
         assert np.exp(without.edge_log_theta[:, 0]) == pytest.approx(others.theta, abs=1e-5)
+
+
+def test_rows_that_cannot_be_teach_nothing():
+    structure = figure_1_circuit()
+    rows = sample(structure, 30, random_state=0).astype(float)
+    log_theta = structure.edge_log_theta.copy()
+    log_theta[:2] = -np.inf, 0.0  # a sum of two edges
+    certain = structure.with_parameters(log_theta)
+    is_possible = log_likelihood(certain, rows) > -np.inf
+    assert 0 < is_possible.sum() < 30
+    fold = np.arange(30) % 3
+    found = _models_without(certain, rows, None, fold)
+    expected = _models_without(certain, rows[is_possible], None, fold[is_possible])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.edge_log_theta, other.edge_log_theta)
+        assert not np.isnan(one.edge_log_theta).any()

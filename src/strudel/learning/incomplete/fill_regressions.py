@@ -29,6 +29,7 @@ from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture, as_mixture
 from strudel.learning.incomplete.expected_flows import ExpectedFlows, expected_flows
 from strudel.queries.columns.value_probabilities import value_probabilities
+from strudel.queries.marginal import log_marginal
 from strudel.queries.model import Model
 from strudel.tables.coded_column import Column
 
@@ -193,6 +194,8 @@ def _models_without(
     if isinstance(model, CircuitMixture) or n_folds == 1:  # flows are those of one structure
         return [model] * n_folds
     every = as_mixture(model)
+    if np.isneginf(every.edge_log_theta).any():  # rows that cannot be have no flows
+        fold = np.where(log_marginal(every, rows) > -np.inf, fold, n_folds)
     flows = [
         expected_flows(
             every, rows[own], sample_weight=None if sample_weight is None else sample_weight[own]
@@ -204,6 +207,8 @@ def _models_without(
 
 
 def _without(model: Mixture, total: ExpectedFlows, own: ExpectedFlows) -> Mixture:
+    """The model with the share of its flows that is left without some."""
+
     def share_left(count: FloatArray, taken: FloatArray) -> FloatArray:
         return (np.maximum(count - taken, 0.0) + LEFT) / (count + LEFT)
 
@@ -212,9 +217,10 @@ def _without(model: Mixture, total: ExpectedFlows, own: ExpectedFlows) -> Mixtur
     sums = np.zeros((circuit.n_nodes, theta.shape[1]))
     np.add.at(sums, circuit.edge_parent, theta)
     weight = np.exp(model.log_weight) * share_left(total.component_weight, own.component_weight)
+    total_of = sums[circuit.edge_parent]
+    theta = np.divide(theta, total_of, out=np.exp(model.edge_log_theta), where=total_of > 0.0)
     with np.errstate(divide="ignore"):  # what cannot be stays so
-        log_theta = np.log(theta / sums[circuit.edge_parent])
-        return Mixture(circuit, log_theta, np.log(weight / weight.sum()))
+        return Mixture(circuit, np.log(theta), np.log(weight / weight.sum()))
 
 
 def _unknown(columns: Sequence[Column], numbers: Numbers, rows: FloatArray) -> AnyArray:
