@@ -135,6 +135,29 @@ def test_parameters_come_from_sampled_rows_where_rows_are_few():
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize(("most_splits", "is_start"), [(2, True), (10**6, False)])
+def test_a_mixture_far_better_than_a_greedy_one_is_on_the_search(
+    monkeypatch, most_splits, is_start
+):
+    original, starts = learn_circuit.MixtureLearner.learn, []
+
+    def learn(self, rows):
+        starts.append(rows.start)
+        return original(self, rows)
+
+    monkeypatch.setattr(learn_circuit.MixtureLearner, "learn", learn)
+    monkeypatch.setattr(learn_circuit, "FAR", -1.0)
+    monkeypatch.setattr(learn_circuit, "MOST_SPLITS", most_splits)
+    rows, valid = clusters(6, n_rows=300), clusters(3, n_rows=300)
+    search = BestFirst(sampled_rows=400)
+    model = Strudel(search=search, max_splits=6, random_state=0).fit(rows, X_valid=valid)
+    assert {start is not None for start in starts} == {is_start}
+    if is_start:
+        assert starts[0].n_edges <= model.circuit_.n_edges
+    assert model.score(valid) == pytest.approx(model.history_.valid[model.history_.best])
+
+
+@pytest.mark.compiled
 def test_sampled_rows_need_validation_rows():
     model = Strudel(search=Greedy(sampled_rows=10), max_splits=1, validation_fraction=None)
     with pytest.raises(ValueError, match="sampled_rows needs validation rows"):

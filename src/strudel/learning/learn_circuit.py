@@ -35,21 +35,23 @@ from strudel.learning.mixture_methods import EM, Auto
 from strudel.learning.mixtures.choose import SPLITS
 from strudel.learning.prepared_rows import Prepared, PreparedRows
 from strudel.learning.progress import Reporter
+from strudel.learning.search.learn_structure import Grown
 from strudel.learning.search_options import Greedy, SearchOptions
 from strudel.queries.model import Model
 from strudel.queries.sampling import sample
 
 # Shares of the time: learning from real rows, and fitting the mixture; the rest is for the search
-# that goes on with sampled rows until LAST, if at least LEAST is left.
-REAL, MIXTURE, LEAST, LAST = 0.5, 0.15, 0.1, 0.92
-# Rows that "auto" samples for the search: at most so many, and so many for every real one. With
-# 60,000 instead of 12,000 beside 1,600 real rows, dna loses 0.7 nats.
-N_SAMPLED, SAMPLED_PER_ROW = 60_000, 8
+# that goes on with sampled rows until LAST, and with more of them if at least LEAST is left.
+REAL, MIXTURE, LEAST, LAST = 0.25, 0.15, 0.1, 0.92
+# Rows that "auto" samples for the search: so many, and then twice as many if there is time, but at
+# most so many for every real one. With 60,000 beside 1,600 real rows, dna loses 0.7 nats.
+N_SAMPLED, SAMPLED_PER_ROW = 30_000, 8
+PATIENCE = 2  # times the usual: where samples teach, validation rows are slow to tell
 FOR_PARAMETERS = (0.25, 1, 4)  # times as many rows that parameters are fitted to: the best of them
 # Beyond this many variables the first search takes more of the time, and "auto" samples fewer rows.
 FEW_VARIABLES = 200
 REAL_WIDE, N_SAMPLED_WIDE = 0.7, 12_000
-FOR_NETWORKS = 60.0  # seconds for the mixture in which networks learn enough to be worth it
+FOR_NETWORKS = 54.0  # seconds for the mixture in which networks learn enough to be worth it
 # Best-first structures make better mixtures, but not better teachers in the time there is: samples
 # from greedy ones taught plants -12.82, from the others -12.95. Only where the greedy circuit is
 # worse by this share of the likelihood, as on accidents, its mixture knows less than the circuit.
@@ -143,8 +145,9 @@ def learn_with_sampled_rows(
         most = N_SAMPLED_WIDE if is_wide else N_SAMPLED
         n_sampled = int(min(most, SAMPLED_PER_ROW * rows.train.n_rows))
         sizes = [math.ceil(times * n_sampled) for times in FOR_PARAMETERS]
+        twice = min(2 * n_sampled, SAMPLED_PER_ROW * rows.train.n_rows)
     else:
-        n_sampled, sizes = n_rows, [n_rows]
+        n_sampled, sizes, twice = n_rows, [n_rows], n_rows
     first = replace(search, max_seconds=seconds(REAL_WIDE if is_wide else REAL))
     grown = rows.grow(first, report.on_split)
     best = grown.best()
@@ -152,28 +155,48 @@ def learn_with_sampled_rows(
     search = replace(
         search, search=grown.search.search, vtree=best[0].vtree, init=grown.search.init
     )
+    prefix = _long_prefix(grown, rows.train.n_rows)
     del grown  # its flows are as large as those to come
     if best[1].stopped_because == "interrupted":
         return best
     try:
         # Where the first search ended early, the mixture gets a third of what is left.
         limit = seconds(max(MIXTURE, left() / 3.0))
-        samples = _samples(rows, sizes[-1], limit, seed, search, best[1])
+        samples = _samples(rows, sizes[-1], limit, seed, search, _score(best), prefix)
         tables = [rows.with_rows(_joined(rows.train, samples[:n]), rows.valid) for n in sizes]
         best = _with_best_parameters(rows, tables, best, search)
-        if left() > LEAST:
+        # Few rows are quick; more overfit less, if there is time for them.
+        for n in dict.fromkeys([n_sampled, twice]):
+            if left() < LEAST:
+                break
             most_splits = search.max_splits
             if most_splits is not None:
                 most_splits = max(0, most_splits - int(best[1].n_splits[best[1].best]))
-            longer = replace(search, max_seconds=seconds(left()), max_splits=most_splits)
-            more = rows.with_rows(_joined(rows.train, samples[:n_sampled]), rows.valid)
+            longer = replace(
+                search,
+                max_seconds=seconds(left()),
+                max_splits=most_splits,
+                patience=PATIENCE * search.patience,
+            )
+            more = rows.with_rows(_joined(rows.train, samples[:n]), rows.valid)
             circuit, history = replace(more, start=best[0]).grow(longer, report.on_split).best()
             found = _with_best_parameters(rows, tables, (circuit, history.after(best[1])), search)
-            best = max(best, found, key=_score)
+            is_better = _score(found) > _score(best)
+            best = found if is_better else best
             best[1].stopped_because = history.stopped_because
+            if not is_better or history.stopped_because == "interrupted":
+                break
     except KeyboardInterrupt:
         best[1].stopped_because = "interrupted"
     return best
+
+
+def _long_prefix(grown: Grown, n_rows: int) -> Circuit | None:
+    """The structure after as many splits as a mixture may have, if it has a row for every edge."""
+    if grown.history.best < MOST_SPLITS:
+        return None
+    prefix = grown.growing.snapshot(MOST_SPLITS)
+    return prefix if prefix.n_edges <= n_rows else None
 
 
 def _score(learned: tuple[Circuit, History]) -> float:
@@ -205,16 +228,23 @@ def _samples(
     max_seconds: float | None,
     seed: int,
     best: SearchOptions,
-    so_far: History,
+    score: float,
+    prefix: Circuit | None,
 ) -> ByteArray:
-    """Rows sampled from the best mixture that can be learned in the time."""
+    """Rows sampled from the best mixture that can be learned in the time.
+
+    Its structure is greedy, but where the search so far has reached a far better `score`, it is
+    by that one: a `prefix`, or searched for again, so that its length can be chosen.
+    """
     assert rows.valid is not None
     rng = np.random.default_rng(np.random.RandomState(seed).randint(2**31))
     seconds = None if max_seconds is None else STRUCTURE_SHARE * max_seconds
     search = SearchOptions(search=Greedy(), max_seconds=seconds, columns=rows.columns)
-    history, valid = rows.grow(search).history, so_far.valid[so_far.best]
-    if history.valid[history.best] < valid - FAR * abs(valid):
-        search = replace(best, max_seconds=seconds, max_splits=MOST_SPLITS)
+    greedy = rows.grow(search).best()
+    is_far = _score(greedy) < score - FAR * abs(score)
+    if is_far:
+        most_splits = MOST_SPLITS if prefix is None else 0
+        search = replace(best, max_seconds=seconds, max_splits=most_splits)
     has_time = max_seconds is None or max_seconds >= FOR_NETWORKS
     method = Auto() if has_time and has_torch() else EM()
     options = method.mixture_options(
@@ -227,10 +257,13 @@ def _samples(
         valid=pack_columns(rows.valid.unpack()),
         rng=rng,
         columns=rows.columns,
+        start=prefix if is_far else None,
         journal=rows.journal,
     )
     clock = Clock(rows.journal.now(), max_seconds, rows.journal.now)
     learned = MixtureLearner(task, clock, Reporter(), []).learn(teacher)
+    if "interrupted" in (greedy[1].stopped_because, learned.history.stopped_because):
+        raise KeyboardInterrupt
     sampled: ByteArray = sample(learned.mixture, n_sampled, random_state=seed)
     return sampled
 

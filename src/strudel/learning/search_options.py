@@ -36,10 +36,11 @@ class Search(Options):
     ----------
     sampled_rows : int or "auto", optional
         After the search, learn a mixture and sample this many rows from it, fit the parameters to
-        these and the training rows, and go on with the search on both; the validation rows say
-        what is kept. "auto" samples up to 60,000 rows, or 12,000 if there are more than 200
-        variables, and four times as many for the parameters. 0 samples none. The preset sets the
-        default. Not for a constraint, `warm_start` or partitioned tables.
+        these and the training rows, and go on with the search on both, with twice the patience; the
+        validation rows say what is kept. "auto" samples up to 30,000 rows, or 12,000 if there are
+        more than 200 variables, goes on with twice as many if there is time, and takes four times
+        as many for the parameters. 0 samples none. The preset sets the default. Not for a
+        constraint, `warm_start` or partitioned tables.
     structure_rows : int, optional
         Search on a sample of about this many rows; the parameters are then found on all of them.
         For a mixture on a partitioned table, the rows on which everything that is "auto" is chosen
