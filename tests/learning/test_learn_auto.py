@@ -203,6 +203,30 @@ def test_an_interrupt_keeps_the_best_so_far(words, monkeypatch):
     assert model.chosen_["valid"] == pytest.approx(model.score(V))
 
 
+def test_an_interrupt_after_the_networks_leaves_em(monkeypatch):
+    pytest.importorskip("torch")
+    from strudel.learning import learn_auto
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(learn_auto, "SURE", 0.0)
+    monkeypatch.setattr(learn_auto, "_average", interrupt)
+    X, V = rows_of_kinds(n_rows=500), rows_of_kinds(1)
+    with pytest.warns(InterruptedWarning):
+        model = estimator().fit(X, X_valid=V)
+    assert "the fit was interrupted" in model.chosen_["explanation"]
+    assert model.chosen_["valid"] == pytest.approx(model.score(V))
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_few_components_stay_few(most):
+    pytest.importorskip("torch")
+    method = Auto(continuous=Continuous(**SMALL.get_params() | {"n_runs": 3}))
+    model = estimator(max_components=most, method=method).fit(rows_of_kinds())
+    assert model.mixture_.n_components <= most
+
+
 def test_a_time_limit_ends_a_fit():
     pytest.importorskip("torch")
     model = estimator(max_seconds=0.05).fit(rows_of_kinds())

@@ -46,6 +46,7 @@ ANOTHER = 0.5  # of the time of the last network must be left for one more
 WEIGHT_STEPS = 300  # of EM on validation rows, for a handful of weights
 NO_SHARE = 0.005  # of the weight: what has less is left out
 SURE = 2.0  # standard errors of what a kind must gain
+BETTER = 1.0  # those of what a longer prefix must gain (Breiman et al. 1984, section 3.4.3)
 NOTHING = 1e-4  # nats per row that are not worth more components
 NAMES = {"em": "EM", "bagged_em": "bagged EM"}
 
@@ -64,7 +65,7 @@ class _Effort:
 # ones are better.
 SMALL_STEPS = Continuous()
 LARGE_STEPS = Continuous(n_points=1024, batch_size=512, max_iter=4000, patience=1000)
-ON_CPU = _Effort(12e12, 8, (SMALL_STEPS,))
+ON_CPU = _Effort(12e12, 12, (SMALL_STEPS,))
 ON_GPU = _Effort(1.2e15, 12, (LARGE_STEPS, SMALL_STEPS))
 
 
@@ -85,17 +86,23 @@ def learn_auto(rows: Prepared, learner: MixtureLearner, method: Auto) -> Learned
     prefixes = networks.prefixes or [_Prefix(n_splits, learned.mixture.structure)]
     if not networks.can_learn_on(prefixes[0]):
         return _alone(learned, "the structure is too large for networks")
-    groups = [
-        _group(rows, kind, n_splits, learned.mixture),
-        *networks.learn(prefixes, learned.mixture),
-    ]
-    kept, shares = _that_matter(groups, rows.valid.weights)
-    history = networks.history
-    if {group.kind for group in kept} == {kind}:  # or an interrupt came before the first network
-        learned.history.stopped_because = history.stopped_because
-        return _alone(learned, "with networks, validation rows are not surely more likely")
-    mixture = _average(kept, shares)
-    chosen = learner.chosen(rows, mixture, _longest(kept).n_splits, mixture.n_components)
+    if networks.room(learned.mixture) < 1:
+        return _alone(learned, "max_components leaves no room for networks")
+    try:
+        groups = [_group(rows, kind, n_splits, learned.mixture)]
+        groups += networks.learn(prefixes, learned.mixture)
+        kept, shares = _that_matter(groups, rows.valid.weights)
+        history = networks.history
+        if {group.kind for group in kept} == {kind}:
+            learned.history.stopped_because = history.stopped_because
+            return _alone(learned, "with networks, validation rows are not surely more likely")
+        mixture = _average(kept, shares)
+        chosen = learner.chosen(rows, mixture, _longest(kept).n_splits, mixture.n_components)
+    except KeyboardInterrupt:
+        learned.history.stopped_because = "interrupted"
+        return _alone(learned, "the fit was interrupted before its networks counted")
+    if chosen["valid"] < learned.chosen["valid"]:
+        return _alone(learned, "with networks, validation rows are less likely")
     chosen["method"], chosen["shares"] = "auto", {}
     for group, share in zip(kept, shares, strict=True):
         chosen["shares"][group.kind] = chosen["shares"].get(group.kind, 0.0) + float(share)
@@ -139,11 +146,15 @@ class _Networks:
         """Whether there is work enough for a network."""
         return self.given is not None or self._methods(prefix)[0].max_iter >= FEWEST_STEPS
 
+    def room(self, by_em: Mixture) -> int:
+        """Components that networks may have beside those by EM."""
+        return self.learner.task.max_components - by_em.n_components
+
     def narrow(self, settings: list[Setting]) -> list[Setting]:
         """The setting of EM that goes on, and its twin on bags; finds the prefixes for networks.
 
-        Those are the first, the best for EM and the one before it; on a GPU, where short runs of
-        networks take a second or two, those to which they add most.
+        Those are the first, the best for EM and the one before it. On a GPU, short runs of networks
+        on all of them take seconds, and say which.
         """
         best = max(settings, key=lambda setting: setting.valid)
         found = {setting.n_splits: setting.data.single for setting in settings if setting.parts}
@@ -154,15 +165,30 @@ class _Networks:
         prefixes = [_Prefix(n_splits, found[n_splits]) for n_splits in lengths]
         self.prefixes = [prefix for prefix in prefixes if self.can_learn_on(prefix)]
         if self._is_on_gpu and len(self.prefixes) > 1:
-            by_em = _group(self.rows, "em", best.n_splits, best.mixture())
-            score = {prefix: self._try(prefix, by_em) for prefix in self.prefixes}
-            self.prefixes.sort(key=lambda prefix: -score[prefix])
-        self.prefixes = self.prefixes[:MOST_PREFIXES]
+            self.prefixes = self._race(_group(self.rows, "em", best.n_splits, best.mixture()))
         return [best, best.bagged()]
 
-    def _try(self, prefix: _Prefix, by_em: _Group) -> float:
-        """How likely validation rows are, by EM and a network after a short run."""
+    def _race(self, by_em: _Group) -> list[_Prefix]:
+        """The most promising prefixes by short runs, the best first.
+
+        Of too many, the longest goes that is not better than all shorter ones by a standard error:
+        on those, an average of several networks gains more. Otherwise the worst goes.
+        """
         weight = self.rows.valid.weights
+        log_p = {one: _together([by_em, self._try(one)], weight) for one in self.prefixes}
+        score = {one: float(np.average(log_p[one], weights=weight)) for one in log_p}
+        kept = sorted(log_p, key=lambda one: one.n_splits)
+        while len(kept) > MOST_PREFIXES:
+            out = min(kept, key=lambda one: score[one])
+            for i in range(1, len(kept)):
+                rival = max(kept[:i], key=lambda one: score[one])
+                if _gain_in_errors(log_p[kept[i]] - log_p[rival], weight) < BETTER:
+                    out = kept[i]
+            kept.remove(out)
+        return sorted(kept, key=lambda one: -score[one])
+
+    def _try(self, prefix: _Prefix) -> _Group:
+        """A network after a short run."""
         method = self._methods(prefix)[0]
         short = replace(method, n_runs=1, max_iter=-(-method.max_iter // SHORT))
         total = self.learner.task.options.max_seconds
@@ -171,7 +197,7 @@ class _Networks:
         group = self._fit(prefix, short, seconds, words, POINTS[:1])
         if self.history.stopped_because == "interrupted":
             raise KeyboardInterrupt
-        return float(np.average(_together([by_em, group], weight), weights=weight))
+        return group
 
     def learn(self, prefixes: Sequence[_Prefix], by_em: Mixture) -> list[_Group]:
         """Networks one after another, while there is time; an interrupt leaves those so far.
@@ -179,12 +205,13 @@ class _Networks:
         The first ones, on the best prefix, say which method is best.
         """
         methods, now = self._methods(prefixes[0]), self.rows.journal.now
-        n_runs, work = methods[0].n_runs, self._effort.work
+        work, n_runs = self._effort.work, self._n_runs(prefixes)
         n_edges = max(prefix.structure.n_edges for prefix in prefixes)
-        room = self.learner.task.max_components - by_em.n_components
+        room = self.room(by_em)
         most = max(1, min(room, MOST_NUMBERS // n_edges))
         if self.given is None:
             n_runs = max(1, min(n_runs, most // FEWEST_POINTS))
+        n_runs = min(n_runs, room)
         most = max(1, min(most // n_runs, MOST_POINTS))
         sizes = [n for n in POINTS if n <= most] or [most]
         groups: list[_Group] = []
@@ -214,6 +241,17 @@ class _Networks:
         except KeyboardInterrupt:
             self.history.stopped_because = "interrupted"
         return groups
+
+    def _n_runs(self, prefixes: Sequence[_Prefix]) -> int:
+        """How many networks there is work for: one on each prefix, and then on the cheapest."""
+        if self.given is not None:
+            return self.given.n_runs
+        left, n_runs = self._effort.work, 0
+        costs = [self._work(prefix, 0) for prefix in prefixes]
+        for cost in costs:
+            if cost <= left:
+                left, n_runs = left - cost, n_runs + 1
+        return max(1, min(n_runs + int(left / min(costs)), self._effort.n_networks))
 
     def _next(self, prefixes: Sequence[_Prefix], groups: Sequence[_Group]) -> _Prefix:
         """Where the next network learns: each prefix has networks in proportion to their share."""
@@ -261,15 +299,13 @@ class _Networks:
         return group
 
     def _methods(self, prefix: _Prefix) -> list[Continuous]:
-        """How networks on a structure learn: as many, and as long, as there is work for."""
+        """How networks on a structure learn, and how long: as there is work for."""
         if self.given is not None:
             return [self.given]
         work, found = self._effort.work, []
         for method in self._effort.methods:
-            per_step = self._per_step(prefix, method)
-            n_runs = min(int(work / (per_step * method.max_iter)), self._effort.n_networks)
-            steps = max(1, int(min(work / per_step, method.max_iter)))
-            found.append(replace(method, max_iter=steps, n_runs=max(1, n_runs)))
+            steps = min(work / self._per_step(prefix, method), method.max_iter)
+            found.append(replace(method, max_iter=max(1, int(steps))))
         return found
 
     def _work(self, prefix: _Prefix, place: int) -> float:
@@ -279,6 +315,7 @@ class _Networks:
 
     @staticmethod
     def _per_step(prefix: _Prefix, method: Continuous) -> float:
+        """Multiplications of a step."""
         n_free = max(len(FreeEdges.of(prefix.structure).edge), 1)
         return 6.0 * n_free * method.n_points * (method.batch_size + method.width)
 
@@ -343,6 +380,7 @@ def _that_matter(groups: Sequence[_Group], weight: FloatArray) -> tuple[list[_Gr
 
 
 def _longest(groups: Sequence[_Group]) -> _Group:
+    """One on the longest prefix."""
     return max(groups, key=lambda group: group.n_splits)
 
 

@@ -223,8 +223,8 @@ class Auto(Method):
     Parameters
     ----------
     continuous : Continuous, optional
-        How networks learn, and how many; by default at most eight, on a GPU twelve, and fewer or
-        shorter ones where the structure is large.
+        How networks learn, and how many; by default at most twelve, and fewer or shorter ones where
+        the structure is large.
     """
 
     continuous: Continuous | None = None
