@@ -39,7 +39,7 @@ def test_a_longer_prefix_has_the_same_distribution(search, lengths, rng):
 
 def test_impossible_choices_stay_impossible(rng):
     X = rows_of_kinds(n_rows=1000, n_vars=9)
-    coarse, fine = (Strudel(max_splits=n).fit(X).circuit_ for n in (0, 6))
+    coarse, fine = (Strudel(max_splits=n, random_state=0).fit(X).circuit_ for n in (0, 6))
     width = np.diff(coarse.node_edges)[coarse.edge_parent]
     edge = np.flatnonzero(width == 2)[0]
     log_theta = coarse.edge_log_theta.copy()
@@ -52,6 +52,6 @@ def test_impossible_choices_stay_impossible(rng):
 
 def test_other_structures_are_refused(rng):
     X = rows_of_kinds(n_rows=1000, n_vars=9)
-    coarse, fine = (Strudel(max_splits=n).fit(X).circuit_ for n in (2, 8))
+    coarse, fine = (Strudel(max_splits=n, random_state=0).fit(X).circuit_ for n in (2, 8))
     with pytest.raises(ValueError, match="not made of the mixture's own"):
         on_finer_structure(random_mixture(fine, 2, rng), coarse)
