@@ -209,6 +209,14 @@ def test_nothing_is_ever_unpickled(tmp_path):
         assert "is not a NumPy file of plain numbers" in failure(tmp_path / name)
 
 
+def test_a_member_that_seems_to_be_encrypted_is_damage(tmp_path, write):
+    np.savez(tmp_path / "x.npz", np.eye(3))
+    raw = bytearray((tmp_path / "x.npz").read_bytes())
+    raw[6] |= 1  # of the member itself, and of the table of contents
+    raw[raw.index(b"PK\x01\x02") + 8] |= 1
+    assert "is encrypted" in failure(write("y.npz", bytes(raw)))
+
+
 def test_damaged_and_foreign_numpy_files(write, tmp_path):
     np.savez(tmp_path / "whole.npz", np.eye(50))
     whole = (tmp_path / "whole.npz").read_bytes()

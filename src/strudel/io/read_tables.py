@@ -49,8 +49,9 @@ UNKNOWN = frozenset(("", "?", "na", "n/a", "nan", "<na>", "null", "none"))
 SAVE_AGAIN = "Save it again as UTF-8, which editors and spreadsheets offer."
 CELL = 8  # bytes of a cell, whatever it holds
 ROWS_OF_NUMBERS, ROWS_OF_TEXT = 2**16, 2**10  # of a parquet file at a time
-# What a damaged NumPy file raises besides; its header is read by Python's tokenizer.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, TokenError, SyntaxError, NotImplementedError)
+# What a damaged NumPy file raises besides; its header is read by Python's tokenizer, and a member
+# that seems to be encrypted is a RuntimeError.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, TokenError, SyntaxError, RuntimeError)
 _INDEX = re.compile(r"__index_level_\d+__")  # an index of pandas without a name
 _ONE_LETTER = np.full(256, 3, dtype=np.uint8)  # what a cell of one byte means; 3 is nothing
 _ONE_LETTER[list(b"01? ")] = (0, 1, 2, 2)
