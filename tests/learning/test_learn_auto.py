@@ -16,6 +16,7 @@ from strudel.errors import InterruptedWarning, MissingDependencyError
 from strudel.io import Checkpoint
 from strudel.learning import learn_mixture
 from strudel.learning.mixture_methods import EM, Auto
+from strudel.learning.mixtures import weighted_average
 
 pytestmark = pytest.mark.compiled
 SMALL = Continuous(
@@ -27,6 +28,15 @@ def estimator(**options):
     given = {"n_components": "auto", "n_splits": range(4), "method": Auto(continuous=SMALL)}
     given |= {"max_components": 100, "random_state": 0, "n_jobs": 1}
     return StrudelMixture(**given | options)
+
+
+def rows_of_a_trait(seed=0, n_rows=500, n_vars=8):
+    """Rows that depend on one number of each, which a network finds, and on their neighbours."""
+    rng = np.random.default_rng(seed)
+    trait = rng.uniform(-3.0, 3.0, (n_rows, 1))
+    X = (rng.random((n_rows, n_vars)) < 1.0 / (1.0 + np.exp(-trait))).astype(np.uint8)
+    X[:, 1] = X[:, 0] ^ (rng.random(n_rows) < 0.1)
+    return X
 
 
 def arrays(model):
@@ -44,15 +54,16 @@ def test_it_is_em_for_a_given_number_of_components():
 
 
 @pytest.mark.parametrize("is_here", [True, False])
-def test_it_is_em_for_a_small_table_and_without_torch(is_here, monkeypatch):
+def test_a_small_table_and_one_without_torch_have_no_networks(is_here, monkeypatch):
     if not is_here:
         monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
         monkeypatch.setattr(learn_mixture, "MANY_CELLS", 0)
     X, options = rows_of_kinds(), {"n_splits": 1, "random_state": 0}
     automatic = StrudelMixture("auto", **options).fit(X)
     by_em = StrudelMixture("auto", method="em", **options).fit(X)
-    np.testing.assert_array_equal(*(arrays(model)[0] for model in (automatic, by_em)))
-    assert automatic.chosen_ == by_em.chosen_
+    log_theta, expected = (arrays(model)[0] for model in (automatic, by_em))
+    np.testing.assert_array_equal(log_theta[:, : expected.shape[1]], expected)
+    assert set(automatic.chosen_["shares"]) == {"em", "independent"}
 
 
 @pytest.mark.compiled
@@ -86,9 +97,10 @@ def fitted():
     pytest.importorskip("torch")
     from strudel.learning import learn_auto
 
-    X, V = rows_of_kinds(n_rows=500), rows_of_kinds(1)
+    X, V = rows_of_a_trait(), rows_of_a_trait(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learn_auto, "SURE", 0.0)  # of so few rows, nothing is surely better
+        patch.setattr(learn_auto, "SURE", -1.0)  # of so few rows, nothing is surely better
+        patch.setattr(weighted_average, "NO_SHARE", 0.0)
         yield estimator().fit(X, X_valid=V), X, V
 
 
@@ -111,8 +123,9 @@ def test_the_parts_add_up_to_one_mixture(fitted):
 def test_it_says_what_won_in_a_sentence(fitted):
     model, _, V = fitted
     chosen, by_em = model.chosen_, [t for t in model.trials_ if t.method != "continuous"]
-    share = f"a network with {100 * chosen['shares']['continuous']:.0f} % of the weight"
+    share = f"with {100 * chosen['shares']['continuous']:.0f} % of the weight"
     assert share in chosen["explanation"]
+    assert "a network on independent variables" in chosen["explanation"]
     assert f"on a {chosen['n_splits']}-split structure" in chosen["explanation"]
     assert chosen["valid"] == pytest.approx(model.score(V))
     own = [trial.valid for trial in by_em if trial.n_splits == chosen["n_splits"]]
@@ -124,15 +137,15 @@ def test_networks_on_several_prefixes_make_one_mixture(has_short_runs, monkeypat
     pytest.importorskip("torch")
     from strudel.learning import learn_auto
 
-    monkeypatch.setattr(learn_auto, "SURE", 0.0)
-    monkeypatch.setattr(learn_auto, "NO_SHARE", 0.0)
+    monkeypatch.setattr(learn_auto, "SURE", -1.0)
+    monkeypatch.setattr(weighted_average, "NO_SHARE", 0.0)
     monkeypatch.setattr(learn_auto._Networks, "_is_on_gpu", has_short_runs)
-    X, V = rows_of_kinds(n_rows=500), rows_of_kinds(1)
+    X, V = rows_of_a_trait(), rows_of_a_trait(1)
     method = Auto(continuous=Continuous(**SMALL.get_params() | {"n_runs": 3}))
     model = estimator(method=method, n_splits=range(3)).fit(X, X_valid=V)
     mixture, chosen = model.mixture_, model.chosen_
-    assert "3 networks on 0 and 2 splits" in chosen["explanation"]
-    assert chosen["n_splits"] == 2
+    assert "3 networks on independent variables and 0 splits" in chosen["explanation"]
+    assert chosen["n_splits"] == 0
     assert sum(t.method == "continuous" for t in model.trials_) == (5 if has_short_runs else 3)
     parts = [oracle.probabilities(c) for c in mixture.components()]
     assert (mixture.weights @ np.array(parts)).sum() == pytest.approx(1.0, abs=1e-12)
@@ -148,8 +161,8 @@ def test_a_kind_that_hardly_helps_is_left_out(rng, monkeypatch):
 
     def kinds(others):
         groups = [
-            learn_auto._Group("em", 0, None, others),
-            learn_auto._Group("continuous", 0, None, own),
+            weighted_average.Group("em", 0, None, others),
+            weighted_average.Group("continuous", 0, None, own),
         ]
         return {group.kind for group in learn_auto._that_count(groups, weight)}
 
@@ -182,7 +195,7 @@ def test_rows_with_unknown_values():
 # What ends a fit
 
 
-@pytest.mark.parametrize("words", ["round 1", "structure with", "network 1"])
+@pytest.mark.parametrize("words", ["round 1", "independent variables, ", "network 1"])
 def test_an_interrupt_keeps_the_best_so_far(words, monkeypatch):
     pytest.importorskip("torch")
     from strudel.learning import learn_auto
@@ -210,8 +223,8 @@ def test_an_interrupt_after_the_networks_leaves_em(monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(learn_auto, "SURE", 0.0)
-    monkeypatch.setattr(learn_auto, "_average", interrupt)
+    monkeypatch.setattr(learn_auto, "SURE", -1.0)
+    monkeypatch.setattr(learn_auto, "weighted_average", interrupt)
     X, V = rows_of_kinds(n_rows=500), rows_of_kinds(1)
     with pytest.warns(InterruptedWarning):
         model = estimator().fit(X, X_valid=V)

@@ -5,8 +5,9 @@ Out: `LearnedMixture`, the best so far if the fit is interrupted or reaches its 
 
 EM compares prefixes of a structure search in short runs, as it does alone, and goes on with the
 best, also on bags of rows. Networks learn on the most promising prefixes, one after another: first
-one on each, and then more where those before count most. Longer prefixes are made of shorter ones,
-so mixtures on several of them are one mixture on the longest. Validation rows say how much each of
+one on each, and then more where those before count most. The shortest of them comes before the
+first circuit of the search: independent variables. Longer prefixes are made of shorter ones, so
+mixtures on several of them are one mixture on the longest. Validation rows say how much each of
 them counts.
 """
 
@@ -20,17 +21,37 @@ from typing import Any
 import numpy as np
 
 from strudel._types import FloatArray
-from strudel.algebra.finer_structure import on_finer_structure
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.errors import AlikeComponentsWarning
 from strudel.learning.history import MixtureHistory
 from strudel.learning.learn_continuous import POINTS
-from strudel.learning.learn_mixture import MOST_FREE, Clock, LearnedMixture, MixtureLearner
+from strudel.learning.learn_mixture import (
+    MOST_FREE,
+    Clock,
+    LearnedMixture,
+    MixtureLearner,
+)
 from strudel.learning.mixture_methods import Auto, Continuous
-from strudel.learning.mixtures.choose import MOST_NUMBERS, Setting, Trial, describe
+from strudel.learning.mixtures.choose import (
+    INDEPENDENT,
+    MOST_NUMBERS,
+    Setting,
+    Trial,
+    describe,
+    name_of_structure,
+)
 from strudel.learning.mixtures.continuous import fit_continuous_mixture
 from strudel.learning.mixtures.free_edges import FreeEdges
+from strudel.learning.mixtures.weighted_average import (
+    Group,
+    gain_in_errors,
+    log_p_together,
+    longest,
+    shares_of,
+    that_matter,
+    weighted_average,
+)
 from strudel.learning.prepared_rows import Prepared
 from strudel.queries.likelihood import rows_log_likelihood
 
@@ -38,16 +59,13 @@ from strudel.queries.likelihood import rows_log_likelihood
 # what one short run of a network may take.
 STRUCTURE, EM_ENDS, SHORT_RUN = 0.1, 0.45, 0.05
 SHORT = 2  # a short run, on a GPU, takes this part of the steps
-MOST_PREFIXES = 3  # for networks
+MOST_PREFIXES = 4  # for networks
 FEWEST_STEPS = 1000  # of a network: with work for fewer, a structure is too large
 FEWEST_POINTS = 512  # of a network: with room for fewer, there are fewer networks
 MOST_POINTS = 1024  # of one network: so many can still be moved
 ANOTHER = 0.5  # of the time of the last network must be left for one more
-WEIGHT_STEPS = 300  # of EM on validation rows, for a handful of weights
-NO_SHARE = 0.005  # of the weight: what has less is left out
 SURE = 2.0  # standard errors of what a kind must gain
 BETTER = 1.0  # those of what a longer prefix must gain (Breiman et al. 1984, section 3.4.3)
-NOTHING = 1e-4  # nats per row that are not worth more components
 NAMES = {"em": "EM", "bagged_em": "bagged EM"}
 
 
@@ -73,7 +91,8 @@ def learn_auto(rows: Prepared, learner: MixtureLearner, method: Auto) -> Learned
     """Everything, one after another; nothing is lost if it ends early."""
     task, clock = learner.task, learner.clock
     total, left = task.options.max_seconds, clock.left()
-    task = replace(task, max_components=max(1, min(task.max_components // 2, MOST_FREE)))
+    most = max(1, min(task.max_components // 4, MOST_FREE // 2))  # on the best prefix
+    task = replace(task, max_components=most)
     if total is not None and left is not None:
         now = rows.journal.now
         task = replace(task, search=replace(task.search, max_seconds=STRUCTURE * total))
@@ -82,27 +101,34 @@ def learn_auto(rows: Prepared, learner: MixtureLearner, method: Auto) -> Learned
     learned = learner.by_em(task, clock).choose_and_train(rows, networks.narrow)
     if learned.history.stopped_because == "interrupted":
         return learned
-    kind, n_splits = learned.chosen.get("method", "em"), learned.chosen["n_splits"]
+    kind, n_splits = learned.chosen.get("method", "em"), _n_splits(learned.chosen)
     prefixes = networks.prefixes or [_Prefix(n_splits, learned.mixture.structure)]
     if not networks.can_learn_on(prefixes[0]):
         return _alone(learned, "the structure is too large for networks")
-    if networks.room(learned.mixture) < 1:
+    if networks.room(learned.mixture.n_components) < 1:
         return _alone(learned, "max_components leaves no room for networks")
     try:
         groups = [_group(rows, kind, n_splits, learned.mixture)]
-        groups += networks.learn(prefixes, learned.mixture)
-        kept, shares = _that_matter(groups, rows.valid.weights)
+        longest_of_all = max(n_splits, *(prefix.n_splits for prefix in prefixes))
+        for setting in networks.beside_best:
+            most -= setting.n_runs * setting.n_components
+            if setting.n_splits <= longest_of_all and most >= 0:
+                groups.append(_group(rows, "em", setting.n_splits, setting.mixture()))
+        groups += networks.learn(prefixes, sum(group.mixture.n_components for group in groups))
+        weight = rows.valid.weights
+        groups = list(_that_count(groups, weight))
+        kept, shares = that_matter(groups, shares_of(groups, weight))
         history = networks.history
-        if {group.kind for group in kept} == {kind}:
-            learned.history.stopped_because = history.stopped_because
-            return _alone(learned, "with networks, validation rows are not surely more likely")
-        mixture = _average(kept, shares)
-        chosen = learner.chosen(rows, mixture, _longest(kept).n_splits, mixture.n_components)
+        mixture = weighted_average(kept, shares)
+        n_splits = longest(kept).n_splits
+        chosen = learner.chosen(rows, mixture, max(n_splits, 0), mixture.n_components)
     except KeyboardInterrupt:
         learned.history.stopped_because = "interrupted"
         return _alone(learned, "the fit was interrupted before its networks counted")
     if chosen["valid"] < learned.chosen["valid"]:
         return _alone(learned, "with networks, validation rows are less likely")
+    if n_splits == INDEPENDENT:
+        chosen["init"] = "independent"
     chosen["method"], chosen["shares"] = "auto", {}
     for group, share in zip(kept, shares, strict=True):
         chosen["shares"][group.kind] = chosen["shares"].get(group.kind, 0.0) + float(share)
@@ -118,16 +144,6 @@ class _Prefix:
     structure: Circuit
 
 
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """A mixture that takes part in the average."""
-
-    kind: str
-    n_splits: int
-    mixture: Mixture
-    log_p: FloatArray  # of the validation rows
-
-
 class _Networks:
     """Networks on prefixes of a structure search."""
 
@@ -136,6 +152,7 @@ class _Networks:
         self._effort = ON_GPU if self._is_on_gpu else ON_CPU
         self.history = MixtureHistory(clock=rows.journal.now)
         self.prefixes: list[_Prefix] = []  # for networks, the best first
+        self.beside_best: list[Setting] = []  # of EM on other prefixes, one on each
 
     @property
     def _is_on_gpu(self) -> bool:
@@ -146,60 +163,66 @@ class _Networks:
         """Whether there is work enough for a network."""
         return self.given is not None or self._methods(prefix)[0].max_iter >= FEWEST_STEPS
 
-    def room(self, by_em: Mixture) -> int:
+    def room(self, n_by_em: int) -> int:
         """Components that networks may have beside those by EM."""
-        return self.learner.task.max_components - by_em.n_components
+        return self.learner.task.max_components - n_by_em
 
     def narrow(self, settings: list[Setting]) -> list[Setting]:
         """The setting of EM that goes on, and its twin on bags; finds the prefixes for networks.
 
-        Those are the first, the best for EM and the one before it. On a GPU, short runs of networks
-        on all of them take seconds, and say which.
+        Those are independent variables, the first circuit, the best for EM and the one before it.
+        On a GPU, short runs of networks on all of them take seconds, and say which.
         """
         best = max(settings, key=lambda setting: setting.valid)
         found = {setting.n_splits: setting.data.single for setting in settings if setting.parts}
         lengths = sorted(found)
         if not self._is_on_gpu:
-            place = lengths.index(best.n_splits)
-            lengths = list(dict.fromkeys([best.n_splits, lengths[0], lengths[max(place - 1, 0)]]))
+            grown = [setting for setting in settings if setting.n_splits != INDEPENDENT]
+            most = max(grown, key=lambda setting: setting.valid).n_splits
+            shorter = [n for n in lengths if n <= most]
+            lengths = list(dict.fromkeys([*shorter[:2], *shorter[-2:]]))
         prefixes = [_Prefix(n_splits, found[n_splits]) for n_splits in lengths]
         self.prefixes = [prefix for prefix in prefixes if self.can_learn_on(prefix)]
         if self._is_on_gpu and len(self.prefixes) > 1:
             self.prefixes = self._race(_group(self.rows, "em", best.n_splits, best.mixture()))
+        for setting in sorted(settings, key=lambda setting: -setting.valid):
+            known = [best.n_splits, *(one.n_splits for one in self.beside_best)]
+            if setting.n_runs > 1 and setting.n_splits not in known:
+                self.beside_best.append(setting)
         return [best, best.bagged()]
 
-    def _race(self, by_em: _Group) -> list[_Prefix]:
+    def _race(self, by_em: Group) -> list[_Prefix]:
         """The most promising prefixes by short runs, the best first.
 
         Of too many, the longest goes that is not better than all shorter ones by a standard error:
         on those, an average of several networks gains more. Otherwise the worst goes.
         """
         weight = self.rows.valid.weights
-        log_p = {one: _together([by_em, self._try(one)], weight) for one in self.prefixes}
+        log_p = {one: log_p_together([by_em, self._try(one)], weight) for one in self.prefixes}
         score = {one: float(np.average(log_p[one], weights=weight)) for one in log_p}
         kept = sorted(log_p, key=lambda one: one.n_splits)
         while len(kept) > MOST_PREFIXES:
             out = min(kept, key=lambda one: score[one])
             for i in range(1, len(kept)):
                 rival = max(kept[:i], key=lambda one: score[one])
-                if _gain_in_errors(log_p[kept[i]] - log_p[rival], weight) < BETTER:
+                if gain_in_errors(log_p[kept[i]] - log_p[rival], weight) < BETTER:
                     out = kept[i]
             kept.remove(out)
         return sorted(kept, key=lambda one: -score[one])
 
-    def _try(self, prefix: _Prefix) -> _Group:
+    def _try(self, prefix: _Prefix) -> Group:
         """A network after a short run."""
         method = self._methods(prefix)[0]
         short = replace(method, n_runs=1, max_iter=-(-method.max_iter // SHORT))
         total = self.learner.task.options.max_seconds
         seconds = None if total is None else SHORT_RUN * total
-        words = f"structure with {prefix.n_splits} splits, "
+        words = f"{name_of_structure(prefix.n_splits)}, "
         group = self._fit(prefix, short, seconds, words, POINTS[:1])
         if self.history.stopped_because == "interrupted":
             raise KeyboardInterrupt
         return group
 
-    def learn(self, prefixes: Sequence[_Prefix], by_em: Mixture) -> list[_Group]:
+    def learn(self, prefixes: Sequence[_Prefix], n_by_em: int) -> list[Group]:
         """Networks one after another, while there is time; an interrupt leaves those so far.
 
         The first ones, on the best prefix, say which method is best.
@@ -207,14 +230,14 @@ class _Networks:
         methods, now = self._methods(prefixes[0]), self.rows.journal.now
         work, n_runs = self._effort.work, self._n_runs(prefixes)
         n_edges = max(prefix.structure.n_edges for prefix in prefixes)
-        room = self.room(by_em)
+        room = self.room(n_by_em)
         most = max(1, min(room, MOST_NUMBERS // n_edges))
         if self.given is None:
             n_runs = max(1, min(n_runs, most // FEWEST_POINTS))
         n_runs = min(n_runs, room)
         most = max(1, min(most // n_runs, MOST_POINTS))
         sizes = [n for n in POINTS if n <= most] or [most]
-        groups: list[_Group] = []
+        groups: list[Group] = []
         scores: list[float] = []
         seconds, place = 0.0, 0  # of the last network, and its method
         try:
@@ -253,9 +276,9 @@ class _Networks:
                 left, n_runs = left - cost, n_runs + 1
         return max(1, min(n_runs + int(left / min(costs)), self._effort.n_networks))
 
-    def _next(self, prefixes: Sequence[_Prefix], groups: Sequence[_Group]) -> _Prefix:
+    def _next(self, prefixes: Sequence[_Prefix], groups: Sequence[Group]) -> _Prefix:
         """Where the next network learns: each prefix has networks in proportion to their share."""
-        shares = _shares(groups, self.rows.valid.weights)
+        shares = shares_of(groups, self.rows.valid.weights)
 
         def share_with_one_more(prefix: _Prefix) -> float:
             own = [group.n_splits == prefix.n_splits for group in groups]
@@ -270,7 +293,7 @@ class _Networks:
         max_seconds: float | None,
         words: str,
         sizes: Sequence[int],
-    ) -> _Group:
+    ) -> Group:
         started = self.rows.journal.now()
 
         def on_iteration(latest: MixtureHistory) -> None:
@@ -320,84 +343,32 @@ class _Networks:
         return 6.0 * n_free * method.n_points * (method.batch_size + method.width)
 
 
-def _group(rows: Prepared, kind: str, n_splits: int, mixture: Mixture) -> _Group:
+def _group(rows: Prepared, kind: str, n_splits: int, mixture: Mixture) -> Group:
     """A mixture with the log-likelihoods of the validation rows."""
     log_p = rows_log_likelihood(mixture, rows.valid.unpack(), rows.device)
-    return _Group(kind, n_splits, mixture, log_p)
+    return Group(kind, n_splits, mixture, log_p)
 
 
-def _shares(groups: Sequence[_Group], weight: FloatArray) -> FloatArray:
-    """The weights of mixtures with which validation rows are most likely, by EM."""
-    likelihood = np.column_stack([group.log_p for group in groups])
-    likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
-    share = np.full(len(groups), 1.0 / len(groups))
-    for _ in range(WEIGHT_STEPS):
-        joint = likelihood * share
-        share = weight @ (joint / joint.sum(axis=1, keepdims=True)) / weight.sum()
-    return share
-
-
-def _together(groups: Sequence[_Group], weight: FloatArray) -> FloatArray:
-    """Log-likelihoods of rows under the average of mixtures that is best for them."""
-    log_p = np.column_stack([group.log_p for group in groups])
-    with np.errstate(divide="ignore"):
-        log_share = np.log(_shares(groups, weight))
-    found: FloatArray = np.logaddexp.reduce(log_p + log_share, axis=1)
-    return found
-
-
-def _that_count(groups: Sequence[_Group], weight: FloatArray) -> Sequence[_Group]:
+def _that_count(groups: Sequence[Group], weight: FloatArray) -> Sequence[Group]:
     """The groups without a kind that hardly makes validation rows more likely.
 
     What it gains on them must be sure: the mixtures were chosen on the same rows. On nltcs, EM
     gains 0.001 nats there, and loses 0.003 on test rows.
     """
-    log_p, least = _together(groups, weight), groups
+    log_p, least = log_p_together(groups, weight), groups
     lowest = SURE
     for kind in dict.fromkeys(group.kind for group in groups):
         others = [group for group in groups if group.kind != kind]
         if others:
-            gain = log_p - _together(others, weight)
-            if _gain_in_errors(gain, weight) < lowest:
-                lowest, least = _gain_in_errors(gain, weight), others
+            gain = log_p - log_p_together(others, weight)
+            if gain_in_errors(gain, weight) < lowest:
+                lowest, least = gain_in_errors(gain, weight), others
     return least
 
 
-def _gain_in_errors(gain: FloatArray, weight: FloatArray) -> float:
-    """What rows gain on average, in standard errors."""
-    mean = np.average(gain, weights=weight)
-    error = np.sqrt(np.sum((weight * (gain - mean)) ** 2)) / weight.sum()
-    return float(mean / max(error, NOTHING))
-
-
-def _that_matter(groups: Sequence[_Group], weight: FloatArray) -> tuple[list[_Group], FloatArray]:
-    """The groups that the average is made of, and their shares."""
-    groups = _that_count(groups, weight)
-    share = _shares(groups, weight)
-    kept = share >= NO_SHARE
-    matter = [group for group, is_kept in zip(groups, kept, strict=True) if is_kept]
-    return matter, share[kept] / share[kept].sum()
-
-
-def _longest(groups: Sequence[_Group]) -> _Group:
-    """One on the longest prefix."""
-    return max(groups, key=lambda group: group.n_splits)
-
-
-def _average(groups: Sequence[_Group], shares: FloatArray) -> Mixture:
-    """One mixture, on the longest prefix."""
-    finest = _longest(groups).mixture.structure
-    mixtures = [on_finer_structure(group.mixture, finest) for group in groups]
-    return Mixture(
-        finest,
-        np.hstack([mixture.edge_log_theta for mixture in mixtures]),
-        np.concatenate(
-            [
-                mixture.log_weight + np.log(one)
-                for mixture, one in zip(mixtures, shares, strict=True)
-            ]
-        ),
-    )
+def _n_splits(chosen: dict[str, Any]) -> int:
+    """Splits of a chosen structure, or INDEPENDENT."""
+    return INDEPENDENT if chosen.get("init") == "independent" else int(chosen["n_splits"])
 
 
 def _alone(learned: LearnedMixture, why: str) -> LearnedMixture:
@@ -405,18 +376,17 @@ def _alone(learned: LearnedMixture, why: str) -> LearnedMixture:
     chosen = learned.chosen
     words = (
         f"{NAMES[chosen.get('method', 'em')]} alone, {chosen['n_components']} components x "
-        f"{chosen['n_runs']} runs on a {chosen['n_splits']}-split structure: {why}"
+        f"{chosen['n_runs']} runs on {name_of_structure(_n_splits(chosen))}: {why}"
     )
     return replace(learned, chosen=chosen | {"explanation": words})
 
 
-def _explain(chosen: dict[str, Any], groups: Sequence[_Group], learned: LearnedMixture) -> str:
+def _explain(chosen: dict[str, Any], groups: Sequence[Group], learned: LearnedMixture) -> str:
     """What the mixture is made of, and what the average gains, in a sentence."""
     lengths = [group.n_splits for group in groups if group.kind == "continuous"]
     networks = "a network" if len(lengths) == 1 else f"{len(lengths)} networks"
-    if len(set(lengths)) > 1:
-        *others, last = sorted(set(lengths))
-        networks += f" on {', '.join(map(str, others))} and {last} splits"
+    if len(set(lengths)) > 1 or INDEPENDENT in lengths:
+        networks += f" on {_list_of_structures(lengths)}"
     parts = [
         f"{NAMES.get(kind, networks)} with {100.0 * share:.0f} % of the weight"
         for kind, share in chosen["shares"].items()
@@ -424,7 +394,17 @@ def _explain(chosen: dict[str, Any], groups: Sequence[_Group], learned: LearnedM
     gain = chosen["valid"] - learned.chosen["valid"]
     by_em = NAMES[learned.chosen.get("method", "em")]
     return (
-        f"{' and '.join(parts)}, {chosen['n_components']:,} components on a "
-        f"{chosen['n_splits']}-split structure; on validation rows {gain:.4f} nats per row better "
-        f"than {by_em} alone"
+        f"{' and '.join(parts)}, {chosen['n_components']:,} components on "
+        f"{name_of_structure(_n_splits(chosen))}; on validation rows {gain:.4f} nats per row "
+        f"better than {by_em} alone"
     )
+
+
+def _list_of_structures(lengths: Sequence[int]) -> str:
+    """Such as "independent variables and 0 and 100 splits"."""
+    known = sorted(set(lengths))
+    words = [f"{n}" for n in known if n != INDEPENDENT]
+    if len(words) > 1:
+        words = [", ".join(words[:-1]) + f" and {words[-1]}"]
+    splits = [f"{word} splits" for word in words]
+    return " and ".join((["independent variables"] if INDEPENDENT in known else []) + splits)

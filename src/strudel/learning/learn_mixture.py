@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from strudel._compiling import now
+from strudel._torch import has_torch
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.learning.history import MixtureHistory
@@ -30,6 +31,7 @@ from strudel.learning.mixture_methods import (
 from strudel.learning.mixtures.choose import (
     COMPONENTS,
     FIRST_ROUNDS,
+    INDEPENDENT,
     ROUNDS,
     Choice,
     MixtureSearch,
@@ -41,8 +43,10 @@ from strudel.learning.mixtures.choose import (
 from strudel.learning.mixtures.per_component import learn_own_structures
 from strudel.learning.prepared_rows import Prepared, rows_of_codes
 from strudel.learning.progress import Reporter
+from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.search_options import SearchOptions
 from strudel.queries.model import Model
+from strudel.trees.vtree import Vtree
 
 OWN_COMPONENTS = (2, 5, 10, 20)  # tried in this order, while validation improves
 CHOSEN_ON = 50_000  # rows of a partitioned table on which numbers are chosen
@@ -88,11 +92,13 @@ def learned_from_choice(choice: Choice, stopped_because: str) -> LearnedMixture:
     """Keep what the search found."""
     trial = choice.trial
     chosen: dict[str, Any] = {
-        "n_splits": trial.n_splits,
+        "n_splits": max(trial.n_splits, 0),
         "n_components": trial.n_components,
         "n_runs": trial.n_runs,
         "valid": trial.valid,
     }
+    if trial.n_splits == INDEPENDENT:
+        chosen["init"] = "independent"
     if trial.method != "em":  # one of several that were tried
         chosen["method"] = trial.method
     choice.history.stopped_because = stopped_because
@@ -109,6 +115,7 @@ class MixtureTask:
     max_components: int
     search: SearchOptions
     options: MixtureOptions
+    to_choose_from: tuple[int, ...] = COMPONENTS  # components of one run
 
     @property
     def chooses_splits(self) -> bool:
@@ -128,7 +135,7 @@ class MixtureTask:
             return [int(self.n_components)]
         n_parts = self.method.n_bags if isinstance(self.method, BaggedEM) else self.options.n_runs
         most = max(1, self.max_components // n_parts)
-        return [size for size in COMPONENTS if size <= most] or [most]
+        return [size for size in self.to_choose_from if size <= most] or [most]
 
     @property
     def stages(self) -> list[int | None]:
@@ -146,16 +153,43 @@ class MixtureTask:
 
 
 def needs_networks(rows: Prepared) -> bool:
-    """Whether networks are worth their time.
+    """Whether networks can learn, and are worth their time.
 
     With few cells EM ends in a moment, and of an encoded table small mixtures are wanted.
     """
-    n_cells = rows.train.n_rows * rows.train.n_vars
-    return rows.encoder is None and bool(n_cells >= MANY_CELLS)
+    if rows.is_partitioned or rows.encoder is not None or not has_torch():
+        return False
+    return bool(rows.train.n_rows * rows.train.n_vars >= MANY_CELLS)
+
+
+def independent_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | None:
+    """Independent variables, or columns, on a vtree; None where the rows start elsewhere."""
+    if rows.is_partitioned or rows.start is not None or task.search.init == "independent":
+        return None
+    search = replace(task.search, init="independent", vtree=vtree, columns=rows.columns)
+    return first_circuit(rows.train, search)
 
 
 def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
-    """The best mixture; rows with unknown values are completed and learned from in rounds."""
+    """The best mixture. By "auto" without networks, the average of two kinds."""
+    task, method = learner.task, learner.task.method
+    if not isinstance(method, Auto) or method.continuous or needs_networks(rows):
+        learned = learn_one_mixture(rows, learner)
+    else:
+        from strudel.learning.learn_two_kinds import learn_two_kinds  # late: it uses this file
+
+        most = MOST_FREE if task.max_components == MOST_OF_ALL else task.max_components
+        learned = learn_two_kinds(rows, learner.by_em(replace(task, max_components=most)))
+    return replace(learned, mixture=rows.whole(learned.mixture))
+
+
+def learn_one_mixture(
+    rows: Prepared, learner: MixtureLearner, completer: Model | None = None
+) -> LearnedMixture:
+    """A mixture; rows with unknown values are completed and learned from in rounds.
+
+    With a `completer`, which knows the rows already, in a single round.
+    """
     if rows.gaps is None:
         return learner.learn(rows)
     gaps, options = rows.gaps, learner.task.options
@@ -174,18 +208,18 @@ def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     is_quick = options.max_rounds == 1
     found = learn_incomplete(
         gaps,
-        rows.first_model(is_quick=is_quick),
+        completer or rows.first_model(is_quick=is_quick),
         learn,
         refit,
         rows.rng,
         n_copies=min(gaps.n_copies, QUICK_COPIES) if is_quick else gaps.n_copies,
-        max_rounds=options.max_rounds,
+        max_rounds=options.max_rounds if completer is None else 1,
     )
     learned: LearnedMixture = found.learned.rest
     if found.is_interrupted:
         learned.history.stopped_because = "interrupted"
     chosen = learned.chosen | {"valid": found.valid}
-    return LearnedMixture(rows.whole(found.learned.model), learned.history, chosen)
+    return LearnedMixture(found.learned.model, learned.history, chosen)
 
 
 @dataclass(eq=False)
@@ -206,10 +240,6 @@ class MixtureLearner:
 
             return learn_continuous(rows, self, self.task.method)
         if isinstance(self.task.method, Auto):
-            if rows.is_partitioned or not (self.task.method.continuous or needs_networks(rows)):
-                most = self.task.max_components
-                most = MOST_FREE if most == MOST_OF_ALL else most  # by default
-                return self.by_em(replace(self.task, max_components=most)).learn(rows)
             from strudel.learning.learn_auto import learn_auto  # late: needs torch
 
             return learn_auto(rows, self, self.task.method)
@@ -265,7 +295,8 @@ class MixtureLearner:
     ) -> LearnedMixture:
         """Grow a structure, choose what is to be chosen, and train.
 
-        `narrow` may say which settings go on after the first rounds.
+        `narrow` may say which settings go on after the first rounds. It is also shown independent
+        variables.
         """
         task = self.task
         self.report.say("structure", "growing the structure")
@@ -274,9 +305,20 @@ class MixtureLearner:
         growing, splits = grown.growing, grown.history
         last = len(splits) - 1  # fewer than asked for if nothing was left to split
         prefixes = task.prefixes(splits.best) if task.chooses_splits else [last]
+        independent: Circuit | None = None
+        if narrow is not None and task.chooses_splits and prefixes[0] == 0:
+            independent = independent_structure(rows, task, growing.snapshot(0).vtree)
+            prefixes = prefixes if independent is None else [INDEPENDENT, *prefixes]
         sizes = task.sizes
         n_splits, n_components = prefixes[-1], sizes[0]
         choice: Choice | None = None
+
+        def snapshot(n: int) -> Circuit:
+            if n == INDEPENDENT:
+                assert independent is not None
+                return independent
+            found: Circuit = growing.snapshot(n)
+            return found
 
         def on_trial(trial: Trial, words: str) -> None:
             self.trials.append(trial)
@@ -311,14 +353,14 @@ class MixtureLearner:
                     journal=rows.journal,
                     prefers_small=task.averages_all_it_can and rows.encoder is not None,
                 )
-                choice = chooser.run(growing, prefixes, rows.train, rows.valid, grow_on, narrow)
+                choice = chooser.run(snapshot, prefixes, rows.train, rows.valid, grow_on, narrow)
                 n_splits, n_components = choice.trial.n_splits, choice.trial.n_components
                 if not chooser.stopped_because and self.clock.left() == 0.0:
                     chooser.stopped_because = "max_seconds"
                 if task.averages_all_it_can or chooser.stopped_because:
                     because = chooser.stopped_because or "all rounds are done"
                     return learned_from_choice(choice, because)
-            learned = self._train(rows, growing.snapshot(n_splits), n_splits, n_components)
+            learned = self._train(rows, snapshot(n_splits), n_splits, n_components)
             is_cut = learned.history.stopped_because in CUT
             if choice is not None and is_cut and learned.chosen["valid"] < choice.trial.valid:
                 return learned_from_choice(choice, learned.history.stopped_because)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from strudel._compiling import on_compile
-from strudel._torch import find_device, has_torch, need_torch
+from strudel._torch import find_device, need_torch
 from strudel._types import FloatArray, IntArray
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_common_options, check_count
@@ -291,7 +291,7 @@ class StrudelMixture(DensityEstimator):
                 raise ValueError(
                     "Auto(continuous=...) needs n_components='auto' and a table in memory."
                 )
-        return method if self.n_components == "auto" and has_torch() else EM()
+        return method if self.n_components == "auto" else EM()
 
     def _device(self, method: Method, is_partitioned: bool) -> Any:
         """Where components learn; None for the CPU."""

@@ -47,7 +47,7 @@ def searched(prefixes=(0, 4, 12), **params):
 
     defaults = {"n_components": (2, 4), "rounds": SHORT, "rng": 0, "on_trial": on_trial}
     search = MixtureSearch(OPTIONS, **defaults | params)
-    choice = search.run(grown(), list(prefixes), pack_columns(TRAIN), pack_columns(VALID))
+    choice = search.run(grown().snapshot, list(prefixes), pack_columns(TRAIN), pack_columns(VALID))
     return search, choice, list(rounds.values())
 
 

@@ -25,7 +25,6 @@ from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows
-from strudel.learning.growing.growing_circuit import GrowingCircuit
 from strudel.learning.history import MixtureHistory
 from strudel.learning.journal import Journal
 from strudel.learning.mixture_methods import MixtureOptions
@@ -33,6 +32,7 @@ from strudel.learning.mixtures.bagged_em import draw_bags
 from strudel.learning.mixtures.em import MixtureData, Runs, priors, train_runs
 from strudel.learning.mixtures.em_steps import Prior, log_mean
 
+INDEPENDENT = -1  # splits of a structure that comes before the first: independent variables
 SPLITS = (0, 30, 100, 300, 1000)  # lengths of prefixes, besides the circuit that won the search
 COMPONENTS = (25, 75, 225)  # of one run
 MOST_RUNS = 64  # more hardly help
@@ -214,14 +214,14 @@ class MixtureSearch:
 
     def run(
         self,
-        growing: GrowingCircuit,
+        snapshot: Callable[[int], Circuit],
         prefixes: Sequence[int],
         train: BitMatrix,
         valid: BitMatrix,
         grow_on: Callable[[], Sequence[int]] | None = None,
         narrow: Callable[[list[Setting]], list[Setting]] | None = None,
     ) -> Choice:
-        """Search over prefixes of a structure search.
+        """Search over prefixes of a structure search; `snapshot` makes the structure of each.
 
         `grow_on` continues that search, if it can be continued, and returns the longer prefixes. It
         is asked while the longest prefix so far is the best by far. `narrow` says, after the first
@@ -229,7 +229,7 @@ class MixtureSearch:
         """
         settings: list[Setting] = []
         try:
-            settings = self._settings(growing, prefixes, train, valid)
+            settings = self._settings(snapshot, prefixes, train, valid)
             everything = [] if narrow is None else settings  # those that are out make room
             for number, round_ in enumerate(self.rounds, 1):
                 words = f"round {number} of {len(self.rounds)}"
@@ -239,7 +239,7 @@ class MixtureSearch:
                     longer = [] if self.stopped_because else grow_on()
                     if not longer:
                         break
-                    more = self._settings(growing, longer, train, valid)
+                    more = self._settings(snapshot, longer, train, valid)
                     self._train_all(more, round_, words)
                     settings += [setting for setting in more if setting.parts]
                     everything = [] if narrow is None else settings
@@ -257,13 +257,17 @@ class MixtureSearch:
         return self._choice(max(settings, key=lambda setting: setting.valid))
 
     def _settings(
-        self, growing: GrowingCircuit, prefixes: Sequence[int], train: BitMatrix, valid: BitMatrix
+        self,
+        snapshot: Callable[[int], Circuit],
+        prefixes: Sequence[int],
+        train: BitMatrix,
+        valid: BitMatrix,
     ) -> list[Setting]:
         """All that fit into memory, and at least the smallest."""
         settings: list[Setting] = []
         most_for_rows = PER_ROW * merge_equal_rows(train)[0].n_rows
         for n_splits in prefixes:
-            circuit = growing.snapshot(n_splits)
+            circuit = snapshot(n_splits)
             most = min(self.max_components, MOST_NUMBERS // circuit.n_edges)
             # More components than rows can tell apart are only tried when they were asked for.
             sensible = max(most_for_rows, min(self.n_components))
@@ -364,6 +368,11 @@ def describe(trial: Trial) -> str:
     runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} {words}s"
     tied = " of a network" if trial.method == "continuous" else ""
     return (
-        f"{trial.n_components} components{tied}{runs} on a {trial.n_splits}-split structure: "
+        f"{trial.n_components} components{tied}{runs} on {name_of_structure(trial.n_splits)}: "
         f"valid {trial.valid:.4f}"
     )
+
+
+def name_of_structure(n_splits: int) -> str:
+    """A structure in words."""
+    return "independent variables" if n_splits == INDEPENDENT else f"a {n_splits}-split structure"

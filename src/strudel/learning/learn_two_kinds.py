@@ -1,0 +1,109 @@
+"""Learn two kinds of mixtures by EM, and average them.
+
+In:  `Prepared` rows in memory, and the learner with what is asked for.
+Out: `LearnedMixture`, the best so far if the fit is interrupted or reaches its time limit.
+
+The components of the first kind share the structure of a search, which says in detail how each
+column depends on its neighbours. Those of the second have independent columns: whatever depends on
+one another does so through the component, so that columns far apart are heard as well. Independent
+columns are a special case of any structure on the same vtree, so both are one mixture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strudel._types import FloatArray
+from strudel.circuits.mixture import Mixture
+from strudel.data.bits import merge_equal_rows
+from strudel.learning.incomplete.partial_rows import PartialRows
+from strudel.learning.learn_mixture import (
+    CUT,
+    Clock,
+    LearnedMixture,
+    MixtureLearner,
+    learn_one_mixture,
+)
+from strudel.learning.mixtures.choose import INDEPENDENT, PER_ROW
+from strudel.learning.mixtures.weighted_average import (
+    Group,
+    shares_of,
+    that_matter,
+    weighted_average,
+)
+from strudel.learning.prepared_rows import Prepared
+from strudel.queries.likelihood import rows_log_likelihood
+from strudel.queries.probabilities import log_probabilities
+
+OF_TABLES = (5, 10, 25)  # components of one run of encoded tables, where columns are independent
+FIRST_SHARE = 0.7  # of `max_seconds`, for the first kind
+VIRTUAL_ROWS = 10.0  # that both kinds share evenly when validation rows weigh them
+
+
+def learn_two_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
+    """The average of both kinds; the first alone where there is nothing to average."""
+    task, left = learner.task, learner.clock.left()
+    if rows.is_partitioned or rows.valid is None or rows.start is not None:
+        return learn_one_mixture(rows, learner)
+    if task.search.init == "independent" or not task.averages_all_it_can:
+        return learn_one_mixture(rows, learner)
+    clock = learner.clock
+    if left is not None:
+        clock = Clock(rows.journal.now(), FIRST_SHARE * left, rows.journal.now)
+    first = learn_one_mixture(rows, replace(learner, clock=clock))
+    n_distinct = merge_equal_rows(rows.train)[0].n_rows
+    room = min(task.max_components, PER_ROW * n_distinct) - first.mixture.n_components
+    if first.history.stopped_because == "interrupted" or room < 1 or learner.clock.left() == 0.0:
+        return first
+    search = replace(
+        task.search,
+        init="independent",
+        vtree=first.mixture.structure.vtree,
+        max_splits=0,
+        patience=1,
+    )
+    sizes = task.to_choose_from if rows.encoder is None else OF_TABLES
+    second_task = replace(
+        task, n_splits=0, search=search, max_components=room, to_choose_from=sizes
+    )
+    try:
+        second = learn_one_mixture(rows, replace(learner, task=second_task), first.mixture)
+        return _average(rows, learner, first, second)
+    except KeyboardInterrupt:
+        first.history.stopped_because = "interrupted"
+        return first
+
+
+def _average(
+    rows: Prepared, learner: MixtureLearner, first: LearnedMixture, second: LearnedMixture
+) -> LearnedMixture:
+    n_splits = first.chosen["n_splits"]
+    groups = [
+        Group("em", n_splits, first.mixture, _log_p(rows, first.mixture)),
+        Group("independent", INDEPENDENT, second.mixture, _log_p(rows, second.mixture)),
+    ]
+    shares = shares_of(groups, _weight(rows), VIRTUAL_ROWS)
+    kept, shares = that_matter(groups, shares)
+    mixture = weighted_average(kept, shares)
+    chosen = learner.chosen(rows, mixture, n_splits, mixture.n_components)
+    chosen["shares"] = {group.kind: float(share) for group, share in zip(kept, shares, strict=True)}
+    if second.history.stopped_because in CUT:
+        first.history.stopped_because = second.history.stopped_because
+    return LearnedMixture(mixture, first.history, chosen)
+
+
+def _log_p(rows: Prepared, mixture: Mixture) -> FloatArray:
+    """Log-likelihoods of the validation rows; where values are unknown, of those that are known."""
+    if rows.gaps is None:
+        return rows_log_likelihood(mixture, rows.valid.unpack(), rows.device)
+    assert isinstance(rows.gaps.valid_rows, PartialRows)
+    return log_probabilities(mixture, rows.gaps.valid_rows.evidence, "fit")
+
+
+def _weight(rows: Prepared) -> FloatArray:
+    """Weights of the same rows."""
+    if rows.gaps is None:
+        weight: FloatArray = rows.valid.weights
+        return weight
+    assert isinstance(rows.gaps.valid_rows, PartialRows)
+    return rows.gaps.valid_rows.weight
