@@ -321,6 +321,8 @@ class MixtureLearner:
             return found
 
         def on_trial(trial: Trial, words: str) -> None:
+            if task.search.init == "independent" and trial.n_splits == 0:
+                trial = trial._replace(n_splits=INDEPENDENT)
             self.trials.append(trial)
             message = f"{words}: {describe(trial)}"
             self.report.say("choice", message, len(self.trials), trial.valid)

@@ -11,6 +11,7 @@ columns are a special case of any structure on the same vtree, so both are one m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from strudel._types import FloatArray
@@ -24,7 +25,7 @@ from strudel.learning.learn_mixture import (
     MixtureLearner,
     learn_one_mixture,
 )
-from strudel.learning.mixtures.choose import INDEPENDENT, PER_ROW
+from strudel.learning.mixtures.choose import INDEPENDENT, PER_ROW, name_of_structure
 from strudel.learning.mixtures.weighted_average import (
     Group,
     shares_of,
@@ -82,14 +83,23 @@ def _average(
         Group("em", n_splits, first.mixture, _log_p(rows, first.mixture)),
         Group("independent", INDEPENDENT, second.mixture, _log_p(rows, second.mixture)),
     ]
-    shares = shares_of(groups, _weight(rows), VIRTUAL_ROWS)
-    kept, shares = that_matter(groups, shares)
+    kept, shares = that_matter(groups, shares_of(groups, _weight(rows), VIRTUAL_ROWS))
     mixture = weighted_average(kept, shares)
     chosen = learner.chosen(rows, mixture, n_splits, mixture.n_components)
     chosen["shares"] = {group.kind: float(share) for group, share in zip(kept, shares, strict=True)}
+    chosen["explanation"] = _explain(kept, shares)
     if second.history.stopped_because in CUT:
         first.history.stopped_because = second.history.stopped_because
     return LearnedMixture(mixture, first.history, chosen)
+
+
+def _explain(groups: Sequence[Group], shares: FloatArray) -> str:
+    """What the mixture is made of, in a sentence."""
+    return " and ".join(
+        f"{group.mixture.n_components:,} components on {name_of_structure(group.n_splits)} with "
+        f"{100.0 * share:.0f} % of the weight"
+        for group, share in zip(groups, shares, strict=True)
+    )
 
 
 def _log_p(rows: Prepared, mixture: Mixture) -> FloatArray:

@@ -1,0 +1,159 @@
+"""Two kinds of mixtures by EM, averaged: on the structure of a search, and independent columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import oracle
+from killed_fits import DyingCheckpoint, Killed
+from makers import rows_of_kinds
+from strudel import StrudelMixture, TableEncoder
+from strudel.errors import InterruptedWarning, NothingKnownWarning
+from strudel.io import Checkpoint
+
+pytestmark = pytest.mark.compiled
+
+
+def estimator(**options):
+    return StrudelMixture("auto", **{"n_splits": range(3), "random_state": 0} | options)
+
+
+def patients(seed=0, n_rows=240):
+    """A table whose columns depend on one another through the kind of a patient."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(3, size=n_rows)
+    return pd.DataFrame(
+        {
+            "age": np.round(40.0 + 10.0 * kind + 6.0 * rng.normal(size=n_rows)),
+            "smoker": np.where(rng.random(n_rows) < 0.2 + 0.3 * kind, "yes", "no"),
+            "ward": np.array(["north", "south", "west"])[(kind + (rng.random(n_rows) < 0.2)) % 3],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, V = rows_of_kinds(), rows_of_kinds(1)
+    return estimator().fit(X, X_valid=V), X, V
+
+
+def test_the_average_is_one_distribution(fitted):
+    model, _, V = fitted
+    mixture, chosen = model.mixture_, model.chosen_
+    assert set(chosen["shares"]) == {"em", "independent"}
+    assert sum(chosen["shares"].values()) == pytest.approx(1.0)
+    parts = np.array([oracle.probabilities(one) for one in mixture.components()])
+    assert (mixture.weights @ parts).sum() == pytest.approx(1.0, abs=1e-12)
+    assert chosen["valid"] == pytest.approx(model.score(V))
+
+
+def test_the_first_kind_is_what_em_learns_alone(fitted):
+    model, X, V = fitted
+    alone = estimator(method="em").fit(X, X_valid=V).mixture_
+    first = model.mixture_.edge_log_theta[:, : alone.n_components]
+    np.testing.assert_array_equal(first, alone.edge_log_theta)
+    share = model.mixture_.weights[: alone.n_components].sum()
+    assert share == pytest.approx(model.chosen_["shares"]["em"])
+
+
+def test_variables_of_the_second_kind_are_independent(fitted):
+    model, X, V = fitted
+    mixture = model.mixture_
+    n_first = estimator(method="em").fit(X, X_valid=V).mixture_.n_components
+    for c in range(n_first, mixture.n_components):
+        component = mixture.component(c)
+        rows = np.array(oracle.all_rows(component.n_vars))
+        p = np.array(oracle.probabilities(component, rows))
+        ones = p @ rows  # the chance of 1, by enumeration
+        product = np.prod(np.where(rows == 1, ones, 1.0 - ones), axis=1)
+        np.testing.assert_allclose(p, product, atol=1e-12)
+
+
+def test_rows_of_kinds_are_more_likely_than_by_em_alone(fitted):
+    model, X, V = fitted
+    new = rows_of_kinds(2, n_rows=2000)
+    assert model.score(new) > estimator(method="em").fit(X, X_valid=V).score(new)
+
+
+def test_it_says_what_it_is_made_of(fitted):
+    model, _, _ = fitted
+    share = model.chosen_["shares"]["independent"]
+    assert f"on independent variables with {100 * share:.0f} %" in model.chosen_["explanation"]
+    assert {trial.n_splits for trial in model.trials_} >= {-1, 0}
+
+
+@pytest.mark.parametrize("has_gaps", [False, True])
+def test_an_encoded_table_is_answered_by_both(has_gaps):
+    X, V = patients(), patients(1, 80)
+    if has_gaps:
+        X = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
+        V = V.mask(np.random.default_rng(1).random(V.shape) < 0.1)
+    model = estimator(encoder=TableEncoder()).fit(X, X_valid=V)
+    assert set(model.chosen_["shares"]) == {"em", "independent"}
+    wards = [
+        np.exp(model.log_conditional({"ward": ward}, given={"age": (56, None)})[0])
+        for ward in ("north", "south", "west")
+    ]
+    assert sum(wards) == pytest.approx(1.0)
+    counted = (X.ward[X.age > 55] == "west").mean()
+    assert wards[2] == pytest.approx(counted, abs=0.15)
+
+
+def test_a_column_of_which_nothing_is_known_takes_part():
+    X = rows_of_kinds().astype(float)
+    X[:, 2] = np.nan
+    with pytest.warns(NothingKnownWarning):
+        model = estimator().fit(X)
+    assert set(model.chosen_["shares"]) == {"em", "independent"}
+    assert model.marginal_probabilities()[2] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("options", [{"init": "independent"}, {"constraint": "x0 | ~x0"}])
+def test_where_there_is_nothing_to_average_em_is_alone(options):
+    X = rows_of_kinds()
+    automatic, by_em = (
+        estimator(method=method, **options).fit(X).mixture_ for method in ("auto", "em")
+    )
+    np.testing.assert_array_equal(automatic.edge_log_theta, by_em.edge_log_theta)
+
+
+@pytest.mark.parametrize("most", [1, 3, 30])
+def test_few_components_stay_few(most):
+    assert estimator(max_components=most).fit(rows_of_kinds()).mixture_.n_components <= most
+
+
+# What ends a fit
+
+
+def test_an_interrupt_keeps_the_first_kind():
+    X, V = rows_of_kinds(), rows_of_kinds(1)
+
+    def callback(progress):
+        if "independent variables" in progress.message:
+            raise KeyboardInterrupt
+
+    model = estimator()
+    with pytest.warns(InterruptedWarning):
+        model.fit(X, X_valid=V, callback=callback)
+    assert model.history_.stopped_because == "interrupted"
+    assert model.chosen_["valid"] == pytest.approx(model.score(V))
+
+
+def test_a_time_limit_ends_a_fit():
+    model = estimator(max_seconds=1e-3).fit(rows_of_kinds())
+    assert model.history_.stopped_because == "max_seconds"
+
+
+@pytest.mark.parametrize("has_gaps", [False, True])
+def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(has_gaps, tmp_path):
+    X = rows_of_kinds().astype(float)
+    if has_gaps:
+        X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    expected, path = estimator(max_components=60).fit(X).mixture_, tmp_path / "fit.part"
+    with pytest.raises(Killed):
+        estimator(max_components=60).fit(X, checkpoint=DyingCheckpoint(path, 30))
+    found = estimator(max_components=60).fit(X, checkpoint=Checkpoint(path)).mixture_
+    np.testing.assert_array_equal(found.edge_log_theta, expected.edge_log_theta)
+    np.testing.assert_array_equal(found.log_weight, expected.log_weight)
