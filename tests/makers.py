@@ -24,6 +24,15 @@ def rows_of_kinds(seed=0, n_rows=300, n_vars=6, n_kinds=4):
     )
 
 
+def columns_in_a_chain(n_rows, seed=0):
+    """Three columns of three values: the second nearly follows from the first, the third hardly."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(3, size=n_rows)
+    second = np.where(rng.random(n_rows) < 0.95, first, rng.integers(3, size=n_rows))
+    third = np.where(rng.random(n_rows) < 0.3, second, rng.integers(3, size=n_rows))
+    return first, second, third
+
+
 def random_function(n_vars, rng, density=0.5):
     """The set of rows that satisfy a random formula."""
     rows = itertools.product((0, 1), repeat=n_vars)

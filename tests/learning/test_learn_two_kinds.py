@@ -101,6 +101,16 @@ def test_an_encoded_table_is_answered_by_both(has_gaps):
     assert wards[2] == pytest.approx(counted, abs=0.15)
 
 
+def test_columns_that_determine_each_other_stay_together():
+    """A pension is paid to the retired alone: no component may say otherwise."""
+    X = patients(n_rows=600)
+    retired = X.age > 60
+    X["retired"], X["pension"] = np.where(retired, "yes", "no"), np.where(retired, "paid", "none")
+    model = estimator(encoder=TableEncoder()).fit(X)
+    paid = np.exp(model.log_conditional({"pension": "paid"}, given={"retired": "no"})[0])
+    assert paid < 0.005
+
+
 def test_a_column_of_which_nothing_is_known_takes_part():
     X = rows_of_kinds().astype(float)
     X[:, 2] = np.nan

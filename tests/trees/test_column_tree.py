@@ -1,11 +1,15 @@
 """Facts about `column_tree`."""
 
+import numpy as np
+
+from makers import columns_in_a_chain
 from strudel.data.bits import pack_columns
 from strudel.tables.column_codes import ColumnCode
 from strudel.trees.column_tree import (
     column_nodes,
     column_tree_from_counts,
     learn_column_tree,
+    strong_part,
     vtree_of_variables,
 )
 from strudel.trees.mutual_information import value_counts
@@ -37,3 +41,26 @@ def test_an_example_of_column_nodes():
     small, node = column_nodes(Vtree.from_nested((0, (1, 2))), columns)
     assert small.to_nested() == (0, 1)
     assert node.tolist() == [0, 1, 1, 1, 2]
+
+
+def test_the_strong_part_keeps_columns_that_nearly_determine_each_other():
+    codes = [np.eye(3, dtype=np.uint8)[values] for values in columns_in_a_chain(2000)]
+    columns = [ColumnCode(3 * c, np.eye(3)) for c in range(3)]
+    tree, _ = learn_column_tree(pack_columns(np.hstack(codes)), columns)
+    edges = {frozenset((c, up)) for c, up in enumerate(tree.column_parent.tolist()) if up >= 0}
+    assert edges == {frozenset((0, 1)), frozenset((1, 2))}
+    part = strong_part(tree, 0.5)
+    kept = {frozenset((c, up)) for c, up in enumerate(part.column_parent.tolist()) if up >= 0}
+    assert kept == {frozenset((0, 1))}
+    for c, up in enumerate(part.column_parent.tolist()):
+        if up < 0:  # what is cut has its shares of all rows
+            np.testing.assert_allclose(part.column_table[c][0], codes[c].mean(axis=0), atol=2e-3)
+
+
+def test_with_a_share_of_zero_the_strong_part_is_the_whole_tree():
+    codes = [np.eye(3, dtype=np.uint8)[values] for values in columns_in_a_chain(500)]
+    tree, _ = learn_column_tree(
+        pack_columns(np.hstack(codes)), [ColumnCode(3 * c, np.eye(3)) for c in range(3)]
+    )
+    part = strong_part(tree, 0.0)
+    np.testing.assert_array_equal(part.column_parent, tree.column_parent)

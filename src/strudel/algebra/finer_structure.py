@@ -1,11 +1,13 @@
 """The same distributions on a finer structure.
 
-In:  a mixture on one circuit, and another circuit, made of it by splits and clones.
+In:  a mixture on one circuit, and another circuit that is finer, for instance made of it by splits
+     and clones.
 Out: the same mixture on the other circuit.
 
 Splits and clones only copy: every sum of the finer circuit has the choices of one sum of the
 coarser one, or some of them. So the product of the two circuits is the finer one, edge by edge, and
-the weights of the coarser one, normalised there, are its parameters.
+the weights of the coarser one, normalised there, are its parameters. An edge of the finer one may
+also meet several of the coarser one, as long as its parameter is the same with each of them.
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.circuits.normalization import normalized_parameters
 
+SAME = 1e-9  # parameters that differ by less are the same, but for rounding
+
 
 def on_finer_structure(mixture: Mixture, finer: Circuit) -> Mixture:
-    """A mixture with the same distribution, on a circuit that splits and clones made of its own.
+    """A mixture with the same distribution, on a circuit that is finer than its own.
 
     Raises
     ------
     ValueError
-        If the circuit is not made in this way.
+        If the circuit is not finer.
 
     Examples
     --------
@@ -42,13 +46,17 @@ def on_finer_structure(mixture: Mixture, finer: Circuit) -> Mixture:
     pairs = find_pairs(fine, coarse, "on_finer_structure")
     is_edge = pairs.edge_p < finer.n_edges  # others are bare literals
     edge = pairs.edge_p[is_edge]
-    if not np.array_equal(np.sort(edge), np.arange(finer.n_edges)):
-        raise ValueError("The circuit is not made of the mixture's own by splits and clones.")
+    is_finer = np.array_equal(np.unique(edge), np.arange(finer.n_edges))
     weight = np.vstack([mixture.edge_log_theta, np.zeros(n_components)])[pairs.edge_q]
     log_theta = np.empty((finer.n_edges, n_components))
-    for c in range(n_components):
+    for c in range(n_components if is_finer else 0):
         found, _ = normalized_parameters(pairs.edges, weight[:, c], finer.n_vars)
         log_theta[edge, c] = found[is_edge]
+        is_finer = is_finer and np.allclose(log_theta[edge, c], found[is_edge], rtol=0.0, atol=SAME)
+    if not is_finer:
+        raise ValueError(
+            "The circuit is not finer than the mixture's own, as splits and clones would make it."
+        )
     # A sum that a component never reaches has no parameters of its own there: even ones.
     first, width = finer.node_edges[2 * finer.n_vars : -1], np.diff(finer.node_edges)
     is_alive = np.maximum.reduceat(log_theta, first)[finer.edge_parent - 2 * finer.n_vars] > -np.inf

@@ -5,8 +5,9 @@ Out: `LearnedMixture`, the best so far if the fit is interrupted or reaches its 
 
 The components of the first kind share the structure of a search, which says in detail how each
 column depends on its neighbours. Those of the second have independent columns: whatever depends on
-one another does so through the component, so that columns far apart are heard as well. Independent
-columns are a special case of any structure on the same vtree, so both are one mixture.
+one another does so through the component, so that columns far apart are heard as well. Only columns
+that nearly determine each other stay together, as in the tree that the search starts from.
+Independent columns are a special case of any structure on the same vtree, so both are one mixture.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strudel._types import FloatArray
+from strudel.circuits.circuit import Circuit
+from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import merge_equal_rows
 from strudel.learning.incomplete.partial_rows import PartialRows
@@ -23,6 +26,7 @@ from strudel.learning.learn_mixture import (
     Clock,
     LearnedMixture,
     MixtureLearner,
+    MixtureTask,
     learn_one_mixture,
 )
 from strudel.learning.mixtures.choose import INDEPENDENT, PER_ROW, name_of_structure
@@ -35,8 +39,13 @@ from strudel.learning.mixtures.weighted_average import (
 from strudel.learning.prepared_rows import Prepared
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.probabilities import log_probabilities
+from strudel.tables.column_codes import as_column_codes, complete_columns
+from strudel.trees.column_tree import learn_column_tree, strong_part
+from strudel.trees.vtree import Vtree
 
 OF_TABLES = (5, 10, 25)  # components of one run of encoded tables, where columns are independent
+MOST_OF_TABLES = 100  # of them in all runs
+STRONG = 0.5  # of a column: columns that tell this share of each other stay together
 FIRST_SHARE = 0.7  # of `max_seconds`, for the first kind
 VIRTUAL_ROWS = 10.0  # that both kinds share evenly when validation rows weigh them
 
@@ -48,10 +57,11 @@ def learn_two_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
         return learn_one_mixture(rows, learner)
     if task.search.init == "independent" or not task.averages_all_it_can:
         return learn_one_mixture(rows, learner)
+    task = replace(task, options=replace(task.options, columns=rows.columns))
     clock = learner.clock
     if left is not None:
         clock = Clock(rows.journal.now(), FIRST_SHARE * left, rows.journal.now)
-    first = learn_one_mixture(rows, replace(learner, clock=clock))
+    first = learn_one_mixture(rows, replace(learner, task=task, clock=clock))
     n_distinct = merge_equal_rows(rows.train)[0].n_rows
     room = min(task.max_components, PER_ROW * n_distinct) - first.mixture.n_components
     if first.history.stopped_because == "interrupted" or room < 1 or learner.clock.left() == 0.0:
@@ -63,16 +73,32 @@ def learn_two_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
         max_splits=0,
         patience=1,
     )
-    sizes = task.to_choose_from if rows.encoder is None else OF_TABLES
+    sizes = task.to_choose_from
+    if rows.encoder is not None:  # small mixtures answer sooner
+        sizes, room = OF_TABLES, min(room, MOST_OF_TABLES)
     second_task = replace(
         task, n_splits=0, search=search, max_components=room, to_choose_from=sizes
     )
     try:
-        second = learn_one_mixture(rows, replace(learner, task=second_task), first.mixture)
+        from_here = replace(rows, start=_strong_edges(rows, task, first.mixture.structure.vtree))
+        second = learn_one_mixture(from_here, replace(learner, task=second_task), first.mixture)
         return _average(rows, learner, first, second)
     except KeyboardInterrupt:
         first.history.stopped_because = "interrupted"
         return first
+
+
+def _strong_edges(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | None:
+    """The first circuit of the search without its weak edges; None if that is not known.
+
+    It is not where rows were completed in several ways, or where several vtrees were compared.
+    """
+    search = task.search
+    if rows.gaps is not None or search.vtree != "chow_liu":
+        return None
+    columns = complete_columns(as_column_codes(rows.columns or ()), rows.train.n_vars)
+    tree, own_vtree = learn_column_tree(rows.train, columns, alpha=search.alpha)
+    return compile_column_tree(strong_part(tree, STRONG), vtree) if own_vtree == vtree else None
 
 
 def _average(

@@ -270,6 +270,9 @@ class MixtureOptions:
         Stop after this many seconds.
     device : torch.device, optional
         Where EM runs; None for the CPU without torch.
+    columns : sequence of ColumnCode, optional
+        Groups of variables that count alike when k-means compares rows, however many variables
+        they have. By default every variable counts alike.
     n_init, init_params, max_iter, patience, tol, max_rounds
         As in `EM`.
     """
@@ -286,6 +289,7 @@ class MixtureOptions:
     max_rounds: int = 3
     max_seconds: float | None = None
     device: Any = None
+    columns: Any = None
 
     def __post_init__(self) -> None:
         check_choice("init_params", self.init_params, get_args(InitParams))

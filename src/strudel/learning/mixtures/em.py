@@ -301,16 +301,17 @@ class RowsHere:
         self, ensemble: AnyEnsemble, options: MixtureOptions, rng: np.random.Generator
     ) -> None:
         """The counts of the first responsibilities."""
+        n_components, start, columns = options.n_components, options.init_params, options.columns
         starts = [
-            responsibilities(self.data.rows, options.n_components, options.init_params, rng)
+            responsibilities(self.data.rows, n_components, start, rng, columns)
             for _ in range(ensemble.n_groups)
         ]
         first = 0
         for bag, weight in zip(self.data.train, self.weights, strict=True):
             rows = slice(first, first + bag.n_rows)
             share = np.empty((bag.n_rows, ensemble.n_columns), dtype=np.float32)
-            for g, start in enumerate(starts):
-                share[:, g * ensemble.size : (g + 1) * ensemble.size] = start(rows)
+            for g, first_shares in enumerate(starts):
+                share[:, g * ensemble.size : (g + 1) * ensemble.size] = first_shares(rows)
             ensemble.add(bag, share, weight)
             first += bag.n_rows
 
