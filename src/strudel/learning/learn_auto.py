@@ -119,6 +119,9 @@ def learn_auto(rows: Prepared, learner: MixtureLearner, method: Auto) -> Learned
         groups = list(_that_count(groups, weight))
         kept, shares = that_matter(groups, shares_of(groups, weight))
         history = networks.history
+        if len(kept) == 1 and kept[0].mixture is learned.mixture:
+            learned.history.stopped_because = history.stopped_because
+            return _alone(learned, "with networks, validation rows are not surely more likely")
         mixture = weighted_average(kept, shares)
         n_splits = longest(kept).n_splits
         chosen = learner.chosen(rows, mixture, max(n_splits, 0), mixture.n_components)
@@ -383,14 +386,13 @@ def _alone(learned: LearnedMixture, why: str) -> LearnedMixture:
 
 def _explain(chosen: dict[str, Any], groups: Sequence[Group], learned: LearnedMixture) -> str:
     """What the mixture is made of, and what the average gains, in a sentence."""
-    lengths = [group.n_splits for group in groups if group.kind == "continuous"]
-    networks = "a network" if len(lengths) == 1 else f"{len(lengths)} networks"
-    if len(set(lengths)) > 1 or INDEPENDENT in lengths:
-        networks += f" on {_list_of_structures(lengths)}"
-    parts = [
-        f"{NAMES.get(kind, networks)} with {100.0 * share:.0f} % of the weight"
-        for kind, share in chosen["shares"].items()
-    ]
+    parts = []
+    for kind, share in chosen["shares"].items():
+        lengths = [group.n_splits for group in groups if group.kind == kind]
+        name = NAMES.get(kind, "a network" if len(lengths) == 1 else f"{len(lengths)} networks")
+        if len(set(lengths)) > 1 or (kind == "continuous" and INDEPENDENT in lengths):
+            name += f" on {_list_of_structures(lengths)}"
+        parts.append(f"{name} with {100.0 * share:.0f} % of the weight")
     gain = chosen["valid"] - learned.chosen["valid"]
     by_em = NAMES[learned.chosen.get("method", "em")]
     return (

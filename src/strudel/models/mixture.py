@@ -70,7 +70,8 @@ class StrudelMixture(DensityEstimator):
         defaults, for example ``BaggedEM(n_bags=5)``. "auto" is "em" for a given number of
         components. Where the number is chosen, the average of EM, bagged EM and continuous mixtures
         is returned, with weights found on the validation rows. Without PyTorch, with an `encoder`,
-        and for fewer than 131,072 cells it is "em" here also.
+        and for fewer than 131,072 cells it is the average of two mixtures by EM: one on the
+        structure of the search, and one whose components have independent columns.
     search : str or Greedy, BestFirst; default="auto"
         How the structure grows: by the splits of the paper, or by the best of all splits and
         clones, as in `Strudel`. "auto" is best-first search if the number of splits is chosen,
@@ -128,10 +129,12 @@ class StrudelMixture(DensityEstimator):
         validation rows in `Continuous`.
     chosen_ : dict
         `n_splits`, `n_components` and `n_runs` of the mixture, and its `valid` log-likelihood. To
-        get a best-first structure again, also give ``search="best_first"``. Where several methods
-        were averaged, also their `shares`, and an `explanation` in a sentence.
+        get a best-first structure again, also give ``search="best_first"``. Where several mixtures
+        were averaged, also their `shares`, and an `explanation` in a sentence; `init` where the
+        variables of all components are independent.
     trials_ : list of Trial
-        All settings that were tried, in order; empty if nothing had to be chosen.
+        All settings that were tried, in order; empty if nothing had to be chosen. Independent
+        variables count as -1 splits.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
