@@ -125,7 +125,7 @@ def test_it_says_what_won_in_a_sentence(fitted):
     chosen, by_em = model.chosen_, [t for t in model.trials_ if t.method != "continuous"]
     share = f"with {100 * chosen['shares']['continuous']:.0f} % of the weight"
     assert share in chosen["explanation"]
-    assert "a network on independent variables" in chosen["explanation"]
+    assert "a network on independent columns" in chosen["explanation"]
     assert f"on a {chosen['n_splits']}-split structure" in chosen["explanation"]
     assert chosen["valid"] == pytest.approx(model.score(V))
     own = [trial.valid for trial in by_em if trial.n_splits == chosen["n_splits"]]
@@ -144,7 +144,7 @@ def test_networks_on_several_prefixes_make_one_mixture(has_short_runs, monkeypat
     method = Auto(continuous=Continuous(**SMALL.get_params() | {"n_runs": 3}))
     model = estimator(method=method, n_splits=range(3)).fit(X, X_valid=V)
     mixture, chosen = model.mixture_, model.chosen_
-    assert "3 networks on independent variables and 0 splits" in chosen["explanation"]
+    assert "3 networks on independent columns and 0 splits" in chosen["explanation"]
     assert chosen["n_splits"] == 0
     assert sum(t.method == "continuous" for t in model.trials_) == (5 if has_short_runs else 3)
     parts = [oracle.probabilities(c) for c in mixture.components()]
@@ -195,7 +195,7 @@ def test_rows_with_unknown_values():
 # What ends a fit
 
 
-@pytest.mark.parametrize("words", ["round 1", "independent variables, ", "network 1"])
+@pytest.mark.parametrize("words", ["round 1", "independent columns, ", "network 1"])
 def test_an_interrupt_keeps_the_best_so_far(words, monkeypatch):
     pytest.importorskip("torch")
     from strudel.learning import learn_auto

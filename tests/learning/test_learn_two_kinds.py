@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +15,8 @@ from makers import rows_of_kinds
 from strudel import StrudelMixture, TableEncoder
 from strudel.errors import InterruptedWarning, NothingKnownWarning
 from strudel.io import Checkpoint
+from strudel.learning import learn_two_kinds
+from strudel.learning.mixtures import weighted_average
 
 pytestmark = pytest.mark.compiled
 
@@ -80,7 +85,7 @@ def test_rows_of_kinds_are_more_likely_than_by_em_alone(fitted):
 def test_it_says_what_it_is_made_of(fitted):
     model, _, _ = fitted
     share = model.chosen_["shares"]["independent"]
-    assert f"on independent variables with {100 * share:.0f} %" in model.chosen_["explanation"]
+    assert f"on independent columns with {100 * share:.0f} %" in model.chosen_["explanation"]
     assert {trial.n_splits for trial in model.trials_} >= {-1, 0}
 
 
@@ -114,8 +119,10 @@ def test_columns_that_determine_each_other_stay_together():
 def test_a_column_of_which_nothing_is_known_takes_part():
     X = rows_of_kinds().astype(float)
     X[:, 2] = np.nan
+    V = X[:80]
     with pytest.warns(NothingKnownWarning):
-        model = estimator().fit(X)
+        model = estimator().fit(X, X_valid=V)
+    assert model.chosen_["valid"] == pytest.approx(model.log_marginal(V).mean())
     assert set(model.chosen_["shares"]) == {"em", "independent"}
     assert model.marginal_probabilities()[2] == pytest.approx(0.5)
 
@@ -141,7 +148,7 @@ def test_an_interrupt_keeps_the_first_kind():
     X, V = rows_of_kinds(), rows_of_kinds(1)
 
     def callback(progress):
-        if "independent variables" in progress.message:
+        if "independent columns" in progress.message:
             raise KeyboardInterrupt
 
     model = estimator()
@@ -149,6 +156,44 @@ def test_an_interrupt_keeps_the_first_kind():
         model.fit(X, X_valid=V, callback=callback)
     assert model.history_.stopped_because == "interrupted"
     assert model.chosen_["valid"] == pytest.approx(model.score(V))
+
+
+@pytest.mark.parametrize("n_calls", [6, 9, 12])
+def test_an_interrupt_ends_a_fit_with_gaps(n_calls):
+    """In any round of completions: no other kind is learned after it."""
+    X = rows_of_kinds(n_rows=120).astype(float)
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    seen = []
+
+    def callback(progress):
+        seen.append(progress.message)
+        if len(seen) == n_calls:
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedWarning):
+        model = estimator().fit(X, callback=callback)
+    assert model.history_.stopped_because == "interrupted"
+    assert len(seen) <= n_calls + 1
+
+
+def test_where_one_kind_is_enough_it_is_said(monkeypatch):
+    monkeypatch.setattr(weighted_average, "NO_SHARE", 0.6)
+    X, V = rows_of_kinds(), rows_of_kinds(1)
+    for virtual, kind in ((0.0, "independent"), (1e-9, "independent")):
+        monkeypatch.setattr(learn_two_kinds, "VIRTUAL_ROWS", virtual)
+        chosen = estimator().fit(X, X_valid=V).chosen_
+        assert chosen["init"] == kind
+        assert chosen["n_splits"] == 0
+
+
+def test_the_accurate_preset_needs_no_networks_for_a_small_table():
+    code = (
+        "import sys, numpy as np; from strudel import Strudel; "
+        "X = np.random.default_rng(0).integers(0, 2, (80, 4)); "
+        "Strudel(preset='accurate', max_splits=3, random_state=0).fit(X); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_time_limit_ends_a_fit():

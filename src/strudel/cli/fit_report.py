@@ -117,7 +117,8 @@ def method_of(model: StrudelMixture) -> Method:
     method = named_options("method", model.method, METHODS)
     if not isinstance(method, Auto):
         return method
-    return (method.continuous or Continuous()) if "shares" in model.chosen_ else EM()
+    has_networks = "continuous" in model.chosen_.get("shares", {})
+    return (method.continuous or Continuous()) if has_networks else EM()
 
 
 def explain(model: StrudelMixture) -> str:

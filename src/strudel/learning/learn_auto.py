@@ -27,6 +27,7 @@ from strudel.errors import AlikeComponentsWarning
 from strudel.learning.history import MixtureHistory
 from strudel.learning.learn_continuous import POINTS
 from strudel.learning.learn_mixture import (
+    CUT,
     MOST_FREE,
     Clock,
     LearnedMixture,
@@ -110,17 +111,18 @@ def learn_auto(rows: Prepared, learner: MixtureLearner, method: Auto) -> Learned
     try:
         groups = [_group(rows, kind, n_splits, learned.mixture)]
         longest_of_all = max(n_splits, *(prefix.n_splits for prefix in prefixes))
-        for setting in networks.beside_best:
-            most -= setting.n_runs * setting.n_components
-            if setting.n_splits <= longest_of_all and most >= 0:
-                groups.append(_group(rows, "em", setting.n_splits, setting.mixture()))
+        for group in networks.beside_best:
+            if group.n_splits <= longest_of_all and group.mixture.n_components <= most:
+                most -= group.mixture.n_components
+                groups.append(group)
         groups += networks.learn(prefixes, sum(group.mixture.n_components for group in groups))
         weight = rows.valid.weights
         groups = list(_that_count(groups, weight))
         kept, shares = that_matter(groups, shares_of(groups, weight))
         history = networks.history
         if len(kept) == 1 and kept[0].mixture is learned.mixture:
-            learned.history.stopped_because = history.stopped_because
+            if history.stopped_because in CUT:
+                learned.history.stopped_because = history.stopped_because
             return _alone(learned, "with networks, validation rows are not surely more likely")
         mixture = weighted_average(kept, shares)
         n_splits = longest(kept).n_splits
@@ -155,7 +157,7 @@ class _Networks:
         self._effort = ON_GPU if self._is_on_gpu else ON_CPU
         self.history = MixtureHistory(clock=rows.journal.now)
         self.prefixes: list[_Prefix] = []  # for networks, the best first
-        self.beside_best: list[Setting] = []  # of EM on other prefixes, one on each
+        self.beside_best: list[Group] = []  # by EM on other prefixes, one on each
 
     @property
     def _is_on_gpu(self) -> bool:
@@ -181,7 +183,7 @@ class _Networks:
         lengths = sorted(found)
         if not self._is_on_gpu:
             grown = [setting for setting in settings if setting.n_splits != INDEPENDENT]
-            most = max(grown, key=lambda setting: setting.valid).n_splits
+            most = max(grown or settings, key=lambda setting: setting.valid).n_splits
             shorter = [n for n in lengths if n <= most]
             lengths = list(dict.fromkeys([*shorter[:2], *shorter[-2:]]))
         prefixes = [_Prefix(n_splits, found[n_splits]) for n_splits in lengths]
@@ -191,7 +193,8 @@ class _Networks:
         for setting in sorted(settings, key=lambda setting: -setting.valid):
             known = [best.n_splits, *(one.n_splits for one in self.beside_best)]
             if setting.n_runs > 1 and setting.n_splits not in known:
-                self.beside_best.append(setting)
+                group = _group(self.rows, "em", setting.n_splits, setting.mixture())
+                self.beside_best.append(group)
         return [best, best.bagged()]
 
     def _race(self, by_em: Group) -> list[_Prefix]:
@@ -403,10 +406,10 @@ def _explain(chosen: dict[str, Any], groups: Sequence[Group], learned: LearnedMi
 
 
 def _list_of_structures(lengths: Sequence[int]) -> str:
-    """Such as "independent variables and 0 and 100 splits"."""
+    """Such as "independent columns and 0 and 100 splits"."""
     known = sorted(set(lengths))
     words = [f"{n}" for n in known if n != INDEPENDENT]
     if len(words) > 1:
         words = [", ".join(words[:-1]) + f" and {words[-1]}"]
-    splits = [f"{word} splits" for word in words]
-    return " and ".join((["independent variables"] if INDEPENDENT in known else []) + splits)
+    splits = [f"{word} split{'' if word == '1' else 's'}" for word in words]
+    return " and ".join((["independent columns"] if INDEPENDENT in known else []) + splits)

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from strudel._torch import has_torch
 from strudel._types import ByteArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
@@ -30,6 +29,7 @@ from strudel.learning.learn_mixture import (
     Clock,
     MixtureLearner,
     MixtureTask,
+    learn_mixture,
 )
 from strudel.learning.mixture_methods import EM, Auto
 from strudel.learning.mixtures.choose import SPLITS
@@ -246,7 +246,7 @@ def _samples(
         most_splits = MOST_SPLITS if prefix is None else 0
         search = replace(best, max_seconds=seconds, max_splits=most_splits)
     has_time = max_seconds is None or max_seconds >= FOR_NETWORKS
-    method = Auto() if has_time and has_torch() else EM()
+    method = Auto() if has_time else EM()
     options = method.mixture_options(
         n_components=1, smoothing="single", pseudocount="auto", max_seconds=max_seconds
     )
@@ -261,7 +261,7 @@ def _samples(
         journal=rows.journal,
     )
     clock = Clock(rows.journal.now(), max_seconds, rows.journal.now)
-    learned = MixtureLearner(task, clock, Reporter(), []).learn(teacher)
+    learned = learn_mixture(teacher, MixtureLearner(task, clock, Reporter(), []))
     if "interrupted" in (greedy[1].stopped_because, learned.history.stopped_because):
         raise KeyboardInterrupt
     sampled: ByteArray = sample(learned.mixture, n_sampled, random_state=seed)

@@ -110,7 +110,7 @@ class MixtureTask:
     """What is asked for: numbers, or "auto" where they are to be chosen."""
 
     n_components: int | str
-    n_splits: int | str | range
+    n_splits: int | str | range  # INDEPENDENT if the rows start with independent columns
     method: Method
     max_components: int
     search: SearchOptions
@@ -194,9 +194,11 @@ def learn_one_mixture(
         return learner.learn(rows)
     gaps, options = rows.gaps, learner.task.options
     n_runs: dict[int, int] = {}  # of the mixture that is being learned
+    stopped: list[str] = []  # why each round ended
 
     def learn(train: Any, valid: Any) -> Learned:
         learned = learner.learn(rows.with_rows(train, valid))
+        stopped.append(learned.history.stopped_because)
         n_runs[id(learned.mixture)] = learned.chosen["n_runs"]
         return Learned(learned.mixture, learned, learned.history.stopped_because in CUT)
 
@@ -216,7 +218,7 @@ def learn_one_mixture(
         max_rounds=options.max_rounds if completer is None else 1,
     )
     learned: LearnedMixture = found.learned.rest
-    if found.is_interrupted:
+    if found.is_interrupted or "interrupted" in stopped:
         learned.history.stopped_because = "interrupted"
     chosen = learned.chosen | {"valid": found.valid}
     return LearnedMixture(found.learned.model, learned.history, chosen)
@@ -306,9 +308,6 @@ class MixtureLearner:
         last = len(splits) - 1  # fewer than asked for if nothing was left to split
         prefixes = task.prefixes(splits.best) if task.chooses_splits else [last]
         independent: Circuit | None = None
-        if narrow is not None and task.chooses_splits and prefixes[0] == 0:
-            independent = independent_structure(rows, task, growing.snapshot(0).vtree)
-            prefixes = prefixes if independent is None else [INDEPENDENT, *prefixes]
         sizes = task.sizes
         n_splits, n_components = prefixes[-1], sizes[0]
         choice: Choice | None = None
@@ -321,7 +320,7 @@ class MixtureLearner:
             return found
 
         def on_trial(trial: Trial, words: str) -> None:
-            if task.search.init == "independent" and trial.n_splits == 0:
+            if task.n_splits == INDEPENDENT:
                 trial = trial._replace(n_splits=INDEPENDENT)
             self.trials.append(trial)
             message = f"{words}: {describe(trial)}"
@@ -342,6 +341,9 @@ class MixtureLearner:
         try:
             if splits.stopped_because == "interrupted":
                 raise KeyboardInterrupt
+            if narrow is not None and task.chooses_splits and prefixes[0] == 0:
+                independent = independent_structure(rows, task, growing.snapshot(0).vtree)
+                prefixes = prefixes if independent is None else [INDEPENDENT, *prefixes]
             if len(prefixes) > 1 or len(sizes) > 1 or task.averages_all_it_can:
                 assert rows.valid is not None
                 chooser = MixtureSearch(

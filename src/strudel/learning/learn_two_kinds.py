@@ -6,7 +6,7 @@ Out: `LearnedMixture`, the best so far if the fit is interrupted or reaches its 
 The components of the first kind share the structure of a search, which says in detail how each
 column depends on its neighbours. Those of the second have independent columns: whatever depends on
 one another does so through the component, so that columns far apart are heard as well. Only columns
-that nearly determine each other stay together, as in the tree that the search starts from.
+that tell much of each other stay together, as in the tree that the search starts from.
 Independent columns are a special case of any structure on the same vtree, so both are one mixture.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from strudel._types import FloatArray
 from strudel.circuits.circuit import Circuit
@@ -32,6 +33,8 @@ from strudel.learning.learn_mixture import (
 from strudel.learning.mixtures.choose import INDEPENDENT, PER_ROW, name_of_structure
 from strudel.learning.mixtures.weighted_average import (
     Group,
+    log_p_of,
+    longest,
     shares_of,
     that_matter,
     weighted_average,
@@ -77,12 +80,12 @@ def learn_two_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     if rows.encoder is not None:  # small mixtures answer sooner
         sizes, room = OF_TABLES, min(room, MOST_OF_TABLES)
     second_task = replace(
-        task, n_splits=0, search=search, max_components=room, to_choose_from=sizes
+        task, n_splits=INDEPENDENT, search=search, max_components=room, to_choose_from=sizes
     )
     try:
         from_here = replace(rows, start=_strong_edges(rows, task, first.mixture.structure.vtree))
         second = learn_one_mixture(from_here, replace(learner, task=second_task), first.mixture)
-        return _average(rows, learner, first, second)
+        return _average(rows, first, second)
     except KeyboardInterrupt:
         first.history.stopped_because = "interrupted"
         return first
@@ -101,21 +104,30 @@ def _strong_edges(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | 
     return compile_column_tree(strong_part(tree, STRONG), vtree) if own_vtree == vtree else None
 
 
-def _average(
-    rows: Prepared, learner: MixtureLearner, first: LearnedMixture, second: LearnedMixture
-) -> LearnedMixture:
+def _average(rows: Prepared, first: LearnedMixture, second: LearnedMixture) -> LearnedMixture:
+    stopped, weight = second.history.stopped_because, _weight(rows)
+    if stopped in CUT:
+        first.history.stopped_because = stopped
     n_splits = first.chosen["n_splits"]
     groups = [
         Group("em", n_splits, first.mixture, _log_p(rows, first.mixture)),
         Group("independent", INDEPENDENT, second.mixture, _log_p(rows, second.mixture)),
     ]
-    kept, shares = that_matter(groups, shares_of(groups, _weight(rows), VIRTUAL_ROWS))
+    kept, shares = that_matter(groups, shares_of(groups, weight, VIRTUAL_ROWS))
+    if [group.kind for group in kept] == ["em"]:
+        return first
     mixture = weighted_average(kept, shares)
-    chosen = learner.chosen(rows, mixture, n_splits, mixture.n_components)
+    log_p = log_p_of(kept, shares)
+    chosen: dict[str, Any] = {
+        "n_splits": max(longest(kept).n_splits, 0),
+        "n_components": mixture.n_components,
+        "n_runs": 1,
+        "valid": float(weight @ log_p / weight.sum()),
+    }
+    if longest(kept).n_splits == INDEPENDENT:
+        chosen["init"] = "independent"
     chosen["shares"] = {group.kind: float(share) for group, share in zip(kept, shares, strict=True)}
     chosen["explanation"] = _explain(kept, shares)
-    if second.history.stopped_because in CUT:
-        first.history.stopped_because = second.history.stopped_because
     return LearnedMixture(mixture, first.history, chosen)
 
 

@@ -217,8 +217,9 @@ class Continuous(Method):
 class Auto(Method):
     """EM, bagged EM and continuous mixtures together; validation rows weigh them.
 
-    For a given number of components, for a table that is small, encoded or partitioned, and
-    without PyTorch it is `EM`.
+    For a given number of components and for a partitioned table it is `EM`. For a table that is
+    small or encoded, and without PyTorch, two mixtures by EM are averaged, one of them with
+    components of independent columns.
 
     Parameters
     ----------

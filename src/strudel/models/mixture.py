@@ -80,9 +80,8 @@ class StrudelMixture(DensityEstimator):
         Where the search starts, as in `Strudel`.
     max_components : int, optional
         Limit on the components of the whole mixture; 3200 by default if their number is chosen,
-        4096 with `Continuous`, and 8192 where both kinds are averaged. Of a table with an
-        `encoder`, the smallest mixture is chosen that the validation rows cannot tell from the
-        best.
+        4096 with `Continuous`, and 8192 where networks take part. Of a table with an `encoder`, the
+        smallest mixture of each kind is chosen that the validation rows cannot tell from the best.
     max_edges : int, optional
         Limit on the edges of the structure.
     max_seconds : float, optional
@@ -287,7 +286,7 @@ class StrudelMixture(DensityEstimator):
         return MixtureTask(n_components, self.n_splits, method, most, search, options)
 
     def _automatic(self, method: Auto, is_partitioned: bool) -> Method:
-        """What "auto" stands for: EM, where networks cannot learn or nothing is to be chosen."""
+        """What "auto" stands for: EM, where nothing is to be chosen."""
         if method.continuous is not None:
             need_torch("The method auto with options of continuous")
             if self.n_components != "auto" or is_partitioned:

@@ -32,7 +32,7 @@ from strudel.learning.mixtures.bagged_em import draw_bags
 from strudel.learning.mixtures.em import MixtureData, Runs, priors, train_runs
 from strudel.learning.mixtures.em_steps import Prior, log_mean
 
-INDEPENDENT = -1  # splits of a structure that comes before the first: independent variables
+INDEPENDENT = -1  # splits of a structure that comes before the first: independent columns
 SPLITS = (0, 30, 100, 300, 1000)  # lengths of prefixes, besides the circuit that won the search
 COMPONENTS = (25, 75, 225)  # of one run
 MOST_RUNS = 64  # more hardly help
@@ -375,4 +375,4 @@ def describe(trial: Trial) -> str:
 
 def name_of_structure(n_splits: int) -> str:
     """A structure in words."""
-    return "independent variables" if n_splits == INDEPENDENT else f"a {n_splits}-split structure"
+    return "independent columns" if n_splits == INDEPENDENT else f"a {n_splits}-split structure"

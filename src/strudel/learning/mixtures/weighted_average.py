@@ -49,9 +49,14 @@ def shares_of(groups: Sequence[Group], weight: FloatArray, virtual_rows: float =
 
 def log_p_together(groups: Sequence[Group], weight: FloatArray) -> FloatArray:
     """Log-likelihoods of rows under the average of mixtures that is best for them."""
+    return log_p_of(groups, shares_of(groups, weight))
+
+
+def log_p_of(groups: Sequence[Group], shares: FloatArray) -> FloatArray:
+    """Log-likelihoods of the validation rows under an average of mixtures."""
     log_p = np.column_stack([group.log_p for group in groups])
     with np.errstate(divide="ignore"):
-        log_share = np.log(shares_of(groups, weight))
+        log_share = np.log(shares)
     found: FloatArray = np.logaddexp.reduce(log_p + log_share, axis=1)
     return found
 
