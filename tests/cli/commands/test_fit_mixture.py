@@ -111,7 +111,7 @@ def test_options_of_a_search_choose_it(run, short, tmp_path):
 @pytest.mark.compiled
 def test_auto_explains_what_won_and_by_how_much(run, short, tmp_path):
     path = tmp_path / "out.strudel"
-    options = ("--mixture", "auto", "--search", "greedy", "--max-splits", 3)
+    options = ("--mixture", "auto", "--search", "greedy", "--max-splits", 3, "--method", "em")
     report = fit_json(run, short, *options, "-o", path)
     chosen = report["chosen"]
     size, n_runs = chosen["n_components"], chosen["n_runs"]
@@ -123,6 +123,18 @@ def test_auto_explains_what_won_and_by_how_much(run, short, tmp_path):
     assert report["choice"].endswith(" nats per row behind")
     assert report["log_likelihood"]["valid"] == pytest.approx(chosen["valid"])
     assert report["stopped_because"] == "all rounds are done"
+
+
+@pytest.mark.compiled
+def test_auto_says_how_much_each_kind_counts(run, short, tmp_path):
+    path = tmp_path / "out.strudel"
+    report = fit_json(run, short, "--mixture", "auto", "--max-splits", 3, "-o", path)
+    shares = report["chosen"]["shares"]
+    assert report["n_components"] == load(path).mixture_.n_components
+    for kind, words in (("em", "-split structure"), ("independent", "on independent columns")):
+        assert f"{words} with {100 * shares[kind]:.0f} % of the weight" in report["choice"]
+    assert report["log_likelihood"]["valid"] == pytest.approx(report["chosen"]["valid"])
+    assert load(path).chosen_ == report["chosen"]
 
 
 @pytest.mark.parametrize(
