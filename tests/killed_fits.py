@@ -1,7 +1,10 @@
-"""Checkpoints whose fit is killed: what happens on machines, for tests."""
+"""Fits that are killed or interrupted: what happens on machines, for tests."""
 
 from __future__ import annotations
 
+import pytest
+
+from strudel.errors import InterruptedWarning
 from strudel.io import Checkpoint
 
 
@@ -21,3 +24,18 @@ class DyingCheckpoint(Checkpoint):
         self.n_left -= 1
         if self.n_left == 0:
             raise Killed
+
+
+def check_interrupted(model, X, V, words, n_times=1):
+    """Interrupt a fit when progress says some words for the n-th time: it keeps what it says."""
+    seen = []
+
+    def callback(progress):
+        seen.append(words in progress.message)
+        if sum(seen) == n_times:
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedWarning):
+        model.fit(X, X_valid=V, callback=callback)
+    assert model.history_.stopped_because == "interrupted"
+    assert model.chosen_["valid"] == pytest.approx(model.score(V))

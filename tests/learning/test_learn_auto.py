@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oracle
-from killed_fits import DyingCheckpoint, Killed
+from killed_fits import DyingCheckpoint, Killed, check_interrupted
 from makers import rows_of_kinds
 from strudel import Continuous, StrudelMixture
 from strudel.errors import InterruptedWarning, MissingDependencyError
@@ -202,18 +202,7 @@ def test_an_interrupt_keeps_the_best_so_far(words, monkeypatch):
 
     monkeypatch.setattr(learn_auto._Networks, "_is_on_gpu", True)  # which has short runs
     X, V = rows_of_kinds(n_rows=500), rows_of_kinds(1)
-    seen = []
-
-    def callback(progress):
-        seen.append(words in progress.message)
-        if sum(seen) == 2:
-            raise KeyboardInterrupt
-
-    model = estimator()
-    with pytest.warns(InterruptedWarning):
-        model.fit(X, X_valid=V, callback=callback)
-    assert model.history_.stopped_because == "interrupted"
-    assert model.chosen_["valid"] == pytest.approx(model.score(V))
+    check_interrupted(estimator(), X, V, words, n_times=2)
 
 
 def test_an_interrupt_after_the_networks_leaves_em(monkeypatch):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import oracle
-from killed_fits import DyingCheckpoint, Killed
+from killed_fits import DyingCheckpoint, Killed, check_interrupted
 from makers import rows_of_kinds
 from strudel import StrudelMixture, TableEncoder
 from strudel.errors import InterruptedWarning, NothingKnownWarning
@@ -145,17 +145,7 @@ def test_few_components_stay_few(most):
 
 
 def test_an_interrupt_keeps_the_first_kind():
-    X, V = rows_of_kinds(), rows_of_kinds(1)
-
-    def callback(progress):
-        if "independent columns" in progress.message:
-            raise KeyboardInterrupt
-
-    model = estimator()
-    with pytest.warns(InterruptedWarning):
-        model.fit(X, X_valid=V, callback=callback)
-    assert model.history_.stopped_because == "interrupted"
-    assert model.chosen_["valid"] == pytest.approx(model.score(V))
+    check_interrupted(estimator(), rows_of_kinds(), rows_of_kinds(1), "independent columns")
 
 
 @pytest.mark.parametrize("n_calls", [6, 9, 12])

@@ -28,6 +28,7 @@ from strudel.learning.learn_mixture import (
     LearnedMixture,
     MixtureLearner,
     MixtureTask,
+    independent_structure,
     learn_one_mixture,
 )
 from strudel.learning.mixtures.choose import INDEPENDENT, PER_ROW, name_of_structure
@@ -69,39 +70,39 @@ def learn_two_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     room = min(task.max_components, PER_ROW * n_distinct) - first.mixture.n_components
     if first.history.stopped_because == "interrupted" or room < 1 or learner.clock.left() == 0.0:
         return first
-    search = replace(
-        task.search,
-        init="independent",
-        vtree=first.mixture.structure.vtree,
-        max_splits=0,
-        patience=1,
-    )
     sizes = task.to_choose_from
     if rows.encoder is not None:  # small mixtures answer sooner
         sizes, room = OF_TABLES, min(room, MOST_OF_TABLES)
     second_task = replace(
-        task, n_splits=INDEPENDENT, search=search, max_components=room, to_choose_from=sizes
+        task,
+        n_splits=INDEPENDENT,
+        search=replace(task.search, max_splits=0, patience=1),
+        max_components=room,
+        to_choose_from=sizes,
     )
     try:
-        from_here = replace(rows, start=_strong_edges(rows, task, first.mixture.structure.vtree))
-        second = learn_one_mixture(from_here, replace(learner, task=second_task), first.mixture)
+        start = _coarse_structure(rows, task, first.mixture.structure.vtree)
+        second = learn_one_mixture(
+            replace(rows, start=start), replace(learner, task=second_task), first.mixture
+        )
         return _average(rows, first, second)
     except KeyboardInterrupt:
         first.history.stopped_because = "interrupted"
         return first
 
 
-def _strong_edges(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | None:
-    """The first circuit of the search without its weak edges; None if that is not known.
+def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | None:
+    """The first circuit of the search without its weak edges, or independent columns.
 
-    It is not where rows were completed in several ways, or where several vtrees were compared.
+    The first circuit is not known where rows were completed in several ways, or where several
+    vtrees were compared.
     """
-    search = task.search
-    if rows.gaps is not None or search.vtree != "chow_liu":
-        return None
-    columns = complete_columns(as_column_codes(rows.columns or ()), rows.train.n_vars)
-    tree, own_vtree = learn_column_tree(rows.train, columns, alpha=search.alpha)
-    return compile_column_tree(strong_part(tree, STRONG), vtree) if own_vtree == vtree else None
+    if rows.gaps is None and task.search.vtree == "chow_liu":
+        columns = complete_columns(as_column_codes(rows.columns or ()), rows.train.n_vars)
+        tree, own_vtree = learn_column_tree(rows.train, columns, alpha=task.search.alpha)
+        if own_vtree == vtree:
+            return compile_column_tree(strong_part(tree, STRONG), vtree)
+    return independent_structure(rows, task, vtree)
 
 
 def _average(rows: Prepared, first: LearnedMixture, second: LearnedMixture) -> LearnedMixture:
