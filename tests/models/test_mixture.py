@@ -13,7 +13,7 @@ from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, PerComponent, Str
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.errors import InterruptedWarning
-from strudel.learning import learn_mixture
+from strudel.learning import mixture_learner
 from strudel.learning import prepared_rows as prepared
 from strudel.learning.mixtures import choose as mixture_search
 from strudel.learning.mixtures import em
@@ -634,7 +634,7 @@ def test_an_interrupt_of_a_later_size_keeps_the_best_of_the_others(monkeypatch):
             raise KeyboardInterrupt
         return learn_own_structures(*args, **more)
 
-    monkeypatch.setattr(learn_mixture, "learn_own_structures", learn)
+    monkeypatch.setattr(mixture_learner, "learn_own_structures", learn)
     with pytest.warns(InterruptedWarning):
         model = StrudelMixture(**OWN | {"n_components": "auto"}).fit(clusters(0, 80))
     assert calls == [2, 5]

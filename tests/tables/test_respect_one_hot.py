@@ -22,7 +22,7 @@ from strudel import (
 from strudel.circuits import compile_factorized
 from strudel.errors import SizeLimitError
 from strudel.learning import learn_circuit
-from strudel.learning.learn_mixture import MixtureTask
+from strudel.learning.mixture_learner import MixtureTask
 from strudel.learning.mixture_methods import BaggedEM
 
 pd = pytest.importorskip("pandas")

@@ -20,7 +20,8 @@ from strudel.data.bits import BitMatrix
 from strudel.data.lazy import is_lazy
 from strudel.learning.history import History, MixtureHistory
 from strudel.learning.learn_circuit import SampledRows, learn_circuit
-from strudel.learning.learn_mixture import Clock, MixtureLearner, MixtureTask, learn_mixture
+from strudel.learning.learn_mixture import learn_mixture
+from strudel.learning.mixture_learner import Clock, MixtureLearner, MixtureTask
 from strudel.learning.mixtures.choose import Trial
 from strudel.learning.prepared_rows import (
     FitInput,

@@ -26,7 +26,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.errors import AlikeComponentsWarning
 from strudel.learning.history import MixtureHistory
 from strudel.learning.learn_continuous import POINTS
-from strudel.learning.learn_mixture import (
+from strudel.learning.mixture_learner import (
     CUT,
     MOST_FREE,
     Clock,

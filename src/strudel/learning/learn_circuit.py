@@ -21,7 +21,8 @@ from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.learning.history import History
 from strudel.learning.incomplete.structural_em import Learned, learn_incomplete, refit_circuit
-from strudel.learning.learn_mixture import (
+from strudel.learning.learn_mixture import learn_mixture
+from strudel.learning.mixture_learner import (
     CUT,
     MOST_FREE,
     MOST_OF_ALL,
@@ -29,7 +30,6 @@ from strudel.learning.learn_mixture import (
     Clock,
     MixtureLearner,
     MixtureTask,
-    learn_mixture,
 )
 from strudel.learning.mixture_methods import EM, Auto
 from strudel.learning.mixtures.choose import SPLITS

@@ -12,7 +12,7 @@ from dataclasses import replace
 from strudel.circuits.circuit import Circuit
 from strudel.errors import AlikeComponentsWarning
 from strudel.learning.history import MixtureHistory
-from strudel.learning.learn_mixture import CUT, LearnedMixture, MixtureLearner, MixtureTask
+from strudel.learning.mixture_learner import CUT, LearnedMixture, MixtureLearner, MixtureTask
 from strudel.learning.mixture_methods import Continuous
 from strudel.learning.mixtures.choose import MOST_NUMBERS, Trial, describe
 from strudel.learning.mixtures.continuous import fit_continuous_mixture

@@ -19,7 +19,7 @@ from strudel.errors import InterruptedWarning
 from strudel.learning.constraint import check_vtree
 from strudel.learning.fit import fit_mixture
 from strudel.learning.history import MixtureHistory
-from strudel.learning.learn_mixture import (
+from strudel.learning.mixture_learner import (
     MOST_FREE,
     MOST_OF_ALL,
     STRUCTURE_SHARE,

@@ -115,7 +115,7 @@ def test_complete_rows_never_meet_the_code_for_unknown_values(monkeypatch):
 
     for name in (
         "learn_circuit.learn_incomplete",
-        "learn_mixture.learn_incomplete",
+        "mixture_learner.learn_incomplete",
         "prepared_rows.Incomplete",
     ):
         monkeypatch.setattr(f"strudel.learning.{name}", refuse)

@@ -296,7 +296,7 @@ def test_the_structure_grows_on_only_where_that_is_worth_it(
     device, least_gain, is_all, monkeypatch
 ):
     X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
-    monkeypatch.setattr("strudel.learning.learn_mixture.STAGES", (2, 5, None))
+    monkeypatch.setattr("strudel.learning.mixture_learner.STAGES", (2, 5, None))
     monkeypatch.setattr("strudel.learning.mixtures.choose.WORTH_GROWING", least_gain)
     monkeypatch.setattr("strudel.learning.mixtures.choose.SPLITS", (0, 1))
     options = {"n_components": 2, "method": "em", "random_state": 0}
@@ -328,7 +328,7 @@ def test_a_structure_that_grows_on_is_continued_after_a_fit_was_killed(
     device, tmp_path, monkeypatch
 ):
     X, path = rows_of_kinds(), tmp_path / "fit.part"
-    monkeypatch.setattr("strudel.learning.learn_mixture.STAGES", (2, 5, None))
+    monkeypatch.setattr("strudel.learning.mixture_learner.STAGES", (2, 5, None))
     monkeypatch.setattr("strudel.learning.mixtures.choose.WORTH_GROWING", -1.0)
     options = {"n_components": "auto", "max_components": 30, "random_state": 0, "device": device}
     expected = StrudelMixture(**options).fit(X)

@@ -22,7 +22,7 @@ from strudel.circuits.compile import compile_column_tree
 from strudel.circuits.mixture import Mixture
 from strudel.data.bits import merge_equal_rows
 from strudel.learning.incomplete.partial_rows import PartialRows
-from strudel.learning.learn_mixture import (
+from strudel.learning.mixture_learner import (
     CUT,
     Clock,
     LearnedMixture,
@@ -54,7 +54,7 @@ FIRST_SHARE = 0.7  # of `max_seconds`, for the first kind
 VIRTUAL_ROWS = 10.0  # that both kinds share evenly when validation rows weigh them
 
 
-def learn_two_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
+def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     """The average of both kinds; the first alone where there is nothing to average."""
     task, left = learner.task, learner.clock.left()
     if rows.is_partitioned or rows.valid is None or rows.start is not None:

@@ -15,7 +15,7 @@ from makers import rows_of_kinds
 from strudel import StrudelMixture, TableEncoder
 from strudel.errors import InterruptedWarning, NothingKnownWarning
 from strudel.io import Checkpoint
-from strudel.learning import learn_two_kinds
+from strudel.learning import learn_kinds
 from strudel.learning.mixtures import weighted_average
 
 pytestmark = pytest.mark.compiled
@@ -170,7 +170,7 @@ def test_where_one_kind_is_enough_it_is_said(monkeypatch):
     monkeypatch.setattr(weighted_average, "NO_SHARE", 0.6)
     X, V = rows_of_kinds(), rows_of_kinds(1)
     for virtual, kind in ((0.0, "independent"), (1e-9, "independent")):
-        monkeypatch.setattr(learn_two_kinds, "VIRTUAL_ROWS", virtual)
+        monkeypatch.setattr(learn_kinds, "VIRTUAL_ROWS", virtual)
         chosen = estimator().fit(X, X_valid=V).chosen_
         assert chosen["init"] == kind
         assert chosen["n_splits"] == 0
