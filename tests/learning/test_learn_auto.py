@@ -14,7 +14,7 @@ from makers import rows_of_kinds
 from strudel import Continuous, StrudelMixture
 from strudel.errors import InterruptedWarning, MissingDependencyError
 from strudel.io import Checkpoint
-from strudel.learning import learn_mixture
+from strudel.learning import learn_kinds, learn_mixture
 from strudel.learning.mixture_methods import EM, Auto
 from strudel.learning.mixtures import weighted_average
 
@@ -58,12 +58,13 @@ def test_a_small_table_and_one_without_torch_have_no_networks(is_here, monkeypat
     if not is_here:
         monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
         monkeypatch.setattr(learn_mixture, "MANY_CELLS", 0)
+    monkeypatch.setattr(learn_kinds, "SURE", -np.inf)
     X, options = rows_of_kinds(), {"n_splits": 1, "random_state": 0}
     automatic = StrudelMixture("auto", **options).fit(X)
     by_em = StrudelMixture("auto", method="em", **options).fit(X)
     log_theta, expected = (arrays(model)[0] for model in (automatic, by_em))
     np.testing.assert_array_equal(log_theta[:, : expected.shape[1]], expected)
-    assert set(automatic.chosen_["shares"]) == {"em", "independent"}
+    assert set(automatic.chosen_["shares"]) == {"em", "independent", "tilted"}
 
 
 @pytest.mark.compiled

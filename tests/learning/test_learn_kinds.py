@@ -1,4 +1,4 @@
-"""Two kinds of mixtures by EM, averaged: on the structure of a search, and independent columns."""
+"""Three kinds of mixtures by EM, averaged: on a searched structure, independent columns, tilted."""
 
 from __future__ import annotations
 
@@ -44,36 +44,74 @@ def fitted():
     return estimator().fit(X, X_valid=V), X, V
 
 
+@pytest.fixture
+def all_kinds(monkeypatch):
+    """A mixture in which all three kinds take part, and where each of them begins."""
+    monkeypatch.setattr(learn_kinds, "SURE", -np.inf)
+    monkeypatch.setattr(weighted_average, "NO_SHARE", 0.0)
+    original, sizes = learn_kinds.weighted_average, []
+
+    def keep(groups, shares):
+        sizes.extend(group.mixture.n_components for group in groups)
+        return original(groups, shares)
+
+    monkeypatch.setattr(learn_kinds, "weighted_average", keep)
+    X, V = rows_of_kinds(), rows_of_kinds(1)
+    model = estimator().fit(X, X_valid=V)
+    assert list(model.chosen_["shares"]) == ["em", "independent", "tilted"]
+    return model, X, V, np.append(0, np.cumsum(sizes))
+
+
 def test_the_average_is_one_distribution(fitted):
     model, _, V = fitted
     mixture, chosen = model.mixture_, model.chosen_
-    assert set(chosen["shares"]) == {"em", "independent"}
+    assert set(chosen["shares"]) <= {"em", "independent", "tilted"}
+    assert len(chosen["shares"]) > 1
     assert sum(chosen["shares"].values()) == pytest.approx(1.0)
     parts = np.array([oracle.probabilities(one) for one in mixture.components()])
     assert (mixture.weights @ parts).sum() == pytest.approx(1.0, abs=1e-12)
     assert chosen["valid"] == pytest.approx(model.score(V))
 
 
-def test_the_first_kind_is_what_em_learns_alone(fitted):
-    model, X, V = fitted
+def test_the_first_kind_is_what_em_learns_alone(all_kinds):
+    model, X, V, first = all_kinds
     alone = estimator(method="em").fit(X, X_valid=V).mixture_
-    first = model.mixture_.edge_log_theta[:, : alone.n_components]
-    np.testing.assert_array_equal(first, alone.edge_log_theta)
-    share = model.mixture_.weights[: alone.n_components].sum()
+    own = slice(first[0], first[1])
+    np.testing.assert_array_equal(model.mixture_.edge_log_theta[:, own], alone.edge_log_theta)
+    share = model.mixture_.weights[own].sum()
     assert share == pytest.approx(model.chosen_["shares"]["em"])
 
 
-def test_variables_of_the_second_kind_are_independent(fitted):
-    model, X, V = fitted
+def test_variables_of_the_second_kind_are_independent(all_kinds):
+    model, _, _, first = all_kinds
     mixture = model.mixture_
-    n_first = estimator(method="em").fit(X, X_valid=V).mixture_.n_components
-    for c in range(n_first, mixture.n_components):
+    for c in range(first[1], first[2]):
         component = mixture.component(c)
         rows = np.array(oracle.all_rows(component.n_vars))
         p = np.array(oracle.probabilities(component, rows))
         ones = p @ rows  # the chance of 1, by enumeration
         product = np.prod(np.where(rows == 1, ones, 1.0 - ones), axis=1)
         np.testing.assert_allclose(p, product, atol=1e-12)
+
+
+def test_the_third_kind_differs_from_one_circuit_variable_by_variable(all_kinds):
+    model, _, _, first = all_kinds
+    components = [model.mixture_.component(c) for c in range(first[2], first[3])]
+    rows = np.array(oracle.all_rows(components[0].n_vars))
+    design = np.hstack([np.ones((len(rows), 1)), rows])
+    logs = [np.log(oracle.probabilities(one, rows)) for one in components]
+    for log_p in logs[1:]:
+        apart = log_p - logs[0]
+        found, *_ = np.linalg.lstsq(design, apart, rcond=None)
+        np.testing.assert_allclose(design @ found, apart, atol=1e-9)
+
+
+def test_the_first_kind_takes_part_only_where_it_is_surely_better(monkeypatch):
+    X, V = rows_of_kinds(), rows_of_kinds(1)
+    for sure, takes_part in ((-np.inf, True), (np.inf, False)):
+        monkeypatch.setattr(learn_kinds, "SURE", sure)
+        shares = estimator().fit(X, X_valid=V).chosen_["shares"]
+        assert ("em" in shares) == takes_part
 
 
 def test_rows_of_kinds_are_more_likely_than_by_em_alone(fitted):
@@ -90,13 +128,13 @@ def test_it_says_what_it_is_made_of(fitted):
 
 
 @pytest.mark.parametrize("has_gaps", [False, True])
-def test_an_encoded_table_is_answered_by_both(has_gaps):
+def test_an_encoded_table_is_answered_by_several_kinds(has_gaps):
     X, V = patients(), patients(1, 80)
     if has_gaps:
         X = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
         V = V.mask(np.random.default_rng(1).random(V.shape) < 0.1)
     model = estimator(encoder=TableEncoder()).fit(X, X_valid=V)
-    assert set(model.chosen_["shares"]) == {"em", "independent"}
+    assert {"independent", "tilted"} <= set(model.chosen_["shares"])
     wards = [
         np.exp(model.log_conditional({"ward": ward}, given={"age": (56, None)})[0])
         for ward in ("north", "south", "west")
@@ -123,7 +161,7 @@ def test_a_column_of_which_nothing_is_known_takes_part():
     with pytest.warns(NothingKnownWarning):
         model = estimator().fit(X, X_valid=V)
     assert model.chosen_["valid"] == pytest.approx(model.log_marginal(V).mean())
-    assert set(model.chosen_["shares"]) == {"em", "independent"}
+    assert {"independent", "tilted"} <= set(model.chosen_["shares"])
     assert model.marginal_probabilities()[2] == pytest.approx(0.5)
 
 
@@ -144,8 +182,9 @@ def test_few_components_stay_few(most):
 # What ends a fit
 
 
-def test_an_interrupt_keeps_the_first_kind():
-    check_interrupted(estimator(), rows_of_kinds(), rows_of_kinds(1), "independent columns")
+@pytest.mark.parametrize("words", ["independent columns", "tilted"])
+def test_an_interrupt_keeps_the_kinds_so_far(words):
+    check_interrupted(estimator(), rows_of_kinds(), rows_of_kinds(1), words)
 
 
 @pytest.mark.parametrize("n_calls", [6, 9, 12])
@@ -191,14 +230,16 @@ def test_a_time_limit_ends_a_fit():
     assert model.history_.stopped_because == "max_seconds"
 
 
-@pytest.mark.parametrize("has_gaps", [False, True])
-def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(has_gaps, tmp_path):
+@pytest.mark.parametrize(
+    ("has_gaps", "n_writes"), [(False, 30), (False, 100), (True, 30), (True, 280)]
+)
+def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(has_gaps, n_writes, tmp_path):
     X = rows_of_kinds().astype(float)
     if has_gaps:
         X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     expected, path = estimator(max_components=60).fit(X).mixture_, tmp_path / "fit.part"
     with pytest.raises(Killed):
-        estimator(max_components=60).fit(X, checkpoint=DyingCheckpoint(path, 30))
+        estimator(max_components=60).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
     found = estimator(max_components=60).fit(X, checkpoint=Checkpoint(path)).mixture_
     np.testing.assert_array_equal(found.edge_log_theta, expected.edge_log_theta)
     np.testing.assert_array_equal(found.log_weight, expected.log_weight)

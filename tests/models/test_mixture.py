@@ -461,9 +461,9 @@ def test_an_interrupt_before_a_trial_keeps_the_best_of_the_others(monkeypatch, c
     V = clusters(1)
     interrupt(monkeypatch, mixture_search, "train_runs", call)
     with pytest.warns(InterruptedWarning):
-        model = StrudelMixture("auto", search="greedy", max_components=75, random_state=0).fit(
-            clusters(0), X_valid=V
-        )
+        model = StrudelMixture(
+            "auto", method="em", search="greedy", max_components=75, random_state=0
+        ).fit(clusters(0), X_valid=V)
     assert model.history_.stopped_because == "interrupted"
     assert len(model.trials_) == call - 1
     if model.trials_:

@@ -45,6 +45,7 @@ from strudel.learning.mixtures.choose import (
 from strudel.learning.mixtures.continuous import fit_continuous_mixture
 from strudel.learning.mixtures.free_edges import FreeEdges
 from strudel.learning.mixtures.weighted_average import (
+    SURE,
     Group,
     gain_in_errors,
     log_p_together,
@@ -65,7 +66,6 @@ FEWEST_STEPS = 1000  # of a network: with work for fewer, a structure is too lar
 FEWEST_POINTS = 512  # of a network: with room for fewer, there are fewer networks
 MOST_POINTS = 1024  # of one network: so many can still be moved
 ANOTHER = 0.5  # of the time of the last network must be left for one more
-SURE = 2.0  # standard errors of what a kind must gain
 BETTER = 1.0  # those of what a longer prefix must gain (Breiman et al. 1984, section 3.4.3)
 NAMES = {"em": "EM", "bagged_em": "bagged EM"}
 

@@ -1,13 +1,18 @@
-"""Learn two kinds of mixtures by EM, and average them.
+"""Learn three kinds of mixtures by EM, and average them.
 
 In:  `Prepared` rows in memory, and the learner with what is asked for.
 Out: `LearnedMixture`, the best so far if the fit is interrupted or reaches its time limit.
 
 The components of the first kind share the structure of a search, which says in detail how each
-column depends on its neighbours. Those of the second have independent columns: whatever depends on
-one another does so through the component, so that columns far apart are heard as well. Only columns
-that tell much of each other stay together, as in the tree that the search starts from.
-Independent columns are a special case of any structure on the same vtree, so both are one mixture.
+column depends on its neighbours, and have parameters of their own. Those of the second have
+independent columns: whatever depends on one another does so through the component, so that columns
+far apart are heard as well. Only columns that tell much of each other stay together, as in the tree
+that the search starts from. Those of the third are the circuit of the search itself, tilted: what
+it knows stays, and what it lacks is learned from few numbers (`mixtures.tilted`).
+
+Independent columns are a special case of any structure on the same vtree, so all are one mixture.
+The first kind has by far the most parameters. So it only takes part where validation rows are
+surely more likely with it.
 """
 
 from __future__ import annotations
@@ -33,7 +38,9 @@ from strudel.learning.mixture_learner import (
 )
 from strudel.learning.mixtures.choose import INDEPENDENT, PER_ROW, name_of_structure
 from strudel.learning.mixtures.weighted_average import (
+    SURE,
     Group,
+    gain_in_errors,
     log_p_of,
     longest,
     shares_of,
@@ -47,48 +54,64 @@ from strudel.tables.column_codes import as_column_codes, complete_columns
 from strudel.trees.column_tree import learn_column_tree, strong_part
 from strudel.trees.vtree import Vtree
 
-OF_TABLES = (5, 10, 25)  # components of one run of encoded tables, where columns are independent
+OF_TABLES = (5, 10, 25)  # components of one run of encoded tables, of the later kinds
 MOST_OF_TABLES = 100  # of them in all runs
 STRONG = 0.5  # of a column: columns that tell this share of each other stay together
-FIRST_SHARE = 0.7  # of `max_seconds`, for the first kind
-VIRTUAL_ROWS = 10.0  # that both kinds share evenly when validation rows weigh them
+FIRST_SHARE, SECOND_SHARE = 0.6, 0.5  # of `max_seconds`, and of what the first kind leaves
+VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
 
 
 def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
-    """The average of both kinds; the first alone where there is nothing to average."""
-    task, left = learner.task, learner.clock.left()
+    """The average of all kinds; the first alone where there is nothing to average."""
+    task, left, now = learner.task, learner.clock.left(), rows.journal.now
     if rows.is_partitioned or rows.valid is None or rows.start is not None:
         return learn_one_mixture(rows, learner)
     if task.search.init == "independent" or not task.averages_all_it_can:
         return learn_one_mixture(rows, learner)
     task = replace(task, options=replace(task.options, columns=rows.columns))
-    clock = learner.clock
-    if left is not None:
-        clock = Clock(rows.journal.now(), FIRST_SHARE * left, rows.journal.now)
-    first = learn_one_mixture(rows, replace(learner, task=task, clock=clock))
-    n_distinct = merge_equal_rows(rows.train)[0].n_rows
-    room = min(task.max_components, PER_ROW * n_distinct) - first.mixture.n_components
-    if first.history.stopped_because == "interrupted" or room < 1 or learner.clock.left() == 0.0:
-        return first
-    sizes = task.to_choose_from
-    if rows.encoder is not None:  # small mixtures answer sooner
-        sizes, room = OF_TABLES, min(room, MOST_OF_TABLES)
-    second_task = replace(
-        task,
-        n_splits=INDEPENDENT,
-        search=replace(task.search, max_splits=0, patience=1),
-        max_components=room,
-        to_choose_from=sizes,
-    )
-    try:
-        start = _coarse_structure(rows, task, first.mixture.structure.vtree)
-        second = learn_one_mixture(
-            replace(rows, start=start), replace(learner, task=second_task), first.mixture
+    clock = learner.clock if left is None else Clock(now(), FIRST_SHARE * left, now)
+    most = task.max_components
+    first_task = replace(task, max_components=most - min(most // 2, 2 * MOST_OF_TABLES))
+    first = learn_one_mixture(rows, replace(learner, task=first_task, clock=clock))
+    n_splits, vtree = int(first.chosen["n_splits"]), first.mixture.structure.vtree
+    groups = [Group("em", n_splits, first.mixture, _log_p(rows, first.mixture))]
+    most_for_rows = PER_ROW * merge_equal_rows(rows.train)[0].n_rows
+
+    def learn(kind: str, of_start: int, start: Circuit | None, clock: Clock) -> None:
+        """One more kind, on a structure that is known."""
+        n_left = most - sum(group.mixture.n_components for group in groups)
+        if kind == "independent":
+            n_left = min(n_left, max(1, n_left // 2))
+        if n_left < 1 or clock.left() == 0.0 or first.history.stopped_because == "interrupted":
+            return
+        options, sizes = task.options, task.to_choose_from
+        if kind == "tilted":  # a handful of passes, wherever EM is
+            options = replace(options, is_tilted=True, device=None)
+        if rows.encoder is not None:  # small mixtures answer sooner
+            sizes, n_left = OF_TABLES, min(n_left, MOST_OF_TABLES)
+        later = replace(
+            task,
+            n_splits=0,
+            of_start=of_start,
+            search=replace(task.search, max_splits=0, patience=1),
+            options=options,
+            max_components=min(n_left, most_for_rows),
+            to_choose_from=sizes,
         )
-        return _average(rows, first, second)
+        later_learner = replace(learner, task=later, clock=clock)
+        found = learn_one_mixture(replace(rows, start=start), later_learner, first.mixture)
+        groups.append(Group(kind, of_start, found.mixture, _log_p(rows, found.mixture)))
+        if found.history.stopped_because in CUT:
+            first.history.stopped_because = found.history.stopped_because
+
+    left = learner.clock.left()
+    clock = learner.clock if left is None else Clock(now(), SECOND_SHARE * left, now)
+    try:
+        learn("independent", INDEPENDENT, _coarse_structure(rows, task, vtree), clock)
+        learn("tilted", n_splits, first.mixture.structure, learner.clock)
     except KeyboardInterrupt:
         first.history.stopped_because = "interrupted"
-        return first
+    return _average(rows, first, groups)
 
 
 def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | None:
@@ -105,15 +128,9 @@ def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circui
     return independent_structure(rows, task, vtree)
 
 
-def _average(rows: Prepared, first: LearnedMixture, second: LearnedMixture) -> LearnedMixture:
-    stopped, weight = second.history.stopped_because, _weight(rows)
-    if stopped in CUT:
-        first.history.stopped_because = stopped
-    n_splits = first.chosen["n_splits"]
-    groups = [
-        Group("em", n_splits, first.mixture, _log_p(rows, first.mixture)),
-        Group("independent", INDEPENDENT, second.mixture, _log_p(rows, second.mixture)),
-    ]
+def _average(rows: Prepared, first: LearnedMixture, groups: list[Group]) -> LearnedMixture:
+    weight = _weight(rows)
+    groups = _that_count(groups, weight)
     kept, shares = that_matter(groups, shares_of(groups, weight, VIRTUAL_ROWS))
     if [group.kind for group in kept] == ["em"]:
         return first
@@ -132,11 +149,22 @@ def _average(rows: Prepared, first: LearnedMixture, second: LearnedMixture) -> L
     return LearnedMixture(mixture, first.history, chosen)
 
 
+def _that_count(groups: list[Group], weight: FloatArray) -> list[Group]:
+    """The groups, without the first where it is not surely better than tilted components."""
+    others = groups[1:]
+    if all(group.kind != "tilted" for group in others):
+        return groups
+    together, without = (
+        log_p_of(some, shares_of(some, weight, VIRTUAL_ROWS)) for some in (groups, others)
+    )
+    return groups if gain_in_errors(together - without, weight) >= SURE else others
+
+
 def _explain(groups: Sequence[Group], shares: FloatArray) -> str:
     """What the mixture is made of, in a sentence."""
     return " and ".join(
-        f"{group.mixture.n_components:,} components on {name_of_structure(group.n_splits)} with "
-        f"{100.0 * share:.0f} % of the weight"
+        f"{group.mixture.n_components:,} components{', tilted,' if group.kind == 'tilted' else ''} "
+        f"on {name_of_structure(group.n_splits)} with {100.0 * share:.0f} % of the weight"
         for group, share in zip(groups, shares, strict=True)
     )
 

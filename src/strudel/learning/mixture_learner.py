@@ -108,12 +108,13 @@ class MixtureTask:
     """What is asked for: numbers, or "auto" where they are to be chosen."""
 
     n_components: int | str
-    n_splits: int | str | range  # INDEPENDENT if the rows start with independent columns
+    n_splits: int | str | range
     method: Method
     max_components: int
     search: SearchOptions
     options: MixtureOptions
     to_choose_from: tuple[int, ...] = COMPONENTS  # components of one run
+    of_start: int | None = None  # splits of the structure that the rows start with
 
     @property
     def chooses_splits(self) -> bool:
@@ -179,6 +180,8 @@ def learn_one_mixture(
 
     def refit(model: Model) -> Model:
         assert isinstance(model, Mixture)
+        if options.is_tilted:  # EM on the rows would make all parameters their own
+            return model
         return refit_mixture(model, gaps, options, n_runs[id(model)])
 
     # A single round is for those in a hurry: a tree completes the rows, fewer times each.
@@ -277,7 +280,8 @@ class MixtureLearner:
         variables.
         """
         task = self.task
-        self.report.say("structure", "growing the structure")
+        if task.of_start is None:
+            self.report.say("structure", "growing the structure")
         stages = iter(task.stages)
         grown = rows.grow(replace(task.search, max_splits=next(stages)), self.report.on_split)
         growing, splits = grown.growing, grown.history
@@ -296,8 +300,8 @@ class MixtureLearner:
             return found
 
         def on_trial(trial: Trial, words: str) -> None:
-            if task.n_splits == INDEPENDENT:
-                trial = trial._replace(n_splits=INDEPENDENT)
+            if task.of_start is not None:
+                trial = trial._replace(n_splits=task.of_start)
             self.trials.append(trial)
             message = f"{words}: {describe(trial)}"
             self.report.say("choice", message, len(self.trials), trial.valid)

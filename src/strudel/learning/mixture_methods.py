@@ -274,6 +274,9 @@ class MixtureOptions:
     columns : sequence of ColumnCode, optional
         Groups of variables that count alike when k-means compares rows, however many variables
         they have. By default every variable counts alike.
+    is_tilted : bool
+        Whether components are the single circuit, in which values of columns count more or less,
+        instead of having parameters of their own.
     n_init, init_params, max_iter, patience, tol, max_rounds
         As in `EM`.
     """
@@ -291,6 +294,7 @@ class MixtureOptions:
     max_seconds: float | None = None
     device: Any = None
     columns: Any = None
+    is_tilted: bool = False
 
     def __post_init__(self) -> None:
         check_choice("init_params", self.init_params, get_args(InitParams))

@@ -25,6 +25,7 @@ from strudel.queries.passes import (
     decode,
     pass_up,
     plan,
+    set_literals,
     working_memory,
 )
 
@@ -75,7 +76,8 @@ def _conditional_parameters(
     """Fill `theta` (n_edges, n_lanes); returns a bit per lane that lost digits."""
     n_lanes = len(codes)
     value, scale, exponent = working_memory(p)
-    lost = pass_up(codes, np.arange(n_lanes), n_lanes, p, edge_theta, value, scale, exponent)
+    set_literals(codes, np.arange(n_lanes), n_lanes, value)
+    lost = pass_up(p, edge_theta, value, scale, exponent)
     for v in range(len(p.vtree_var)):
         for k in range(p.vtree_first[v], p.vtree_first[v + 1]):
             n = p.sums[k]

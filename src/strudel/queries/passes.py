@@ -106,17 +106,24 @@ def working_memory(p: Plan) -> tuple[FloatArray, FloatArray, AnyArray]:
 
 
 @kernel
+def set_literals(codes: AnyArray, lane_row: AnyArray, width: int, value: FloatArray) -> None:
+    """The literals of `width` lanes, each with a row of codes; nothing is known in the others."""
+    for var in range(codes.shape[1]):
+        for b in range(LANES):
+            code = codes[lane_row[b], var] if b < width else np.uint8(UNKNOWN)
+            value[2 * var, b] = 1.0 if code != 1 else 0.0
+            value[2 * var + 1, b] = 1.0 if code != 0 else 0.0
+
+
+@kernel
 def pass_up(
-    codes: AnyArray,
-    lane_row: AnyArray,
-    width: int,
     p: Plan,
     edge_theta: FloatArray,
     value: FloatArray,
     scale: FloatArray,
     exponent: AnyArray,
 ) -> int:
-    """Fill `value` (scaled), `scale` and `exponent` for `width` lanes, each with a row of codes.
+    """Fill `value` (scaled) of the sums, `scale` and `exponent` from the values of the literals.
 
     A sum's value before scaling is ``value / scale``. Returns a bit per lane that lost digits.
     """
@@ -126,17 +133,10 @@ def pass_up(
     for v in range(len(p.vtree_var)):
         first, last = p.vtree_first[v], p.vtree_first[v + 1]
         is_leaf = p.vtree_var[v] != NONE
-        if is_leaf:
-            var = p.vtree_var[v]
-            for b in range(LANES):
-                code = codes[lane_row[b], var] if b < width else np.uint8(UNKNOWN)
-                value[2 * var, b] = 1.0 if code != 1 else 0.0
-                value[2 * var + 1, b] = 1.0 if code != 0 else 0.0
-                exponent[v, b] = 0
-        else:
-            for b in range(LANES):
-                exponent[v, b] = exponent[p.vtree_left[v], b] + exponent[p.vtree_right[v], b]
         for b in range(LANES):
+            exponent[v, b] = 0
+            if not is_leaf:
+                exponent[v, b] = exponent[p.vtree_left[v], b] + exponent[p.vtree_right[v], b]
             top[b] = 0.0
             low[b] = np.inf
             scale[v, b] = 1.0

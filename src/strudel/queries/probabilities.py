@@ -33,6 +33,7 @@ from strudel.queries.passes import (
     pass_down,
     pass_up,
     plan,
+    set_literals,
     working_memory,
 )
 
@@ -146,7 +147,8 @@ def _component_log_probabilities(
     for task in range(first, last):
         block, i = task // n_passes, task % n_passes
         width = _fill_lanes(i, n_rows, k, lane_row)
-        lost = pass_up(codes, lane_row, width, p, theta[block], value, scale, exponent)
+        set_literals(codes, lane_row, width, value)
+        lost = pass_up(p, theta[block], value, scale, exponent)
         for b in range(width):
             c = block * LANES + b % min(k, LANES)
             if c < k:
@@ -243,7 +245,8 @@ def _component_literals(
     for task in range(first, last):
         block, i = task // n_passes, task % n_passes
         width = _fill_lanes(i, n_rows, k, lane_row)
-        lost = pass_up(codes, lane_row, width, p, theta[block], value, scale, exponent)
+        set_literals(codes, lane_row, width, value)
+        lost = pass_up(p, theta[block], value, scale, exponent)
         pass_down(p, root, theta[block], value, scale, flow)
         for b in range(width):
             row, c = lane_row[b], block * LANES + b % min(k, LANES)

@@ -30,6 +30,7 @@ from strudel.queries.passes import (
     encode,
     pass_up,
     plan,
+    set_literals,
     working_memory,
 )
 from strudel.queries.probabilities import (
@@ -217,7 +218,8 @@ def _walk_pieces(
         width = min(LANES, len(codes) - start)
         _load_lanes(component[start : start + width], theta, held, edge_theta)
         lane_row = start + np.arange(LANES)
-        lost = pass_up(codes, lane_row, width, p, edge_theta, value, scale, exponent)
+        set_literals(codes, lane_row, width, value)
+        lost = pass_up(p, edge_theta, value, scale, exponent)
         for b in range(width):
             is_lost[start + b] |= lost >> b & 1 != 0
             if is_lost[start + b] or not value[root, b] > 0.0:

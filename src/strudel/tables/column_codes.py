@@ -93,13 +93,14 @@ def complete_columns(columns: Iterable[ColumnCode], n_vars: int) -> tuple[Column
                 f"Columns must lie side by side within the {n_vars} variables, but one holds "
                 f"variables {column.start} to {column.stop - 1}."
             )
-        complete += [_free_bit(var) for var in range(at, column.start)]
+        complete += [free_bit(var) for var in range(at, column.start)]
         complete.append(column)
         at = column.stop
-    return (*complete, *(_free_bit(var) for var in range(at, n_vars)))
+    return (*complete, *(free_bit(var) for var in range(at, n_vars)))
 
 
-def _free_bit(var: int) -> ColumnCode:
+def free_bit(var: int) -> ColumnCode:
+    """A single variable that may be 0 or 1."""
     return ColumnCode(var, np.array([[0], [1]], dtype=np.uint8))
 
 

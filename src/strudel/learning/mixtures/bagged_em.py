@@ -58,7 +58,7 @@ def fit_bagged_mixture(
         batch = bags[first : first + limits.n_runs]
         return train_runs(data, limits, rng, on_iteration, batch, journal)
 
-    n_rows = max(bag.n_rows for bag in data.train + data.valid)
+    n_rows = max(bag.n_rows for bag in [*data.train, *data.valid])
     clock = now if journal is None else journal.now
     parts = train_batches(train, n_batches(n_rows, data.choices, options), options, clock)
     prior = best_prior(data, parts, options)

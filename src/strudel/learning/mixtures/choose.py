@@ -66,7 +66,7 @@ class Trial(NamedTuple):
     pseudocount: float
     valid: float  # mean log-likelihood of the average of its runs
     seconds: float  # since the search began
-    method: str = "em"  # or "bagged_em", or "continuous"
+    method: str = "em"  # or "bagged_em", "tilted" or "continuous"
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,7 +344,7 @@ class MixtureSearch:
             setting.prior.strength,
             setting.valid,
             self.journal.now() - self._started,
-            "bagged_em" if setting.is_bagged else "em",
+            "tilted" if self.options.is_tilted else "bagged_em" if setting.is_bagged else "em",
         )
 
 
@@ -364,11 +364,11 @@ def prefixes_of(best: int) -> list[int]:
 
 def describe(trial: Trial) -> str:
     """A setting and what it reached, in words."""
-    words = {"em": "run", "bagged_em": "bag", "continuous": "network"}[trial.method]
+    words = {"bagged_em": "bag", "continuous": "network"}.get(trial.method, "run")
     runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} {words}s"
-    tied = " of a network" if trial.method == "continuous" else ""
+    kind = {"continuous": " of a network", "tilted": ", tilted,"}.get(trial.method, "")
     return (
-        f"{trial.n_components} components{tied}{runs} on {name_of_structure(trial.n_splits)}: "
+        f"{trial.n_components} components{kind}{runs} on {name_of_structure(trial.n_splits)}: "
         f"valid {trial.valid:.4f}"
     )
 

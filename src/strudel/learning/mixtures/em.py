@@ -6,7 +6,7 @@ Out: `Mixture`, the best one on the validation rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from strudel._numba import use_threads
-from strudel._types import FloatArray, IntArray
+from strudel._types import AnyArray, FloatArray, IntArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture, average
 from strudel.data.bits import BitMatrix, merge_equal_rows, pack_columns
@@ -33,8 +33,13 @@ from strudel.learning.mixtures.em_steps import (
     uniform_prior,
     weighted_sums,
 )
-from strudel.learning.mixtures.first_responsibilities import responsibilities
+from strudel.learning.mixtures.first_responsibilities import (
+    lacking_directions,
+    responsibilities,
+    scaled_columns,
+)
 from strudel.learning.mixtures.shared_flows import Bag, Choices, share_flows
+from strudel.learning.mixtures.tilted import TiltedChoices, TiltedEnsemble, tilt
 from strudel.learning.parameters import fit_parameters
 
 if TYPE_CHECKING:
@@ -111,8 +116,9 @@ class MixtureData:
     rows: BitMatrix  # distinct training rows that count
     single: Circuit  # the structure with its closed-form parameters
     choices: Choices
-    train: list[Bag]
-    valid: list[Bag]
+    train: Sequence[Bag]
+    valid: Sequence[Bag]
+    columns: Any = None  # that count alike in the first clusters
 
     @classmethod
     def of(
@@ -132,6 +138,11 @@ class MixtureData:
             valid_rows, valid_place = distinct_rows(as_bits(valid))
             tables.append(valid_rows)
             places.append(valid_place)
+        single = fit_parameters(circuit, rows, pseudocount=1.0)
+        if options.is_tilted:
+            tilted, tilted_bags = tilt(single, options.columns, *tables)
+            held_out = [] if valid is None else tilted_bags[1]
+            return cls(rows, single, tilted, tilted_bags[0], held_out, options.columns)
         # With hardly any smoothing a parameter may be zero, and the difference of two logs not a
         # number.
         is_smoothed = options.pseudocount == "auto" or options.pseudocount > 1e-9
@@ -144,8 +155,17 @@ class MixtureData:
             from strudel.learning.mixtures.em_on_device import ChoicesOnDevice  # late: needs torch
 
             choices = ChoicesOnDevice.of(choices, options.device)
-        single = fit_parameters(circuit, rows, pseudocount=1.0)
-        return cls(rows, single, choices, bags[0], [] if valid is None else bags[1])
+        valid_bags = [] if valid is None else bags[1]
+        return cls(rows, single, choices, bags[0], valid_bags, options.columns)
+
+    @cached_property
+    def table_to_cluster(self) -> AnyArray | None:
+        """What k-means compares where components begin; None for the variables themselves."""
+        if isinstance(self.choices, TiltedChoices):  # begin where the circuit is wrong
+            found = lacking_directions(self.single, self.rows, self.columns)
+            if found is not None:
+                return found
+        return None if self.columns is None else scaled_columns(self.rows, self.columns)
 
     @property
     def train_total(self) -> float:
@@ -196,7 +216,7 @@ class Runs:
         """The mixture of every run."""
         return self._ensemble(prior).mixtures()
 
-    def log_likelihoods(self, prior: Prior, bags: list[Bag]) -> FloatArray:
+    def log_likelihoods(self, prior: Prior, bags: Sequence[Bag]) -> FloatArray:
         """Log-likelihood of each row under each run."""
         ensemble = self._ensemble(prior)
         with _threads_for(bags, ensemble):
@@ -235,7 +255,7 @@ def best_prior(data: MixtureData, parts: list[Runs], options: MixtureOptions) ->
     return choice[int(np.argmax([data.valid_score(np.hstack(one)) for one in log_p]))]
 
 
-def _threads_for(bags: list[Bag], ensemble: AnyEnsemble) -> AbstractContextManager[None]:
+def _threads_for(bags: Sequence[Bag], ensemble: AnyEnsemble) -> AbstractContextManager[None]:
     """One thread where a step ends sooner than a second one would begin."""
     n_additions = sum(len(bag.row_state) for bag in bags) * ensemble.n_columns
     return use_threads(1) if n_additions < FEW_ADDITIONS else nullcontext()
@@ -245,6 +265,8 @@ def new_ensemble(
     choices: Choices, prior: Prior, n_groups: int, size: int, counts: Counts | None = None
 ) -> AnyEnsemble:
     """An ensemble on the device of its choices, or here."""
+    if isinstance(choices, TiltedChoices):
+        return TiltedEnsemble(choices, prior, n_groups, size, counts)
     if choices.device is None:
         return Ensemble(choices, prior, n_groups, size, counts)
     from strudel.learning.mixtures.em_on_device import ChoicesOnDevice, EnsembleOnDevice
@@ -301,9 +323,10 @@ class RowsHere:
         self, ensemble: AnyEnsemble, options: MixtureOptions, rng: np.random.Generator
     ) -> None:
         """The counts of the first responsibilities."""
-        n_components, start, columns = options.n_components, options.init_params, options.columns
+        start = options.init_params
+        table = None if start == "random" else self.data.table_to_cluster
         starts = [
-            responsibilities(self.data.rows, n_components, start, rng, columns)
+            responsibilities(self.data.rows, options.n_components, start, rng, table)
             for _ in range(ensemble.n_groups)
         ]
         first = 0

@@ -108,7 +108,7 @@ class Ensemble:
     def maximise(self) -> None:
         """M-step: the best parameters for the counts."""
         choices = self.choices
-        _complete(self.total, choices.place_first, choices.place_state, choices.default, self.count)
+        self.complete()
         log_parameters(
             self.count,
             choices.node_first,
@@ -118,6 +118,16 @@ class Ensemble:
         )
         usual = choices.default[choices.default != NONE]
         self._base[:] = self._log_theta[usual].sum(axis=0) + self._log_weight()
+        self.find_differences()
+
+    def complete(self) -> None:
+        """Give the defaults what the other states leave over."""
+        choices = self.choices
+        _complete(self.total, choices.place_first, choices.place_state, choices.default, self.count)
+
+    def find_differences(self) -> None:
+        """From the log-parameters, what rows add that do not take a default."""
+        choices = self.choices
         _differences(
             self._log_theta, choices.place_first, choices.place_state, choices.default, self._delta
         )
@@ -196,10 +206,14 @@ class Ensemble:
             self.prior.strength,
             log_theta,
         )
+        return self.split(log_theta)
+
+    def split(self, log_theta: FloatArray) -> list[Mixture]:
+        """The mixture of every group, from the parameters `(n_edges, n_columns)` of all."""
         log_weight = self._log_weight()
         columns = [slice(g * self.size, (g + 1) * self.size) for g in range(self.n_groups)]
         return [
-            Mixture(circuit, np.ascontiguousarray(log_theta[:, own]), log_weight[own])
+            Mixture(self.choices.circuit, np.ascontiguousarray(log_theta[:, own]), log_weight[own])
             for own in columns
         ]
 

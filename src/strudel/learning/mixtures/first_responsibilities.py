@@ -19,14 +19,18 @@ from typing import Any
 import numpy as np
 
 from strudel._types import AnyArray, FloatArray, IntArray
+from strudel.circuits.circuit import Circuit
 from strudel.data.bits import BitMatrix
 from strudel.learning.mixture_methods import InitParams
-from strudel.tables.column_codes import ColumnCode
+from strudel.queries.variable_probabilities import covariance
+from strudel.tables.column_codes import ColumnCode, as_column_codes, complete_columns
 
 Responsibilities = Callable[[slice], FloatArray]  # rows -> (n_rows, n_components)
 
 CLUSTERED_ROWS = 2**15  # rows that k-means looks at; the others go to the nearest centre
 UNEVEN = 0.1  # shape of the gamma variates of a random start: most of a row goes to few components
+N_DIRECTIONS, NO_DIRECTION = 8, 1e-9  # that a circuit lacks; no variance, but for rounding
+MOST_VARIABLES = 1000  # that are compared in pairs
 LIGHT = 1e-30  # of a weight: sums of 32 bits stay far from their ends
 
 
@@ -35,21 +39,59 @@ def responsibilities(
     n_components: int,
     start: InitParams,
     rng: np.random.Generator,
-    columns: Sequence[ColumnCode] | None = None,
+    table: AnyArray | None = None,
 ) -> Responsibilities:
-    """First responsibilities of one mixture; `columns` are variables that count together."""
+    """First responsibilities of one mixture.
+
+    Rows are similar where their variables are alike, or their lines of a `table`, if there is one.
+    """
     if start == "random":
         seed = int(rng.integers(2**63))
         return lambda rows: _random_shares(rows, n_components, seed)
-    table: AnyArray = bits.unpack()
-    if columns is not None:
-        table = table.astype(np.float32) * _scales(table, bits.weights, columns)
+    if table is None:
+        table = bits.unpack()
     chosen = np.arange(bits.n_rows)
     if bits.n_rows > CLUSTERED_ROWS:
         chosen = np.sort(rng.choice(bits.n_rows, CLUSTERED_ROWS, replace=False))
     clusters = find_clusters(table[chosen], bits.weights[chosen], n_components, start, rng)
     label = clusters.label(table)
     return lambda rows: (label[rows, np.newaxis] == np.arange(n_components)).astype(np.float64)
+
+
+def scaled_columns(bits: BitMatrix, columns: Sequence[ColumnCode]) -> AnyArray:
+    """A table in which all columns count alike, however many variables they have."""
+    table = bits.unpack()
+    scaled: AnyArray = table.astype(np.float32) * _scales(table, bits.weights, columns)
+    return scaled
+
+
+def lacking_directions(
+    circuit: Circuit, bits: BitMatrix, columns: Sequence[ColumnCode] | None
+) -> AnyArray | None:
+    """A table of the directions in which rows vary together, and the circuit does not say so.
+
+    They are the first principal components of what the covariances of the rows exceed those of the
+    circuit by: clusters along them tell what the circuit does not know. None if there are none, or
+    too many variables.
+    """
+    if not 1 < bits.n_vars <= MOST_VARIABLES or bits.n_rows < 2:
+        return None
+    columns = complete_columns(as_column_codes(columns or ()), bits.n_vars)
+    table, scale = bits.unpack(), _scales(bits.unpack(), bits.weights, columns)
+    scaled = table * scale.astype(np.float64)
+    scaled -= bits.weights @ scaled / bits.weights.sum()
+    seen = (scaled * bits.weights[:, np.newaxis]).T @ scaled / bits.weights.sum()
+    known = covariance(circuit) * np.outer(scale, scale)
+    with _one_thread():
+        size, direction = np.linalg.eigh(seen - known)
+    chosen = np.argsort(-size, kind="stable")[:N_DIRECTIONS]
+    chosen = chosen[size[chosen] > NO_DIRECTION]
+    if len(chosen) == 0:
+        return None
+    found = scaled @ direction[:, chosen]
+    spread = np.sqrt(bits.weights @ found**2 / bits.weights.sum())
+    lacking: AnyArray = found * (np.sqrt(size[chosen]) / np.maximum(spread, NO_DIRECTION))
+    return lacking.astype(np.float32)
 
 
 def _scales(table: AnyArray, weight: FloatArray, columns: Sequence[ColumnCode]) -> AnyArray:

@@ -108,7 +108,7 @@ def bags_of_states(choices: Choices, bits: BitMatrix) -> list[Bag]:
     """The bags of one table."""
     is_listed = choices.is_listed
     return [
-        _bag(choices.state_of[states], is_listed, weight)
+        bag_of(choices.state_of[states], is_listed, weight)
         for weight, states in _state_blocks(choices.circuit, bits)
     ]
 
@@ -163,7 +163,8 @@ def choices_of(circuit: Circuit, count: FloatArray, has_defaults: bool) -> Choic
     )
 
 
-def _bag(states: IntArray, is_listed: AnyArray, weight: FloatArray) -> Bag:
+def bag_of(states: IntArray, is_listed: AnyArray, weight: FloatArray) -> Bag:
+    """The bag of rows with these states, `(n_places, n_rows)`."""
     n_rows = states.shape[1]
     row_first = np.zeros(n_rows + 1, dtype=np.int32)
     state_first = np.zeros(len(is_listed) + 1, dtype=np.int32)

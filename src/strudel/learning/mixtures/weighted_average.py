@@ -17,6 +17,7 @@ from strudel.algebra.finer_structure import on_finer_structure
 from strudel.circuits.mixture import Mixture
 
 WEIGHT_STEPS = 300  # of EM on validation rows, for a handful of weights
+SURE = 2.0  # standard errors of what a kind must gain where it was chosen on the same rows
 NO_SHARE = 0.005  # of the weight: what has less is left out
 NOTHING = 1e-4  # nats per row that are not worth more components
 

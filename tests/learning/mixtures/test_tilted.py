@@ -1,0 +1,217 @@
+"""Tilted components: a circuit in which values of columns count more or less, by enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import oracle
+from makers import rows_of_kinds
+from strudel import Strudel
+from strudel._numba import use_threads
+from strudel.data.bits import pack_columns
+from strudel.learning.mixture_methods import MixtureOptions
+from strudel.learning.mixtures.em import MixtureData, best_prior, train_runs
+from strudel.learning.mixtures.em_steps import Prior
+from strudel.learning.mixtures.first_responsibilities import lacking_directions
+from strudel.learning.mixtures.tilted import TiltedEnsemble, tilt
+from strudel.learning.parameters import fit_parameters
+from strudel.learning.search.learn_structure import first_circuit
+from strudel.learning.search_options import SearchOptions
+from strudel.queries import log_likelihood
+from strudel.tables.column_codes import ColumnCode, column_values
+
+ORDERED = np.tri(4, 3, -1, dtype=np.uint8)  # variable j is 1 if the value is j + 1 or more
+ONE_HOT = np.eye(3, dtype=np.uint8)
+OTHER = np.array([[0, 0], [0, 1], [1, 1]], dtype=np.uint8)  # neither
+COLUMNS = (ColumnCode(0, ORDERED), ColumnCode(3, ONE_HOT), ColumnCode(7, OTHER))  # and a bit
+N_VARS = 9
+
+
+def table(seed=0, n_rows=300):
+    """Rows of three columns and a bit, which all depend on a hidden kind, and two on each other."""
+    rng = np.random.default_rng(seed)
+    kind = rng.random(n_rows)
+    one = np.clip(np.round(3.0 * kind + rng.normal(0.0, 0.7, n_rows)), 0, 3).astype(int)
+    two = (one + (rng.random(n_rows) < 0.3)) % 3
+    three = np.clip(np.round(2.0 * kind + rng.normal(0.0, 0.5, n_rows)), 0, 2).astype(int)
+    bit = rng.random(n_rows) < 0.2 + 0.6 * kind
+    return np.hstack([ORDERED[one], ONE_HOT[two], bit[:, np.newaxis], OTHER[three]]).astype(
+        np.uint8
+    )
+
+
+@pytest.fixture(scope="module")
+def circuit():
+    bits = pack_columns(table())
+    return fit_parameters(
+        first_circuit(bits, SearchOptions(columns=COLUMNS)), bits, pseudocount=1.0
+    )
+
+
+def shares_of_rows(n_rows, n_components, seed=1):
+    share = np.random.default_rng(seed).random((n_rows, n_components)) ** 3
+    return (share / share.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def ensemble_of(circuit, rows, share, strength=1.0, columns=COLUMNS):
+    """An ensemble of one group whose components have these shares of the rows."""
+    choices, (bags,) = tilt(circuit, columns, pack_columns(rows))
+    ensemble = TiltedEnsemble(choices, Prior(strength, circuit.theta), 1, share.shape[1])
+    first = 0
+    for bag in bags:
+        own = share[first : first + bag.n_rows]
+        ensemble.add(bag, own, bag.weight[np.newaxis])
+        first += bag.n_rows
+    return ensemble, bags
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, None], ids=["columns", "bits"])
+def test_values_are_as_frequent_as_among_the_rows_of_a_component(circuit, columns):
+    rows = table()
+    share = shares_of_rows(len(rows), 3)
+    ensemble, _ = ensemble_of(circuit, rows, share, strength=1e-9, columns=columns)
+    for _ in range(200):
+        ensemble.maximise()
+    (mixture,) = ensemble.mixtures()
+    every = np.array(oracle.all_rows(N_VARS))
+    for c, component in enumerate(mixture.components()):
+        p = np.array(oracle.probabilities(component, every))
+        assert p.sum() == pytest.approx(1.0, abs=1e-12)
+        counted = share[:, c].astype(float) @ rows / share[:, c].astype(float).sum()
+        np.testing.assert_allclose(p @ every, counted, atol=1e-4)
+    assert mixture.weights == pytest.approx(share.mean(axis=0), abs=1e-2)
+
+
+def test_components_differ_from_the_circuit_column_by_column(circuit):
+    rows = table()
+    ensemble, _ = ensemble_of(circuit, rows, shares_of_rows(len(rows), 2))
+    ensemble.maximise()
+    (mixture,) = ensemble.mixtures()
+    possible = np.unique(table(n_rows=3000), axis=0)
+    values = column_values(possible.astype(float), COLUMNS)
+    names = [values[0], values[1], possible[:, 6], possible[:, 7], possible[:, 8]]
+    design = np.hstack([np.eye(int(one.max()) + 1)[one] for one in names])
+    of_circuit = np.log(oracle.probabilities(circuit, possible))
+    for component in mixture.components():
+        apart = np.log(oracle.probabilities(component, possible)) - of_circuit
+        assert np.ptp(apart) > 0.1
+        found, *_ = np.linalg.lstsq(design, apart, rcond=None)
+        np.testing.assert_allclose(design @ found, apart, atol=1e-9)
+
+
+def test_a_component_without_rows_is_the_circuit(circuit):
+    rows = table()
+    share = shares_of_rows(len(rows), 2)
+    share[:, 1] = 0.0
+    ensemble, _ = ensemble_of(circuit, rows, share)
+    ensemble.maximise()
+    alone = ensemble.mixtures()[0].component(1)
+    np.testing.assert_allclose(alone.edge_log_theta, circuit.edge_log_theta, atol=1e-9)
+
+
+def test_smoothing_of_independent_variables_has_a_closed_form():
+    rows = table()
+    circuit = Strudel(init="independent", max_splits=0, validation_fraction=None).fit(rows).circuit_
+    share, strength = shares_of_rows(len(rows), 2), 5.0
+    ensemble, _ = ensemble_of(circuit, rows, share, strength, columns=None)
+    for _ in range(20):
+        ensemble.maximise()
+    (mixture,) = ensemble.mixtures()
+    every = np.array(oracle.all_rows(N_VARS))
+    usual = np.array(oracle.probabilities(circuit, every)) @ every
+    for c, component in enumerate(mixture.components()):
+        own = share[:, c].astype(float)
+        wanted = (own @ rows + strength * usual) / (own.sum() + strength)
+        np.testing.assert_allclose(
+            np.array(oracle.probabilities(component, every)) @ every, wanted, atol=1e-6
+        )
+
+
+def test_rows_are_as_likely_as_under_the_mixture(circuit):
+    rows = table()
+    ensemble, bags = ensemble_of(circuit, rows, shares_of_rows(len(rows), 4))
+    ensemble.maximise()
+    log_p = ensemble.log_likelihoods(bags)
+    ensemble._n_steps = 0  # the mixture of these very weights
+    (mixture,) = ensemble.mixtures()
+    np.testing.assert_allclose(log_p[:, 0], log_likelihood(mixture, rows), atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    options = MixtureOptions(
+        4, n_runs=2, smoothing="single", pseudocount="auto", columns=COLUMNS, is_tilted=True
+    )
+    train, valid = pack_columns(table()), pack_columns(table(1))
+    independent = first_circuit(train, SearchOptions(columns=COLUMNS, init="independent"))
+    data = MixtureData.of(independent, train, valid, options)
+    runs = train_runs(data, options, np.random.default_rng(0))
+    return data, runs, runs.mixtures(best_prior(data, [runs], options))
+
+
+def test_new_rows_are_more_likely_than_under_the_circuit(fitted):
+    data, _, mixtures = fitted
+    new = table(2, 3000)
+    for mixture in mixtures:
+        gain = log_likelihood(mixture, new) - log_likelihood(data.single, new)
+        assert gain.mean() > 0.4
+
+
+def test_validation_rows_say_how_much_to_smooth(fitted):
+    data, runs, mixtures = fitted
+    log_p = np.stack([log_likelihood(one, table(1)) for one in mixtures])
+    valid = np.logaddexp.reduce(log_p, axis=0).mean() - np.log(2.0)
+    for strength in (0.03, 30.0):
+        other = data.valid_score(
+            runs.log_likelihoods(Prior(strength, data.single.theta), data.valid)
+        )
+        assert valid >= other - 1e-6
+
+
+def test_the_number_of_threads_changes_nothing(circuit):
+    rows = table()
+    found = []
+    for n_threads in (1, 2):
+        with use_threads(n_threads):
+            ensemble, _ = ensemble_of(circuit, rows, shares_of_rows(len(rows), 20))
+            ensemble.maximise()
+            found.append(ensemble.mixtures()[0].edge_log_theta)
+    np.testing.assert_array_equal(*found)
+
+
+def test_an_impossible_value_stays_impossible(circuit):
+    rows = table()
+    never = rows[:, 6] == 0
+    sure = fit_parameters(circuit, rows[never], pseudocount=0.0)
+    ensemble, _ = ensemble_of(sure, rows[never], shares_of_rows(int(never.sum()), 2))
+    ensemble.maximise()
+    for component in ensemble.mixtures()[0].components():
+        assert np.isfinite(ensemble._base).all()
+        assert max(oracle.probabilities(component, rows[~never])) == 0.0
+
+
+# Where components begin
+
+
+def test_clusters_begin_along_what_the_circuit_does_not_know():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (2000, 6)).astype(np.uint8)
+    X[:, 4] = np.where(rng.random(2000) < 0.9, X[:, 1], X[:, 4])
+    circuit = Strudel(init="independent", max_splits=0, validation_fraction=None).fit(X).circuit_
+    found = lacking_directions(circuit, pack_columns(X), None)
+    together = (X[:, 1] + X[:, 4]).astype(float)
+    assert abs(np.corrcoef(found[:, 0], together)[0, 1]) > 0.99
+
+
+def test_a_circuit_that_lacks_nothing_has_no_directions():
+    X = rows_of_kinds()
+    assert (
+        lacking_directions(
+            Strudel(max_splits=0).fit(X[:, :1]).circuit_, pack_columns(X[:, :1]), None
+        )
+        is None
+    )
+    same = np.ones((30, 3), dtype=np.uint8)
+    circuit = Strudel(max_splits=0, pseudocount=0.0).fit(same).circuit_
+    assert lacking_directions(circuit, pack_columns(same), None) is None
