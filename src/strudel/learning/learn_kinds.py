@@ -34,6 +34,7 @@ from strudel.learning.mixture_learner import (
     MixtureLearner,
     MixtureTask,
     independent_structure,
+    learn_on_structure,
     learn_one_mixture,
 )
 from strudel.learning.mixtures.choose import INDEPENDENT, PER_ROW, name_of_structure
@@ -77,30 +78,26 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     groups = [Group("em", n_splits, first.mixture, _log_p(rows, first.mixture))]
     most_for_rows = PER_ROW * merge_equal_rows(rows.train)[0].n_rows
 
-    def learn(kind: str, of_start: int, start: Circuit | None, clock: Clock) -> None:
-        """One more kind, on a structure that is known."""
+    def learn(kind: str, n_splits: int, structure: Circuit | None, clock: Clock) -> None:
         n_left = most - sum(group.mixture.n_components for group in groups)
         if kind == "independent":
             n_left = min(n_left, max(1, n_left // 2))
         if n_left < 1 or clock.left() == 0.0 or first.history.stopped_because == "interrupted":
             return
-        options, sizes = task.options, task.to_choose_from
-        if kind == "tilted":  # a handful of passes, wherever EM is
-            options = replace(options, is_tilted=True, device=None)
+        sizes = task.to_choose_from
         if rows.encoder is not None:  # small mixtures answer sooner
             sizes, n_left = OF_TABLES, min(n_left, MOST_OF_TABLES)
-        later = replace(
-            task,
-            n_splits=0,
-            of_start=of_start,
-            search=replace(task.search, max_splits=0, patience=1),
-            options=options,
+        found = learn_on_structure(
+            rows,
+            replace(learner, task=task, clock=clock),
+            structure,
+            n_splits,
             max_components=min(n_left, most_for_rows),
             to_choose_from=sizes,
+            is_tilted=kind == "tilted",
+            completer=first.mixture,
         )
-        later_learner = replace(learner, task=later, clock=clock)
-        found = learn_one_mixture(replace(rows, start=start), later_learner, first.mixture)
-        groups.append(Group(kind, of_start, found.mixture, _log_p(rows, found.mixture)))
+        groups.append(Group(kind, n_splits, found.mixture, _log_p(rows, found.mixture)))
         if found.history.stopped_because in CUT:
             first.history.stopped_because = found.history.stopped_because
 

@@ -24,7 +24,7 @@ MANY_CELLS = 2**17  # of the training rows, from which "auto" also tries network
 
 
 def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
-    """The best mixture. By "auto" without networks, the average of two kinds."""
+    """The best mixture. By "auto" without networks, the average of several kinds."""
     task, method = learner.task, learner.task.method
     if not isinstance(method, Auto) or method.continuous or needs_networks(rows):
         learned = learn_one_mixture(rows, learner)

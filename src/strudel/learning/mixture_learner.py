@@ -202,6 +202,34 @@ def learn_one_mixture(
     return LearnedMixture(found.learned.model, learned.history, chosen)
 
 
+def learn_on_structure(
+    rows: Prepared,
+    learner: MixtureLearner,
+    structure: Circuit | None,
+    n_splits: int,
+    *,
+    max_components: int,
+    to_choose_from: tuple[int, ...],
+    is_tilted: bool = False,
+    completer: Model | None = None,
+) -> LearnedMixture:
+    """A mixture by EM on a structure that is known, made by so many splits."""
+    task = learner.task
+    options = task.options
+    if is_tilted:  # a handful of passes, wherever EM is
+        options = replace(options, columns=rows.columns, is_tilted=True, device=None)
+    task = replace(
+        task,
+        n_splits=0,
+        of_start=n_splits,
+        search=replace(task.search, max_splits=0, patience=1),
+        options=options,
+        max_components=max_components,
+        to_choose_from=to_choose_from,
+    )
+    return learn_one_mixture(replace(rows, start=structure), learner.by_em(task), completer)
+
+
 @dataclass(eq=False)
 class MixtureLearner:
     """What is asked for, the time there is, and what was tried."""

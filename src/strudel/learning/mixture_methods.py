@@ -218,8 +218,8 @@ class Auto(Method):
     """EM, bagged EM and continuous mixtures together; validation rows weigh them.
 
     For a given number of components and for a partitioned table it is `EM`. For a table that is
-    small or encoded, and without PyTorch, two mixtures by EM are averaged, one of them with
-    components of independent columns.
+    small or encoded, and without PyTorch, three mixtures by EM are averaged: on the structure of
+    the search, of independent columns, and of the circuit of the search itself, tilted.
 
     Parameters
     ----------

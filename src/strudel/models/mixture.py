@@ -70,8 +70,9 @@ class StrudelMixture(DensityEstimator):
         defaults, for example ``BaggedEM(n_bags=5)``. "auto" is "em" for a given number of
         components. Where the number is chosen, the average of EM, bagged EM and continuous mixtures
         is returned, with weights found on the validation rows. Without PyTorch, with an `encoder`,
-        and for fewer than 131,072 cells it is the average of two mixtures by EM: one on the
-        structure of the search, and one whose components have independent columns.
+        and for fewer than 131,072 cells it is the average of up to three mixtures by EM: one on the
+        structure of the search, one whose components have independent columns, and one whose
+        components are the circuit of the search, in which values of columns count more or less.
     search : str or Greedy, BestFirst; default="auto"
         How the structure grows: by the splits of the paper, or by the best of all splits and
         clones, as in `Strudel`. "auto" is best-first search if the number of splits is chosen,
