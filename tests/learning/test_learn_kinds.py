@@ -15,7 +15,7 @@ from makers import rows_of_kinds
 from strudel import StrudelMixture, TableEncoder
 from strudel.errors import InterruptedWarning, NothingKnownWarning
 from strudel.io import Checkpoint
-from strudel.learning import learn_kinds
+from strudel.learning import learn_kinds, mixture_learner
 from strudel.learning.mixtures import weighted_average
 
 pytestmark = pytest.mark.compiled
@@ -76,7 +76,8 @@ def test_the_average_is_one_distribution(fitted):
 
 def test_the_first_kind_is_what_em_learns_alone(all_kinds):
     model, X, V, first = all_kinds
-    alone = estimator(method="em").fit(X, X_valid=V).mixture_
+    room = len(np.unique(X, axis=0)) * 3 // 2  # half of what so many rows may have
+    alone = estimator(method="em", max_components=room).fit(X, X_valid=V).mixture_
     own = slice(first[0], first[1])
     np.testing.assert_array_equal(model.mixture_.edge_log_theta[:, own], alone.edge_log_theta)
     share = model.mixture_.weights[own].sum()
@@ -105,6 +106,44 @@ def test_the_third_kind_differs_from_one_circuit_variable_by_variable(all_kinds)
         apart = log_p - logs[0]
         found, *_ = np.linalg.lstsq(design, apart, rcond=None)
         np.testing.assert_allclose(design @ found, apart, atol=1e-9)
+
+
+def test_rows_with_gaps_leave_the_third_kind_tilted(monkeypatch):
+    """EM on what is known would give its components parameters of their own."""
+    original, refitted = mixture_learner.refit_mixture, []
+
+    def refit(mixture, rows, options, n_runs):
+        refitted.append(options.is_tilted)
+        return original(mixture, rows, options, n_runs)
+
+    monkeypatch.setattr(mixture_learner, "refit_mixture", refit)
+    X = rows_of_kinds().astype(float)
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    assert "tilted" in estimator().fit(X).chosen_["shares"]
+    assert refitted
+    assert not any(refitted)
+
+
+def test_all_kinds_have_room(all_kinds):
+    """Half of the components are for the first kind, at most, and the others share the rest."""
+    _, X, _, first = all_kinds
+    most = 3 * len(np.unique(X, axis=0))
+    by_em, independent, tilted = np.diff(first)
+    assert by_em <= most - most // 2
+    assert 1 <= independent <= (most - by_em) // 2
+    assert 1 <= tilted <= most - by_em - independent
+
+
+def test_without_tilted_components_the_first_kind_always_takes_part():
+    weight, log_p = np.ones(50), np.full(50, -1.0)
+    by_em, independent, tilted = (
+        weighted_average.Group(kind, 0, None, log_p) for kind in ("em", "independent", "tilted")
+    )
+    assert learn_kinds._that_count([by_em, independent], weight) == [by_em, independent]
+    assert learn_kinds._that_count([by_em, tilted], weight) == [tilted]
+    better = weighted_average.Group("em", 0, None, log_p + np.linspace(0.5, 1.0, 50))
+    assert learn_kinds._that_count([better, tilted], weight) == [better, tilted]
+    assert learn_kinds._that_count([better, tilted], 1e200 * weight) == [better, tilted]
 
 
 def test_the_first_kind_takes_part_only_where_it_is_surely_better(fitted, monkeypatch):
@@ -181,6 +220,18 @@ def test_few_components_stay_few(most):
 # What ends a fit
 
 
+@pytest.mark.parametrize("name", ["_log_p", "shares_of", "weighted_average"])
+def test_an_interrupt_of_the_average_keeps_the_first_kind(name, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(learn_kinds, name, interrupt)
+    with pytest.warns(InterruptedWarning):
+        model = estimator().fit(rows_of_kinds())
+    assert model.history_.stopped_because == "interrupted"
+    assert "shares" not in model.chosen_
+
+
 @pytest.mark.parametrize("words", ["independent columns", "tilted"])
 def test_an_interrupt_keeps_the_kinds_so_far(words):
     check_interrupted(estimator(), rows_of_kinds(), rows_of_kinds(1), words)
@@ -207,11 +258,10 @@ def test_an_interrupt_ends_a_fit_with_gaps(n_calls):
 def test_where_one_kind_is_enough_it_is_said(monkeypatch):
     monkeypatch.setattr(weighted_average, "NO_SHARE", 0.6)
     X, V = rows_of_kinds(), rows_of_kinds(1)
-    for virtual, kind in ((0.0, "independent"), (1e-9, "independent")):
-        monkeypatch.setattr(learn_kinds, "VIRTUAL_ROWS", virtual)
-        chosen = estimator().fit(X, X_valid=V).chosen_
-        assert chosen["init"] == kind
-        assert chosen["n_splits"] == 0
+    monkeypatch.setattr(learn_kinds, "VIRTUAL_ROWS", 0.0)
+    chosen = estimator().fit(X, X_valid=V).chosen_
+    assert chosen["init"] == "independent"
+    assert chosen["n_splits"] == 0
 
 
 def test_the_accurate_preset_needs_no_networks_for_a_small_table():

@@ -139,7 +139,9 @@ def explain(model: StrudelMixture) -> str:
     def setting(n_splits: int, n_components: int) -> tuple[int, int]:
         return n_splits if is_shared else 0, n_components if has_sizes else 0
 
-    last = {setting(trial.n_splits, trial.n_components): trial for trial in model.trials_}
+    # Other kinds than the winner were tried to be averaged with it, not instead of it.
+    alike = [one for one in model.trials_ if one.n_splits >= 0 and one.method != "tilted"]
+    last = {setting(trial.n_splits, trial.n_components): trial for trial in alike}
     winner = last.pop(setting(n_splits, chosen["n_components"]), None)
     if winner is None or not last:
         is_as_asked = size == model.n_components

@@ -37,7 +37,12 @@ from strudel.learning.mixture_learner import (
     learn_on_structure,
     learn_one_mixture,
 )
-from strudel.learning.mixtures.choose import INDEPENDENT, PER_ROW, name_of_structure
+from strudel.learning.mixtures.choose import (
+    INDEPENDENT,
+    PER_ROW,
+    components,
+    name_of_structure,
+)
 from strudel.learning.mixtures.weighted_average import (
     SURE,
     Group,
@@ -58,7 +63,8 @@ from strudel.trees.vtree import Vtree
 OF_TABLES = (5, 10, 25)  # components of one run of encoded tables, of the later kinds
 MOST_OF_TABLES = 100  # of them in all runs
 STRONG = 0.5  # of a column: columns that tell this share of each other stay together
-FIRST_SHARE, SECOND_SHARE = 0.6, 0.5  # of `max_seconds`, and of what the first kind leaves
+FEWEST = 3 * OF_TABLES[0]  # components in all: with fewer, one kind makes more of them
+FIRST_SHARE = 0.6  # of `max_seconds`, for the first kind
 VIRTUAL_ROWS = 10.0  # that all kinds share evenly when validation rows weigh them
 
 
@@ -69,30 +75,52 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
         return learn_one_mixture(rows, learner)
     if task.search.init == "independent" or not task.averages_all_it_can:
         return learn_one_mixture(rows, learner)
+    most = min(task.max_components, PER_ROW * merge_equal_rows(rows.train)[0].n_rows)
+    if most < FEWEST:
+        return learn_one_mixture(rows, learner)
     task = replace(task, options=replace(task.options, columns=rows.columns))
     clock = learner.clock if left is None else Clock(now(), FIRST_SHARE * left, now)
-    most = task.max_components
     first_task = replace(task, max_components=most - min(most // 2, 2 * MOST_OF_TABLES))
     first = learn_one_mixture(rows, replace(learner, task=first_task, clock=clock))
-    n_splits, vtree = int(first.chosen["n_splits"]), first.mixture.structure.vtree
-    groups = [Group("em", n_splits, first.mixture, _log_p(rows, first.mixture))]
-    most_for_rows = PER_ROW * merge_equal_rows(rows.train)[0].n_rows
+    if first.history.stopped_because == "interrupted":
+        return first
+    groups: list[Group] = []
+    try:
+        _learn(groups, rows, replace(learner, task=task), first, most)
+    except KeyboardInterrupt:
+        first.history.stopped_because = "interrupted"
+    try:
+        return _average(rows, first, groups) if len(groups) > 1 else first
+    except KeyboardInterrupt:
+        first.history.stopped_because = "interrupted"
+        return first
 
-    def learn(kind: str, n_splits: int, structure: Circuit | None, clock: Clock) -> None:
+
+def _learn(
+    groups: list[Group],
+    rows: Prepared,
+    learner: MixtureLearner,
+    first: LearnedMixture,
+    most: int,
+) -> None:
+    """Add the first kind to the groups, and learn the others, of `most` components in all."""
+    task, now = learner.task, rows.journal.now
+    structure, n_splits = first.mixture.structure, int(first.chosen["n_splits"])
+    groups.append(Group("em", n_splits, first.mixture, _log_p(rows, first.mixture)))
+
+    def learn(kind: str, structure: Circuit, n_splits: int, share: float) -> None:
+        left = learner.clock.left()
+        clock = learner.clock if left is None else Clock(now(), share * left, now)
         n_left = most - sum(group.mixture.n_components for group in groups)
-        if kind == "independent":
-            n_left = min(n_left, max(1, n_left // 2))
-        if n_left < 1 or clock.left() == 0.0 or first.history.stopped_because == "interrupted":
-            return
-        sizes = task.to_choose_from
+        sizes, n_left = task.to_choose_from, max(1, int(share * n_left))
         if rows.encoder is not None:  # small mixtures answer sooner
             sizes, n_left = OF_TABLES, min(n_left, MOST_OF_TABLES)
         found = learn_on_structure(
             rows,
-            replace(learner, task=task, clock=clock),
+            replace(learner, clock=clock),
             structure,
             n_splits,
-            max_components=min(n_left, most_for_rows),
+            max_components=n_left,
             to_choose_from=sizes,
             is_tilted=kind == "tilted",
             completer=first.mixture,
@@ -100,18 +128,16 @@ def learn_kinds(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
         groups.append(Group(kind, n_splits, found.mixture, _log_p(rows, found.mixture)))
         if found.history.stopped_because in CUT:
             first.history.stopped_because = found.history.stopped_because
+        if found.history.stopped_because == "interrupted":
+            raise KeyboardInterrupt
 
-    left = learner.clock.left()
-    clock = learner.clock if left is None else Clock(now(), SECOND_SHARE * left, now)
-    try:
-        learn("independent", INDEPENDENT, _coarse_structure(rows, task, vtree), clock)
-        learn("tilted", n_splits, first.mixture.structure, learner.clock)
-    except KeyboardInterrupt:
-        first.history.stopped_because = "interrupted"
-    return _average(rows, first, groups)
+    if learner.clock.left() != 0.0:
+        learn("independent", _coarse_structure(rows, task, structure.vtree), INDEPENDENT, 0.5)
+    if learner.clock.left() != 0.0:
+        learn("tilted", structure, n_splits, 1.0)
 
 
-def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | None:
+def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit:
     """The first circuit of the search without its weak edges, or independent columns.
 
     The first circuit is not known where rows were completed in several ways, or where several
@@ -122,7 +148,9 @@ def _coarse_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circui
         tree, own_vtree = learn_column_tree(rows.train, columns, alpha=task.search.alpha)
         if own_vtree == vtree:
             return compile_column_tree(strong_part(tree, STRONG), vtree)
-    return independent_structure(rows, task, vtree)
+    independent = independent_structure(rows, task, vtree)
+    assert independent is not None  # the rows start nowhere
+    return independent
 
 
 def _average(rows: Prepared, first: LearnedMixture, groups: list[Group]) -> LearnedMixture:
@@ -160,8 +188,8 @@ def _that_count(groups: list[Group], weight: FloatArray) -> list[Group]:
 def _explain(groups: Sequence[Group], shares: FloatArray) -> str:
     """What the mixture is made of, in a sentence."""
     return " and ".join(
-        f"{group.mixture.n_components:,} components{', tilted,' if group.kind == 'tilted' else ''} "
-        f"on {name_of_structure(group.n_splits)} with {100.0 * share:.0f} % of the weight"
+        f"{components(group.mixture.n_components, is_tilted=group.kind == 'tilted')} on "
+        f"{name_of_structure(group.n_splits)} with {100.0 * share:.0f} % of the weight"
         for group, share in zip(groups, shares, strict=True)
     )
 

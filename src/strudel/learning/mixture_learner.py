@@ -55,7 +55,7 @@ STRUCTURE_SHARE = 1 / 3  # of `max_seconds`; the rest is for EM
 STAGES = (300, 1000, None)
 FURTHER = 1.1  # times as many splits as before make a prefix worth trying: dna needs 361, not 293
 MOST_FREE = 3200  # components that no network ties, unless more are asked for
-MOST_OF_ALL = 8192  # where both kinds are in one mixture
+MOST_OF_ALL = 8192  # where networks tie some of them
 QUICK_COPIES = 4  # completions of a row, if they are learned from once
 CUT = ("interrupted", "max_seconds")
 
@@ -205,7 +205,7 @@ def learn_one_mixture(
 def learn_on_structure(
     rows: Prepared,
     learner: MixtureLearner,
-    structure: Circuit | None,
+    structure: Circuit,
     n_splits: int,
     *,
     max_components: int,
@@ -215,15 +215,12 @@ def learn_on_structure(
 ) -> LearnedMixture:
     """A mixture by EM on a structure that is known, made by so many splits."""
     task = learner.task
-    options = task.options
-    if is_tilted:  # a handful of passes, wherever EM is
-        options = replace(options, columns=rows.columns, is_tilted=True, device=None)
     task = replace(
         task,
         n_splits=0,
         of_start=n_splits,
         search=replace(task.search, max_splits=0, patience=1),
-        options=options,
+        options=replace(task.options, is_tilted=is_tilted),
         max_components=max_components,
         to_choose_from=to_choose_from,
     )

@@ -218,8 +218,8 @@ class Auto(Method):
     """EM, bagged EM and continuous mixtures together; validation rows weigh them.
 
     For a given number of components and for a partitioned table it is `EM`. For a table that is
-    small or encoded, and without PyTorch, three mixtures by EM are averaged: on the structure of
-    the search, of independent columns, and of the circuit of the search itself, tilted.
+    small or encoded, and without PyTorch, up to three mixtures by EM are averaged: on the structure
+    of the search, of independent columns, and of the circuit of the search itself, tilted.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ class MixtureOptions:
         they have. By default every variable counts alike.
     is_tilted : bool
         Whether components are the single circuit, in which values of columns count more or less,
-        instead of having parameters of their own.
+        instead of having parameters of their own. They are always drawn to that circuit.
     n_init, init_params, max_iter, patience, tol, max_rounds
         As in `EM`.
     """

@@ -134,7 +134,7 @@ class StrudelMixture(DensityEstimator):
         variables of all components are independent.
     trials_ : list of Trial
         All settings that were tried, in order; empty if nothing had to be chosen. Independent
-        variables count as -1 splits.
+        variables count as -1 splits; `method` is "em", "bagged_em", "tilted" or "continuous".
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

@@ -128,6 +128,53 @@ def test_smoothing_of_independent_variables_has_a_closed_form():
         )
 
 
+def test_smoothing_draws_to_what_the_other_columns_say(circuit):
+    """Not to the circuit: columns that depend on a tilted one move with it."""
+    rows, strength = table(), 5.0
+    share = shares_of_rows(len(rows), 2)
+    ensemble, _ = ensemble_of(circuit, rows, share, strength)
+    for _ in range(200):
+        ensemble.maximise()
+    (mixture,) = ensemble.mixtures()
+    weight = np.exp(ensemble.counts().count[ensemble.choices.n_values : -1])
+    every = np.array(oracle.all_rows(N_VARS))
+    codes = [*COLUMNS[:2], *(ColumnCode(var, [[0], [1]]) for var in range(6, N_VARS))]
+    first = 0
+    for code in codes:
+        own, seen = (
+            (x[:, np.newaxis, code.start : code.stop] == code.codewords).all(axis=2)
+            for x in (every, rows)
+        )
+        virtual = strength * (code.n_values - 1)
+        for c, component in enumerate(mixture.components()):
+            is_now = np.array(oracle.probabilities(component, every)) @ own
+            without = is_now / weight[first : first + code.n_values, c]
+            without /= without.sum()
+            count = share[:, c].astype(float) @ seen
+            wanted = (count + virtual * without) / (count.sum() + virtual)
+            np.testing.assert_allclose(is_now, wanted, atol=1e-4)
+        first += code.n_values
+
+
+def test_an_m_step_goes_on_where_the_last_one_ended(circuit):
+    ensemble, bags = ensemble_of(circuit, table(), shares_of_rows(300, 3))
+    ensemble.maximise()
+    n = ensemble.choices.n_values
+    before = ensemble.counts().count[n:]
+    ensemble.expect(bags, [bag.weight[np.newaxis] for bag in bags])
+    np.testing.assert_array_equal(ensemble.counts().count[n:], before)
+    assert np.abs(before[:-1]).max() > 0.1
+
+
+def test_weights_beyond_all_digits_are_not_taken(circuit):
+    ensemble, _ = ensemble_of(circuit, table(), shares_of_rows(300, 2))
+    far = np.zeros((ensemble.choices.n_values, 2))
+    far[1:4, 0] = -500.0  # the other component stays as it is
+    log_z, _ = ensemble._frequencies(far)
+    assert np.isnan(log_z[0])
+    assert log_z[1] == pytest.approx(0.0, abs=1e-9)
+
+
 def test_rows_are_as_likely_as_under_the_mixture(circuit):
     rows = table()
     ensemble, bags = ensemble_of(circuit, rows, shares_of_rows(len(rows), 4))
@@ -195,13 +242,23 @@ def test_an_impossible_value_stays_impossible(circuit):
 
 
 def test_clusters_begin_along_what_the_circuit_does_not_know():
+    """Not along the dependence that it knows, which is stronger."""
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, (2000, 6)).astype(np.uint8)
-    X[:, 4] = np.where(rng.random(2000) < 0.9, X[:, 1], X[:, 4])
-    circuit = Strudel(init="independent", max_splits=0, validation_fraction=None).fit(X).circuit_
+    X = rng.integers(0, 2, (4000, 6)).astype(np.uint8)
+    X[:, 1] = np.where(rng.random(4000) < 0.95, X[:, 0], X[:, 1])
+    circuit = Strudel(max_splits=0, validation_fraction=None).fit(X).circuit_
+    kind = rng.random(4000) < 0.5
+    X[:, 3:5] = np.where(rng.random((4000, 2)) < 0.7, kind[:, np.newaxis], X[:, 3:5])
     found = lacking_directions(circuit, pack_columns(X), None)
-    together = (X[:, 1] + X[:, 4]).astype(float)
+    together = X[:, 3].astype(float) + X[:, 4]
     assert abs(np.corrcoef(found[:, 0], together)[0, 1]) > 0.99
+
+
+def test_tilted_components_begin_along_these_directions(fitted):
+    data, _, _ = fitted
+    np.testing.assert_array_equal(
+        data.table_to_cluster, lacking_directions(data.single, data.rows, COLUMNS)
+    )
 
 
 def test_a_circuit_that_lacks_nothing_has_no_directions():

@@ -366,11 +366,16 @@ def describe(trial: Trial) -> str:
     """A setting and what it reached, in words."""
     words = {"bagged_em": "bag", "continuous": "network"}.get(trial.method, "run")
     runs = "" if trial.n_runs == 1 else f" x {trial.n_runs} {words}s"
-    kind = {"continuous": " of a network", "tilted": ", tilted,"}.get(trial.method, "")
+    tied = " of a network" if trial.method == "continuous" else ""
     return (
-        f"{trial.n_components} components{kind}{runs} on {name_of_structure(trial.n_splits)}: "
-        f"valid {trial.valid:.4f}"
+        f"{components(trial.n_components, trial.method == 'tilted')}{tied}{runs} on "
+        f"{name_of_structure(trial.n_splits)}: valid {trial.valid:.4f}"
     )
+
+
+def components(n: int, is_tilted: bool = False) -> str:
+    """How many components, in words."""
+    return f"{n:,} {'tilted ' if is_tilted else ''}component{'' if n == 1 else 's'}"
 
 
 def name_of_structure(n_splits: int) -> str:

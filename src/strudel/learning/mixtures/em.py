@@ -158,14 +158,17 @@ class MixtureData:
         valid_bags = [] if valid is None else bags[1]
         return cls(rows, single, choices, bags[0], valid_bags, options.columns)
 
-    @cached_property
+    @property
     def table_to_cluster(self) -> AnyArray | None:
         """What k-means compares where components begin; None for the variables themselves."""
-        if isinstance(self.choices, TiltedChoices):  # begin where the circuit is wrong
-            found = lacking_directions(self.single, self.rows, self.columns)
-            if found is not None:
-                return found
+        if isinstance(self.choices, TiltedChoices) and self._lacking is not None:
+            return self._lacking
         return None if self.columns is None else scaled_columns(self.rows, self.columns)
+
+    @cached_property
+    def _lacking(self) -> AnyArray | None:
+        """Tilted components begin where the circuit is wrong."""
+        return lacking_directions(self.single, self.rows, self.columns)
 
     @property
     def train_total(self) -> float:

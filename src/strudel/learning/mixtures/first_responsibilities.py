@@ -77,8 +77,9 @@ def lacking_directions(
     if not 1 < bits.n_vars <= MOST_VARIABLES or bits.n_rows < 2:
         return None
     columns = complete_columns(as_column_codes(columns or ()), bits.n_vars)
-    table, scale = bits.unpack(), _scales(bits.unpack(), bits.weights, columns)
-    scaled = table * scale.astype(np.float64)
+    table = bits.unpack()
+    scale = _scales(table, bits.weights, columns).astype(np.float64)
+    scaled = table * scale
     scaled -= bits.weights @ scaled / bits.weights.sum()
     seen = (scaled * bits.weights[:, np.newaxis]).T @ scaled / bits.weights.sum()
     known = covariance(circuit) * np.outer(scale, scale)

@@ -64,8 +64,9 @@ def log_p_of(groups: Sequence[Group], shares: FloatArray) -> FloatArray:
 
 def gain_in_errors(gain: FloatArray, weight: FloatArray) -> float:
     """What rows gain on average, in standard errors."""
-    mean = np.average(gain, weights=weight)
-    error = np.sqrt(np.sum((weight * (gain - mean)) ** 2)) / weight.sum()
+    share = weight / weight.max()  # whose squares neither vanish nor overflow
+    mean = np.average(gain, weights=share)
+    error = np.sqrt(np.sum((share * (gain - mean)) ** 2)) / share.sum()
     return float(mean / max(error, NOTHING))
 
 
