@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,11 +11,12 @@ from hypothesis import strategies as st
 import oracle
 from coded_tables import PlainTree, all_places, coded_tables, encode, one_hot, thermometer
 from strategies import binary_tables, seeds, vtrees
-from strudel import Vtree, log_likelihood, sample
+from strudel import Strudel, TableEncoder, Vtree, log_likelihood, sample
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.circuits.properties import why_not_deterministic, why_not_in_normal_form
 from strudel.data.bits import pack_columns
+from strudel.errors import NothingKnownWarning
 from strudel.tables.column_codes import ColumnCode, as_column_codes, column_values, complete_columns
 from strudel.trees import learn_chow_liu_tree
 from strudel.trees.chow_liu import ChowLiuTree
@@ -269,3 +271,19 @@ def test_an_example_of_compile_column_tree():
     bits = pack_columns([[0, 0, 0], [1, 1, 0], [1, 1, 1]] * 5)
     circuit = compile_column_tree(*learn_column_tree(bits, columns))
     assert log_likelihood(circuit, [[1, 1, 0], [1, 0, 1]]).round(2).tolist() == [-1.21, -np.inf]
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_a_single_column_of_one_value_is_certain(value):
+    rows = np.full((20, 1), value, dtype=np.uint8)
+    tree, vtree = learn_column_tree(pack_columns(rows), [ColumnCode(0, [[value]])])
+    circuit = compile_column_tree(tree, vtree)
+    assert oracle.probabilities(circuit, [[value], [1 - value]]) == [1.0, 0.0]
+
+
+def test_a_table_of_one_value_and_gaps_is_certain():
+    X = pd.DataFrame({"colour": ["red", None] * 10})
+    with pytest.warns(NothingKnownWarning, match="without a known value are left out"):
+        model = Strudel(encoder=TableEncoder(), random_state=0).fit(X)
+    assert model.log_marginal({"colour": "red"}) == pytest.approx(0.0)
+    assert model.log_marginal({}) == pytest.approx(0.0)

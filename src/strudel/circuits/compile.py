@@ -196,7 +196,10 @@ def compile_column_tree(tree: ColumnTree, vtree: Vtree) -> Circuit:
             parts[v] = Part.of(nodes, c, parents, int(n_children[c]))
         elif left in parts:  # else v is inside a column
             parts[v] = join(builder, parts.pop(left), parts.pop(right), parents, given)
-    return builder.build(parts[vtree.root].nodes[0])
+    root = parts[vtree.root].nodes[0]
+    if root < 2 * vtree.n_vars:  # of one variable with one value
+        root = builder.add_at(vtree.root, [(root, NONE, 0.0)])
+    return builder.build(root)
 
 
 class _Codes:
