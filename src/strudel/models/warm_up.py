@@ -99,7 +99,7 @@ def _steps(rows: AnyArray) -> dict[str, Step]:
         "LearnPSDD": lambda: circuit(search="learnpsdd"),
         "beam search": lambda: circuit(search=Beam(width=2)),
         "mixtures by EM": lambda: mixture.fit(rows),
-        "the choice of a mixture": lambda: mixed("auto", max_seconds=2.0),
+        "the choice of a mixture": lambda: mixed("auto", max_components=30, max_seconds=2.0),
         "bagged EM": lambda: mixed(method=BaggedEM(n_bags=2, max_iter=2)),
         "boosting": lambda: mixed(method=Boosting()),
         "structures of their own": lambda: mixed(2, method=PerComponent()),
