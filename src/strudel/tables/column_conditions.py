@@ -206,8 +206,8 @@ def _number(column: Column, value: Any) -> float:
     is_number = isinstance(value, int | float | np.number | np.bool_) and not is_missing(value)
     if not is_number:
         raise ValueError(
-            f"Column {column.name!r} holds numbers, but got {value!r}: give a number, a pair "
-            f"(low, high), or one text for all that is known, such as '{column.name} > 1'."
+            f"Column {column.name!r} holds numbers, but got {value!r}: give a number, or a pair "
+            "(low, high), of which one may be None."
         )
     try:
         return float(value)
@@ -245,7 +245,9 @@ def region_text(column: Column, region: Region) -> str:
 def _said(value: Any) -> str:
     if isinstance(value, tuple) and len(value) == 2:
         low, high = value
-        return f"from {low!r} to below {high!r}"
+        if high is None:
+            return f"{low!r} or more"
+        return f"below {high!r}" if low is None else f"from {low!r} to below {high!r}"
     return repr(value)
 
 

@@ -274,3 +274,15 @@ def test_a_small_table_gets_a_small_mixture_that_is_one_of_the_trials():
     assert log_p.mean() == pytest.approx(choice.trial.valid)
     apart = log_likelihood(largest.mixture(), VALID) - log_p
     assert apart.mean() <= apart.std() / np.sqrt(len(VALID) - 1) + 1e-9
+
+
+def test_validation_rows_that_stay_impossible_end_no_search():
+    X = np.random.default_rng(0).integers(0, 2, (60, 4)).astype(np.uint8)
+    X[:, 0] = 0
+    V = X[:20].copy()
+    V[0, 0] = 1  # of probability zero, without any smoothing
+    circuit = Strudel(max_splits=0, validation_fraction=None).fit(X).circuit_
+    search = MixtureSearch(MixtureOptions(pseudocount=0.0), n_components=(2, 3), rng=0)
+    choice = search.run(lambda n: circuit, [0], pack_columns(X), pack_columns(V))
+    assert choice.trial.valid == -np.inf
+    assert np.isfinite(log_likelihood(choice.mixture(), X)).all()

@@ -133,14 +133,14 @@ def test_what_has_no_numbers_is_refused(model):
     with pytest.raises(ValueError, match="'flag' is a boolean"):
         quantile(model, "flag", 0.5)
     for q in (0, "a", [], [[0.5]], None):
-        with pytest.raises(ValueError, match="q must lie between 0 and 1"):
+        with pytest.raises(ValueError, match="q must be above 0 and below 1"):
             quantile(model, "age", q)
     with pytest.raises(ValueError, match="Expected a date"):
         cdf(model, "when", float("nan"))
     with pytest.raises(ValueError, match=r"up to 1e\+150, but 'income' is -inf"):
         posterior(model, "income", {"income": -np.inf})
     assert (cdf(model, "income", 1.7e308), pdf(model, "income", -1.7e308)) == (1.0, 0.0)
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="above 0 and below 1"):
         quantile(model, "age", 1.0)
     with pytest.raises(ValueError, match="Did you mean 'age'"):
         expectation(model, "aeg")

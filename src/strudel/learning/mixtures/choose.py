@@ -306,7 +306,7 @@ class MixtureSearch:
                 n_runs=missing if restart else min(missing, side_by_side),
                 max_iter=round_.max_iter,
                 patience=round_.patience,
-                tol=TOLERANCE * abs(setting.valid) if setting.parts else TOLERANCE,
+                tol=TOLERANCE * abs(setting.valid) if math.isfinite(setting.valid) else TOLERANCE,
                 max_seconds=None if math.isinf(left) else max(left, 0.0),
             )
             bags = None

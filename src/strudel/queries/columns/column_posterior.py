@@ -390,7 +390,7 @@ def _shares(q: Any) -> FloatArray:
         shares = np.atleast_1d(np.asarray(q, dtype=np.float64))
         if shares.ndim == 1 and len(shares) and np.all((shares > 0.0) & (shares < 1.0)):
             return shares
-    raise ValueError(f"q must lie between 0 and 1, but is {q!r}.")
+    raise ValueError(f"q must be above 0 and below 1, but is {q!r}.")
 
 
 def _number_of(model: Any, column: str, x: Any, query: str) -> float:
