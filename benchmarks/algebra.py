@@ -99,7 +99,9 @@ def two_models(name: str) -> tuple[Any, Any]:
     """The fully grown circuit and its prefix of 200 splits."""
     data = load_dataset(name)
     return tuple(
-        Strudel(random_state=0, **limit).fit(data.train, X_valid=data.valid).circuit_
+        Strudel(n_components=1, random_state=0, **limit)
+        .fit(data.train, X_valid=data.valid)
+        .circuit_
         for limit in ({}, {"max_splits": N_SPLITS})
     )
 

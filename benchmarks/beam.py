@@ -72,11 +72,11 @@ def learn(name: str, width: int, selection: str, max_splits: int | None) -> dict
     search = Beam(width=width, selection=selection) if width else Greedy()
     digits = load_dataset("digits")  # so that nothing below pays for the compiler
     for repeats in (1, 3):
-        small = Strudel(search=search, max_splits=2, random_state=0)
+        small = Strudel(n_components=1, search=search, max_splits=2, random_state=0)
         small.fit(digits.train.repeat(repeats, axis=0)).score(digits.test)
     data = load_dataset(name)
     start = time.process_time()
-    model = Strudel(search=search, max_splits=max_splits, random_state=0)
+    model = Strudel(n_components=1, search=search, max_splits=max_splits, random_state=0)
     model.fit(data.train, X_valid=data.valid)
     seconds = time.process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

@@ -15,14 +15,17 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import KFold
 
-from strudel import Strudel, StrudelMixture, TableEncoder
+from strudel import Strudel
+from strudel.tables import TableEncoder
 
 TABLES = {"wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
 MODELS = {
-    "first circuit": Strudel(max_splits=0, random_state=0),
-    "greedy": Strudel(random_state=0),
-    "learnpsdd from the tree": Strudel(search="learnpsdd", init="chow_liu", random_state=0),
-    "mixture of 10": StrudelMixture(10, n_splits=0, random_state=0),
+    "first circuit": Strudel(n_components=1, max_splits=0, random_state=0),
+    "greedy": Strudel(n_components=1, random_state=0),
+    "learnpsdd from the tree": Strudel(
+        n_components=1, search="learnpsdd", init="chow_liu", random_state=0
+    ),
+    "mixture of 10": Strudel(n_components=10, max_splits=0, random_state=0),
 }
 
 
@@ -40,7 +43,7 @@ def main(n_bins: int = 8, n_folds: int = 5) -> None:
             for words, model in MODELS.items():
                 scores, seconds = [], []
                 for is_respected in (True, False):
-                    model.set_params(encoder=encoder.set_params(respect_one_hot=is_respected))
+                    model.set_params(columns=encoder.set_params(respect_one_hot=is_respected))
                     started, of_fold = time.perf_counter(), []
                     for train, test in folds:
                         model.fit(data.iloc[train])

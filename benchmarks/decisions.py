@@ -34,7 +34,7 @@ def main() -> None:
     X = (data.data > np.median(data.data[train], axis=0)).astype(np.uint8)
     y = 1 - data.target
     table = np.column_stack([y, X]).astype(np.uint8)
-    with_label = strudel.Strudel(random_state=0).fit(table[train]).circuit_
+    with_label = strudel.Strudel(n_components=1, random_state=0).fit(table[train]).circuit_
     nothing = np.full(31, np.nan)
     some = np.where(np.arange(31) > 25, table[test[0]], np.nan)
     print(with_label)
@@ -48,7 +48,7 @@ def main() -> None:
                     )
                 ),
             )
-    model = strudel.Strudel(random_state=0).fit(X[train]).circuit_
+    model = strudel.Strudel(n_components=1, random_state=0).fit(X[train]).circuit_
     print(model)
     forest = RandomForestClassifier(10, max_depth=4, random_state=0).fit(X[train], y[train])
     tree = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X[train], y[train])

@@ -21,7 +21,7 @@ import machine
 import numpy as np
 import torch
 
-from strudel import Strudel, StrudelMixture, load_dataset, log_marginal, to_torch
+from strudel import Strudel, load_dataset, log_marginal, to_torch
 from strudel._types import AnyArray
 from strudel.circuits.on_device.flow_products import (
     log_products,
@@ -83,7 +83,9 @@ def _wait(device: Any) -> None:
 def circuit_passes(device: Any, is_quick: bool) -> dict[str, float]:
     """The circuit of plants, 166,623 edges, on its 3,482 test rows, half of the values unknown."""
     dataset = load_dataset("nltcs" if is_quick else "plants")
-    circuit = Strudel(random_state=0).fit(dataset.train, X_valid=dataset.valid).circuit_
+    circuit = (
+        Strudel(n_components=1, random_state=0).fit(dataset.train, X_valid=dataset.valid).circuit_
+    )
     rng = np.random.default_rng(0)
     rows = dataset.test.astype(np.float32)
     is_unknown = rng.random(rows.shape) < 0.5
@@ -276,16 +278,14 @@ def whole_fit(device: Any, is_quick: bool) -> dict[str, Any]:
         if is_quick:
             options["max_components"] = 100
         # Whatever is compiled, for all sizes of mixtures.
-        StrudelMixture(**options | {"max_components": 250}).fit(small, X_valid=dataset.valid[:200])
+        Strudel(**options | {"max_components": 250}).fit(small, X_valid=dataset.valid[:200])
         start = time.perf_counter()
         stages: dict[str, float] = {}
 
         def on_step(progress: Any, start: float = start, stages: Any = stages) -> None:
             stages[progress.stage] = time.perf_counter() - start
 
-        model = StrudelMixture(**options).fit(
-            dataset.train, X_valid=dataset.valid, callback=on_step
-        )
+        model = Strudel(**options).fit(dataset.train, X_valid=dataset.valid, callback=on_step)
         seconds = time.perf_counter() - start
         found[name] = {
             "seconds": seconds,
@@ -304,7 +304,7 @@ def whole_fit(device: Any, is_quick: bool) -> dict[str, Any]:
 def parts_of_fit(device: Any, is_quick: bool) -> None:
     """Where the time of a whole fit on the device goes, by cProfile."""
     dataset = load_dataset("nltcs" if is_quick else "plants")
-    model = StrudelMixture("auto", method="em", random_state=0, device=device)
+    model = Strudel(method="em", random_state=0, device=device)
     if is_quick:
         model.set_params(max_components=100)
     for part in (1000, None):  # the first compiles

@@ -49,7 +49,9 @@ def forest() -> None:
     rows[np.random.default_rng(0).random(rows.shape) < 0.5] = np.nan
     predictor = RandomForestRegressor(100, max_depth=6, random_state=0).fit(train, target)
     line = Ridge().fit(train, target)
-    learned = strudel.Strudel(max_splits=1000, random_state=0).fit(train, X_valid=valid)
+    learned = strudel.Strudel(n_components=1, max_splits=1000, random_state=0).fit(
+        train, X_valid=valid
+    )
     for name, model in (("authors' PSDD", authors("abalone")[0]), ("Strudel", learned.circuit_)):
         what = f"abalone, {name}, {model.n_edges} edges, 1,000 half-missing rows"
         strudel.expected_prediction(model, predictor, rows[:2])  # compiles

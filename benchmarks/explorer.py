@@ -87,7 +87,11 @@ def main() -> None:
 
 def circuit_of_plants(**options: int) -> Circuit:
     data = load_dataset("plants")
-    return Strudel(random_state=0, **options).fit(data.train, X_valid=data.valid).circuit_
+    return (
+        Strudel(n_components=1, random_state=0, **options)
+        .fit(data.train, X_valid=data.valid)
+        .circuit_
+    )
 
 
 def large_mixture() -> Mixture:

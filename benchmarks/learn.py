@@ -53,15 +53,17 @@ def main() -> None:
 def load_kernels() -> None:
     """Learn something small, so that the first dataset does not pay for the compiler."""
     digits = load_dataset("digits")
-    Strudel(random_state=0, max_splits=2).fit(digits.train, X_valid=digits.valid)
-    Strudel(random_state=0, max_splits=2).fit(digits.train.repeat(3, axis=0)).score(digits.test)
+    Strudel(n_components=1, random_state=0, max_splits=2).fit(digits.train, X_valid=digits.valid)
+    Strudel(n_components=1, random_state=0, max_splits=2).fit(digits.train.repeat(3, axis=0)).score(
+        digits.test
+    )
 
 
 def learn(name: str, facts: dict[str, float]) -> dict[str, Any]:
     """Learn one dataset with default options, and print a line."""
     data = load_dataset(name)
     start = time.perf_counter()
-    model = Strudel(random_state=0).fit(data.train, X_valid=data.valid)
+    model = Strudel(n_components=1, random_state=0).fit(data.train, X_valid=data.valid)
     seconds = time.perf_counter() - start
     history, best = model.history_, model.history_.best
     n_splits = len(history) - 1

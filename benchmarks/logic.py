@@ -35,7 +35,9 @@ def main() -> None:
     parser.add_argument("--dataset", default="plants")
     args = parser.parse_args()
     data = load_dataset(args.dataset)
-    model = Strudel(max_splits=N_SPLITS, random_state=0).fit(data.train, X_valid=data.valid)
+    model = Strudel(n_components=1, max_splits=N_SPLITS, random_state=0).fit(
+        data.train, X_valid=data.valid
+    )
     circuit = model.circuit_
     print(f"{args.dataset}: {circuit.n_vars} variables, {circuit.n_edges} edges")
     rows = strudel.sample(circuit, N_ROWS, random_state=0)

@@ -19,7 +19,7 @@ from typing import Any
 import machine
 import numpy as np
 
-from strudel import Strudel, StrudelMixture, load_dataset
+from strudel import Strudel, load_dataset
 
 HEADER = (
     "| dataset | model | hidden | all values | Strudel | median "
@@ -84,10 +84,10 @@ def learn(
 ) -> tuple[float, float]:
     """Mean log-likelihood of the test rows, and processor seconds."""
     start = time.process_time()
-    model: Any = Strudel(random_state=0)
+    model: Any = Strudel(n_components=1, random_state=0)
     if kind == "mixture":
         n_components = "auto" if args.components == "auto" else int(args.components)
-        model = StrudelMixture(n_components, random_state=0)
+        model = Strudel(n_components=n_components, random_state=0)
     model.fit(train, X_valid=valid)
     seconds = time.process_time() - start
     return model.score(test), seconds

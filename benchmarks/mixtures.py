@@ -15,7 +15,7 @@ from typing import Any
 
 import machine
 
-from strudel import StrudelMixture, load_dataset
+from strudel import Strudel, load_dataset
 from strudel.learning.mixture_methods import METHODS
 from strudel.reproduce.facts import paper, paper_datasets
 
@@ -48,15 +48,15 @@ def main() -> None:
 def load_kernels() -> None:
     """Learn something small, so that the first dataset does not pay for the compiler."""
     digits = load_dataset("digits")
-    model = StrudelMixture(n_components=2, n_splits=1, random_state=0)
+    model = Strudel(n_components=2, max_splits=1, random_state=0)
     model.fit(digits.train[:200], X_valid=digits.valid).score(digits.test)
 
 
 def learn(name: str, published: dict[str, float], args: argparse.Namespace) -> dict[str, Any]:
     data = load_dataset(name)
     start, cpu = time.perf_counter(), time.process_time()
-    model = StrudelMixture(
-        "auto" if args.components == "auto" else int(args.components),
+    model = Strudel(
+        n_components="auto" if args.components == "auto" else int(args.components),
         method=args.method,
         max_seconds=args.seconds,
         random_state=0,
@@ -70,7 +70,7 @@ def learn(name: str, published: dict[str, float], args: argparse.Namespace) -> d
         "cpu_seconds": time.process_time() - cpu,
         "test": model.score(data.test),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10,
-        "edges": model.mixture_.n_edges,
+        "edges": model.circuit_.n_edges,
         "stopped_because": model.history_.stopped_because,
         "trials": [trial._asdict() for trial in model.trials_],
         **{column: published[column] for column in COLUMNS},

@@ -21,11 +21,15 @@ import strudel
 def measure() -> None:
     """Seconds from a model in memory to a png, the best of three."""
     digits = strudel.load_dataset("digits")
-    deep = strudel.Strudel(validation_fraction=None, max_edges=100_000, random_state=0)
+    deep = strudel.Strudel(
+        n_components=1, validation_fraction=None, max_edges=100_000, random_state=0
+    )
     deep.fit(digits.train)
     rng = np.random.default_rng(0)
     copies = np.cumsum(rng.random((500, 1000)) < 0.1, axis=1) % 2
-    wide = strudel.Strudel(validation_fraction=None, max_edges=100_000, random_state=0)
+    wide = strudel.Strudel(
+        n_components=1, validation_fraction=None, max_edges=100_000, random_state=0
+    )
     wide.fit(copies)
     for name, model, one in (("deep", deep, digits.test[0]), ("wide", wide, copies[0])):
         circuit = model.circuit_

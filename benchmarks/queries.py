@@ -49,7 +49,7 @@ def main() -> None:
         return
 
     data = load_dataset("plants")
-    circuit = Strudel(random_state=0).fit(data.train, X_valid=data.valid).circuit_
+    circuit = Strudel(n_components=1, random_state=0).fit(data.train, X_valid=data.valid).circuit_
     print(f"plants: {circuit}")
     rng = np.random.default_rng(0)
     complete = data.test
@@ -179,7 +179,7 @@ def search(circuit: Any, seed: int) -> dict[str, Any]:
 def score_many_rows() -> dict[str, Any]:
     """In a process of its own, so that no earlier peak hides the one of this call."""
     data = load_dataset("nltcs")
-    circuit = Strudel(random_state=0).fit(data.train, X_valid=data.valid).circuit_
+    circuit = Strudel(n_components=1, random_state=0).fit(data.train, X_valid=data.valid).circuit_
     rows = data.test[np.random.default_rng(0).integers(0, len(data.test), N_SCORED)]
     strudel.log_likelihood(circuit, rows[:1000])
     before = forget_peak_memory()

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel import EM, Strudel, StrudelMixture, load_dataset, log_likelihood, sample
+from strudel import EM, Strudel, load_dataset, log_likelihood, sample
 from strudel.circuits.circuit import Circuit
 
 N_PARTS = 20
@@ -75,7 +75,7 @@ def main() -> None:
 def generating_circuit(name: str, n_splits: int = 50) -> Circuit:
     """A circuit of the first 64 columns of a dataset."""
     data = load_dataset(name)
-    model = Strudel(random_state=0, max_splits=n_splits)
+    model = Strudel(n_components=1, random_state=0, max_splits=n_splits)
     return model.fit(data.train[:, :64], X_valid=data.valid[:, :64]).circuit_
 
 
@@ -114,7 +114,9 @@ def measure(path: Path, test: np.ndarray, n_workers: int, options: argparse.Name
         pids = sorted(client.run(os.getpid).values())
         sent = count_bytes()
         started = time.perf_counter()
-        model = Strudel(random_state=0, max_splits=options.splits, patience=options.splits)
+        model = Strudel(
+            n_components=1, random_state=0, max_splits=options.splits, patience=options.splits
+        )
         model.fit(X, X_valid=V)
         found["structure_seconds"] = time.perf_counter() - started
         found["structure_bytes"] = summary(sent)
@@ -123,9 +125,9 @@ def measure(path: Path, test: np.ndarray, n_workers: int, options: argparse.Name
         if not options.no_mixture:
             sent.clear()
             started = time.perf_counter()
-            mixture = StrudelMixture(
-                options.components,
-                n_splits=options.splits,
+            mixture = Strudel(
+                n_components=options.components,
+                max_splits=options.splits,
                 method=EM(max_iter=options.iterations, patience=options.iterations),
                 random_state=0,
             )
@@ -147,8 +149,8 @@ def hide(block: np.ndarray, share: float, block_id: tuple[int, ...] = (0,)) -> n
 
 def warm_up(X: object) -> None:
     """Load the compiled kernels in every worker, so that they are not part of the seconds."""
-    Strudel(random_state=0, max_splits=3).fit(X)
-    StrudelMixture(2, n_splits=1, method=EM(max_iter=2), random_state=0).fit(X)
+    Strudel(n_components=1, random_state=0, max_splits=3).fit(X)
+    Strudel(n_components=2, max_splits=1, method=EM(max_iter=2), random_state=0).fit(X)
 
 
 def _peak_gb() -> float:
@@ -210,15 +212,15 @@ def compare_models() -> None:
     ways = [("one process, 3 parts", 0, 3)]
     ways += [(f"{n} workers, {2 * n + 1} parts", n, 2 * n + 1) for n in (1, 2, 4)]
     for name, (train, valid) in tables.items():
-        circuit = Strudel(random_state=0).fit(train, X_valid=valid)
+        circuit = Strudel(n_components=1, random_state=0).fit(train, X_valid=valid)
         mixture = None
         for words, n_workers, n_parts in ways:
             X = da.from_array(train, chunks=(-(-len(train) // n_parts), -1))
             cluster = start_cluster(n_workers) if n_workers else None
             client = Client(cluster) if cluster else None
             started = time.perf_counter()
-            other = Strudel(random_state=0).fit(X, X_valid=da.from_array(valid))
-            more = StrudelMixture(10, n_splits=50, method=EM(max_iter=10), random_state=0)
+            other = Strudel(n_components=1, random_state=0).fit(X, X_valid=da.from_array(valid))
+            more = Strudel(n_components=10, max_splits=50, method=EM(max_iter=10), random_state=0)
             more.fit(X, X_valid=da.from_array(valid))
             seconds = time.perf_counter() - started
             if client and cluster:
@@ -229,7 +231,7 @@ def compare_models() -> None:
             for column in ("train", "valid", "n_edges"):
                 ours, theirs = (getattr(one.history_, column) for one in (circuit, other))
                 assert np.array_equal(ours, theirs)
-            assert np.array_equal(mixture.mixture_.edge_log_theta, more.mixture_.edge_log_theta)
+            assert np.array_equal(mixture.circuit_.edge_log_theta, more.circuit_.edge_log_theta)
             assert np.array_equal(mixture.history_.valid, more.history_.valid)
             n_splits = len(other.history_) - 1
             print(f"{name}: {words}: the same, {n_splits} splits, {seconds:.1f} s", flush=True)

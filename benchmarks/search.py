@@ -72,14 +72,16 @@ def load_kernels(searches: list[str]) -> None:
     digits = load_dataset("digits")
     for search in {*searches, "best_first"}:
         options = SEARCHES[search] | {"max_splits": 3, "max_seconds": 600.0, "random_state": 0}
-        Strudel(**options).fit(digits.train[:200, :12], X_valid=digits.valid[:, :12])
+        Strudel(n_components=1, **options).fit(
+            digits.train[:200, :12], X_valid=digits.valid[:, :12]
+        )
 
 
 def learn(name: str, search: str, facts: dict[str, float], seconds: float | None) -> dict[str, Any]:
     data = load_dataset(name)
     options = SEARCHES[search] | ({} if seconds is None else {"max_seconds": seconds})
     start = time.perf_counter()
-    model = Strudel(**options, random_state=0).fit(data.train, X_valid=data.valid)
+    model = Strudel(n_components=1, **options, random_state=0).fit(data.train, X_valid=data.valid)
     taken = time.perf_counter() - start
     history = model.history_
     result: dict[str, Any] = {
@@ -129,7 +131,7 @@ def summarise(results: list[dict[str, Any]], searches: list[str]) -> None:
 def compare_sizes(name: str) -> dict[str, Any]:
     """Edges of best-first search when it reaches the greedy search's best validation likelihood."""
     data = load_dataset(name)
-    greedy = Strudel(random_state=0).fit(data.train, X_valid=data.valid).history_
+    greedy = Strudel(n_components=1, random_state=0).fit(data.train, X_valid=data.valid).history_
     goal = greedy.valid[greedy.best]
 
     def stop(history: History) -> None:
@@ -172,7 +174,9 @@ def draw(names: list[str], path: str) -> None:
     for ax, name in zip(axes[0], names, strict=True):
         data = load_dataset(name)
         for label, options in CURVES.items():
-            model = Strudel(**options, patience=300, max_seconds=40.0, random_state=0)
+            model = Strudel(
+                n_components=1, **options, patience=300, max_seconds=40.0, random_state=0
+            )
             history = model.fit(data.train, X_valid=data.valid).history_
             ax.plot(history.n_edges, history.valid, label=label)
         ax.set(title=name, xscale="log", xlabel="edges")

@@ -22,8 +22,13 @@ def main() -> None:
     args = parser.parse_args()
     data = load_dataset(args.name)
     options = {"random_state": 0, "max_splits": WINDOWS[-1][1], "patience": 10**6}
-    Strudel(**options).fit(data.train, X_valid=data.valid)  # compiles, and warms the memory
-    runs = [Strudel(**options).fit(data.train, X_valid=data.valid).history_ for _ in range(5)]
+    Strudel(n_components=1, **options).fit(
+        data.train, X_valid=data.valid
+    )  # compiles, and warms the memory
+    runs = [
+        Strudel(n_components=1, **options).fit(data.train, X_valid=data.valid).history_
+        for _ in range(5)
+    ]
     seconds = np.median([np.diff(history.seconds, prepend=0) for history in runs], axis=0)
     rows, edges = runs[0].rows_moved, np.diff(runs[0].n_edges, prepend=0)
     results = []

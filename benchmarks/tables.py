@@ -39,7 +39,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from strudel import StrudelClassifier, StrudelImputer, StrudelMixture, TableEncoder, warmup
+from strudel import Strudel, StrudelClassifier, StrudelImputer, warmup
+from strudel.tables import TableEncoder
 
 FIELDS = ("task", "method", "fold", "measure", "value", "cpu")
 HIDDEN_AT_PREDICTION, HIDDEN_TO_FILL = 0.3, 0.2
@@ -108,10 +109,10 @@ def cpu() -> float:
 
 
 @lru_cache(maxsize=1)
-def density_of(rows: Rows) -> StrudelMixture:
+def density_of(rows: Rows) -> Strudel:
     """The automatic mixture of some rows: several tasks in a row ask the same one."""
     encoder = TableEncoder(unknown="missing")
-    return StrudelMixture("auto", encoder=encoder, random_state=0).fit(rows.frame)
+    return Strudel(columns=encoder, random_state=0).fit(rows.frame)
 
 
 class Rows:
@@ -159,7 +160,7 @@ def strudel_numbers(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]
     if not rows.columns.size:
         return {}
     encoder = TableEncoder(unknown="missing")
-    model = StrudelMixture("auto", encoder=encoder, random_state=0).fit(rows)
+    model = Strudel(columns=encoder, random_state=0).fit(rows)
     return {"of_numbers": model.score(asked)}
 
 
@@ -168,7 +169,7 @@ def column_log_densities(train: pd.DataFrame, test: pd.DataFrame) -> pd.DataFram
     logs = {}
     for column in train:
         encoder = TableEncoder(unknown="missing")
-        one = StrudelMixture(1, n_splits=0, encoder=encoder, random_state=0)
+        one = Strudel(n_components=1, max_splits=0, columns=encoder, random_state=0)
         rows = train[[column]].dropna()
         known = test[[column]].notna()[column]
         own = np.zeros(len(test))

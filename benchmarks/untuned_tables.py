@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from strudel import Strudel, StrudelMixture
+from strudel import Strudel
 
 MANY = 10  # values of a column from which thresholds take their place
 
@@ -73,9 +73,9 @@ def main() -> None:
     for name in args.tables:
         train, valid, test = split(to_bits(TABLES[name]()))
         models = {
-            "Strudel": Strudel(random_state=0),
-            "em": StrudelMixture("auto", method="em", max_seconds=args.seconds, random_state=0),
-            "auto": StrudelMixture("auto", max_seconds=args.seconds, random_state=0),
+            "Strudel": Strudel(n_components=1, random_state=0),
+            "em": Strudel(method="em", max_seconds=args.seconds, random_state=0),
+            "auto": Strudel(max_seconds=args.seconds, random_state=0),
         }
         for label, model in models.items():
             cpu = time.process_time()

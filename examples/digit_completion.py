@@ -17,7 +17,9 @@ SIDE = 8
 def main(picture: Path | None = None, max_splits: int = 300) -> None:
     """Learn, complete the unseen digits, say how well, and draw six of them."""
     data = load_dataset("digits")
-    model = Strudel(max_splits=max_splits, random_state=0).fit(data.train, X_valid=data.valid)
+    model = Strudel(n_components=1, max_splits=max_splits, random_state=0).fit(
+        data.train, X_valid=data.valid
+    )
 
     # Unknown pixels are NaN; everything below the middle is unknown.
     hidden = np.arange(SIDE * SIDE) >= SIDE * SIDE // 2

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from strudel import StrudelMixture, probability
+from strudel import Strudel, probability
 from strudel.logic import parse_event
 
 OCCASIONS = {
@@ -37,7 +37,7 @@ def make_baskets(n_baskets: int, seed: int) -> pd.DataFrame:
 def main(picture: Path | None = None, n_baskets: int = 3000, n_components: int = 8) -> None:
     """Learn from baskets, recommend, check rules, and draw what a basket says of every product."""
     baskets, unseen = make_baskets(n_baskets, seed=0), make_baskets(2000, seed=1)
-    model = StrudelMixture(n_components=n_components, n_splits=0, random_state=0).fit(baskets)
+    model = Strudel(n_components=n_components, max_splits=0, random_state=0).fit(baskets)
 
     # Evidence is what is in the basket; the products not named are unknown, not absent.
     basket = {"flour": 1, "eggs": 1}
@@ -78,7 +78,7 @@ def share(baskets: pd.DataFrame, rule: str) -> float:
     return float(parse_event(rule).holds(baskets).mean())
 
 
-def hidden_found(model: StrudelMixture, baskets: pd.DataFrame, unseen: pd.DataFrame) -> tuple:
+def hidden_found(model: Strudel, baskets: pd.DataFrame, unseen: pd.DataFrame) -> tuple:
     """Take one product out of every basket. Is it among the three that are recommended?"""
     rng = np.random.default_rng(0)
     rows = unseen[unseen.sum(axis=1) > 1].to_numpy()

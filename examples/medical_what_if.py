@@ -15,7 +15,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from strudel import Strudel, TableEncoder, expected_prediction
+from strudel import Strudel, expected_prediction
+from strudel.tables import TableEncoder
 
 COLUMNS = ["mean radius", "mean texture", "mean smoothness", "mean concavity", "worst area"]
 
@@ -28,7 +29,7 @@ def main(picture: Path | None = None, n_trees: int = 30) -> None:
     train, test = train_test_split(table, test_size=0.3, random_state=0)
     radii = [11, 13, 15, 18]
     encoder = TableEncoder(n_bins=6, edges={"mean radius": radii})
-    model = Strudel(encoder=encoder, random_state=0).fit(train)
+    model = Strudel(n_components=1, columns=encoder, random_state=0).fit(train)
 
     # One measurement is changed, the others are kept; or nothing else is known.
     patient = test[test["diagnosis"] == "malignant"].iloc[0]
@@ -52,7 +53,7 @@ def main(picture: Path | None = None, n_trees: int = 30) -> None:
     # A forest wants every measurement. With a model it may be asked without, exactly: for its mean
     # over what is unknown, instead of its answer to a made-up patient.
     encoder = TableEncoder(n_bins=6).fit(train[COLUMNS])
-    density = Strudel(random_state=0).fit(encoder.transform(train[COLUMNS]))
+    density = Strudel(n_components=1, random_state=0).fit(encoder.transform(train[COLUMNS]))
     forest = RandomForestClassifier(n_trees, max_depth=4, random_state=0)
     forest.fit(encoder.transform(train[COLUMNS]), train["diagnosis"])
     rng = np.random.default_rng(0)

@@ -40,8 +40,8 @@ def main(picture: Path | None = None, n_guests: int = 400) -> None:
     for group in [*table[1:], *zip(*table, strict=True)]:
         rule = rule & exactly(1, group)
 
-    ruled = Strudel(constraint=rule, random_state=0).fit(guests)
-    free = Strudel(random_state=0).fit(guests)
+    ruled = Strudel(n_components=1, constraint=rule, random_state=0).fit(guests)
+    free = Strudel(n_components=1, random_state=0).fit(guests)
     print("                    with the rule   without")
     print(f"a row is a ranking  {probability(ruled, rule):13.2f} {probability(free, rule):9.2f}")
     print(f"log-likelihood      {ruled.score(unseen):13.2f} {free.score(unseen):9.2f}")

@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from strudel import Strudel, TableEncoder
+from strudel import Strudel
+from strudel.tables import TableEncoder
 
 EDUCATION = ["school", "college", "university"]
 
@@ -48,7 +49,7 @@ def main(picture: Path | None = None, n_people: int = 3000) -> None:
     print(f"{answers.isna().to_numpy().mean():.0%} of the answers are missing.")
     edges = {"age": [30, 40, 50, 60, 70, 80], "news hours": [2, 4, 6, 10, 15]}
     encoder = TableEncoder(kinds={"education": EDUCATION}, edges=edges)
-    model = Strudel(encoder=encoder, random_state=0).fit(answers)
+    model = Strudel(n_components=1, columns=encoder, random_state=0).fit(answers)
 
     # Everybody counts, with what is known of them: the mean of the answers is corrected.
     everybody = model.marginal_probabilities(answers)["trusts the press"]["yes"]

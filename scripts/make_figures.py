@@ -21,8 +21,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from strudel import Strudel, TableEncoder, plot_circuit
-from strudel.tables import example_csv
+from strudel import Strudel, plot_circuit
+from strudel.tables import TableEncoder, example_csv
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 ORANGE, BLUE = "#e4572e", "#4c8dc9"
@@ -39,7 +39,7 @@ def overview(ink: str) -> Figure:
     """A table, its tree, its circuit and an answer, of five columns of the table that ships."""
     table = pd.read_csv(example_csv())[[*COLUMNS, "diagnosis"]]
     encoder = TableEncoder(edges={"temperature": [38]})
-    model = Strudel(encoder=encoder, max_splits=0, random_state=0).fit(table)
+    model = Strudel(n_components=1, columns=encoder, max_splits=0, random_state=0).fit(table)
     figure, axes = plt.subplots(1, 4, figsize=(13, 3.3), width_ratios=[3.9, 2.7, 4.3, 2.9])
     titles = ("1  a table", "2  which columns depend", "3  a circuit", "4  an answer")
     for ax, title in zip(axes, titles, strict=True):
@@ -205,7 +205,7 @@ def circuit_after_splits(ink: str) -> Figure:
 
 
 def _circuit(n_splits: int) -> Figure:
-    model = Strudel(pseudocount=0, max_splits=n_splits, random_state=0)
+    model = Strudel(n_components=1, pseudocount=0, max_splits=n_splits, random_state=0)
     model.fit(FOUR_ROWS, X_valid=FOUR_ROWS)
     figure, ax = plt.subplots(figsize=(7.5, 3.6))
     plot_circuit(model, ax=ax, row=FOUR_ROWS.iloc[1])

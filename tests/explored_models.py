@@ -12,16 +12,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
 
-from strudel import (
-    PerComponent,
-    Strudel,
-    StrudelClassifier,
-    StrudelMixture,
-    TableEncoder,
-    log_marginal,
-)
+from strudel import PerComponent, Strudel, StrudelClassifier, log_marginal
 from strudel.circuits import figure_1_circuit
 from strudel.queries.model import model_of
+from strudel.tables import TableEncoder
 from strudel.tables.table_code import code_of_bits
 
 
@@ -62,21 +56,27 @@ def make_models():
     encoder = TableEncoder(n_bins=5)
     loose = TableEncoder(n_bins=4, respect_one_hot=False)
     inputs, smoker = table.drop(columns="smoker"), table["smoker"]
-    fast = {"n_splits": 3, "pseudocount": 1.0, "class_pseudocount": 5.0, "random_state": 0}
+    fast = {"max_splits": 3, "pseudocount": 1.0, "class_pseudocount": 5.0, "random_state": 0}
     return {
         "figure 1": figure_1_circuit(),
-        "circuit": Strudel(encoder=encoder, max_splits=25, random_state=0).fit(table),
-        "scattered": Strudel(encoder=loose, max_splits=15, random_state=0).fit(table),
-        "mixture": StrudelMixture(5, encoder=encoder, n_splits=5, random_state=0).fit(table),
-        "per component": StrudelMixture(3, method=PerComponent(), random_state=0).fit(rows),
-        "constrained": Strudel(constraint="x0 | x5", max_splits=10, random_state=0).fit(
-            rows[(rows[:, 0] | rows[:, 5]) == 1]
+        "circuit": Strudel(n_components=1, columns=encoder, max_splits=25, random_state=0).fit(
+            table
         ),
+        "scattered": Strudel(n_components=1, columns=loose, max_splits=15, random_state=0).fit(
+            table
+        ),
+        "mixture": Strudel(n_components=5, columns=encoder, max_splits=5, random_state=0).fit(
+            table
+        ),
+        "per component": Strudel(n_components=3, method=PerComponent(), random_state=0).fit(rows),
+        "constrained": Strudel(
+            n_components=1, constraint="x0 | x5", max_splits=10, random_state=0
+        ).fit(rows[(rows[:, 0] | rows[:, 5]) == 1]),
         "class by class": StrudelClassifier(
-            3, method="per_class", init="tree", encoder=encoder, **fast
+            3, method="per_class", init="tree", columns=encoder, **fast
         ).fit(inputs, smoker),
         "joint classes": StrudelClassifier(
-            3, method="joint", init="tree", encoder=encoder, **fast
+            3, method="joint", init="tree", columns=encoder, **fast
         ).fit(inputs, smoker),
     }
 

@@ -35,8 +35,8 @@ def assert_same_mixture(one, other):
     """Two fitted mixtures, to the last bit."""
     assert np.array_equal(one.history_.train, other.history_.train)
     assert np.array_equal(one.history_.valid, other.history_.valid)
-    assert np.array_equal(one.mixture_.edge_log_theta, other.mixture_.edge_log_theta)
-    assert np.array_equal(one.mixture_.log_weight, other.mixture_.log_weight)
+    assert np.array_equal(one.circuit_.edge_log_theta, other.circuit_.edge_log_theta)
+    assert np.array_equal(one.circuit_.log_weight, other.circuit_.log_weight)
 
 
 def people(n_rows, seed=0):

@@ -54,3 +54,9 @@ def positive(X):
         if np.isnan(X).any():
             return np.where(np.isnan(X), np.nan, X > 0)
     return (X > 0).astype(np.uint8)
+
+
+PREDICTS_CLUSTERS = {
+    "check_estimator_sparse_array": "takes whatever has predict_proba for a classifier",
+    "check_estimator_sparse_matrix": "takes whatever has predict_proba for a classifier",
+}

@@ -11,11 +11,12 @@ from typing import get_args, get_type_hints
 import pytest
 import typer
 
-from strudel import Strudel, StrudelClassifier, StrudelMixture, TableEncoder
+from strudel import Strudel, StrudelClassifier
 from strudel.cli.fit_options import FLAGS, NOT_HERE
 from strudel.cli.main import app
 from strudel.learning.mixture_methods import METHODS
 from strudel.learning.search_options import SEARCHES
+from strudel.tables import TableEncoder
 
 PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
 MARK = "<!-- The rest is written by: python tests/test_command_line_page.py -->\n"
@@ -64,12 +65,12 @@ def settings():
     """The names that --set takes."""
     yield from ["Names for `--set`:", "", "| | |", "| --- | --- |"]
     for title, model, prefix in (
-        ("a circuit", Strudel(), ""),
-        ("a mixture", StrudelMixture(), ""),
+        ("a circuit", Strudel(n_components=1), ""),
+        ("a mixture", Strudel(n_components=10), ""),
         ("a classifier", StrudelClassifier(), ""),
         *((f"`--search {name}`", make(), "search.") for name, make in SEARCHES.items()),
         *((f"`--method {name}`", make(), "method.") for name, make in METHODS.items()),
-        ("`--encode auto`", TableEncoder(), "encoder."),
+        ("any", TableEncoder(), "columns."),
     ):
         names = [prefix + option for option in model.get_params(deep=False)]
         names = [name for name in names if name not in (*FLAGS, *NOT_HERE)]

@@ -60,7 +60,7 @@ def test_progress_of_compiling_reaches_the_callback():
             compiler.on_end()
 
     rows = np.random.default_rng(0).integers(0, 2, (100, 4))
-    Strudel(max_splits=2, random_state=0).fit(rows, callback=callback)
+    Strudel(n_components=1, max_splits=2, random_state=0).fit(rows, callback=callback)
     shown = [progress for progress in told if progress.stage == "compiling"]
     assert shown[-1].step >= 1
     assert shown[-1].message.startswith("compiling, once per installation: ")

@@ -7,15 +7,7 @@ import pandas as pd
 import pytest
 
 from strategies import random_mixture
-from strudel import (
-    Mixture,
-    StrudelMixture,
-    log_likelihood,
-    log_marginal,
-    probability,
-    sample,
-    variables,
-)
+from strudel import Mixture, Strudel, log_likelihood, log_marginal, probability, sample, variables
 from strudel.algebra import cross_entropy, divide
 from strudel.circuits import CircuitBuilder, compile_factorized, figure_1_circuit
 from strudel.logic import at_least
@@ -124,5 +116,5 @@ def test_not_available_is_unknown_in_an_event():
 def test_few_rows_get_few_components():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (120, 1)).repeat(4, axis=1) ^ (rng.random((120, 4)) < 0.1)
-    model = StrudelMixture("auto", n_splits=0, random_state=0).fit(X)
-    assert model.mixture_.n_components <= 3 * 16
+    model = Strudel(max_splits=0, random_state=0).fit(X)
+    assert model.circuit_.n_components <= 3 * 16

@@ -11,33 +11,35 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from strudel import BaggedEM, Beam, Greedy, Strudel, StrudelMixture, load_dataset
+from strudel import BaggedEM, Beam, Greedy, Strudel, load_dataset
 
 EXPECTED = json.loads(Path(__file__).with_name("same_models.json").read_text(encoding="utf-8"))
 AT_RANDOM = Greedy(edge_score="random", variable_score="random")
 MODELS = {
-    "paper nltcs": Strudel(),
-    "paper plants": Strudel(),
-    "paper dna": Strudel(),
-    "paper tretail": Strudel(),
-    "paper msweb": Strudel(),
-    "released ties nltcs": Strudel(search=Greedy(tie_rule="depth_first"), max_splits=300),
-    "random edge and variable nltcs": Strudel(search=AT_RANDOM, max_splits=200),
-    "independent start plants": Strudel(init="independent", max_splits=300),
-    "best first plants": Strudel(search="best_first", max_splits=300),
-    "best first hierarchical dna": Strudel(
-        search="best_first", smoothing="hierarchical", max_splits=200
+    "paper nltcs": Strudel(n_components=1),
+    "paper plants": Strudel(n_components=1),
+    "paper dna": Strudel(n_components=1),
+    "paper tretail": Strudel(n_components=1),
+    "paper msweb": Strudel(n_components=1),
+    "released ties nltcs": Strudel(
+        n_components=1, search=Greedy(tie_rule="depth_first"), max_splits=300
     ),
-    "learnpsdd nltcs": Strudel(search="learnpsdd", max_splits=150),
-    "learnpsdd dna": Strudel(search="learnpsdd", max_splits=60),
-    "beam 3 nltcs": Strudel(search=Beam(width=3), max_splits=60),
-    "constraint nltcs": Strudel(constraint="~(x0 & ~x0)", max_splits=50),
-    "em 10 x 50 nltcs": StrudelMixture(10, n_splits=50),
-    "em 10 x 50 plants": StrudelMixture(10, n_splits=50),
-    "bagged 3 nltcs": StrudelMixture(5, n_splits=50, method=BaggedEM(n_bags=3)),
-    "boosting 5 nltcs": StrudelMixture(5, n_splits=50, method="boosting"),
-    "per component 3 nltcs": StrudelMixture(3, n_splits=50, method="per_component"),
-    "gaps nltcs": Strudel(max_splits=200),
+    "random edge and variable nltcs": Strudel(n_components=1, search=AT_RANDOM, max_splits=200),
+    "independent start plants": Strudel(n_components=1, init="independent", max_splits=300),
+    "best first plants": Strudel(n_components=1, search="best_first", max_splits=300),
+    "best first hierarchical dna": Strudel(
+        n_components=1, search="best_first", smoothing="hierarchical", max_splits=200
+    ),
+    "learnpsdd nltcs": Strudel(n_components=1, search="learnpsdd", max_splits=150),
+    "learnpsdd dna": Strudel(n_components=1, search="learnpsdd", max_splits=60),
+    "beam 3 nltcs": Strudel(n_components=1, search=Beam(width=3), max_splits=60),
+    "constraint nltcs": Strudel(n_components=1, constraint="~(x0 & ~x0)", max_splits=50),
+    "em 10 x 50 nltcs": Strudel(n_components=10, max_splits=50),
+    "em 10 x 50 plants": Strudel(n_components=10, max_splits=50),
+    "bagged 3 nltcs": Strudel(n_components=5, max_splits=50, method=BaggedEM(n_bags=3)),
+    "boosting 5 nltcs": Strudel(n_components=5, max_splits=50, method="boosting"),
+    "per component 3 nltcs": Strudel(n_components=3, max_splits=50, method="per_component"),
+    "gaps nltcs": Strudel(n_components=1, max_splits=200),
 }
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from strudel import StrudelMixture
+from strudel import Strudel
 from strudel._torch import find_device
 from strudel.errors import MissingDependencyError
 
@@ -17,14 +17,14 @@ def test_the_cpu_needs_no_torch(monkeypatch):
     monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
     assert find_device("cpu") is None
     assert find_device("auto") is None
-    StrudelMixture(1, n_splits=0, device="auto").fit(X)
+    Strudel(n_components=1, max_splits=0, device="auto").fit(X)
 
 
 @pytest.mark.compiled
 def test_a_fit_does_not_load_torch_unless_it_is_asked_for():
     code = (
         "import sys, strudel; "
-        "strudel.StrudelMixture(1, n_splits=0).fit([[0, 1], [1, 0], [1, 1]]); "
+        "strudel.Strudel(2, max_splits=0).fit([[0, 1], [1, 0], [1, 1]]); "
         "print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -34,13 +34,13 @@ def test_a_fit_does_not_load_torch_unless_it_is_asked_for():
 def test_a_gpu_without_torch_is_a_missing_package(monkeypatch):
     monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"device='cuda' needs PyTorch: pip install"):
-        StrudelMixture(1, n_splits=0, device="cuda").fit(X)
+        Strudel(n_components=1, max_splits=0, device="cuda").fit(X)
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", None, 0])
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match="device must be 'cpu', 'cuda', 'cuda:1' or alike"):
-        StrudelMixture(1, n_splits=0, device=name).fit(X)
+        Strudel(n_components=1, max_splits=0, device=name).fit(X)
 
 
 def test_a_gpu_that_is_not_there_is_refused():

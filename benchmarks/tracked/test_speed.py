@@ -35,7 +35,9 @@ def digits():
 
 @pytest.fixture(scope="module")
 def circuit(digits):
-    return Strudel(random_state=SEED).fit(digits.train, X_valid=digits.valid).circuit_
+    return (
+        Strudel(n_components=1, random_state=SEED).fit(digits.train, X_valid=digits.valid).circuit_
+    )
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,7 @@ def gaps(digits):
     ],
 )
 def test_learning(benchmark, digits, options):
-    model = Strudel(random_state=SEED, **options)
+    model = Strudel(n_components=1, random_state=SEED, **options)
     timed(benchmark, lambda: model.fit(digits.train, X_valid=digits.valid))
 
 

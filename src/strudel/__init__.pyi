@@ -17,11 +17,9 @@ from . import trees as trees
 
 # estimators
 from .models.strudel import Strudel as Strudel
-from .models.mixture import StrudelMixture as StrudelMixture
 from .models.classifier import StrudelClassifier as StrudelClassifier
 from .models.imputer import StrudelImputer as StrudelImputer
 from .models.regressor import StrudelRegressor as StrudelRegressor
-from .tables.encoder import TableEncoder as TableEncoder
 from .models.warm_up import warmup as warmup
 
 # searches, and how mixtures are trained

@@ -146,7 +146,9 @@ def test_two_prefixes_of_one_search():
 def test_all_states_of_nltcs(data_folder):
     data = load_dataset("nltcs")
     p, q = (
-        Strudel(random_state=0, **limit).fit(data.train, X_valid=data.valid).circuit_
+        Strudel(n_components=1, random_state=0, **limit)
+        .fit(data.train, X_valid=data.valid)
+        .circuit_
         for limit in ({}, {"max_splits": 200})
     )
     states = np.array(oracle.all_rows(16), dtype=np.uint8)
@@ -382,8 +384,8 @@ def test_many_pairs_need_more_room_than_there_is_at_first():
 
 def test_fitted_models_are_taken_as_they_are(rng):
     rows = (rng.random((200, 5)) < 0.4).astype(np.uint8)
-    p = Strudel(max_splits=4, random_state=0).fit(rows)
-    q = Strudel(max_splits=0, random_state=0).fit(rows)
+    p = Strudel(n_components=1, max_splits=4, random_state=0).fit(rows)
+    q = Strudel(n_components=1, max_splits=0, random_state=0).fit(rows)
     assert kl_divergence(p, q) == kl_divergence(p.circuit_, q.circuit_) >= 0.0
 
 

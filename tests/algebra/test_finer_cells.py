@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import strudel
-from strudel import Strudel, StrudelMixture, TableEncoder
+from strudel import Strudel
 from strudel.algebra.finer_cells import with_finer_cells
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.properties import why_not_deterministic
@@ -15,6 +15,7 @@ from strudel.logic.event_compiler import compile_event
 from strudel.logic.event_forms import as_event
 from strudel.logic.events import Event
 from strudel.queries import expectation
+from strudel.tables import TableEncoder
 
 approx = pytest.approx
 BOUNDS = {"size": [3.0, 5.0, 6.0, 9.0], "score": [1.25, 2.0, 11.0]}
@@ -41,12 +42,14 @@ def table(n=300):
 def learned(kind):
     few = TableEncoder(n_bins=4, code="one_hot" if kind == "one-hot" else "thermometer")
     if kind == "mixture":
-        return StrudelMixture(3, encoder=few, random_state=0).fit(table()).mixture_
+        return Strudel(n_components=3, columns=few, random_state=0).fit(table()).circuit_
     if kind == "circuits":
         one = learned("learned")
-        other = Strudel(encoder=few, vtree=one.vtree, random_state=0, max_splits=2).fit(table())
+        other = Strudel(
+            n_components=1, columns=few, vtree=one.vtree, random_state=0, max_splits=2
+        ).fit(table())
         return CircuitMixture([one, other.circuit_], np.log([0.25, 0.75]))
-    return Strudel(encoder=few, random_state=0, max_splits=10).fit(table()).circuit_
+    return Strudel(n_components=1, columns=few, random_state=0, max_splits=10).fit(table()).circuit_
 
 
 @pytest.mark.parametrize("kind", ["learned", "one-hot", "mixture", "circuits"])
@@ -90,7 +93,7 @@ def test_variables_that_lie_apart_are_refused():
     rows = encoder.transform(table())
     order = [*range(0, rows.shape[1], 2), *range(1, rows.shape[1], 2)]
     apart = strudel.Vtree.from_nested(_chain(order))
-    circuit = Strudel(vtree=apart, max_splits=0).fit(rows).circuit_
+    circuit = Strudel(n_components=1, vtree=apart, max_splits=0).fit(rows).circuit_
     with pytest.raises(ValueError, match=r"the model keeps its variables .* apart"):
         with_finer_cells(circuit.with_table_code(encoder.code_), BOUNDS, "test")
 

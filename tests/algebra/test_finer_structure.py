@@ -31,7 +31,8 @@ def random_mixture(structure, n_components, rng):
 def test_a_longer_prefix_has_the_same_distribution(search, lengths, rng):
     X = rows_of_kinds(n_rows=1000, n_vars=9)
     coarse, fine = (
-        Strudel(search=search, max_splits=n, random_state=0).fit(X).circuit_ for n in lengths
+        Strudel(n_components=1, search=search, max_splits=n, random_state=0).fit(X).circuit_
+        for n in lengths
     )
     mixture = random_mixture(coarse, 3, rng)
     same = on_finer_structure(mixture, fine)
@@ -46,7 +47,9 @@ def test_a_longer_prefix_has_the_same_distribution(search, lengths, rng):
 
 def test_impossible_choices_stay_impossible(rng):
     X = rows_of_kinds(n_rows=1000, n_vars=9)
-    coarse, fine = (Strudel(max_splits=n, random_state=0).fit(X).circuit_ for n in (0, 6))
+    coarse, fine = (
+        Strudel(n_components=1, max_splits=n, random_state=0).fit(X).circuit_ for n in (0, 6)
+    )
     width = np.diff(coarse.node_edges)[coarse.edge_parent]
     edge = np.flatnonzero(width == 2)[0]
     log_theta = coarse.edge_log_theta.copy()
@@ -59,7 +62,9 @@ def test_impossible_choices_stay_impossible(rng):
 
 def test_other_structures_are_refused(rng):
     X = rows_of_kinds(n_rows=1000, n_vars=9)
-    coarse, fine = (Strudel(max_splits=n, random_state=0).fit(X).circuit_ for n in (2, 8))
+    coarse, fine = (
+        Strudel(n_components=1, max_splits=n, random_state=0).fit(X).circuit_ for n in (2, 8)
+    )
     with pytest.raises(ValueError, match="not finer than the mixture's own"):
         on_finer_structure(random_mixture(fine, 2, rng), coarse)
 

@@ -25,7 +25,7 @@ from strategies import (
 from strudel import (
     CircuitPropertyError,
     Mixture,
-    StrudelMixture,
+    Strudel,
     condition,
     entropy,
     kl_divergence,
@@ -292,8 +292,8 @@ def test_a_mixture_of_one_component_is_a_circuit():
 def test_an_estimator_of_a_mixture():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (60, 1)).repeat(5, axis=1) ^ (rng.random((60, 5)) < 0.2)
-    model = StrudelMixture(2, n_splits=1, random_state=0).fit(X)
-    p = table(model.mixture_)
+    model = Strudel(n_components=2, max_splits=1, random_state=0).fit(X)
+    p = table(model.circuit_)
     assert inner_product(model, model) == pytest.approx(float(p @ p), rel=REL)
     given_one = condition(model, {0: 1})
     assert table(given_one).sum() == pytest.approx(1.0)

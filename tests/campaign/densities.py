@@ -17,8 +17,9 @@ from campaign.agreement import need, table_of
 from campaign.damage import edit_json
 from campaign.files import ANSWER, REFUSED, check_refusal
 from campaign.seeds import mixed_table
-from strudel import Strudel, StrudelMixture, TableEncoder
+from strudel import Strudel
 from strudel.queries.model import model_of
+from strudel.tables import TableEncoder
 
 
 class Densities:
@@ -29,9 +30,12 @@ class Densities:
         frame = mixed_table(60)
         frame["count"] = np.random.default_rng(1).poisson(3, len(frame))  # a lattice
         frame["paid"] = np.where(frame["count"] > 3, 0.0, frame["count"] * 1.37)  # a point mass
-        quick = {"encoder": TableEncoder(n_bins=2), "random_state": 0}
+        quick = {"columns": TableEncoder(n_bins=2), "random_state": 0}
         self.contents = []
-        for model in (Strudel(max_splits=2, **quick), StrudelMixture(2, n_splits=1, **quick)):
+        for model in (
+            Strudel(n_components=1, max_splits=2, **quick),
+            Strudel(n_components=2, max_splits=1, **quick),
+        ):
             for columns in (["size", "kind"], ["count", "kind"], ["paid", "seen"]):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")

@@ -26,9 +26,9 @@ SLOW = ("--checkpoint-seconds", "0", "-q")
 FITS = {
     "greedy": ("bits.csv", "--max-splits", "40", "--set", "patience=1000"),
     "best_first": ("bits.csv", "--search", "best_first", "--max-splits", "25"),
-    "mixture": ("bits.csv", "--mixture", "3", "--set", "n_splits=5"),
+    "mixture": ("bits.csv", "--components", "3", "--max-splits", 5),
     "gaps": ("gaps.csv", "--max-splits", "5"),
-    "encoded": ("mixed.csv", "--encode", "auto", "--max-splits", "20"),
+    "encoded": ("mixed.csv", "--components", "1", "--max-splits", "20"),
 }
 OTHERS = {
     "score": ("score", "m.strudel", "bits.csv", "-o", "out.csv"),

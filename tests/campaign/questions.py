@@ -12,7 +12,7 @@ import strudel
 from campaign.agreement import check_model, need, rows_of, table_of
 from campaign.files import ANSWER, REFUSED
 from strategies import split_circuit
-from strudel import EM, Strudel, StrudelClassifier, StrudelImputer, StrudelMixture
+from strudel import EM, Strudel, StrudelClassifier, StrudelImputer
 from strudel.circuits import figure_1_circuit
 from strudel.errors import MissingDependencyError, StrudelError
 from strudel.trees.vtree import random_vtree
@@ -119,12 +119,16 @@ class Options:
         def pick(values):
             return values[int(rng.integers(len(values)))]
 
-        kind = pick([Strudel, StrudelMixture, StrudelClassifier, StrudelImputer])
+        kind = pick([Strudel, StrudelClassifier, StrudelImputer])
         quick = {
-            Strudel: {"max_splits": 2},
-            StrudelMixture: {"n_components": 2, "n_splits": 1, "method": EM(max_iter=3)},
-            StrudelClassifier: {"n_components": 1, "n_splits": 0, "method": "per_class"},
-            StrudelImputer: {"estimator": Strudel(max_splits=1, random_state=0)},
+            Strudel: pick(
+                [
+                    {"n_components": 1, "max_splits": 2},
+                    {"n_components": 2, "max_splits": 1, "method": EM(max_iter=3)},
+                ]
+            ),
+            StrudelClassifier: {"n_components": 1, "max_splits": 0, "method": "per_class"},
+            StrudelImputer: {"estimator": Strudel(n_components=1, max_splits=1, random_state=0)},
         }[kind]
         options = quick | {"random_state": 0}
         names = [name for name in kind().get_params(deep=False) if name != "verbose"]

@@ -10,9 +10,10 @@ import numpy as np
 
 import strudel
 from makers import rows_of_kinds, sdd_of
-from strudel import EM, Strudel, StrudelClassifier, StrudelImputer, StrudelMixture, TableEncoder
+from strudel import EM, Strudel, StrudelClassifier, StrudelImputer
 from strudel.circuits import figure_1_circuit
 from strudel.logic.sdd import nnf_from_sdd
+from strudel.tables import TableEncoder
 from strudel.trees.chow_liu import learn_chow_liu_tree
 from strudel.trees.vtree import balanced_vtree, linear_vtree
 
@@ -26,7 +27,7 @@ PREDICTOR = (
 def text_files():
     """Files of other programs: name and content."""
     circuit = figure_1_circuit()
-    learned = Strudel(random_state=0, max_splits=6).fit(rows_of_kinds()).circuit_
+    learned = Strudel(n_components=1, random_state=0, max_splits=6).fit(rows_of_kinds()).circuit_
     rng = np.random.default_rng(0)
     rows = frozenset(row for row in np.ndindex(2, 2, 2, 2) if rng.random() < 0.5)
     sdd = sdd_of(rows, balanced_vtree(4))
@@ -73,30 +74,30 @@ def models():
     """Fitted models of every kind, by name."""
     X = rows_of_kinds(n_rows=80, n_vars=5)
     frame = mixed_table()
-    quick = {"n_splits": 2, "random_state": 0}
+    quick = {"max_splits": 2, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {
             "circuit": figure_1_circuit(),
-            "strudel": Strudel(random_state=0, max_splits=4).fit(X),
-            "mixture": StrudelMixture(3, method=EM(max_iter=5), **quick).fit(X),
-            "per_component": StrudelMixture(2, method="per_component", **quick).fit(X),
+            "strudel": Strudel(n_components=1, random_state=0, max_splits=4).fit(X),
+            "mixture": Strudel(n_components=3, method=EM(max_iter=5), **quick).fit(X),
+            "per_component": Strudel(n_components=2, method="per_component", **quick).fit(X),
             "classifier": StrudelClassifier(
-                method="per_class", init="tree", n_components=1, n_splits=0, random_state=0
+                method="per_class", init="tree", n_components=1, max_splits=0, random_state=0
             ).fit(X[:, :4], X[:, 4]),
             "imputer": StrudelImputer(
-                StrudelMixture(2, n_splits=0, method=EM(max_iter=3), random_state=0)
+                Strudel(n_components=2, max_splits=0, method=EM(max_iter=3), random_state=0)
             ).fit(frame),
-            "encoded": Strudel(encoder=TableEncoder(n_bins=2), max_splits=2, random_state=0).fit(
-                frame
-            ),
+            "encoded": Strudel(
+                n_components=1, columns=TableEncoder(n_bins=2), max_splits=2, random_state=0
+            ).fit(frame),
         }
 
 
 def estimators():
     """Fits that have checkpoints, not fitted yet."""
     return {
-        "greedy": Strudel(random_state=0, max_splits=6),
-        "best_first": Strudel(search="best_first", random_state=0, max_splits=6),
-        "em": StrudelMixture(2, n_splits=2, method=EM(max_iter=6), random_state=0),
+        "greedy": Strudel(n_components=1, random_state=0, max_splits=6),
+        "best_first": Strudel(n_components=1, search="best_first", random_state=0, max_splits=6),
+        "em": Strudel(n_components=2, max_splits=2, method=EM(max_iter=6), random_state=0),
     }

@@ -16,7 +16,7 @@ from sklearn.base import clone
 import strudel
 from campaign.files import same_model
 from makers import rows_of_kinds
-from strudel import EM, Strudel, StrudelMixture, log_marginal
+from strudel import EM, Strudel, log_marginal
 from strudel.circuits import figure_1_circuit
 from strudel.cli.main import main
 from strudel.io import Checkpoint
@@ -59,7 +59,7 @@ def test_a_full_disk_at_any_byte_leaves_the_old_file_and_nothing_else(tmp_path, 
 
 def test_a_full_disk_does_not_end_a_fit(tmp_path, full_disk):
     full_disk(50)
-    model = Strudel(random_state=0, max_splits=2)
+    model = Strudel(n_components=1, random_state=0, max_splits=2)
     with pytest.warns(RuntimeWarning, match="could not be written: File too large"):
         model.fit(rows_of_kinds(), checkpoint=Checkpoint(tmp_path / "m.part", seconds=0))
     full_disk(resource.RLIM_INFINITY)
@@ -120,8 +120,8 @@ def memory_for(n_arrays):
 
 
 FITS = {
-    "circuit": Strudel(random_state=0, max_splits=3),
-    "mixture": StrudelMixture(2, n_splits=1, method=EM(max_iter=3), random_state=0),
+    "circuit": Strudel(n_components=1, random_state=0, max_splits=3),
+    "mixture": Strudel(n_components=2, max_splits=1, method=EM(max_iter=3), random_state=0),
 }
 
 

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 import oracle
 from coded_tables import PlainTree, all_places, coded_tables, encode, one_hot, thermometer
 from strategies import binary_tables, seeds, vtrees
-from strudel import Strudel, TableEncoder, Vtree, log_likelihood, sample
+from strudel import Strudel, Vtree, log_likelihood, sample
 from strudel.circuits.compile import compile_chow_liu, compile_column_tree, compile_factorized
 from strudel.circuits.examples import figure_1_chow_liu_tree, figure_1_circuit
 from strudel.circuits.properties import why_not_deterministic, why_not_in_normal_form
 from strudel.data.bits import pack_columns
 from strudel.errors import NothingKnownWarning
+from strudel.tables import TableEncoder
 from strudel.tables.column_codes import ColumnCode, as_column_codes, column_values, complete_columns
 from strudel.trees import learn_chow_liu_tree
 from strudel.trees.chow_liu import ChowLiuTree
@@ -284,6 +285,6 @@ def test_a_single_column_of_one_value_is_certain(value):
 def test_a_table_of_one_value_and_gaps_is_certain():
     X = pd.DataFrame({"colour": ["red", None] * 10})
     with pytest.warns(NothingKnownWarning, match="without a known value are left out"):
-        model = Strudel(encoder=TableEncoder(), random_state=0).fit(X)
+        model = Strudel(n_components=1, columns=TableEncoder(), random_state=0).fit(X)
     assert model.log_marginal({"colour": "red"}) == pytest.approx(0.0)
     assert model.log_marginal({}) == pytest.approx(0.0)

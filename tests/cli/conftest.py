@@ -64,7 +64,17 @@ def unseen(folder, unseen_rows):
 @pytest.fixture(scope="session")
 def model(folder, table):
     path = folder / "model.strudel"
-    arguments = ["fit", str(table), "-o", str(path), "--set", "patience=5", "--quiet"]
+    arguments = [
+        "fit",
+        "--components",
+        "1",
+        str(table),
+        "-o",
+        str(path),
+        "--set",
+        "patience=5",
+        "--quiet",
+    ]
     with contextlib.redirect_stdout(io.StringIO()):
         assert main(arguments) == 0
     return path

@@ -9,7 +9,9 @@ def test_other_errors_say_what_they_say():
 def test_only_a_table_to_learn_from_can_be_encoded():
     problem, advice = "X must hold only 0 and 1.", "Binarise the data first."
     assert in_options(NotBinaryError(problem, advice)) == f"{problem} {advice}"
-    assert "--encode auto" in in_options(NotBinaryError(problem, advice, can_be_encoded=True))
+    assert "strudel fit takes text" in in_options(
+        NotBinaryError(problem, advice, can_be_encoded=True)
+    )
 
 
 def test_python_is_not_spoken_to_a_shell():

@@ -124,7 +124,7 @@ def classifier(tmp_path_factory):
     frame = people(120)
     frame.to_csv(folder / "people.csv", index=False)
     path = folder / "smoker.strudel"
-    options = ("--target", "smoker", "--mixture", "1", "--set", "n_splits=0", "--quiet")
+    options = ("--target", "smoker", "--components", "1", "--max-splits", 0, "--quiet")
     assert main(["fit", str(folder / "people.csv"), "-o", str(path), *options]) == 0
     return path
 
@@ -158,7 +158,7 @@ def test_an_encoded_model_scores_frames_in_parts(run, tmp_path):
     frame = people(80)
     frame.to_parquet(tmp_path / "all.parquet")
     path = tmp_path / "people.strudel"
-    options = ("--encode", "auto", "--max-splits", 3, "--quiet")
+    options = ("--components", "1", "--max-splits", 3, "--quiet")
     assert run("fit", tmp_path / "all.parquet", "-o", path, *options)[0] == 0
     parts = write_parts(tmp_path / "parts", frame, 4)
     whole = score_json(run, path, tmp_path / "all.parquet")
@@ -174,7 +174,7 @@ def test_an_encoded_model_scores_frames_in_parts(run, tmp_path):
 def test_arrays_without_names_are_scored_by_models_of_arrays(run, unseen_rows, tmp_path):
     np.save(tmp_path / "rows.npy", unseen_rows)
     path = tmp_path / "rows.strudel"
-    options = ("--encode", "auto", "--max-splits", 3, "--quiet")
+    options = ("--components", "1", "--max-splits", 3, "--quiet")
     assert run("fit", tmp_path / "rows.npy", "-o", path, *options)[0] == 0
     whole = score_json(run, path, tmp_path / "rows.npy")
     zarr = write_zarr(tmp_path / "rows.parquet", unseen_rows)  # whatever its ending
@@ -213,7 +213,7 @@ def test_what_is_noted_of_every_part_is_said_once_each(run, tmp_path):
     frame = people(90)
     path = tmp_path / "people.strudel"
     frame.to_parquet(tmp_path / "all.parquet")
-    options = ("--encode", "auto", "--max-splits", 1, "--quiet")
+    options = ("--components", "1", "--max-splits", 1, "--quiet")
     assert run("fit", tmp_path / "all.parquet", "-o", path, *options)[0] == 0
     frame.loc[70:, "weight"] = np.inf
     parts = write_parts(tmp_path / "parts", frame.assign(shoe=42), 3)
@@ -333,7 +333,7 @@ def test_filled_parts_have_the_same_types(run, tmp_path):
     frame["nothing"] = np.nan
     frame.to_parquet(tmp_path / "all.parquet")
     path = tmp_path / "table.strudel"
-    options = ("--encode", "auto", "--max-splits", 2, "--quiet")
+    options = ("--components", "1", "--max-splits", 2, "--quiet")
     assert run("fit", tmp_path / "all.parquet", "-o", path, *options)[0] == 0
     parts = tmp_path / "parts"
     parts.mkdir()

@@ -37,7 +37,7 @@ def test_a_model_is_a_file_of_ours(folder):
         ("strudel score sur", "survey.strudel"),
         ("strudel query m.strudel resp", "responsibilities"),
         ("strudel plot m.strudel dep", "dependencies"),
-        ("strudel fit nltcs --mix", "--mixture"),
+        ("strudel fit nltcs --comp", "--components"),
         ("strudel im", "impute"),
     ],
 )

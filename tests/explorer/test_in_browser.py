@@ -28,14 +28,13 @@ from strudel import (
     PerComponent,
     Strudel,
     StrudelClassifier,
-    StrudelMixture,
-    TableEncoder,
     explore,
     log_marginal,
     most_probable_state,
 )
 from strudel.circuits import compile_factorized, figure_1_circuit
 from strudel.queries.column_answers import expected_values
+from strudel.tables import TableEncoder
 from strudel.trees.vtree import balanced_vtree
 
 pytestmark = pytest.mark.compiled
@@ -303,7 +302,7 @@ def test_the_strip_has_the_share_of_every_component(page, models, expected, kind
         "return [...document.querySelectorAll('.strip i')]"
         ".map(x => [+x.dataset.component, +x.dataset.p])"
     )
-    mixture = models[kind].mixture_.with_table_code(None)
+    mixture = models[kind].circuit_.with_table_code(None)
     if kind != "class by class":
         share = responsibilities(mixture, [[np.nan] * mixture.n_vars])[0]
         assert dict(shown) == pytest.approx(dict(enumerate(share)), abs=DIGITS)
@@ -611,17 +610,17 @@ def corner_models():
     shop["shelf"] = shop["item"].str[-1].where(rng.random(600) < 0.8, "0")
     loose = TableEncoder(n_bins=4, respect_one_hot=False)
     gaps = table.drop(columns=["smoker", "ill"]).mask(rng.random((200, 4)) < 0.3)
-    fast = {"n_splits": 2, "init": "tree", "pseudocount": 1.0, "class_pseudocount": 1.0}
+    fast = {"max_splits": 2, "init": "tree", "pseudocount": 1.0, "class_pseudocount": 1.0}
     return {
-        "one column": Strudel(encoder="auto", random_state=0).fit(table[["smoker"]]),
+        "one column": Strudel(n_components=1, random_state=0).fit(table[["smoker"]]),
         "many values": Strudel(
-            encoder=TableEncoder(max_categories=200), max_splits=3, random_state=0
+            n_components=1, columns=TableEncoder(max_categories=200), max_splits=3, random_state=0
         ).fit(shop),
-        "loose per component": StrudelMixture(
-            2, method=PerComponent(), encoder=loose, random_state=0
+        "loose per component": Strudel(
+            n_components=2, method=PerComponent(), columns=loose, random_state=0
         ).fit(table),
         "classes with gaps": StrudelClassifier(
-            2, method="joint", encoder=TableEncoder(n_bins=4), random_state=0, **fast
+            2, method="joint", columns=TableEncoder(n_bins=4), random_state=0, **fast
         ).fit(gaps, table["smoker"]),
     }
 

@@ -46,7 +46,7 @@ def test_durations_and_large_numbers_are_written_as_people_do():
     frame = pd.DataFrame(
         {"stay": stay, "income": 1000 * np.arange(200), "ratio": np.arange(200) + 0.12345}
     )
-    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(frame)
+    model = Strudel(n_components=1, max_splits=0, random_state=0).fit(frame)
     stay, income, ratio = page_data(model)["columns"]
     assert stay["isDuration"]
     assert re.fullmatch(r"under \d+ days? ?[\d:]*", stay["texts"][0])
@@ -106,7 +106,7 @@ def test_a_circuit_that_is_not_smooth_is_refused():
 
 def test_columns_of_an_encoded_table_are_one_slot_each():
     rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
-    model = Strudel(encoder="auto", random_state=0, max_splits=3).fit(rows)
+    model = Strudel(n_components=1, random_state=0, max_splits=3).fit(rows)
     data = page_data(model)
     assert [column["slots"] for column in data["columns"]] == [(0,), (1,)]
     assert data["slots"] == data["patterns"] == [3, 3]

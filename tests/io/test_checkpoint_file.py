@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 from killed_fits import DyingCheckpoint, Killed
-from strudel import EM, BaggedEM, Greedy, LearnPSDD, Race, Strudel, StrudelMixture
+from strudel import EM, BaggedEM, Greedy, LearnPSDD, Race, Strudel
 from strudel.errors import FileFormatError, JournalError
 from strudel.io import Checkpoint
 from strudel.io.archive import Checksum
@@ -32,7 +32,7 @@ def killed_after(model, path, n_writes, X):
 
 
 def parameters(model):
-    held = getattr(model, "circuit_", None) or model.mixture_
+    held = getattr(model, "circuit_", None) or model.circuit_
     return held.edge_log_theta
 
 
@@ -61,8 +61,8 @@ def path(tmp_path):
 )
 def test_a_circuit_comes_out_the_same_however_often_the_fit_was_killed(path, options):
     X = make_rows()
-    expected = Strudel(random_state=3, **options).fit(X)
-    model = Strudel(random_state=3, **options)
+    expected = Strudel(n_components=1, random_state=3, **options).fit(X)
+    model = Strudel(n_components=1, random_state=3, **options)
     for n_writes in (1, 2):  # the second one goes on from the first
         killed_after(model, path, n_writes, X)
     assert same(model.fit(X, checkpoint=Checkpoint(path)), expected)
@@ -73,17 +73,17 @@ def test_a_circuit_comes_out_the_same_however_often_the_fit_was_killed(path, opt
 @pytest.mark.parametrize(
     ("options", "n_writes"),
     [
-        ({"n_components": 2, "n_splits": 2, "method": EM(n_init=2)}, (1, 3, 2)),
-        ({"n_components": "auto", "max_components": 60, "n_splits": range(6)}, (2, 8, 20)),
-        ({"n_components": 2, "n_splits": 2, "method": BaggedEM(n_bags=2)}, (3, 2)),
-        ({"n_components": 2, "n_splits": 2, "method": "boosting"}, (2,)),
+        ({"n_components": 2, "max_splits": 2, "method": EM(n_init=2)}, (1, 3, 2)),
+        ({"n_components": "auto", "max_components": 60, "max_splits": 5}, (2, 8, 20)),
+        ({"n_components": 2, "max_splits": 2, "method": BaggedEM(n_bags=2)}, (3, 2)),
+        ({"n_components": 2, "max_splits": 2, "method": "boosting"}, (2,)),
     ],
     ids=["em", "auto", "bagged_em", "boosting"],
 )
 def test_a_mixture_comes_out_the_same_however_often_the_fit_was_killed(path, options, n_writes):
     X = make_rows()
-    expected = StrudelMixture(random_state=3, **options).fit(X)
-    model = StrudelMixture(random_state=3, **options)
+    expected = Strudel(random_state=3, **options).fit(X)
+    model = Strudel(random_state=3, **options)
     for n in n_writes:
         killed_after(model, path, n, X)
     assert same(model.fit(X, checkpoint=Checkpoint(path)), expected)
@@ -92,7 +92,7 @@ def test_a_mixture_comes_out_the_same_however_often_the_fit_was_killed(path, opt
 
 def test_the_time_of_all_processes_counts(path):
     X = make_rows()
-    model = Strudel(random_state=0, max_seconds=100, max_splits=5)
+    model = Strudel(n_components=1, random_state=0, max_seconds=100, max_splits=5)
     killed_after(model, path, 3, X)
     change_meta(path, lambda meta: meta["sections"][0].update(seconds=1000.0))
     model.fit(X, checkpoint=Checkpoint(path))
@@ -102,14 +102,14 @@ def test_the_time_of_all_processes_counts(path):
 
 def test_other_rows_and_other_options_are_refused(path):
     X = make_rows()
-    killed_after(Strudel(random_state=0, patience=100), path, 3, X)
+    killed_after(Strudel(n_components=1, random_state=0, patience=100), path, 3, X)
     checkpoint = Checkpoint(path)
     with pytest.raises(FileFormatError, match="fit to other rows"):
-        Strudel(random_state=0, patience=100).fit(X[::-1], checkpoint=checkpoint)
+        Strudel(n_components=1, random_state=0, patience=100).fit(X[::-1], checkpoint=checkpoint)
     with pytest.raises(FileFormatError, match="patience=100, and now it is 7"):
-        Strudel(random_state=0, patience=7).fit(X, checkpoint=checkpoint)
-    with pytest.raises(FileFormatError, match="of a Strudel, not of a StrudelMixture"):
-        StrudelMixture(random_state=0).fit(X, checkpoint=checkpoint)
+        Strudel(n_components=1, random_state=0, patience=7).fit(X, checkpoint=checkpoint)
+    with pytest.raises(FileFormatError, match="n_components=1, and now it is 10"):
+        Strudel(n_components=10, random_state=0).fit(X, checkpoint=checkpoint)
     assert path.exists()
 
 
@@ -118,22 +118,22 @@ def test_other_rows_and_other_options_are_refused(path):
     ("model", "changes", "words"),
     [
         (
-            Strudel(search=LearnPSDD(copies="depth")),
+            Strudel(n_components=1, search=LearnPSDD(copies="depth")),
             {"search__copies": "complete"},
             r"search=LearnPSDD \{.*'depth'.*, and now it is LearnPSDD \{.*'complete'",
         ),
         (
-            StrudelMixture(2, n_splits=2, method=EM(n_init=2)),
+            Strudel(n_components=2, max_splits=2, method=EM(n_init=2)),
             {"method__n_init": 1},
             r"method=EM \{.*'n_init': '2'",
         ),
         (
-            StrudelMixture(2, n_splits=range(3)),
-            {"n_splits": range(4)},
-            r"n_splits=range\(0, 3\), and now it is range\(0, 4\)",
+            Strudel(n_components=2, max_splits=2),
+            {"max_splits": 3},
+            "max_splits=2, and now it is 3",
         ),
     ],
-    ids=["search", "method", "range"],
+    ids=["search", "method", "splits"],
 )
 def test_other_options_of_objects_are_refused(path, model, changes, words):
     X = make_rows()
@@ -145,7 +145,7 @@ def test_other_options_of_objects_are_refused(path, model, changes, words):
 
 def test_a_seed_is_needed(path):
     with pytest.raises(ValueError, match="whole number as random_state"):
-        Strudel().fit(make_rows(), checkpoint=Checkpoint(path))
+        Strudel(n_components=1).fit(make_rows(), checkpoint=Checkpoint(path))
 
 
 def test_a_disk_that_is_full_does_not_end_the_fit(path, monkeypatch):
@@ -153,7 +153,7 @@ def test_a_disk_that_is_full_does_not_end_the_fit(path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Checkpoint, "_write", fail)
-    model = Strudel(random_state=0, max_splits=2)
+    model = Strudel(n_components=1, random_state=0, max_splits=2)
     with pytest.warns(RuntimeWarning, match="No space left on device"):
         model.fit(make_rows(), checkpoint=Checkpoint(path, seconds=0))
     assert len(model.history_) == 3
@@ -187,7 +187,7 @@ def write_members(path, members):
 
 def test_a_file_that_was_cut_or_changed_is_refused_in_one_line(path):
     X = make_rows()
-    model = Strudel(random_state=0)
+    model = Strudel(n_components=1, random_state=0)
     killed_after(model, path, 3, X)
     whole = path.read_bytes()
     rng = np.random.default_rng(0)
@@ -226,7 +226,7 @@ def test_a_file_that_was_cut_or_changed_is_refused_in_one_line(path):
 )
 def test_facts_that_make_no_sense_are_refused(path, change):
     X = make_rows()
-    model = Strudel(random_state=0)
+    model = Strudel(n_components=1, random_state=0)
     killed_after(model, path, 3, X)
     change_meta(path, change)
     with pytest.raises((FileFormatError, JournalError)):
@@ -237,7 +237,7 @@ def test_facts_that_make_no_sense_are_refused(path, change):
 @pytest.mark.parametrize("search", ["greedy", "best_first", "learnpsdd"])
 def test_operations_that_are_impossible_are_never_done(path, search):
     X = make_rows()
-    model = Strudel(random_state=0, search=search, max_splits=8)
+    model = Strudel(n_components=1, random_state=0, search=search, max_splits=8)
     killed_after(model, path, 3, X)
     members = read_members(path)
     whole = members["checkpoint.i4.npy"]
@@ -272,7 +272,7 @@ def test_two_fits_of_one_checkpoint_do_not_disturb_each_other(path):
     path.write_bytes(b"of another fit")
     other = subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE)
     assert other.stdout.readline() == b"claimed\n"
-    model = Strudel(random_state=0, max_splits=2)
+    model = Strudel(n_components=1, random_state=0, max_splits=2)
     with pytest.warns(RuntimeWarning, match="belongs to another fit, which is running"):
         model.fit(make_rows(), checkpoint=Checkpoint(path, seconds=0))
     assert len(model.history_) == 3
@@ -288,8 +288,8 @@ def test_two_fits_of_one_checkpoint_do_not_disturb_each_other(path):
 
 def test_a_fit_that_fails_leaves_no_lock(path):
     with pytest.raises(ValueError, match="random_state"):
-        Strudel(random_state=None).fit(make_rows(), checkpoint=Checkpoint(path))
-    with pytest.raises(ValueError, match="0 and 1"):
-        Strudel(random_state=0).fit([[2, 3]], checkpoint=Checkpoint(path))
+        Strudel(n_components=1, random_state=None).fit(make_rows(), checkpoint=Checkpoint(path))
+    with pytest.raises(ValueError, match="one row"):
+        Strudel(n_components=1, random_state=0).fit(np.zeros((0, 3)), checkpoint=Checkpoint(path))
     gc.collect()
     assert list(path.parent.iterdir()) == []

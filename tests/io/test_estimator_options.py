@@ -19,19 +19,18 @@ from strudel import (
     Race,
     Strudel,
     StrudelImputer,
-    StrudelMixture,
-    TableEncoder,
     load,
     save,
 )
 from strudel.errors import FileFormatError
+from strudel.tables import TableEncoder
 
 RACE = Race(best_first=BestFirst(clones=False), learnpsdd=LearnPSDD(copies="minimal"))
 HEURISTIC = LearnPSDD(
     operation_score=Greedy(tie_rule="depth_first"), clones=False, split_sides="both"
 )
 TREE = {"max_splits": 0, "random_state": 0}
-SMALL = {"n_components": 2, "n_splits": 0, "random_state": 0}
+SMALL = {"n_components": 2, "max_splits": 0, "random_state": 0}
 
 
 def rows():
@@ -42,21 +41,27 @@ def rows():
 @pytest.mark.parametrize(
     "model",
     [
-        Strudel(**TREE),
-        Strudel(**TREE, search="learnpsdd"),
-        Strudel(**TREE, search=Greedy(edge_score="random", structure_rows=40)),
-        Strudel(**TREE, search=Beam(width=2, kl_threshold=0.5)),
-        Strudel(**TREE, search=HEURISTIC),
-        Strudel(**TREE, search=RACE),
-        Strudel(**TREE, max_seconds=math.inf, preset="accurate", search=BestFirst(sampled_rows=0)),
-        StrudelMixture(**SMALL),
-        StrudelMixture(**SMALL, method="boosting"),
-        StrudelMixture(**SMALL, method=EM(n_runs=2, max_iter=3, tol=0.5)),
-        StrudelMixture(**SMALL, method=BaggedEM(n_bags=2)),
-        StrudelMixture(**SMALL, method=Boosting(n_init=3)),
-        StrudelMixture(**SMALL, method=PerComponent(n_bags=2)),
-        StrudelMixture(**SMALL | {"n_splits": range(1, 9, 2)}, search=BestFirst(clones=False)),
-        StrudelMixture(**SMALL | {"n_splits": range(3)}),
+        Strudel(n_components=1, **TREE),
+        Strudel(n_components=1, **TREE, search="learnpsdd"),
+        Strudel(n_components=1, **TREE, search=Greedy(edge_score="random", structure_rows=40)),
+        Strudel(n_components=1, **TREE, search=Beam(width=2, kl_threshold=0.5)),
+        Strudel(n_components=1, **TREE, search=HEURISTIC),
+        Strudel(n_components=1, **TREE, search=RACE),
+        Strudel(
+            n_components=1,
+            **TREE,
+            max_seconds=math.inf,
+            preset="accurate",
+            search=BestFirst(sampled_rows=0),
+        ),
+        Strudel(**SMALL),
+        Strudel(**SMALL, method="boosting"),
+        Strudel(**SMALL, method=EM(n_runs=2, max_iter=3, tol=0.5)),
+        Strudel(**SMALL, method=BaggedEM(n_bags=2)),
+        Strudel(**SMALL, method=Boosting(n_init=3)),
+        Strudel(**SMALL, method=PerComponent(n_bags=2)),
+        Strudel(**SMALL | {"n_components": [2, 3]}, search=BestFirst(clones=False)),
+        Strudel(**SMALL | {"max_splits": 2}),
     ],
     ids=str,
 )
@@ -66,7 +71,7 @@ def test_options_come_back(tmp_path, model):
     save(model.fit(rows(), X_valid=rows()), tmp_path / "m.strudel")
     again = load(tmp_path / "m.strudel")
     assert again.get_params() == before
-    for name in ("search", "method", "n_splits"):
+    for name in ("search", "method", "max_splits"):
         assert type(getattr(again, name, None)) is type(getattr(model, name, None))
     np.testing.assert_array_equal(again.score_samples(rows()), model.score_samples(rows()))
     assert again.fit(rows(), X_valid=rows()).score(rows()) == model.score(rows())
@@ -79,14 +84,14 @@ def test_whether_codes_are_respected_comes_back(tmp_path):
     frame.columns = [str(name) for name in frame.columns]
     for respects in (True, False):
         encoder = TableEncoder(respect_one_hot=respects)
-        save(Strudel(**TREE, encoder=encoder).fit(frame), tmp_path / "m.strudel")
+        save(Strudel(n_components=1, **TREE, columns=encoder).fit(frame), tmp_path / "m.strudel")
         again = load(tmp_path / "m.strudel")
-        assert again.encoder.respect_one_hot is again.encoder_.respect_one_hot is respects
+        assert again.columns.respect_one_hot is again.encoder_.respect_one_hot is respects
 
 
 @pytest.mark.compiled
 def test_what_an_imputer_learns_with_comes_back(tmp_path):
-    learner = StrudelMixture(**SMALL, method=EM(max_iter=2), search=Greedy(tie_rule="depth_first"))
+    learner = Strudel(**SMALL, method=EM(max_iter=2), search=Greedy(tie_rule="depth_first"))
     save(StrudelImputer(learner).fit(rows().astype(float)), tmp_path / "m.strudel")
     again = load(tmp_path / "m.strudel").estimator
     assert again.get_params() == learner.get_params()
@@ -95,7 +100,7 @@ def test_what_an_imputer_learns_with_comes_back(tmp_path):
 @pytest.fixture(scope="module")
 def content(tmp_path_factory):
     path = tmp_path_factory.mktemp("good") / "m.strudel"
-    save(Strudel(**TREE).fit(rows()), path)
+    save(Strudel(n_components=1, **TREE).fit(rows()), path)
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 

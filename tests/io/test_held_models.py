@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from strudel import Strudel, StrudelClassifier, StrudelMixture, load, save
+from strudel import Strudel, StrudelClassifier, load, save
 from strudel.circuits import figure_1_circuit
 from strudel.errors import FileFormatError
 from strudel.io.model_file import load_held_model
@@ -28,9 +28,9 @@ def folder(tmp_path_factory):
     rows = clusters(0)
     table = pd.DataFrame({"age": np.arange(60) % 40, "smoker": np.arange(60) % 3 == 0})
     models = {
-        "circuit": Strudel(max_splits=3, random_state=0).fit(rows),
-        "mixture": StrudelMixture(2, n_splits=2, random_state=0).fit(rows),
-        "table": Strudel(encoder="auto", max_splits=2, random_state=0).fit(table),
+        "circuit": Strudel(n_components=1, max_splits=3, random_state=0).fit(rows),
+        "mixture": Strudel(n_components=2, max_splits=2, random_state=0).fit(rows),
+        "table": Strudel(n_components=1, max_splits=2, random_state=0).fit(table),
         "classifier": StrudelClassifier(n_components=1, random_state=0).fit(
             rows[:, 1:], rows[:, 0]
         ),

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 import strudel.io.held_models as held_models
@@ -36,7 +35,6 @@ from strudel.errors import FileFormatError
 from strudel.io.model_file import load, read_provenance, save
 from strudel.learning.history import MixtureHistory
 from strudel.learning.mixture_methods import EM
-from strudel.models.mixture import StrudelMixture
 from strudel.models.strudel import Strudel
 from strudel.tables.encoder import TableEncoder
 from strudel.trees.vtree import Vtree, balanced_vtree, random_vtree
@@ -710,7 +708,7 @@ def test_a_circuit_is_no_mixture(tmp_path, refused):
 def fitted(rng):
     density = pytest.importorskip("strudel.models.strudel")
     X = rng.integers(0, 2, (60, 4)).astype(np.uint8)
-    return density.Strudel(random_state=0, max_splits=5).fit(X)
+    return density.Strudel(n_components=1, random_state=0, max_splits=5).fit(X)
 
 
 def test_an_estimator_comes_back(tmp_path, fitted):
@@ -737,7 +735,7 @@ def test_feature_names_of_an_estimator_come_back(tmp_path, rng):
     density = pytest.importorskip("strudel.models.strudel")
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(rng.integers(0, 2, (60, 3)), columns=["a", "größe", "c"])
-    model = density.Strudel(max_splits=2, random_state=0).fit(frame)
+    model = density.Strudel(n_components=1, max_splits=2, random_state=0).fit(frame)
     save(model, tmp_path / "m.strudel")
     again = load(tmp_path / "m.strudel")
     assert again.feature_names_in_.dtype == object
@@ -755,7 +753,7 @@ def test_options_that_are_not_plain_are_named(tmp_path, fitted):
 def test_an_estimator_must_be_fitted(tmp_path):
     density = pytest.importorskip("strudel.models.strudel")
     with pytest.raises(NotFittedError):
-        save(density.Strudel(), tmp_path / "m.strudel")
+        save(density.Strudel(n_components=1), tmp_path / "m.strudel")
 
 
 @pytest.mark.parametrize(
@@ -792,67 +790,17 @@ def test_a_history_that_breaks_its_rules(tmp_path, fitted, refused):
     refused(archive_of(broken), "NaN")
 
 
-class SmallHistory:
-    """Like the history of a mixture: other columns than those of a search."""
-
-    def __init__(self, n_iterations, train):
-        self.n_iterations, self.train = n_iterations, train
-
-    def columns(self):
-        return {"n_iterations": self.n_iterations, "train": self.train}
-
-    @classmethod
-    def from_columns(cls, columns, best, stopped_because):
-        history = cls(**columns)
-        history.best, history.stopped_because = best, stopped_because
-        return history
-
-
-class SmallEstimator(BaseEstimator):
-    """Holds a mixture once it is fitted."""
-
-    def __init__(self, n_components=3):
-        self.n_components = n_components
-
-    def fit(self):
-        self.mixture_ = figure_1_mixture()
-        self.n_features_in_ = 4
-        columns = {"n_iterations": np.arange(3), "train": np.array([-3.0, -2.5, np.nan])}
-        self.history_ = SmallHistory.from_columns(columns, 1, "patience")
-        return self
-
-
-@pytest.fixture
-def fitted_mixture(monkeypatch):
-    place = held_models.Estimator(__name__, "mixture", __name__, "SmallHistory")
-    monkeypatch.setitem(held_models.ESTIMATORS, "SmallEstimator", place)
-    return SmallEstimator(n_components=3).fit()
-
-
-def test_an_estimator_that_holds_a_mixture_comes_back(tmp_path, fitted_mixture):
-    save(fitted_mixture, tmp_path / "m.strudel")
-    again = load(tmp_path / "m.strudel")
-    assert type(again) is SmallEstimator
-    assert_same(again.mixture_, fitted_mixture.mixture_)
-    assert not hasattr(again, "circuit_")
-    for name, column in fitted_mixture.history_.columns().items():
-        assert again.history_.columns()[name].dtype == column.dtype
-        np.testing.assert_array_equal(again.history_.columns()[name], column)
-    assert (again.history_.best, again.history_.stopped_because) == (1, "patience")
-    assert read_provenance(tmp_path / "m.strudel")["options"] == {"n_components": 3}
-
-
 def test_a_learned_mixture_comes_back(tmp_path, rng):
     pandas = pytest.importorskip("pandas")
     X = rng.integers(0, 2, (60, 1)).repeat(4, axis=1) ^ (rng.random((60, 4)) < 0.1)
     frame = pandas.DataFrame(X.astype(np.uint8), columns=["a", "b", "c", "größe"])
-    model = StrudelMixture(3, n_splits=0, method=EM(n_runs=2, max_iter=5), random_state=0)
+    model = Strudel(n_components=3, max_splits=0, method=EM(n_runs=2, max_iter=5), random_state=0)
     model.fit(frame)
     save(model, tmp_path / "m.strudel")
     again = load(tmp_path / "m.strudel")
-    assert type(again) is StrudelMixture
+    assert type(again) is Strudel
     assert again.get_params() == model.get_params()
-    assert_same(again.mixture_, model.mixture_)
+    assert_same(again.circuit_, model.circuit_)
     assert again.chosen_ == model.chosen_
     assert again.chosen_["n_runs"] == 2
     assert again.data_ == model.data_
@@ -868,32 +816,29 @@ def test_a_learned_mixture_comes_back(tmp_path, rng):
 
 
 def test_what_was_chosen_must_be_facts(tmp_path, rng, refused):
-    model = StrudelMixture(2, n_splits=0, method=EM(max_iter=2), random_state=0)
+    model = Strudel(n_components=2, max_splits=0, method=EM(max_iter=2), random_state=0)
     content = saved(model.fit(rng.integers(0, 2, (40, 3))), tmp_path)
     refused(with_meta(content, chosen=[3]), "what was chosen should be dict, but is list")
 
 
-def test_an_estimator_must_hold_its_mixture(tmp_path, fitted_mixture, refused):
-    contents = members(saved(fitted_mixture, tmp_path))
+def test_an_estimator_must_hold_its_mixture(tmp_path, rng, refused):
+    model = Strudel(n_components=2, max_splits=0, method=EM(max_iter=2), random_state=0)
+    contents = members(saved(model.fit(rng.integers(0, 2, (40, 3))), tmp_path))
     assert json.loads(contents["meta.json"])["version"] == 2
     del contents["mixture.log_weight.npy"]
     refused(archive_of(contents), "the member mixture.log_weight.npy is missing")
     with pytest.raises(NotFittedError):
-        save(SmallEstimator(), tmp_path / "m.strudel")
+        save(Strudel(), tmp_path / "m.strudel")
 
 
 def test_only_listed_classes_are_imported():
     places = held_models.ESTIMATORS.values()
     assert {place.module for place in places} == {
         "strudel.models.strudel",
-        "strudel.models.mixture",
         "strudel.models.predictor_circuits",
         "strudel.models.classifier",
         "strudel.models.imputer",
         "strudel.models.regressor",
-    }
-    assert {place.history_module for place in places if place.history_module} == {
-        "strudel.learning.history",
     }
 
 
@@ -903,7 +848,7 @@ def test_only_listed_classes_are_imported():
 @pytest.fixture
 def good_table(tmp_path):
     rows = [["red", 1.5, True], ["blue", 2.5, False], ["green", 3.5, True]] * 10
-    return saved(Strudel(encoder="auto", max_splits=0, random_state=0).fit(rows), tmp_path)
+    return saved(Strudel(n_components=1, max_splits=0, random_state=0).fit(rows), tmp_path)
 
 
 def with_code(good, change):

@@ -230,7 +230,9 @@ def test_folders_and_missing_files_are_said_to_be_so(tmp_path):
 def test_an_estimator_is_written_as_its_circuit(tmp_path):
     from strudel import Strudel
 
-    model = Strudel(max_splits=2).fit(np.random.default_rng(0).integers(0, 2, size=(40, 4)))
+    model = Strudel(n_components=1, max_splits=2).fit(
+        np.random.default_rng(0).integers(0, 2, size=(40, 4))
+    )
     write(model, tmp_path / "a.psdd")
     assert read(tmp_path / "a.psdd").n_edges == model.circuit_.n_edges
 

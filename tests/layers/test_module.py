@@ -324,7 +324,7 @@ def test_a_fitted_estimator_goes_there_and_back():
     size = rng.choice(["small", "large"], 300)
     price = np.where(size == "small", 1.0, 5.0) + rng.normal(0, 0.5, 300)
     table = pd.DataFrame({"size": size, "price": price, "sold": rng.integers(0, 2, 300)})
-    model = strudel.Strudel(encoder="auto", random_state=0).fit(table)
+    model = strudel.Strudel(n_components=1, random_state=0).fit(table)
     module = to_torch(model, dtype=DOUBLE)
     some = pd.DataFrame({"size": ["small", None], "price": [1.2, None], "sold": [1, 0]})
     want = model.log_marginal(some)
@@ -349,7 +349,9 @@ def test_a_constrained_model_keeps_its_rule():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (200, 5))
     X[:, 1] |= X[:, 0]
-    model = strudel.Strudel(constraint="x0 -> x1", max_splits=5, random_state=0).fit(X)
+    model = strudel.Strudel(
+        n_components=1, constraint="x0 -> x1", max_splits=5, random_state=0
+    ).fit(X)
     module = to_torch(model, dtype=DOUBLE)
     rows = rng.integers(0, 2, (40, 5))
     want = strudel.log_likelihood(model, rows)

@@ -17,16 +17,7 @@ import oracle
 from joint import Joint
 from makers import random_function, sdd_of
 from strategies import examples, seeds
-from strudel import (
-    Strudel,
-    StrudelMixture,
-    load,
-    log_likelihood,
-    log_marginal,
-    sample,
-    save,
-    variables,
-)
+from strudel import Strudel, load, log_likelihood, log_marginal, sample, save, variables
 from strudel.data.bits import pack_columns
 from strudel.io.model_file import read_provenance
 from strudel.learning.constraint import constraint_circuit, restrict
@@ -68,10 +59,10 @@ def test_random_formulas(n_vars, seed, init):
     constraint = Cnf.from_literals(clauses, n_vars)
     if not allowed:
         with pytest.raises(ValueError, match="No row satisfies the constraint"):
-            Strudel(constraint=constraint).fit([[0] * n_vars] * 9)
+            Strudel(n_components=1, constraint=constraint).fit([[0] * n_vars] * 9)
         return
     rows = rows_of(allowed, 80, rng)
-    model = Strudel(constraint=constraint, init=init, random_state=0).fit(rows)
+    model = Strudel(n_components=1, constraint=constraint, init=init, random_state=0).fit(rows)
     assert_supported(model.circuit_, allowed)
     assert model.circuit_.is_deterministic
     assert model.circuit_.is_in_normal_form
@@ -85,16 +76,18 @@ def test_mixtures(method):
     event = exactly(2, x) | exactly(3, x)
     pytest.importorskip("pysdd")
     rows = rows_of(allowed, 200, random.Random(0))
-    model = StrudelMixture(3, method=method, n_splits=5, constraint=event, random_state=0).fit(rows)
-    assert_supported(model.mixture_, allowed)
+    model = Strudel(
+        n_components=3, method=method, max_splits=5, constraint=event, random_state=0
+    ).fit(rows)
+    assert_supported(model.circuit_, allowed)
     with pytest.raises(ValueError, match="row 0 does not"):
         clone(model).fit(np.ones_like(rows))
 
 
-@pytest.mark.parametrize("make", [Strudel, StrudelMixture])
-def test_there_is_nothing_to_choose_among_vtrees(make):
+@pytest.mark.parametrize("size", [1, 2])
+def test_there_is_nothing_to_choose_among_vtrees(size):
     with pytest.raises(ValueError, match="under a constraint there is one: name a vtree"):
-        make(constraint="exactly(1, x0, x1)", vtree="auto").fit([[0, 1], [1, 0]] * 5)
+        Strudel(size, constraint="exactly(1, x0, x1)", vtree="auto").fit([[0, 1], [1, 0]] * 5)
 
 
 # Without PySDD: counts, and SDDs on the right vtree
@@ -111,16 +104,18 @@ def test_a_count_and_what_it_leaves_open():
     rng = np.random.default_rng(0)
     rows = np.hstack([one_hot_rows(500, rng), rng.integers(0, 2, (500, 1), dtype=np.uint8)])
     rows = np.hstack([rows, rows[:, -1:] ^ (rng.random((500, 1)) < 0.05)]).astype(np.uint8)
-    model = Strudel(constraint="exactly(1, x0, x1, x2)", random_state=0).fit(rows)
+    model = Strudel(n_components=1, constraint="exactly(1, x0, x1, x2)", random_state=0).fit(rows)
     allowed = {row for row in oracle.all_rows(8) if sum(row[:3]) == 1}
     assert_supported(model.circuit_, allowed)
     # The last two columns, which the event does not mention, depend on each other before any split.
-    tree = Strudel(constraint="exactly(1, x0, x1, x2)", max_splits=0, random_state=0).fit(rows)
+    tree = Strudel(
+        n_components=1, constraint="exactly(1, x0, x1, x2)", max_splits=0, random_state=0
+    ).fit(rows)
     coins = clone(tree).set_params(init="independent").fit(rows)
     both = [log_marginal(m, {6: 1, 7: 1})[0] for m in (tree, coins)]
     assert both[0] == pytest.approx(np.log(rows[:, 6:].all(axis=1).mean()), abs=0.1)
     assert both[1] < both[0] - 0.4
-    free = Strudel(max_splits=0, random_state=0).fit(rows)
+    free = Strudel(n_components=1, max_splits=0, random_state=0).fit(rows)
     assert tree.score(rows) > free.score(rows)  # nothing is spent on what cannot be
 
 
@@ -142,8 +137,8 @@ def test_the_first_circuit_is_the_sdd_and_the_tree():
 def test_splits_after_the_start_raise_the_likelihood():
     rows = one_hot_rows(2000, np.random.default_rng(1))
     event = "exactly(1, x0, x1, x2)"
-    start = Strudel(constraint=event, max_splits=0, random_state=0).fit(rows)
-    grown = Strudel(constraint=event, random_state=0).fit(rows)
+    start = Strudel(n_components=1, constraint=event, max_splits=0, random_state=0).fit(rows)
+    grown = Strudel(n_components=1, constraint=event, random_state=0).fit(rows)
     assert len(grown.history_) > 3
     assert grown.score(rows) >= start.score(rows)
     assert not np.any(sample(grown, 300, random_state=0)[:, :3].sum(axis=1) != 1)
@@ -157,7 +152,7 @@ def test_a_violating_row_is_named():
     rows[[17, 21], 0] = 1
     rows[[17, 21], 1] = 1
     frame = pd.DataFrame(rows, columns=list("abcdef"))
-    model = Strudel(constraint="exactly(1, a, b, c)", random_state=0)
+    model = Strudel(n_components=1, constraint="exactly(1, a, b, c)", random_state=0)
     ones = ", ".join(np.array(list("abcdef"))[rows[17] == 1])
     words = re.escape(f"row 17 does not (and 1 more do not): its ones are {ones}.")
     with pytest.raises(ValueError, match=words):
@@ -180,12 +175,12 @@ def test_rows_that_are_held_out_are_checked_too():
         table = rows.copy()
         table[bad] = 0
         with pytest.raises(ValueError, match=f"row {bad} does not: its ones are none"):
-            Strudel(constraint="exactly(1, x0, x1, x2)", random_state=0).fit(table)
+            Strudel(n_components=1, constraint="exactly(1, x0, x1, x2)", random_state=0).fit(table)
 
 
 def test_a_name_that_is_not_there():
     with pytest.raises(ValueError, match="smokr"):
-        Strudel(constraint="smokr & x1").fit([[0, 1]] * 9)
+        Strudel(n_components=1, constraint="smokr & x1").fit([[0, 1]] * 9)
 
 
 # Files and clones
@@ -196,7 +191,7 @@ def test_a_model_with_a_constraint_is_saved(tmp_path):
     x = variables([f"x{i}" for i in range(6)])
     states = np.array(list(itertools.product((0, 1), repeat=6)))
     for constraint in ("exactly(1, x0, x1, x2)", exactly(1, [x["x0"], x["x1"], x["x2"]])):
-        model = Strudel(constraint=constraint, random_state=0).fit(rows)
+        model = Strudel(n_components=1, constraint=constraint, random_state=0).fit(rows)
         save(model, tmp_path / "m.strudel")
         loaded = load(tmp_path / "m.strudel")
         assert np.array_equal(log_likelihood(loaded, states), log_likelihood(model, states))
@@ -209,7 +204,9 @@ def test_what_is_not_text_is_named_in_the_provenance(tmp_path):
     rows = one_hot_rows(100, np.random.default_rng(0))
     vtree = first_circuit(pack_columns(rows), SearchOptions()).vtree
     sdd = sdd_of({tuple(row) for row in rows.tolist()}, vtree)
-    model = Strudel(constraint=sdd, validation_fraction=None, max_splits=3).fit(rows)
+    model = Strudel(n_components=1, constraint=sdd, validation_fraction=None, max_splits=3).fit(
+        rows
+    )
     save(model, tmp_path / "m.strudel")
     assert read_provenance(tmp_path / "m.strudel")["options_not_saved"] == ["constraint"]
     assert load(tmp_path / "m.strudel").constraint is None
@@ -217,6 +214,6 @@ def test_what_is_not_text_is_named_in_the_provenance(tmp_path):
 
 def test_clones_and_repr():
     x = variables(["a", "b"])
-    model = Strudel(constraint=x["a"] >> x["b"])
+    model = Strudel(n_components=1, constraint=x["a"] >> x["b"])
     assert "a >> b" in repr(model)
     assert str(clone(model).constraint) == "a >> b"

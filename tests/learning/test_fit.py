@@ -7,13 +7,14 @@ import pandas as pd
 import pytest
 
 from partitioned_tables import in_parts
-from strudel import EM, Greedy, Strudel, StrudelMixture, TableEncoder
+from strudel import EM, Greedy, Strudel
 from strudel.errors import InterruptedWarning
 from strudel.learning import Progress
+from strudel.tables import TableEncoder
 
 CIRCUIT = {"max_splits": 6, "random_state": 0}
-MIXTURE = {"n_components": 2, "n_splits": 2, "method": EM(max_iter=4), "random_state": 0}
-ESTIMATORS = [Strudel(**CIRCUIT), StrudelMixture(**MIXTURE)]
+MIXTURE = {"n_components": 2, "max_splits": 2, "method": EM(max_iter=4), "random_state": 0}
+ESTIMATORS = [Strudel(n_components=1, **CIRCUIT), Strudel(**MIXTURE)]
 
 
 def clusters(n_rows=200, n_vars=6, seed=0):
@@ -72,7 +73,7 @@ def test_with_validation_rows_nothing_is_held_out(estimator):
 )
 def test_log_likelihoods_are_of_the_rows_even_if_the_search_saw_others(options):
     X, V = clusters(), clusters(seed=5)
-    model = Strudel(**CIRCUIT, **options).fit(X, X_valid=V)
+    model = Strudel(n_components=1, **CIRCUIT, **options).fit(X, X_valid=V)
     assert model.log_likelihoods_ == pytest.approx((model.score(X), model.score(V)))
 
 
@@ -80,7 +81,9 @@ def test_held_out_rows_are_numbers_of_the_table_that_was_given():
     frame = pd.DataFrame({"a": ["x", "y"] * 30, "b": np.arange(60) % 5})
     weight = np.ones(60)
     weight[::3] = 0.0  # an encoder does not see these
-    model = Strudel(**CIRCUIT, encoder=TableEncoder(n_bins=3)).fit(frame, sample_weight=weight)
+    model = Strudel(n_components=1, **CIRCUIT, columns=TableEncoder(n_bins=3)).fit(
+        frame, sample_weight=weight
+    )
     assert np.all(weight[model.held_out_rows_] == 1.0)
     assert model.log_likelihoods_.valid == pytest.approx(
         model.score(frame.iloc[model.held_out_rows_])
@@ -91,7 +94,7 @@ def test_held_out_rows_are_numbers_of_the_table_that_was_given():
 def test_a_callback_sees_every_split_as_the_history_has_it(partitioned):
     X, V, seen = clusters(), clusters(seed=5), []
     given = in_parts(X, {90}) if partitioned else X
-    model = Strudel(**CIRCUIT).fit(given, X_valid=V, callback=seen.append)
+    model = Strudel(n_components=1, **CIRCUIT).fit(given, X_valid=V, callback=seen.append)
     assert all(isinstance(one, Progress) for one in seen)
     assert {one.stage for one in seen} == {"structure"}
     history = model.history_
@@ -107,14 +110,14 @@ def test_a_callback_sees_every_split_as_the_history_has_it(partitioned):
 
 def test_a_callback_sees_the_stages_of_a_mixture_in_order():
     seen = []
-    model = StrudelMixture("auto", n_splits=range(4), max_components=10, random_state=0)
+    model = Strudel(max_splits=3, max_components=10, random_state=0)
     model.fit(clusters(), X_valid=clusters(seed=5), callback=seen.append)
     stages = [one.stage for one in seen]
     assert set(stages) == {"structure", "choice"}  # the choice trains
     assert stages == sorted(stages, key=["structure", "choice", "training"].index)
     assert sum(stage == "choice" for stage in stages) == len(model.trials_)
     seen.clear()
-    model = StrudelMixture(**MIXTURE).fit(clusters(), callback=seen.append)
+    model = Strudel(**MIXTURE).fit(clusters(), callback=seen.append)
     training = [one for one in seen if one.stage == "training"]
     assert [one.train for one in training] == model.history_.train.tolist()
 
@@ -132,7 +135,7 @@ def test_an_interrupt_in_the_callback_keeps_the_best_so_far(estimator):
 
 
 def test_an_error_in_the_callback_ends_the_fit_and_leaves_the_old_model():
-    model = Strudel(**CIRCUIT).fit(clusters())
+    model = Strudel(n_components=1, **CIRCUIT).fit(clusters())
     before = model.circuit_
 
     def fail(progress):
@@ -147,24 +150,25 @@ def test_an_error_in_the_callback_ends_the_fit_and_leaves_the_old_model():
     ("options", "words"),
     [
         ({"search": Greedy(sampled_rows=10), "constraint": "at_least(1, x0, x1)"}, "constraint"),
-        ({"smoothing": "uniform", "smoothing_strength": 2.0}, "hierarchical"),
+        ({"method": "em"}, "method is for several components"),
+        ({"device": "cuda"}, "needs several components"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(options, words):
     X = clusters()
     X[:, 0] = 1
     with pytest.raises(ValueError, match=words):
-        Strudel(**CIRCUIT, **options).fit(X)
+        Strudel(n_components=1, **CIRCUIT, **options).fit(X)
 
 
 def test_sampled_rows_are_refused_for_a_partitioned_table():
-    model = Strudel(**CIRCUIT, search=Greedy(sampled_rows=10))
+    model = Strudel(n_components=1, **CIRCUIT, search=Greedy(sampled_rows=10))
     with pytest.raises(ValueError, match="sampled_rows needs all rows in memory"):
         model.fit(in_parts(clusters(), {50}))
 
 
 def test_options_behind_two_underscores_also_where_a_name_stands_for_an_object():
-    model = Strudel(search="learnpsdd").set_params(search__copies="minimal")
+    model = Strudel(n_components=1, search="learnpsdd").set_params(search__copies="minimal")
     assert model.search.copies == "minimal"
-    mixture = StrudelMixture().set_params(method="bagged_em", method__n_bags=3)
+    mixture = Strudel(n_components=10).set_params(method="bagged_em", method__n_bags=3)
     assert mixture.method.n_bags == 3

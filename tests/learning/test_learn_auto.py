@@ -11,7 +11,7 @@ import pytest
 import oracle
 from killed_fits import DyingCheckpoint, Killed, check_interrupted
 from makers import rows_of_kinds
-from strudel import Continuous, StrudelMixture
+from strudel import Continuous, Strudel
 from strudel.errors import InterruptedWarning, MissingDependencyError
 from strudel.io import Checkpoint
 from strudel.learning import learn_kinds, learn_mixture
@@ -25,9 +25,9 @@ SMALL = Continuous(
 
 
 def estimator(**options):
-    given = {"n_components": "auto", "n_splits": range(4), "method": Auto(continuous=SMALL)}
+    given = {"n_components": "auto", "max_splits": 3, "method": Auto(continuous=SMALL)}
     given |= {"max_components": 100, "random_state": 0, "n_jobs": 1}
-    return StrudelMixture(**given | options)
+    return Strudel(**given | options)
 
 
 def rows_of_a_trait(seed=0, n_rows=500, n_vars=8):
@@ -40,7 +40,7 @@ def rows_of_a_trait(seed=0, n_rows=500, n_vars=8):
 
 
 def arrays(model):
-    return model.mixture_.edge_log_theta, model.mixture_.log_weight
+    return model.circuit_.edge_log_theta, model.circuit_.log_weight
 
 
 # What it stands for
@@ -48,8 +48,8 @@ def arrays(model):
 
 def test_it_is_em_for_a_given_number_of_components():
     X = rows_of_kinds()
-    automatic = StrudelMixture(3, n_splits=2, random_state=0).fit(X)
-    by_em = StrudelMixture(3, n_splits=2, method="em", random_state=0).fit(X)
+    automatic = Strudel(n_components=3, max_splits=2, random_state=0).fit(X)
+    by_em = Strudel(n_components=3, max_splits=2, method="em", random_state=0).fit(X)
     np.testing.assert_array_equal(*(arrays(model)[0] for model in (automatic, by_em)))
 
 
@@ -59,9 +59,9 @@ def test_a_small_table_and_one_without_torch_have_no_networks(is_here, monkeypat
         monkeypatch.setattr("strudel._torch.find_spec", lambda name: None)
         monkeypatch.setattr(learn_mixture, "MANY_CELLS", 0)
     monkeypatch.setattr(learn_kinds, "SURE", -np.inf)
-    X, options = rows_of_kinds(), {"n_splits": 1, "random_state": 0}
-    automatic = StrudelMixture("auto", **options, max_components=50).fit(X)
-    by_em = StrudelMixture("auto", method="em", **options, max_components=25).fit(X)
+    X, options = rows_of_kinds(), {"max_splits": 1, "random_state": 0}
+    automatic = Strudel(**options, max_components=50).fit(X)
+    by_em = Strudel(method="em", **options, max_components=25).fit(X)
     log_theta, expected = (arrays(model)[0] for model in (automatic, by_em))
     np.testing.assert_array_equal(log_theta[:, : expected.shape[1]], expected)
     assert set(automatic.chosen_["shares"]) == {"em", "independent", "tilted"}
@@ -70,9 +70,9 @@ def test_a_small_table_and_one_without_torch_have_no_networks(is_here, monkeypat
 @pytest.mark.compiled
 def test_a_small_table_does_not_load_torch():
     code = (
-        "import sys, numpy as np; from strudel import StrudelMixture; "
+        "import sys, numpy as np; from strudel import Strudel; "
         "X = np.random.default_rng(0).integers(0, 2, (80, 4)); "
-        "StrudelMixture('auto', n_splits=0, random_state=0).fit(X); "
+        "Strudel(max_splits=0, random_state=0).fit(X); "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -107,7 +107,7 @@ def fitted():
 
 def test_the_parts_add_up_to_one_mixture(fitted):
     model, _, V = fitted
-    mixture, chosen = model.mixture_, model.chosen_
+    mixture, chosen = model.circuit_, model.chosen_
     assert mixture.n_components == chosen["n_components"] <= 100
     assert sum(chosen["shares"].values()) == pytest.approx(1.0)
     assert {"continuous"} < set(chosen["shares"]) <= {"em", "bagged_em", "continuous"}
@@ -143,8 +143,8 @@ def test_networks_on_several_prefixes_make_one_mixture(has_short_runs, monkeypat
     monkeypatch.setattr(learn_auto._Networks, "_is_on_gpu", has_short_runs)
     X, V = rows_of_a_trait(), rows_of_a_trait(1)
     method = Auto(continuous=Continuous(**SMALL.get_params() | {"n_runs": 3}))
-    model = estimator(method=method, n_splits=range(3)).fit(X, X_valid=V)
-    mixture, chosen = model.mixture_, model.chosen_
+    model = estimator(method=method, max_splits=2).fit(X, X_valid=V)
+    mixture, chosen = model.circuit_, model.chosen_
     assert "3 networks on independent columns and 0 splits" in chosen["explanation"]
     assert chosen["n_splits"] == 0
     assert sum(t.method == "continuous" for t in model.trials_) == (5 if has_short_runs else 3)
@@ -227,7 +227,7 @@ def test_few_components_stay_few(most):
     pytest.importorskip("torch")
     method = Auto(continuous=Continuous(**SMALL.get_params() | {"n_runs": 3}))
     model = estimator(max_components=most, method=method).fit(rows_of_kinds())
-    assert model.mixture_.n_components <= most
+    assert model.circuit_.n_components <= most
 
 
 def test_a_time_limit_ends_a_fit():

@@ -12,17 +12,18 @@ import pytest
 import oracle
 from killed_fits import DyingCheckpoint, Killed, check_interrupted
 from makers import rows_of_kinds
-from strudel import StrudelMixture, TableEncoder
+from strudel import Strudel
 from strudel.errors import InterruptedWarning, NothingKnownWarning
 from strudel.io import Checkpoint
 from strudel.learning import learn_kinds, mixture_learner
 from strudel.learning.mixtures import weighted_average
+from strudel.tables import TableEncoder
 
 pytestmark = pytest.mark.compiled
 
 
 def estimator(**options):
-    return StrudelMixture("auto", **{"n_splits": range(3), "random_state": 0} | options)
+    return Strudel(**{"max_splits": 2, "random_state": 0} | options)
 
 
 def patients(seed=0, n_rows=240):
@@ -65,7 +66,7 @@ def all_kinds(fitted):
 
 def test_the_average_is_one_distribution(fitted):
     model, _, V = fitted
-    mixture, chosen = model.mixture_, model.chosen_
+    mixture, chosen = model.circuit_, model.chosen_
     assert set(chosen["shares"]) <= {"em", "independent", "tilted"}
     assert len(chosen["shares"]) > 1
     assert sum(chosen["shares"].values()) == pytest.approx(1.0)
@@ -77,16 +78,16 @@ def test_the_average_is_one_distribution(fitted):
 def test_the_first_kind_is_what_em_learns_alone(all_kinds):
     model, X, V, first = all_kinds
     room = len(np.unique(X, axis=0)) * 3 // 2  # half of what so many rows may have
-    alone = estimator(method="em", max_components=room).fit(X, X_valid=V).mixture_
+    alone = estimator(method="em", max_components=room).fit(X, X_valid=V).circuit_
     own = slice(first[0], first[1])
-    np.testing.assert_array_equal(model.mixture_.edge_log_theta[:, own], alone.edge_log_theta)
-    share = model.mixture_.weights[own].sum()
+    np.testing.assert_array_equal(model.circuit_.edge_log_theta[:, own], alone.edge_log_theta)
+    share = model.circuit_.weights[own].sum()
     assert share == pytest.approx(model.chosen_["shares"]["em"])
 
 
 def test_variables_of_the_second_kind_are_independent(all_kinds):
     model, _, _, first = all_kinds
-    mixture = model.mixture_
+    mixture = model.circuit_
     for c in range(first[1], first[2]):
         component = mixture.component(c)
         rows = np.array(oracle.all_rows(component.n_vars))
@@ -98,7 +99,7 @@ def test_variables_of_the_second_kind_are_independent(all_kinds):
 
 def test_the_third_kind_differs_from_one_circuit_variable_by_variable(all_kinds):
     model, _, _, first = all_kinds
-    components = [model.mixture_.component(c) for c in range(first[2], first[3])]
+    components = [model.circuit_.component(c) for c in range(first[2], first[3])]
     rows = np.array(oracle.all_rows(components[0].n_vars))
     design = np.hstack([np.ones((len(rows), 1)), rows])
     logs = [np.log(oracle.probabilities(one, rows)) for one in components]
@@ -171,7 +172,7 @@ def test_an_encoded_table_is_answered_by_several_kinds(has_gaps):
     if has_gaps:
         X = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
         V = V.mask(np.random.default_rng(1).random(V.shape) < 0.1)
-    model = estimator(encoder=TableEncoder()).fit(X, X_valid=V)
+    model = estimator(columns=TableEncoder()).fit(X, X_valid=V)
     assert {"independent", "tilted"} <= set(model.chosen_["shares"])
     wards = [
         np.exp(model.log_conditional({"ward": ward}, given={"age": (56, None)})[0])
@@ -187,7 +188,7 @@ def test_columns_that_determine_each_other_stay_together():
     X = patients(n_rows=600)
     retired = X.age > 60
     X["retired"], X["pension"] = np.where(retired, "yes", "no"), np.where(retired, "paid", "none")
-    model = estimator(encoder=TableEncoder()).fit(X)
+    model = estimator(columns=TableEncoder()).fit(X)
     paid = np.exp(model.log_conditional({"pension": "paid"}, given={"retired": "no"})[0])
     assert paid < 0.005
 
@@ -207,14 +208,14 @@ def test_a_column_of_which_nothing_is_known_takes_part():
 def test_where_there_is_nothing_to_average_em_is_alone(options):
     X = rows_of_kinds()
     automatic, by_em = (
-        estimator(method=method, **options).fit(X).mixture_ for method in ("auto", "em")
+        estimator(method=method, **options).fit(X).circuit_ for method in ("auto", "em")
     )
     np.testing.assert_array_equal(automatic.edge_log_theta, by_em.edge_log_theta)
 
 
 @pytest.mark.parametrize("most", [1, 3, 30])
 def test_few_components_stay_few(most):
-    assert estimator(max_components=most).fit(rows_of_kinds()).mixture_.n_components <= most
+    assert estimator(max_components=most).fit(rows_of_kinds()).circuit_.n_components <= most
 
 
 # What ends a fit
@@ -286,9 +287,9 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(has_gaps, n_writes, t
     X = rows_of_kinds().astype(float)
     if has_gaps:
         X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
-    expected, path = estimator(max_components=60).fit(X).mixture_, tmp_path / "fit.part"
+    expected, path = estimator(max_components=60).fit(X).circuit_, tmp_path / "fit.part"
     with pytest.raises(Killed):
         estimator(max_components=60).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
-    found = estimator(max_components=60).fit(X, checkpoint=Checkpoint(path)).mixture_
+    found = estimator(max_components=60).fit(X, checkpoint=Checkpoint(path)).circuit_
     np.testing.assert_array_equal(found.edge_log_theta, expected.edge_log_theta)
     np.testing.assert_array_equal(found.log_weight, expected.log_weight)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from strudel import EM, BaggedEM, Boosting, PerComponent, StrudelMixture
+from strudel import EM, BaggedEM, Boosting, PerComponent, Strudel
 from strudel.learning import MixtureOptions
 from strudel.learning.mixture_methods import METHODS
 
@@ -17,28 +17,28 @@ def clusters(seed, n_rows=120, n_vars=5):
 
 @pytest.mark.compiled
 def test_a_grid_over_the_options_of_a_method():
-    model = StrudelMixture(2, n_splits=0, method=BaggedEM(max_iter=3), random_state=0)
+    model = Strudel(n_components=2, max_splits=0, method=BaggedEM(max_iter=3), random_state=0)
     grid = GridSearchCV(model, {"method__n_bags": [2, 3]}, cv=2).fit(clusters(0))
     n_bags = grid.best_params_["method__n_bags"]
     assert grid.best_estimator_.method == BaggedEM(n_bags=n_bags, max_iter=3)
-    assert grid.best_estimator_.mixture_.n_components == 2 * n_bags
+    assert grid.best_estimator_.circuit_.n_components == 2 * n_bags
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("method", [EM(), BaggedEM(n_bags=2), Boosting(), PerComponent()])
 def test_a_fit_leaves_the_object_as_it_was(method):
     before = method.get_params()
-    StrudelMixture(2, n_splits=1, method=method, random_state=0).fit(clusters(0))
+    Strudel(n_components=2, max_splits=1, method=method, random_state=0).fit(clusters(0))
     assert method.get_params() == before
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "continuous"])
 def test_a_name_is_the_method_with_its_defaults(name):
-    options = {"n_components": 2, "n_splits": 1, "random_state": 0}
+    options = {"n_components": 2, "max_splits": 1, "random_state": 0}
     X = clusters(0)
-    one = StrudelMixture(method=name, **options).fit(X)
-    other = StrudelMixture(method=METHODS[name](), **options).fit(X)
+    one = Strudel(method=name, **options).fit(X)
+    other = Strudel(method=METHODS[name](), **options).fit(X)
     assert np.array_equal(one.score_samples(X), other.score_samples(X))
 
 

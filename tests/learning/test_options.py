@@ -3,7 +3,7 @@
 import pytest
 from sklearn.base import clone
 
-from strudel import EM, Beam, BestFirst, Greedy, LearnPSDD, Race, Strudel, StrudelMixture
+from strudel import EM, Beam, BestFirst, Greedy, LearnPSDD, Race, Strudel
 from strudel.learning.mixture_methods import METHODS
 from strudel.learning.options import named_options
 from strudel.learning.search_options import SEARCHES
@@ -31,14 +31,14 @@ def test_scikit_learn_makes_a_copy(kind):
 
 
 def test_a_copy_of_an_estimator_has_its_own_objects():
-    model = Strudel(search=Race(learnpsdd=LearnPSDD(copies="minimal")))
+    model = Strudel(n_components=1, search=Race(learnpsdd=LearnPSDD(copies="minimal")))
     other = clone(model).set_params(search__learnpsdd__copies="complete")
     assert other.search.learnpsdd.copies == "complete"
     assert model.search.learnpsdd.copies == "minimal"
 
 
 def test_options_of_objects_inside_have_long_names():
-    params = Strudel(search=Race(learnpsdd=LearnPSDD(copy_levels=2))).get_params()
+    params = Strudel(n_components=1, search=Race(learnpsdd=LearnPSDD(copy_levels=2))).get_params()
     assert params["search__learnpsdd__copy_levels"] == 2
     assert params["search__sampled_rows"] is None
     assert set(Race(learnpsdd=LearnPSDD()).get_params(deep=False)) == set(Race().get_params())
@@ -75,9 +75,9 @@ def test_what_is_no_search_is_refused_and_the_searches_are_named(wrong):
 
 def test_a_name_that_is_nearly_right_is_found():
     for model, words in (
-        (Strudel(search="lernpsdd"), "Did you mean 'learnpsdd'"),
-        (StrudelMixture(method="baged_em"), "Did you mean 'bagged_em'"),
-        (StrudelMixture(search="best-first"), "Did you mean 'best_first'"),
+        (Strudel(n_components=1, search="lernpsdd"), "Did you mean 'learnpsdd'"),
+        (Strudel(n_components=10, method="baged_em"), "Did you mean 'bagged_em'"),
+        (Strudel(n_components=10, search="best-first"), "Did you mean 'best_first'"),
     ):
         with pytest.raises(ValueError, match=words):
             model.fit([[0, 1], [1, 0], [1, 1]])
@@ -86,7 +86,7 @@ def test_a_name_that_is_nearly_right_is_found():
 def test_options_are_checked_when_they_are_used():
     search = Greedy(copy_depth=-1)  # not before: a grid may set one option after another
     with pytest.raises(ValueError, match="copy_depth must be a whole number of at least 0"):
-        Strudel(search=search).fit([[0, 1], [1, 0]])
+        Strudel(n_components=1, search=search).fit([[0, 1], [1, 0]])
 
 
 def test_objects_with_the_same_options_are_equal():

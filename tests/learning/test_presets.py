@@ -19,13 +19,15 @@ def clusters(seed, n_rows=300, n_vars=8):
 
 
 def test_the_paper_is_the_default():
-    search, sampled_rows = Strudel()._options()
+    search, sampled_rows = Strudel(n_components=1)._circuit_options()
     assert (search.search, search.smoothing, search.vtree) == (Greedy(), "uniform", "chow_liu")
     assert sampled_rows is None
 
 
 def test_options_that_are_given_come_first():
-    search, sampled_rows = Strudel(preset="accurate", max_seconds=7, search="best_first")._options()
+    search, sampled_rows = Strudel(
+        n_components=1, preset="accurate", max_seconds=7, search="best_first"
+    )._circuit_options()
     assert (search.max_seconds, search.search) == (7, BestFirst())
     assert (search.smoothing, search.vtree, sampled_rows) == ("hierarchical", "auto", "auto")
 
@@ -49,27 +51,29 @@ def test_options_that_are_given_come_first():
     ids=str,
 )
 def test_what_is_given_is_used_even_if_it_is_the_default_of_another_preset(preset, given, found):
-    search, _ = Strudel(preset=preset, **given)._options()
+    search, _ = Strudel(n_components=1, preset=preset, **given)._circuit_options()
     assert {name: getattr(search, name) for name in found} == found
     left = {"search", "smoothing", "vtree", "patience", "max_seconds"} - {*given, *found}
-    by_preset, _ = Strudel(preset=preset)._options()
+    by_preset, _ = Strudel(n_components=1, preset=preset)._circuit_options()
     for name in left - {"vtree"} if "search" in given else left:
         assert getattr(search, name) == getattr(by_preset, name)
 
 
 def test_an_unknown_preset_is_refused_by_name():
     with pytest.raises(ValueError, match="preset must be one of paper, fast, accurate"):
-        Strudel(preset="best").fit(clusters(0))
+        Strudel(n_components=1, preset="best").fit(clusters(0))
 
 
 @pytest.mark.parametrize("bad", [-5, 2.5, "many"])
 def test_bad_numbers_of_sampled_rows_are_refused(bad):
     with pytest.raises(ValueError, match="sampled_rows must be"):
-        Strudel(search=Greedy(sampled_rows=bad)).fit(clusters(0))
+        Strudel(n_components=1, search=Greedy(sampled_rows=bad)).fit(clusters(0))
 
 
 def test_zero_rows_are_not_sampled():
-    _, sampled_rows = Strudel(preset="accurate", search=Race(sampled_rows=0))._options()
+    _, sampled_rows = Strudel(
+        n_components=1, preset="accurate", search=Race(sampled_rows=0)
+    )._circuit_options()
     assert sampled_rows is None
 
 
@@ -78,21 +82,25 @@ def test_zero_rows_are_not_sampled():
 def test_presets_learn_deterministic_circuits(preset):
     rows, valid = clusters(1), clusters(1, n_rows=400)[300:]
     options = {"search": Race(sampled_rows=500)} if preset == "accurate" else {}
-    model = Strudel(preset=preset, patience=10, max_splits=20, random_state=0, **options)
+    model = Strudel(
+        n_components=1, preset=preset, patience=10, max_splits=20, random_state=0, **options
+    )
     model.fit(rows, X_valid=valid)
     history = model.history_
     assert model.circuit_.is_deterministic
     assert model.circuit_.is_structured_decomposable
     assert model.score(valid) == pytest.approx(history.valid[history.best])
-    assert model.score(valid) > Strudel(max_splits=0).fit(rows, X_valid=valid).score(valid)
+    assert model.score(valid) > Strudel(n_components=1, max_splits=0).fit(
+        rows, X_valid=valid
+    ).score(valid)
 
 
 @pytest.mark.compiled
 def test_sampled_rows_are_kept_only_if_they_help():
     rows, valid = clusters(2, n_rows=100), clusters(3, n_rows=100)
-    alone = Strudel(search="best_first", random_state=0).fit(rows, X_valid=valid)
+    alone = Strudel(n_components=1, search="best_first", random_state=0).fit(rows, X_valid=valid)
     sampling = BestFirst(sampled_rows=1000)
-    both = Strudel(search=sampling, random_state=0).fit(rows, X_valid=valid)
+    both = Strudel(n_components=1, search=sampling, random_state=0).fit(rows, X_valid=valid)
     assert both.score(valid) >= alone.score(valid)
 
 
@@ -109,7 +117,9 @@ def test_of_many_variables_fewer_rows_are_sampled(monkeypatch, few_variables, n_
     monkeypatch.setattr(learn_circuit, "N_SAMPLED", 70)
     monkeypatch.setattr(learn_circuit, "N_SAMPLED_WIDE", 30)
     monkeypatch.setattr(learn_circuit, "FEW_VARIABLES", few_variables)
-    model = Strudel(search=Greedy(sampled_rows="auto"), max_splits=2, random_state=0)
+    model = Strudel(
+        n_components=1, search=Greedy(sampled_rows="auto"), max_splits=2, random_state=0
+    )
     model.fit(clusters(0, n_rows=80))
     assert found == [n_sampled]
 
@@ -118,7 +128,7 @@ def test_of_many_variables_fewer_rows_are_sampled(monkeypatch, few_variables, n_
 @pytest.mark.parametrize("search", [Greedy, BestFirst])
 def test_a_search_with_sampled_rows_goes_on_within_its_bounds(search):
     rows, valid = clusters(4, n_rows=60), clusters(5, n_rows=200)
-    model = Strudel(search=search(sampled_rows=500), max_splits=6, random_state=0)
+    model = Strudel(n_components=1, search=search(sampled_rows=500), max_splits=6, random_state=0)
     model.fit(rows, X_valid=valid)
     history = model.history_
     assert history.n_splits[history.best] <= 6
@@ -129,8 +139,10 @@ def test_a_search_with_sampled_rows_goes_on_within_its_bounds(search):
 @pytest.mark.compiled
 def test_parameters_come_from_sampled_rows_where_rows_are_few():
     rows, valid = clusters(6, n_rows=30), clusters(7, n_rows=400)
-    alone = Strudel(search="best_first", random_state=0).fit(rows, X_valid=valid)
-    taught = Strudel(search=BestFirst(sampled_rows="auto"), random_state=0).fit(rows, X_valid=valid)
+    alone = Strudel(n_components=1, search="best_first", random_state=0).fit(rows, X_valid=valid)
+    taught = Strudel(n_components=1, search=BestFirst(sampled_rows="auto"), random_state=0).fit(
+        rows, X_valid=valid
+    )
     assert taught.score(clusters(8, n_rows=2000)) > alone.score(clusters(8, n_rows=2000))
 
 
@@ -150,7 +162,9 @@ def test_a_mixture_far_better_than_a_greedy_one_is_on_the_search(
     monkeypatch.setattr(learn_circuit, "MOST_SPLITS", most_splits)
     rows, valid = clusters(6, n_rows=300), clusters(3, n_rows=300)
     search = BestFirst(sampled_rows=400)
-    model = Strudel(search=search, max_splits=6, random_state=0).fit(rows, X_valid=valid)
+    model = Strudel(n_components=1, search=search, max_splits=6, random_state=0).fit(
+        rows, X_valid=valid
+    )
     assert (starts[0] is not None) == is_start
     if is_start:
         assert starts[0].n_edges <= model.circuit_.n_edges
@@ -159,7 +173,9 @@ def test_a_mixture_far_better_than_a_greedy_one_is_on_the_search(
 
 @pytest.mark.compiled
 def test_sampled_rows_need_validation_rows():
-    model = Strudel(search=Greedy(sampled_rows=10), max_splits=1, validation_fraction=None)
+    model = Strudel(
+        n_components=1, search=Greedy(sampled_rows=10), max_splits=1, validation_fraction=None
+    )
     with pytest.raises(ValueError, match="sampled_rows needs validation rows"):
         model.fit(clusters(0))
 
@@ -170,14 +186,14 @@ def test_an_interrupt_of_the_mixture_keeps_the_circuit(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(learn_circuit, "sample", interrupted)
-    model = Strudel(search=Greedy(sampled_rows=10), max_splits=3, random_state=0)
+    model = Strudel(n_components=1, search=Greedy(sampled_rows=10), max_splits=3, random_state=0)
     with pytest.warns(InterruptedWarning):
         model.fit(clusters(0))
     assert model.circuit_.is_deterministic
 
 
 def test_a_beam_keeps_its_own_start_in_every_preset():
-    search, _ = Strudel(preset="accurate", search="beam")._options()
+    search, _ = Strudel(n_components=1, preset="accurate", search="beam")._circuit_options()
     assert search.vtree == "chow_liu"
 
 
@@ -185,8 +201,8 @@ def test_a_beam_keeps_its_own_start_in_every_preset():
 def test_a_race_is_not_the_greedy_search_under_a_constraint():
     rows = clusters(4)
     options = {"constraint": "x0 | ~x0", "max_splits": 20, "random_state": 0}
-    race = Strudel(search="race", **options).fit(rows)
-    greedy = Strudel(**options).fit(rows)
+    race = Strudel(n_components=1, search="race", **options).fit(rows)
+    greedy = Strudel(n_components=1, **options).fit(rows)
     assert race.circuit_.n_edges != greedy.circuit_.n_edges
 
 
@@ -194,9 +210,9 @@ def test_a_race_is_not_the_greedy_search_under_a_constraint():
 def test_a_warm_start_is_never_worse_on_validation_rows():
     rows, valid = clusters(5), clusters(5, n_rows=400)[300:]
     options = {"search": "best_first", "smoothing": "hierarchical", "random_state": 0}
-    model = Strudel(warm_start=True, **options).fit(rows, X_valid=valid)
+    model = Strudel(n_components=1, **options).fit(rows, X_valid=valid)
     before = model.score(valid)
-    model.set_params(max_splits=0).fit(rows, X_valid=valid)
+    model.set_params(max_splits=0).fit(rows, X_valid=valid, warm_start=True)
     assert model.score(valid) >= before
 
 

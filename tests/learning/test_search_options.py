@@ -20,7 +20,7 @@ def clusters(seed, n_rows=150, n_vars=6):
 @pytest.mark.compiled
 def test_a_grid_over_the_options_of_a_search():
     grid = GridSearchCV(
-        Strudel(search=LearnPSDD(), max_splits=4, random_state=0),
+        Strudel(n_components=1, search=LearnPSDD(), max_splits=4, random_state=0),
         {"search__copies": ["minimal", "complete"], "search__clones": [True, False]},
         cv=2,
     ).fit(clusters(0))
@@ -28,14 +28,18 @@ def test_a_grid_over_the_options_of_a_search():
     best = grid.best_estimator_
     assert best.search.copies == grid.best_params_["search__copies"]
     assert best.search.clones == grid.best_params_["search__clones"]
-    again = Strudel(search=best.search, max_splits=4, random_state=0).fit(clusters(0))
+    again = Strudel(n_components=1, search=best.search, max_splits=4, random_state=0).fit(
+        clusters(0)
+    )
     assert np.array_equal(again.circuit_.edge_log_theta, best.circuit_.edge_log_theta)
 
 
 @pytest.mark.compiled
 def test_a_grid_over_searches():
     grid = GridSearchCV(
-        Strudel(max_splits=3, random_state=0), {"search": ["greedy", Beam(width=2)]}, cv=2
+        Strudel(n_components=1, max_splits=3, random_state=0),
+        {"search": ["greedy", Beam(width=2)]},
+        cv=2,
     ).fit(clusters(0))
     assert np.isfinite(grid.cv_results_["mean_test_score"]).all()
 
@@ -44,7 +48,7 @@ def test_a_grid_over_searches():
 @pytest.mark.parametrize("search", [Greedy(), BestFirst(), LearnPSDD(), Beam(), Race()])
 def test_a_fit_leaves_the_object_as_it_was(search):
     before = search.get_params()
-    Strudel(search=search, max_splits=3, random_state=0).fit(clusters(0))
+    Strudel(n_components=1, search=search, max_splits=3, random_state=0).fit(clusters(0))
     assert search.get_params() == before
 
 

@@ -229,7 +229,7 @@ def test_variables_come_from_models_and_estimators():
     from strudel import Strudel
 
     with pytest.raises(ValueError, match="not fitted"):
-        variables(Strudel())
+        variables(Strudel(n_components=1))
     with pytest.raises(TypeError, match="list of names"):
         variables(3)
 

@@ -15,8 +15,6 @@ import pytest
 from strudel import (
     EM,
     Strudel,
-    StrudelMixture,
-    TableEncoder,
     condition,
     count_distribution,
     load,
@@ -36,6 +34,7 @@ from strudel import (
 from strudel.algebra import marginalize
 from strudel.circuits.circuit import Circuit
 from strudel.errors import UnseenValueWarning
+from strudel.tables import TableEncoder
 
 AGES, SMOKER, COLOURS, SIZES = (20, 35, 50, 70), ("no", "yes"), ("blue", "dark red", "red"), "SML"
 DATES = (pd.Timestamp("2020-03-01"), pd.Timestamp("2021-03-01"))
@@ -81,7 +80,7 @@ def respecting(circuit):
 
 @pytest.fixture(scope="module")
 def model():
-    fitted = Strudel(encoder=encoder(), max_splits=3, random_state=0).fit(people())
+    fitted = Strudel(n_components=1, columns=encoder(), max_splits=3, random_state=0).fit(people())
     assert isinstance(fitted.circuit_, Circuit)
     return respecting(fitted.circuit_)
 
@@ -286,7 +285,7 @@ def test_completions_keep_what_is_given_and_fill_the_rest(model, joint):
 
 def test_pandas_answers_keep_the_index_and_names_that_are_not_text():
     rows = pd.DataFrame([["a", 1], ["b", 2], ["b", 3]] * 10)
-    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(rows)
+    model = Strudel(n_components=1, max_splits=0, random_state=0).fit(rows)
     given = pd.DataFrame([["a", None], [None, 3]], index=["first", "second"])
     state, _ = model.most_probable_state(given)
     assert state.index.tolist() == ["first", "second"]
@@ -420,16 +419,16 @@ def test_a_column_is_no_event_until_compared(model):
 
 def test_a_mixture_answers_in_columns_and_all_survive_a_file(tmp_path):
     table = MAKERS["polars"](people())
-    options = {"n_components": 2, "n_splits": 2, "method": EM(max_iter=3), "random_state": 0}
-    mixture = StrudelMixture(encoder=encoder(), **options).fit(table, X_valid=table)
-    single = Strudel(encoder="auto", max_splits=1, random_state=0).fit(people())
-    for held in (mixture, mixture.mixture_, mixture.mixture_.to_circuit(), single, single.circuit_):
+    options = {"n_components": 2, "max_splits": 2, "method": EM(max_iter=3), "random_state": 0}
+    mixture = Strudel(columns=encoder(), **options).fit(table, X_valid=table)
+    single = Strudel(n_components=1, max_splits=1, random_state=0).fit(people())
+    for held in (mixture, mixture.circuit_, mixture.circuit_.to_circuit(), single, single.circuit_):
         save(held, tmp_path / "model.strudel")
         again = load(tmp_path / "model.strudel")
         assert np.array_equal(log_likelihood(again, table), log_likelihood(held, table))
         assert probability(again, "smoker = yes & flag") == probability(held, "smoker = yes & flag")
     assert isinstance(mixture.sample(3, random_state=0), pl.DataFrame)
-    assert mixture.mixture_.component(1).table_code is mixture.mixture_.table_code
+    assert mixture.circuit_.component(1).table_code is mixture.circuit_.table_code
     save(mixture, tmp_path / "model.strudel")
     again = load(tmp_path / "model.strudel")
     assert again.encoder_.get_params() == mixture.encoder_.get_params()
@@ -438,7 +437,7 @@ def test_a_mixture_answers_in_columns_and_all_survive_a_file(tmp_path):
 
 
 def test_scores_take_missing_values_but_no_missing_columns():
-    model = Strudel(encoder=encoder(), max_splits=0, random_state=0).fit(people())
+    model = Strudel(n_components=1, columns=encoder(), max_splits=0, random_state=0).fit(people())
     table = people(1, 4)
     assert model.score_samples(table) == approx(log_likelihood(model, table))
     gaps = table.astype(object)
@@ -481,7 +480,9 @@ def test_a_constraint_may_be_about_columns():
     table = people()
     table = table[(table["age"] < 40) | (table["smoker"] == "no")]
     rule = "age >= 40 >> smoker = no"
-    model = Strudel(encoder=encoder(), constraint=rule, max_splits=1, random_state=0).fit(table)
+    model = Strudel(
+        n_components=1, columns=encoder(), constraint=rule, max_splits=1, random_state=0
+    ).fit(table)
     assert probability(model, "age >= 40 & smoker = yes") == 0.0
     with pytest.raises(ValueError, match="must satisfy the constraint"):
         model.fit(people())
@@ -494,14 +495,14 @@ def test_whole_numbers_that_frames_cannot_hold_are_floats(step):
     frame = pd.DataFrame({"z": pd.Series(whole), "flag": flag})
     other = pl.DataFrame({"z": pl.Series(whole, dtype=pl.Int128), "flag": flag})
     for table in (frame, other, frame.to_numpy()):
-        model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(table)
+        model = Strudel(n_components=1, max_splits=0, random_state=0).fit(table)
         drawn = np.asarray(model.sample(2, random_state=0))
         assert np.isin(drawn[:, 0].astype(float), np.array(whole, dtype=float)).all()
 
 
 def test_a_number_given_stays_as_it_is_in_a_column_of_whole_numbers():
     table = pd.DataFrame({"age": np.arange(20), "flag": np.arange(20) % 2})
-    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(table)
+    model = Strudel(n_components=1, max_splits=0, random_state=0).fit(table)
     for age in (3.5, 10**25):
         assert sample(model, 2, {"age": age}, random_state=0)["age"].tolist() == [float(age)] * 2
     with pytest.raises(ValueError, match="beyond 1e308"):

@@ -15,18 +15,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
 from sklearn_checks import positive
-from strudel import (
-    Strudel,
-    StrudelClassifier,
-    TableEncoder,
-    load,
-    log_marginal,
-    marginal_probabilities,
-    save,
-)
+from strudel import Strudel, StrudelClassifier, load, log_marginal, marginal_probabilities, save
 from strudel.data.bits import pack_columns
 from strudel.errors import EmptyColumnWarning, UnseenValueWarning
 from strudel.learning.supervised.class_mixtures import ClassRows, complete_rows, count_classes
+from strudel.tables import TableEncoder
 from strudel.trees.chow_liu import learn_class_tree
 
 # Nothing is left to be chosen, so a fit is one fit.
@@ -34,7 +27,7 @@ PLAIN = {
     "n_components": 2,
     "method": "per_class",
     "init": "tree",
-    "n_splits": 0,
+    "max_splits": 0,
     "pseudocount": 3.0,
     "class_pseudocount": 5.0,
     "random_state": 0,
@@ -85,7 +78,7 @@ def test_classes_given_partly_known_rows_follow_bayes_rule(n_classes):
     ):
         joint = np.zeros(n_classes)
         for c, owner in enumerate(model.component_class_):
-            joint[owner] += component_probability(model.mixture_, c, row)
+            joint[owner] += component_probability(model.circuit_, c, row)
         assert found == pytest.approx(joint / joint.sum(), rel=1e-9)
 
 
@@ -98,8 +91,8 @@ def test_a_joint_mixture_follows_bayes_rule(n_classes):
     for row, found in zip(rows, model.predict_proba(rows), strict=True):
         joint = [
             math.fsum(
-                component_probability(model.mixture_, c, [*row, *map(float, word)])
-                for c in range(model.mixture_.n_components)
+                component_probability(model.circuit_, c, [*row, *map(float, word)])
+                for c in range(model.circuit_.n_components)
             )
             for word in words
         ]
@@ -110,7 +103,7 @@ def test_what_is_known_of_a_row_has_the_probability_of_the_mixture():
     X, y = rows_with_classes()
     model = StrudelClassifier(**PLAIN).fit(X, y)
     rows = partly_known_rows()
-    assert model.score_samples(rows) == pytest.approx(log_marginal(model.mixture_, rows))
+    assert model.score_samples(rows) == pytest.approx(log_marginal(model.circuit_, rows))
 
 
 @pytest.mark.parametrize("method", ["per_class", "joint"])
@@ -142,9 +135,9 @@ def test_nothing_known_leaves_the_shares_of_the_classes():
 def test_an_exclusive_or_is_learned_also_from_rows_with_unknown_values(method):
     X, y = rows_with_classes(share_hidden=0.2)
     complete, classes = rows_with_classes(seed=1)
-    model = StrudelClassifier(method=method, n_components=4, n_splits=0, random_state=0).fit(X, y)
+    model = StrudelClassifier(method=method, n_components=4, max_splits=0, random_state=0).fit(X, y)
     assert model.score(complete, classes) > 0.95
-    again = StrudelClassifier(method=method, n_components=4, n_splits=0, random_state=0).fit(X, y)
+    again = StrudelClassifier(method=method, n_components=4, max_splits=0, random_state=0).fit(X, y)
     assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
 
 
@@ -202,7 +195,7 @@ def test_one_class_is_certain_and_a_rare_one_is_kept():
     X, y = rows_with_classes(n_rows=40)
     assert StrudelClassifier().fit(X, ["yes"] * 40).predict_proba(X).tolist() == [[1.0]] * 40
     y = np.where(np.arange(40) == 7, "rare", y)
-    model = StrudelClassifier(n_components=1, n_splits=0, random_state=0).fit(X, y)
+    model = StrudelClassifier(n_components=1, max_splits=0, random_state=0).fit(X, y)
     assert model.classes_.tolist() == ["no", "rare", "yes"]
     assert model.score(X[:5], ["never seen"] * 5) == 0.0
 
@@ -261,9 +254,9 @@ def test_the_class_keeps_its_name(method, tmp_path):
     assert StrudelClassifier(**PLAIN).fit(X, y).target_name_ == "class"
     if method == "joint":
         edge = model.encoder_.code_.column("age").edges[-1]
-        marginals = marginal_probabilities(model.mixture_, {"age": (edge, None)})
+        marginals = marginal_probabilities(model.circuit_, {"age": (edge, None)})
         assert marginals["phase"]["late"] > 0.9
-        assert model.mixture_.feature_names[-1] == "phase=late"
+        assert model.circuit_.feature_names[-1] == "phase=late"
 
 
 def test_a_class_of_0_and_1_is_a_variable_of_its_own_name():
@@ -271,9 +264,9 @@ def test_a_class_of_0_and_1_is_a_variable_of_its_own_name():
     frame = pd.DataFrame(X).add_prefix("v").assign(is_yes=(y == "yes").astype(int))
     model = StrudelClassifier(**PLAIN | {"method": "joint"})
     model.fit(frame.drop(columns="is_yes"), frame["is_yes"])
-    assert model.mixture_.feature_names == tuple(frame)
+    assert model.circuit_.feature_names == tuple(frame)
     model.fit(frame.drop(columns="v0"), frame["is_yes"])  # a name that an input has
-    assert model.mixture_.feature_names[-2:] == ("is_yes", "is_yes_")
+    assert model.circuit_.feature_names[-2:] == ("is_yes", "is_yes_")
 
 
 @pytest.mark.parametrize(
@@ -303,7 +296,7 @@ def test_values_that_were_not_seen_are_missing_with_a_word():
     ):
         found = model.predict_proba(rows)
     assert np.array_equal(found, model.predict_proba(rows.assign(town=[None, "north", None])))
-    model = StrudelClassifier(**PLAIN, encoder=TableEncoder(unknown="missing")).fit(X, y)
+    model = StrudelClassifier(**PLAIN, columns=TableEncoder(unknown="missing")).fit(X, y)
     model.predict(rows)  # warnings are errors in tests
 
 
@@ -313,8 +306,8 @@ def test_pipelines_searches_and_copies():
     assert pipe.fit(X, y).score(X, y) > 0.8
     search = GridSearchCV(StrudelClassifier(**PLAIN), {"n_components": [1, 2]}, cv=2).fit(X, y)
     assert search.best_score_ > 0.8
-    copy = clone(StrudelClassifier(encoder=TableEncoder(n_bins=4)))
-    assert copy.encoder.n_bins == 4
+    copy = clone(StrudelClassifier(columns=TableEncoder(n_bins=4)))
+    assert copy.columns.n_bins == 4
 
 
 def test_options_and_tables_that_make_no_sense_are_refused():
@@ -329,10 +322,8 @@ def test_options_and_tables_that_make_no_sense_are_refused():
         StrudelClassifier().fit(X, y[:-1])
     with pytest.raises(ValueError, match="X must have at least one row, but has none"):
         StrudelClassifier().fit(X[:0], y[:0])
-    with pytest.raises(ValueError, match="must hold only 0, 1 or NaN"):
-        StrudelClassifier(encoder=None).fit(X + 0.5, y)
-    with pytest.raises(ValueError, match="encoder must be 'auto', a TableEncoder or None"):
-        StrudelClassifier(encoder="none").fit(X, y)
+    with pytest.raises(TypeError, match="columns must be None, or a dict"):
+        StrudelClassifier(columns="none").fit(X, y)
 
 
 def test_a_column_of_which_nothing_is_known_is_no_obstacle():
@@ -379,7 +370,11 @@ def _connects(edges):
 
 def test_parameters_are_drawn_from_component_to_class_to_all_rows():
     X = np.array([[0], [0], [0], [1]], dtype=np.uint8)
-    circuit = Strudel(max_splits=0, random_state=0, validation_fraction=None).fit(X).circuit_
+    circuit = (
+        Strudel(n_components=1, max_splits=0, random_state=0, validation_fraction=None)
+        .fit(X)
+        .circuit_
+    )
     counts = count_classes(circuit, [pack_columns(X[:2]), pack_columns(X[2:])], 1, rng=0)
     mixture = counts.mixture(class_strength=4.0, strength=2.0)
     everywhere = (1 + 0.5) / (4 + 1)  # of one

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from strudel import (
-    StrudelMixture,
+    Strudel,
     expected_prediction,
     responsibilities,
     same_decision_probability,
@@ -36,7 +36,7 @@ def table(n=200):
 
 @pytest.fixture(scope="module")
 def mixture():
-    return StrudelMixture(2, n_splits=1, encoder="auto", random_state=0).fit(table())
+    return Strudel(n_components=2, max_splits=1, random_state=0).fit(table())
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def _explanations(model, predictor, X):
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("kind", ["mixture", "circuit"])
 def test_answers_are_those_of_the_same_model_without_its_code(mixture, predictors, name, kind):
-    model = mixture.mixture_ if kind == "mixture" else mixture.mixture_.component(0)
+    model = mixture.circuit_ if kind == "mixture" else mixture.circuit_.component(0)
     rows = mixture.encoder_.transform(PARTLY)
     assert rows.shape == PARTLY.shape
     found = ANSWERS[name](model, *predictors, PARTLY)
@@ -97,15 +97,15 @@ def test_clusters(mixture):
 
 def test_the_component_that_is_drawn(mixture):
     for values in ({"a": 5, "b": 10, "c": 7}, {"a": 9, "b": 18, "c": 11}):
-        drawn, *_ = _circuit_to_draw(mixture.mixture_, checked_row(mixture.mixture_, values))
+        drawn, *_ = _circuit_to_draw(mixture.circuit_, checked_row(mixture.circuit_, values))
         best = int(responsibilities(mixture, values)[0].argmax())
-        own = mixture.mixture_.component(best)
+        own = mixture.circuit_.component(best)
         np.testing.assert_array_equal(drawn.edge_log_theta, own.edge_log_theta)
 
 
 def test_passes_in_logs(mixture):
     """These serve where other passes are not exact."""
-    circuit = mixture.mixture_.component(0)
+    circuit = mixture.circuit_.component(0)
     rows = mixture.encoder_.transform(PARTLY)
     expected = evaluate_log(circuit.with_table_code(None), rows)
     np.testing.assert_array_equal(evaluate_log(circuit, rows), expected)

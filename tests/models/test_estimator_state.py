@@ -10,17 +10,21 @@ from strudel import (
     Strudel,
     StrudelClassifier,
     StrudelImputer,
-    StrudelMixture,
-    TableEncoder,
     load,
     marginal_probabilities,
     save,
 )
 from strudel.io import Checkpoint
+from strudel.tables import TableEncoder
 from strudel.trees.vtree import balanced_vtree
 
-MIXTURE = StrudelMixture(
-    2, n_splits=0, pseudocount=1.0, method=EM(max_iter=3), validation_fraction=None, random_state=0
+MIXTURE = Strudel(
+    n_components=2,
+    max_splits=0,
+    pseudocount=1.0,
+    method=EM(max_iter=3),
+    validation_fraction=None,
+    random_state=0,
 )
 
 
@@ -35,11 +39,11 @@ def state_of(model):
 
 
 def test_a_refused_fit_leaves_a_fitted_model_alone(tmp_path):
-    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(frame())
+    model = Strudel(n_components=1, max_splits=0, random_state=0).fit(frame())
     before = state_of(model)
     checkpoint = Checkpoint(tmp_path / "fit.checkpoint")
     other = pd.DataFrame({"a": [0, 1] * 10, "b": [0, 1] * 10, "c": [0, 1, 1, 1] * 5})
-    model.set_params(encoder=None, random_state=None)
+    model.set_params(columns=None, random_state=None)
     with pytest.raises(ValueError, match="A checkpoint needs a whole number as random_state"):
         model.fit(other, checkpoint=checkpoint)
     assert all(value is before[name] for name, value in state_of(model).items())
@@ -50,9 +54,9 @@ def test_a_refused_fit_leaves_a_fitted_model_alone(tmp_path):
 
 
 def test_continued_and_loaded_models_know_the_names_of_their_columns(tmp_path):
-    model = Strudel(encoder="auto", max_splits=0, random_state=0, warm_start=True).fit(frame())
+    model = Strudel(n_components=1, max_splits=0, random_state=0).fit(frame())
     save(model, tmp_path / "m.strudel")
-    for known in (model.fit(frame()), load(tmp_path / "m.strudel")):
+    for known in (model.fit(frame(), warm_start=True), load(tmp_path / "m.strudel")):
         assert known.feature_names_in_.tolist() == ["number", "text"]
         assert known.encoder_.feature_names_in_.tolist() == ["number", "text"]
 
@@ -60,9 +64,9 @@ def test_continued_and_loaded_models_know_the_names_of_their_columns(tmp_path):
 def test_an_encoder_takes_columns_in_any_order():
     table = frame()
     turned = table[["text", "number"]]
-    mixture = clone(MIXTURE).set_params(encoder="auto").fit(table)
+    mixture = clone(MIXTURE).fit(table)
     assert np.array_equal(mixture.predict_proba(turned), mixture.predict_proba(table))
-    small = StrudelClassifier(1, method="joint", init="tree", n_splits=0, pseudocount=1.0)
+    small = StrudelClassifier(1, method="joint", init="tree", max_splits=0, pseudocount=1.0)
     classifier = small.set_params(class_pseudocount=1.0, random_state=0).fit(table, table["text"])
     assert np.array_equal(classifier.predict_proba(turned), classifier.predict_proba(table))
     with pytest.raises(ValueError, match="lacks 'text'"):
@@ -77,7 +81,7 @@ def test_an_encoder_takes_columns_in_any_order():
 
 def test_clusters_are_learned_with_what_supervised_edges_tell_apart():
     table = frame()
-    model = clone(MIXTURE).set_params(encoder=TableEncoder(edges="supervised"))
+    model = clone(MIXTURE).set_params(columns=TableEncoder(edges="supervised"))
     clusters = model.fit_predict(table[["number"]], table["text"])
     assert model.encoder_.code_.column("number").edges[0] == pytest.approx(3.5, abs=0.5)
     assert np.array_equal(clusters, model.predict(table[["number"]]))
@@ -87,8 +91,8 @@ def test_an_encoder_does_not_see_rows_of_weight_zero():
     table = frame()
     more = pd.concat([table, pd.DataFrame({"number": [1000], "text": ["never"]})])
     weight = np.append(np.ones(len(table)), 0.0)
-    for make in (Strudel(max_splits=0), MIXTURE):
-        model = clone(make).set_params(encoder="auto", random_state=0)
+    for make in (Strudel(n_components=1, max_splits=0), MIXTURE):
+        model = clone(make).set_params(random_state=0)
         seen = clone(model).fit(table)
         found = model.fit(more, sample_weight=weight)
         assert found.encoder_.code_.to_dict() == seen.encoder_.code_.to_dict()
@@ -98,6 +102,6 @@ def test_an_encoder_does_not_see_rows_of_weight_zero():
 def test_an_imputer_is_asked_as_the_model_that_it_holds():
     imputer = StrudelImputer(MIXTURE).fit(frame())
     asked = marginal_probabilities(imputer, {"number": 2})
-    assert asked["text"] == marginal_probabilities(imputer.model_, {"number": 2})["text"]
+    assert asked["text"] == marginal_probabilities(imputer.circuit_, {"number": 2})["text"]
     with pytest.raises(ValueError, match="StrudelImputer is not fitted yet"):
         marginal_probabilities(StrudelImputer())

@@ -18,8 +18,6 @@ from strudel import (
     Strudel,
     StrudelClassifier,
     StrudelImputer,
-    StrudelMixture,
-    TableEncoder,
     load,
     log_likelihood,
     marginal_probabilities,
@@ -28,10 +26,16 @@ from strudel import (
 )
 from strudel.circuits import figure_1_circuit
 from strudel.learning.mixture_methods import EM
+from strudel.tables import TableEncoder
 from strudel.tables.columns import read_columns
 
-SMALL = StrudelMixture(
-    2, n_splits=0, pseudocount=1.0, method=EM(max_iter=5), validation_fraction=None, random_state=0
+SMALL = Strudel(
+    n_components=2,
+    max_splits=0,
+    pseudocount=1.0,
+    method=EM(max_iter=5),
+    validation_fraction=None,
+    random_state=0,
 )
 
 
@@ -180,7 +184,7 @@ def test_names_of_several_types_are_refused_before_anything_is_learned():
         imputer.fit(frame)
 
 
-TREE = Strudel(max_splits=0, random_state=0)
+TREE = Strudel(n_components=1, max_splits=0, random_state=0)
 STAMPS = np.array([1_234_567_890_123_456_789, 10**18 + 1, 10**18 + 7], dtype="M8[ns]")
 
 
@@ -205,7 +209,7 @@ def test_known_cells_stay_to_the_last_bit(kind, strategy):
     make = {"pandas": lambda x: x, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}[kind]
     train, frame = make(pd.DataFrame(seen)), make(pd.DataFrame(known))
     own = TableEncoder(unknown="missing")
-    filled = StrudelImputer(TREE, strategy=strategy, encoder=own).fit(train).transform(frame)
+    filled = StrudelImputer(TREE, strategy=strategy, columns=own).fit(train).transform(frame)
     assert type(filled) is type(frame)
     for name in known:
         before, after = frame[name], filled[name]
@@ -238,9 +242,9 @@ def test_values_are_drawn_and_averaged_as_the_model_says(respects):
     other = np.where(rng.random(200) < 0.5, kind, rng.integers(0, 5, 200))
     frame = pd.DataFrame({"kind": np.array(list("abcde"))[kind], "number": other * 10.0})
     encoder = TableEncoder(respect_one_hot=respects)
-    imputer = StrudelImputer(SMALL, strategy="mean", encoder=encoder, random_state=0).fit(frame)
+    imputer = StrudelImputer(SMALL, strategy="mean", columns=encoder, random_state=0).fit(frame)
     gaps = pd.DataFrame({"kind": ["a", None], "number": [np.nan, 30.0]})
-    chances = marginal_probabilities(imputer.model_, gaps)
+    chances = marginal_probabilities(imputer.circuit_, gaps)
     mean = sum(value * p[0] for value, p in chances["number"].items())
     found = imputer.transform(gaps)
     assert found["number"][0] == pytest.approx(mean)
@@ -254,7 +258,9 @@ def test_values_are_drawn_and_averaged_as_the_model_says(respects):
 
 def test_the_mean_of_a_number_weighs_its_cells():
     X = np.array([[0.0, 10.0], [0.0, 10.0], [0.0, 20.0], [1.0, 30.0]] * 25)
-    imputer = StrudelImputer(Strudel(max_splits=0, random_state=0), strategy="mean").fit(X)
+    imputer = StrudelImputer(
+        Strudel(n_components=1, max_splits=0, random_state=0), strategy="mean"
+    ).fit(X)
     found = imputer.transform([[0.0, np.nan]])[0, 1]
     assert found == pytest.approx((2 * 10 + 20) / 3, abs=0.5)
 
@@ -284,9 +290,9 @@ def test_pipelines_searches_copies_and_pandas_output():
 def test_one_column_and_fitted_estimators():
     X = np.array([[0.0], [1.0], [1.0], [1.0]] * 10)
     assert StrudelImputer(SMALL).fit(X).transform([[np.nan]]).tolist() == [[1.0]]
-    model = Strudel(max_splits=0, random_state=0).fit(X.repeat(2, axis=1))
+    model = Strudel(n_components=1, max_splits=0, random_state=0).fit(X.repeat(2, axis=1))
     imputer = StrudelImputer(model).fit(X.repeat(2, axis=1))
-    assert imputer.model_ is model.circuit_
+    assert imputer.circuit_ is model.circuit_
     with pytest.raises(
         ValueError, match=r"X has 1 columns of 0 and 1, but the model .* 2 variables"
     ):
@@ -301,7 +307,7 @@ def test_a_classifier_fills_its_inputs_and_its_class(method, tmp_path):
     X = rng.integers(0, 2, size=(200, 3))
     y = np.where(X[:, 0] ^ (rng.random(200) < 0.2), "yes", "no")
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    options = {"n_splits": 0, "pseudocount": 1.0, "class_pseudocount": 1.0, "random_state": 0}
+    options = {"max_splits": 0, "pseudocount": 1.0, "class_pseudocount": 1.0, "random_state": 0}
     classifier = StrudelClassifier(2, method=method, **options).fit(
         frame, pd.Series(y, name="well")
     )
@@ -310,7 +316,7 @@ def test_a_classifier_fills_its_inputs_and_its_class(method, tmp_path):
     imputer = StrudelImputer(classifier, strategy="map").fit(gaps)
     states = [(*bits, well) for bits in np.ndindex(2, 2, 2) for well in ("no", "yes")]
     full = pd.DataFrame(states, columns=list(gaps))
-    p = np.exp(log_likelihood(imputer.model_, full))
+    p = np.exp(log_likelihood(imputer.circuit_, full))
     assert p.sum() == pytest.approx(1.0)
     means = StrudelImputer(classifier, strategy="mean").fit(gaps).transform(gaps)
     filled = imputer.transform(gaps)
@@ -337,7 +343,7 @@ def test_a_classifier_fills_its_inputs_and_its_class(method, tmp_path):
 def test_a_classifier_fills_lazy_frames(strategy):
     dd = pytest.importorskip("dask.dataframe")
     complete, frame = mixed_frame(60)
-    options = {"n_splits": 0, "pseudocount": 1.0, "class_pseudocount": 1.0, "random_state": 0}
+    options = {"max_splits": 0, "pseudocount": 1.0, "class_pseudocount": 1.0, "random_state": 0}
     classifier = StrudelClassifier(1, method="per_class", **options).fit(
         complete.drop(columns="town"), complete["town"]
     )
@@ -348,7 +354,7 @@ def test_a_classifier_fills_lazy_frames(strategy):
 
 def test_a_table_of_a_file_is_filled_like_a_frame():
     complete, frame = mixed_frame()
-    model = Strudel(encoder="auto", max_splits=2, random_state=0).fit(complete)
+    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(complete)
     for strategy in ("map", "mean"):
         imputer = StrudelImputer(model, strategy=strategy).fit(frame)
         filled, of_file = imputer.transform(frame), imputer.transform(read_columns(frame))
@@ -362,61 +368,56 @@ def test_a_fitted_model_keeps_its_own_encoder():
     complete, frame = mixed_frame()
     complete["place"] = frame["place"] = [f"p{i % 40}" for i in range(len(frame))]
     own = TableEncoder(max_categories=100)  # by default the rarest would be one
-    model = Strudel(encoder=own, max_splits=0, random_state=0).fit(complete)
+    model = Strudel(n_components=1, columns=own, max_splits=0, random_state=0).fit(complete)
     imputer = StrudelImputer(model).fit(frame[complete["age"] > 55])  # has other quantiles
     assert imputer.encoder_.code_ is model.encoder_.code_
-    assert imputer.model_ is model.circuit_
+    assert imputer.circuit_ is model.circuit_
     shuffled = frame[frame.columns[::-1]]
     filled = StrudelImputer(model).fit_transform(shuffled)
     assert list(filled) == list(shuffled)
     assert filled[frame.columns].equals(imputer.transform(frame))
     with pytest.raises(ValueError, match=r"X must have the 6 columns .* lacks 'age'"):
         StrudelImputer(model).fit(frame.drop(columns="age"))
-    with pytest.raises(ValueError, match=r"is fitted and has its own encoder\. Leave encoder"):
-        StrudelImputer(model, encoder=own).fit(frame)
+    with pytest.raises(ValueError, match="is fitted and knows its columns: leave out columns"):
+        StrudelImputer(model, columns=own).fit(frame)
 
 
-def test_a_fitted_model_of_variables_takes_only_the_encoder_that_made_them():
-    complete, frame = mixed_frame()
+def test_a_fitted_model_of_variables_takes_only_these():
+    complete, _ = mixed_frame()
     encoder = TableEncoder(n_bins=3).fit(complete)
-    model = Strudel(max_splits=0, random_state=0).fit(encoder.transform(complete))
-    assert StrudelImputer(model, encoder=encoder).fit(frame[:20]).encoder_.code_ is encoder.code_
-    with pytest.raises(ValueError, match="is fitted, but the encoder is not"):
-        StrudelImputer(model, encoder=TableEncoder(n_bins=3)).fit(frame)
+    model = Strudel(n_components=1, max_splits=0, random_state=0).fit(encoder.transform(complete))
     with pytest.raises(ValueError, match="must hold only 0, 1 or NaN"):
         StrudelImputer(model).fit(complete[["age", "children"]])
-    with pytest.raises(ValueError, match=r"makes 1 variables, but the model .* has"):
-        StrudelImputer(model, encoder=TableEncoder().fit(complete[["old"]])).fit(frame[["old"]])
     named = pd.DataFrame({"a": [0, 1, 1], "b": [1, 0, 1]})
-    model = Strudel(max_splits=0, random_state=0).fit(named)
+    model = Strudel(n_components=1, max_splits=0, random_state=0).fit(named)
     with pytest.raises(ValueError, match="column 0 is 'b' and not 'a'"):
         StrudelImputer(model).fit(named[["b", "a"]])
 
 
 def test_the_encoder_of_an_estimator_that_is_not_fitted_is_used():
     complete, _ = mixed_frame()
-    small = Strudel(encoder=TableEncoder(n_bins=3), max_splits=0, random_state=0)
+    small = Strudel(n_components=1, columns=TableEncoder(n_bins=3), max_splits=0, random_state=0)
     imputer = StrudelImputer(small).fit(complete)
     assert imputer.encoder_.n_bins == 3
     assert imputer.encoder_.code_.column("age").n_values == 3
-    assert imputer.model_.n_vars == imputer.encoder_.code_.n_vars
-    assert StrudelImputer(small, encoder=TableEncoder(n_bins=4)).fit(complete).encoder_.n_bins == 4
+    assert imputer.circuit_.n_vars == imputer.encoder_.code_.n_vars
+    assert StrudelImputer(small, columns=TableEncoder(n_bins=4)).fit(complete).encoder_.n_bins == 4
     rows = np.array([[0.0, 1.0], [1.0, 0.0]] * 10)
-    auto = StrudelImputer(small.set_params(encoder="auto"), strategy="mean").fit(rows)
+    auto = StrudelImputer(small.set_params(columns=None), strategy="mean").fit(rows)
     assert 0.0 < auto.transform([[np.nan, 0.0]])[0, 0] < 1.0  # 0 and 1 stay as they are
 
 
 def test_a_file_keeps_what_the_imputer_learns_with(tmp_path):
     complete, frame = mixed_frame(60)
     path = tmp_path / "m.strudel"
-    small = Strudel(encoder=TableEncoder(n_bins=3), max_splits=0, random_state=4)
+    small = Strudel(n_components=1, columns=TableEncoder(n_bins=3), max_splits=0, random_state=4)
     imputer = StrudelImputer(small, random_state=0).fit(complete)
     save(imputer, path)
     back = load(path)
-    assert back.estimator.get_params()["encoder__n_bins"] == 3
+    assert back.estimator.get_params()["columns__n_bins"] == 3
     assert back.estimator.max_splits == 0
     assert clone(back).fit(complete).transform(frame).equals(imputer.transform(frame))
-    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(complete)
+    model = Strudel(n_components=1, max_splits=0, random_state=0).fit(complete)
     save(StrudelImputer(model).fit(frame), path)
     again = clone(load(path)).fit(frame[:10])  # has no rows to learn the model from
     assert again.transform(frame).equals(StrudelImputer(model).fit(frame).transform(frame))
@@ -425,7 +426,7 @@ def test_a_file_keeps_what_the_imputer_learns_with(tmp_path):
 def test_clusters_are_the_most_responsible_components():
     rng = np.random.default_rng(0)
     X = np.where(np.arange(100)[:, np.newaxis] < 50, 0, 1) ^ (rng.random((100, 6)) < 0.05)
-    model = StrudelMixture(2, n_splits=0, random_state=0)
+    model = Strudel(n_components=2, max_splits=0, random_state=0)
     clusters = model.fit_predict(X)
     assert len(set(clusters[:50])) == len(set(clusters[50:])) == 1
     assert clusters[0] != clusters[99]
@@ -440,7 +441,7 @@ def test_clusters_are_the_most_responsible_components():
 @pytest.mark.compiled
 def test_auto_fills_means_of_numbers_and_modes_of_all_else():
     frame = frame_with_gaps()
-    model = StrudelMixture(2, n_splits=0, encoder="auto", random_state=0).fit(frame)
+    model = Strudel(n_components=2, max_splits=0, random_state=0).fit(frame)
     filled = StrudelImputer(model).fit(frame).transform(frame)
     marginals = model.marginal_probabilities(frame)
     for column in model.encoder_.code_.columns:
@@ -491,7 +492,7 @@ def test_columns_that_the_model_does_not_know_stay(backend):
         assert filled[["age", "smoker", "sex"]].equals(imputer.transform(frame))
     assert filled["note"].to_list() == wider["note"].tolist()
     by_model = imputer.set_params(strategy="mean").transform(asked)
-    again = StrudelImputer(imputer.model_).fit(wider).transform(wider)
+    again = StrudelImputer(imputer.circuit_).fit(wider).transform(wider)
     assert again["age"].tolist() == pytest.approx(list(by_model["age"]))
     with pytest.raises(ValueError, match="columns"):
         imputer.transform(wider[["note", "age"]])

@@ -42,7 +42,7 @@ def test_scikit_learn_checks_on_thresholded_numbers(estimator, check):
 def test_the_gradient_of_the_penalised_log_loss_vanishes(n_classes):
     X, y = rows_with_classes(n_rows=100, n_classes=n_classes)
     weight = np.random.default_rng(1).random(100) + 0.5
-    density = Strudel(max_splits=4, random_state=0).fit(X)
+    density = Strudel(n_components=1, max_splits=4, random_state=0).fit(X)
     model = LogisticCircuit(density, alpha=0.7, target_splits=0, validation_fraction=None)
     model.fit(X, y, sample_weight=weight)
     predictor = model.predictor_

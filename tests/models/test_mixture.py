@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_checks import NEEDS_BINARY, positive
-from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, PerComponent, Strudel, StrudelMixture
+from sklearn_checks import NEEDS_BINARY, PREDICTS_CLUSTERS, positive
+from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, PerComponent, Strudel
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
 from strudel.errors import InterruptedWarning
@@ -19,11 +19,10 @@ from strudel.learning.mixtures import choose as mixture_search
 from strudel.learning.mixtures import em
 from strudel.learning.mixtures import per_component_steps as own_steps
 from strudel.learning.mixtures.per_component import learn_own_structures
-from strudel.learning.parameters import fit_parameters
 from strudel.learning.search import race as run
 from strudel.learning.search_options import SEARCHES
 
-QUICK = {"n_components": 3, "n_splits": 2, "random_state": 0}
+QUICK = {"n_components": 3, "max_splits": 2, "random_state": 0}
 FEW = {"max_iter": 5, "patience": 2}  # steps of EM
 
 
@@ -35,26 +34,24 @@ def clusters(seed, n_rows=300, n_vars=8):
 
 
 def is_same(a, b):
-    return np.array_equal(a.mixture_.edge_log_theta, b.mixture_.edge_log_theta) and np.array_equal(
-        a.mixture_.log_weight, b.mixture_.log_weight
+    return np.array_equal(a.circuit_.edge_log_theta, b.circuit_.edge_log_theta) and np.array_equal(
+        a.circuit_.log_weight, b.circuit_.log_weight
     )
 
 
 @pytest.fixture(scope="module")
 def model():
-    return StrudelMixture(**QUICK).fit(clusters(0))
+    return Strudel(**QUICK).fit(clusters(0))
 
 
 @pytest.mark.compiled
-@parametrize_with_checks(
-    [StrudelMixture(**QUICK)], expected_failed_checks=lambda estimator: NEEDS_BINARY
-)
+@parametrize_with_checks([Strudel(**QUICK)], expected_failed_checks=lambda estimator: NEEDS_BINARY)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-class Thresholded(StrudelMixture):
-    """StrudelMixture on whether a number is positive, so that checks with numbers reach it."""
+class Thresholded(Strudel):
+    """Strudel on whether a number is positive, so that checks with numbers reach it."""
 
     def fit(self, X, y=None, *, X_valid=None, sample_weight=None):
         return super().fit(positive(X), X_valid=X_valid, sample_weight=sample_weight)
@@ -66,9 +63,7 @@ class Thresholded(StrudelMixture):
         return super().predict_proba(positive(X))
 
 
-CLUSTERS = {
-    "check_estimator_sparse_array": "takes whatever has predict_proba for a classifier",
-    "check_estimator_sparse_matrix": "takes whatever has predict_proba for a classifier",
+CLUSTERS = PREDICTS_CLUSTERS | {
     "check_sample_weight_equivalence_on_dense_data": "k-means starts from other rows",
     "check_sample_weight_equivalence_on_sparse_data": "k-means starts from other rows",
 }
@@ -85,17 +80,17 @@ def test_scikit_learn_checks_on_thresholded_numbers(estimator, check):
 
 def test_feature_names_are_kept_and_compared():
     X = pd.DataFrame(clusters(0), columns=list("abcdefgh"))
-    model = StrudelMixture(**QUICK).fit(X)
+    model = Strudel(**QUICK).fit(X)
     assert model.feature_names_in_.tolist() == list("abcdefgh")
-    assert model.mixture_.feature_names == tuple("abcdefgh")
+    assert model.circuit_.feature_names == tuple("abcdefgh")
     with pytest.raises(ValueError, match="feature names"):
         model.score(X.rename(columns={"a": "z"}))
-    assert model.fit(clusters(0)).mixture_.feature_names is None
+    assert model.fit(clusters(0)).circuit_.feature_names is None
 
 
 def test_params_can_be_cloned_and_set(model):
     assert clone(model).get_params() == model.get_params()
-    assert clone(model).set_params(n_components=2).fit(clusters(0)).mixture_.n_components == 2
+    assert clone(model).set_params(n_components=2).fit(clusters(0)).circuit_.n_components == 2
     assert model.get_params()["n_components"] == 3
 
 
@@ -112,7 +107,7 @@ def test_the_seed_alone_decides_not_the_number_of_threads(monkeypatch):
     monkeypatch.setattr(em, "FEW_ADDITIONS", 0)  # small steps would take one thread all the same
     options = {"n_components": 5, "method": EM(n_runs=2, max_iter=10)}
     one, two, other = (
-        StrudelMixture(random_state=seed, n_jobs=n_jobs, **options).fit(clusters(0))
+        Strudel(random_state=seed, n_jobs=n_jobs, **options).fit(clusters(0))
         for seed, n_jobs in ((0, 1), (0, 2), (1, 1))
     )
     assert is_same(one, two)
@@ -123,11 +118,10 @@ def test_the_seed_alone_decides_not_the_number_of_threads(monkeypatch):
 
 def test_a_refused_fit_leaves_a_fitted_model_as_it_was():
     X = pd.DataFrame(clusters(0), columns=list("abcdefgh"))
-    model = StrudelMixture(**QUICK).fit(X)
+    model = Strudel(**QUICK).fit(X)
     before = model.score(X), vars(model).keys()
     other = X.rename(columns={"a": "z"})
     for refused, arguments in (
-        ([[0, 2]], {}),
         (clusters(0, n_vars=5), {"X_valid": clusters(0)}),
         (other, {"X_valid": X}),
         (other, {"sample_weight": [1.0]}),
@@ -136,7 +130,7 @@ def test_a_refused_fit_leaves_a_fitted_model_as_it_was():
             model.fit(refused, **arguments)
         assert (model.score(X), vars(model).keys()) == before
     with pytest.raises(ValueError, match="chosen on validation rows"):
-        model.set_params(n_splits="auto", validation_fraction=None).fit(other)
+        model.set_params(max_splits=None, validation_fraction=None).fit(other)
     with pytest.raises(ValueError, match="random_state must be"):
         model.set_params(**QUICK, validation_fraction=0.1).set_params(random_state="a").fit(other)
     assert (model.score(X), vars(model).keys()) == before
@@ -147,9 +141,11 @@ def test_a_refused_fit_leaves_a_fitted_model_as_it_was():
     [
         {"n_components": 0},
         {"n_components": "many"},
-        {"n_splits": -1},
-        {"n_splits": 1.5},
+        {"max_splits": -1},
+        {"max_splits": 1.5},
         {"method": "magic"},
+        {"n_components": []},
+        {"n_components": [2, 0]},
         {"search": "beam"},
         {"search": "race"},
         {"search": "best_first", "method": "per_component"},
@@ -163,7 +159,7 @@ def test_a_refused_fit_leaves_a_fitted_model_as_it_was():
 )
 def test_bad_params_are_refused_by_name_in_fit(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
-        StrudelMixture(**bad).fit(clusters(0))
+        Strudel(**bad).fit(clusters(0))
 
 
 @pytest.mark.parametrize(
@@ -179,16 +175,16 @@ def test_bad_params_are_refused_by_name_in_fit(bad):
 )
 def test_bad_options_of_methods_are_refused_by_name_in_fit(method, name):
     with pytest.raises(ValueError, match=name):
-        StrudelMixture(method=method).fit(clusters(0))
+        Strudel(n_components=10, method=method).fit(clusters(0))
 
 
 def test_options_that_would_have_no_effect_are_refused():
     with pytest.raises(ValueError, match="vtree='auto' compares structures"):
-        StrudelMixture(method="per_component", vtree="auto").fit(clusters(0))
+        Strudel(n_components=10, method="per_component", vtree="auto").fit(clusters(0))
     with pytest.raises(ValueError, match=r"structure_rows of a mixture .* for a table in memory"):
-        StrudelMixture(search=Greedy(structure_rows=50)).fit(clusters(0))
+        Strudel(n_components=10, search=Greedy(structure_rows=50)).fit(clusters(0))
     with pytest.raises(ValueError, match="sampled_rows is for single circuits"):
-        StrudelMixture(search=BestFirst(sampled_rows=50)).fit(clusters(0))
+        Strudel(n_components=10, search=BestFirst(sampled_rows=50)).fit(clusters(0))
 
 
 # Tables of all kinds
@@ -210,7 +206,7 @@ def test_options_that_would_have_no_effect_are_refused():
 )
 @pytest.mark.parametrize("method", ["em", BaggedEM(n_bags=2), "boosting"])
 def test_small_and_odd_tables_work(X, method):
-    model = StrudelMixture(4, n_splits=500, method=method, random_state=0).fit(X)
+    model = Strudel(n_components=4, max_splits=500, method=method, random_state=0).fit(X)
     assert np.isfinite(model.score(X))
     assert model.chosen_["n_splits"] < 500
     assert model.sample(3, random_state=0).shape == (3, np.shape(X)[1])
@@ -220,15 +216,15 @@ def test_small_and_odd_tables_work(X, method):
 def test_a_row_that_training_never_saw_is_possible():
     X = np.ones((30, 4))
     X[:, :2] = np.arange(30)[:, np.newaxis] % 2
-    model = StrudelMixture(**QUICK).fit(X, X_valid=[[1, 0, 0, 0], [0, 1, 0, 1]])
+    model = Strudel(**QUICK).fit(X, X_valid=[[1, 0, 0, 0], [0, 1, 0, 1]])
     assert np.isfinite(model.chosen_["valid"])
 
 
 def test_weights_equal_repetition_when_validation_is_given():
     X, V = clusters(0), clusters(1)
     weight = np.random.default_rng(0).integers(0, 3, len(X))
-    a = StrudelMixture(**QUICK).fit(X, X_valid=V, sample_weight=weight)
-    b = StrudelMixture(**QUICK).fit(X.repeat(weight, axis=0), X_valid=V)
+    a = Strudel(**QUICK).fit(X, X_valid=V, sample_weight=weight)
+    b = Strudel(**QUICK).fit(X.repeat(weight, axis=0), X_valid=V)
     assert is_same(a, b)
 
 
@@ -238,75 +234,78 @@ def test_weights_equal_repetition_when_validation_is_given():
 @pytest.mark.compiled
 @pytest.mark.parametrize("method", [EM(**FEW), BaggedEM(n_bags=2, **FEW), Boosting(**FEW)])
 @pytest.mark.parametrize("n_components", [2, "auto"])
-@pytest.mark.parametrize("n_splits", [3, "auto"])
-def test_all_that_can_be_chosen_is_chosen_with_every_method(method, n_components, n_splits):
+@pytest.mark.parametrize("max_splits", [3, None])
+def test_all_that_can_be_chosen_is_chosen_with_every_method(method, n_components, max_splits):
     X, V = clusters(0, 150), clusters(1, 50)
-    model = StrudelMixture(
-        n_components,
-        n_splits=n_splits,
+    model = Strudel(
+        n_components=n_components,
+        max_splits=max_splits,
         method=method,
         max_components=26,
         random_state=0,
     ).fit(X, X_valid=V)
     chosen = model.chosen_
-    assert chosen["n_components"] * chosen["n_runs"] == model.mixture_.n_components <= 26
+    assert chosen["n_components"] * chosen["n_runs"] == model.circuit_.n_components <= 26
     assert chosen["valid"] == pytest.approx(model.score(V), abs=1e-4)
     assert len(model.history_) > 0
-    if n_splits != "auto":
-        assert chosen["n_splits"] == 3
+    if max_splits is not None:
+        assert chosen["n_splits"] <= 3
+        assert n_components == "auto" or chosen["n_splits"] == 3
     if n_components == 2:
         assert chosen["n_components"] <= 2
 
 
 def test_n_runs_multiplies_the_components():
-    model = StrudelMixture(method=EM(n_runs=3), **QUICK).fit(clusters(0))
-    assert model.mixture_.n_components == 9
+    model = Strudel(method=EM(n_runs=3), **QUICK).fit(clusters(0))
+    assert model.circuit_.n_components == 9
     assert model.chosen_["n_runs"] == 3
 
 
 @pytest.mark.parametrize("method", ["em", EM(n_runs=2), BaggedEM(n_bags=2)])
 def test_max_components_bounds_what_is_chosen(method):
-    model = StrudelMixture("auto", n_splits=0, max_components=8, random_state=0, method=method)
-    assert 1 <= model.fit(clusters(0)).mixture_.n_components <= 8
+    model = Strudel(max_splits=0, max_components=8, random_state=0, method=method)
+    assert 1 <= model.fit(clusters(0)).circuit_.n_components <= 8
 
 
 def test_more_components_than_allowed_are_refused():
-    model = StrudelMixture(4, n_splits=1, max_components=2, random_state=0)
+    model = Strudel(n_components=4, max_splits=1, max_components=2, random_state=0)
     with pytest.raises(ValueError, match="n_components is 4, but max_components allows only 2"):
         model.fit(clusters(0))
 
 
 def test_the_valid_likelihood_is_that_of_the_mixture_with_the_chosen_smoothing():
     X, V = clusters(0, 60), clusters(1)
-    auto = StrudelMixture(**QUICK).fit(X, X_valid=V)
+    auto = Strudel(**QUICK).fit(X, X_valid=V)
     assert auto.chosen_["valid"] == pytest.approx(auto.score(V), abs=1e-12)
     training = em.TRAINING_STRENGTH
-    fixed = StrudelMixture(pseudocount=training, **QUICK).fit(X, X_valid=V)
-    others = [StrudelMixture(pseudocount=p, **QUICK).fit(X, X_valid=V) for p in (0.03, 30.0)]
+    fixed = Strudel(pseudocount=training, **QUICK).fit(X, X_valid=V)
+    others = [Strudel(pseudocount=p, **QUICK).fit(X, X_valid=V) for p in (0.03, 30.0)]
     assert auto.score(V) > min(other.score(V) for other in others)
     assert auto.score(V) > fixed.score(V) - 1e-3
 
 
 def test_without_validation_rows_numbers_are_needed():
     X = clusters(0)
-    for params in ({"n_splits": 2}, {"n_splits": 2, "n_components": "auto"}, {}):
-        params = {"n_components": 3, "n_splits": "auto"} | params
-        model = StrudelMixture(validation_fraction=None, random_state=0, **params)
-        if "auto" in params.values():
+    for params in ({"max_splits": 2}, {"max_splits": 2, "n_components": "auto"}, {}):
+        params = {"n_components": 3, "max_splits": None} | params
+        model = Strudel(validation_fraction=None, random_state=0, **params)
+        if params["n_components"] == "auto" or params["max_splits"] is None:
             with pytest.raises(ValueError, match="chosen on validation rows"):
                 model.fit(X)
         else:
             model.fit(X)
             assert np.isnan(model.chosen_["valid"])
-            assert model.score(X) > Strudel(max_splits=2).fit(X).score(X)
+            assert model.score(X) > Strudel(n_components=1, max_splits=2).fit(X).score(X)
 
 
 @pytest.mark.parametrize("start", ["random", "k-means++"])
 @pytest.mark.parametrize("smoothing", ["single", "uniform"])
 def test_starts_and_smoothing(start, smoothing):
-    model = StrudelMixture(method=EM(init_params=start), smoothing=smoothing, **QUICK)
+    model = Strudel(method=EM(init_params=start), smoothing=smoothing, **QUICK)
     model.fit(clusters(0))
-    assert model.score(clusters(1)) > Strudel(max_splits=2).fit(clusters(0)).score(clusters(1))
+    assert model.score(clusters(1)) > Strudel(n_components=1, max_splits=2).fit(clusters(0)).score(
+        clusters(1)
+    )
 
 
 @pytest.mark.compiled
@@ -316,55 +315,53 @@ def test_starts_and_smoothing(start, smoothing):
         ({}, "best_first"),
         ({"n_components": "auto", "max_components": 4}, "best_first"),
         ({"method": Boosting(max_iter=3)}, "best_first"),
-        ({"n_splits": 4}, "greedy"),
-        ({"method": PerComponent(max_iter=3), "n_splits": range(3)}, "greedy"),
+        ({"max_splits": 4}, "greedy"),
+        ({"method": PerComponent(max_iter=3), "max_splits": 2}, "greedy"),
     ],
 )
 def test_the_search_that_auto_stands_for(params, search):
-    assert StrudelMixture(**params)._task(has_valid=True).search.search == SEARCHES[search]()
+    assert (
+        Strudel(**{"n_components": 10} | params)._task(has_valid=True).search.search
+        == SEARCHES[search]()
+    )
     options = {
         "n_components": 2,
         "random_state": 0,
         "method": EM(max_iter=3),
-        "n_splits": range(9),
     }
     X = clusters(0)
-    model = StrudelMixture(**options | params).fit(X)
-    other = StrudelMixture(**options | params, search=search).fit(X)
+    model = Strudel(**options | params).fit(X)
+    other = Strudel(**options | params, search=search).fit(X)
     assert np.array_equal(model.score_samples(X), other.score_samples(X))
 
 
 @pytest.mark.parametrize("search", ["greedy", "best_first"])
 def test_the_structure_is_that_of_the_search(search):
     X = clusters(0)
-    mixture = StrudelMixture(2, n_splits=7, search=search, random_state=0)
+    mixture = Strudel(n_components=2, max_splits=7, search=search, random_state=0)
     mixture.fit(X, X_valid=clusters(1))
-    single = Strudel(search=search, max_splits=7, validation_fraction=None).fit(X)
-    component = mixture.mixture_.component(0)
+    single = Strudel(n_components=1, search=search, max_splits=7, validation_fraction=None).fit(X)
+    component = mixture.circuit_.component(0)
     for name in ("node_vtree", "node_edges", "edge_left", "edge_right"):
         assert np.array_equal(getattr(component, name), getattr(single.circuit_, name)), name
     other = {"greedy": "best_first", "best_first": "greedy"}[search]
-    assert mixture.set_params(search=other).fit(X).mixture_.n_edges != component.n_edges
+    assert mixture.set_params(search=other).fit(X).circuit_.n_edges != component.n_edges
 
 
-def test_one_component_is_the_single_circuit():
+def test_of_a_list_the_best_number_is_taken():
     X, V = clusters(0), clusters(1)
-    model = StrudelMixture(1, n_splits=4, pseudocount=1.0, smoothing="uniform", random_state=0).fit(
-        X, X_valid=V
-    )
-    single = fit_parameters(model.mixture_.structure, X, pseudocount=1.0)
-    assert np.allclose(
-        model.mixture_.edge_log_theta[:, 0], single.edge_log_theta, rtol=0, atol=1e-12
-    )
-    grown = Strudel(max_splits=4, validation_fraction=None).fit(X)
-    assert model.log_likelihood(V) == pytest.approx(grown.log_likelihood(V), abs=1e-12)
+    model = Strudel([1, 2, 3], max_splits=0, random_state=0).fit(X, X_valid=V)
+    tried = {trial.n_components: trial.valid for trial in model.trials_}
+    assert set(tried) == {1, 2, 3}
+    assert model.circuit_.n_components == model.chosen_["n_components"] == 3  # kinds of rows
+    assert model.chosen_["n_runs"] == 1
 
 
 @pytest.mark.compiled
 def test_a_mixture_beats_the_single_circuit_on_rows_of_several_kinds():
     X, V, T = clusters(0, 1000, 12), clusters(1, 300, 12), clusters(2, 2000, 12)
-    single = Strudel().fit(X, X_valid=V)
-    model = StrudelMixture("auto", max_components=100, random_state=0).fit(X, X_valid=V)
+    single = Strudel(n_components=1).fit(X, X_valid=V)
+    model = Strudel(max_components=100, random_state=0).fit(X, X_valid=V)
     assert model.score(T) > single.score(T) + 0.01
 
 
@@ -386,8 +383,8 @@ def test_responsibilities_add_up_to_one(model):
 def test_the_order_of_components_does_not_matter(model):
     X = clusters(1, 20)
     other = pickle.loads(pickle.dumps(model))
-    old, order = model.mixture_, np.array([2, 0, 1])
-    other.mixture_ = Mixture(old.structure, old.edge_log_theta[:, order], old.log_weight[order])
+    old, order = model.circuit_, np.array([2, 0, 1])
+    other.circuit_ = Mixture(old.structure, old.edge_log_theta[:, order], old.log_weight[order])
     given = np.where(np.arange(8) < 3, X[:5], np.nan)
     for query in (
         lambda m: m.log_likelihood(X),
@@ -411,9 +408,10 @@ def test_samples_have_the_marginals_of_the_model(model):
 
 
 @pytest.mark.parametrize("max_seconds", [0, 1e-3])
-@pytest.mark.parametrize("params", [{}, {"n_components": "auto"}, {"n_splits": 3}])
+@pytest.mark.parametrize("params", [{}, {"n_components": "auto"}, {"max_splits": 3}])
 def test_a_tiny_time_limit_still_gives_a_mixture(max_seconds, params):
-    model = StrudelMixture(max_seconds=max_seconds, random_state=0, **params).fit(clusters(0))
+    options = {"n_components": 10, "max_seconds": max_seconds, "random_state": 0}
+    model = Strudel(**options | params).fit(clusters(0))
     assert np.isfinite(model.score(clusters(1)))
     assert model.history_.stopped_because in ("max_seconds", "patience")
 
@@ -422,7 +420,7 @@ def test_the_time_limit_is_for_the_whole_fit(monkeypatch):
     """Structure search, choice and last fit share it: a clock that ticks with every look."""
     clock = iter(np.arange(0.0, 10**6, 1.0))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
-    model = StrudelMixture(3, max_seconds=60.0, random_state=0).fit(clusters(0))
+    model = Strudel(n_components=3, max_seconds=60.0, random_state=0).fit(clusters(0))
     assert model.history_.stopped_because == "max_seconds"
     assert next(clock) < 150
 
@@ -441,14 +439,14 @@ def interrupt(monkeypatch, owner, name, call):
 
 
 @pytest.mark.parametrize(
-    "params", [{}, {"n_components": "auto"}, {"n_splits": 30}, {"search": "greedy"}]
+    "params", [{}, {"n_components": "auto"}, {"max_splits": 30}, {"search": "greedy"}]
 )
 def test_an_interrupt_of_the_structure_search_keeps_the_circuit(monkeypatch, params):
-    is_greedy = "n_splits" in params or "search" in params
+    is_greedy = "max_splits" in params or "search" in params
     interrupt(monkeypatch, *((run, "pick_edge") if is_greedy else (run.ScoredSearch, "next")), 6)
-    with pytest.warns(InterruptedWarning, match="best mixture so far"):
-        model = StrudelMixture(random_state=0, **params).fit(clusters(0))
-    assert model.mixture_.n_components == model.chosen_["n_components"] == 1
+    with pytest.warns(InterruptedWarning, match="best model so far"):
+        model = Strudel(**{"n_components": 10, "random_state": 0} | params).fit(clusters(0))
+    assert model.circuit_.n_components == model.chosen_["n_components"] == 1
     assert model.chosen_["n_splits"] <= 5
     assert model.history_.stopped_because == "interrupted"
     assert model.trials_ == []
@@ -461,9 +459,9 @@ def test_an_interrupt_before_a_trial_keeps_the_best_of_the_others(monkeypatch, c
     V = clusters(1)
     interrupt(monkeypatch, mixture_search, "train_runs", call)
     with pytest.warns(InterruptedWarning):
-        model = StrudelMixture(
-            "auto", method="em", search="greedy", max_components=75, random_state=0
-        ).fit(clusters(0), X_valid=V)
+        model = Strudel(method="em", search="greedy", max_components=75, random_state=0).fit(
+            clusters(0), X_valid=V
+        )
     assert model.history_.stopped_because == "interrupted"
     assert len(model.trials_) == call - 1
     if model.trials_:
@@ -471,15 +469,14 @@ def test_an_interrupt_before_a_trial_keeps_the_best_of_the_others(monkeypatch, c
     assert model.chosen_["valid"] == pytest.approx(model.score(V), abs=1e-4)
 
 
-@pytest.mark.parametrize("params", [{"n_components": "auto"}, {}, {"n_splits": 2}])
+@pytest.mark.parametrize("params", [{"n_components": "auto"}, {}, {"max_splits": 2}])
 @pytest.mark.parametrize("call", [1, 2, 6])
 def test_an_interrupt_of_em_keeps_the_best_so_far(monkeypatch, params, call):
     V = clusters(1)
     interrupt(monkeypatch, em.Ensemble, "expect", call)
+    options = {"n_components": 10, "max_components": 75, "random_state": 0}
     with pytest.warns(InterruptedWarning):
-        model = StrudelMixture(random_state=0, max_components=75, **params).fit(
-            clusters(0), X_valid=V
-        )
+        model = Strudel(**options | params).fit(clusters(0), X_valid=V)
     assert model.history_.stopped_because == "interrupted"
     assert model.chosen_["valid"] == pytest.approx(model.score(V), abs=1e-4)
 
@@ -493,7 +490,7 @@ def test_an_interrupt_of_the_last_fit_keeps_the_choice(monkeypatch, method):
     names = {"em": "fit_mixture", "bagged_em": "fit_bagged_mixture"}
     monkeypatch.setattr(prepared, names.get(method, "fit_boosted_mixture"), interrupted)
     V = clusters(1)
-    model = StrudelMixture(3, method=method, random_state=0)
+    model = Strudel(n_components=3, method=method, random_state=0)
     with pytest.warns(InterruptedWarning):
         model.fit(clusters(0), X_valid=V)
     assert model.history_.stopped_because == "interrupted"
@@ -504,7 +501,7 @@ def test_an_interrupt_of_the_last_fit_keeps_the_choice(monkeypatch, method):
 
 
 def test_an_interrupt_before_anything_is_known_leaves_the_old_model(monkeypatch):
-    model = StrudelMixture(**QUICK).fit(clusters(0))
+    model = Strudel(**QUICK).fit(clusters(0))
     before, history = model.score(clusters(1)), model.history_
 
     def interrupted(*args, **kwargs):
@@ -520,7 +517,7 @@ def test_an_interrupt_before_anything_is_known_leaves_the_old_model(monkeypatch)
 def test_verbose_reports_on_stderr(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        StrudelMixture(verbose=1, **QUICK).fit(clusters(0))
+        Strudel(verbose=1, **QUICK).fit(clusters(0))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "growing the structure"
     assert lines[1].startswith("iteration 0: train -")
@@ -528,24 +525,24 @@ def test_verbose_reports_on_stderr(capsys):
 
 # Components with their own structure
 
-OWN = {"n_components": 2, "n_splits": 2, "method": "per_component", "random_state": 0}
+OWN = {"n_components": 2, "max_splits": 2, "method": "per_component", "random_state": 0}
 
 
 @pytest.fixture(scope="module")
 def own():
-    return StrudelMixture(**OWN).fit(clusters(0))
+    return Strudel(**OWN).fit(clusters(0))
 
 
 @pytest.mark.compiled
-@parametrize_with_checks([StrudelMixture(**OWN)], expected_failed_checks=lambda _: NEEDS_BINARY)
+@parametrize_with_checks([Strudel(**OWN)], expected_failed_checks=lambda _: NEEDS_BINARY)
 def test_scikit_learn_checks_of_own_structures(estimator, check):
     check(estimator)
 
 
 def test_components_grow_their_own_structure(own):
-    assert isinstance(own.mixture_, CircuitMixture)
-    assert own.mixture_.n_components == 2
-    assert all(part.is_deterministic for part in own.mixture_.circuits)
+    assert isinstance(own.circuit_, CircuitMixture)
+    assert own.circuit_.n_components == 2
+    assert all(part.is_deterministic for part in own.circuit_.circuits)
     assert own.chosen_["n_components"] == 2
     assert 0 <= own.chosen_["n_splits"] <= 2
     assert own.chosen_["n_runs"] == 1
@@ -557,51 +554,40 @@ def test_components_grow_their_own_structure(own):
 def test_a_pickled_model_with_own_structures_answers_alike(own):
     again = pickle.loads(pickle.dumps(own))
     assert again.score(clusters(1)) == own.score(clusters(1))
-    assert isinstance(again.mixture_, CircuitMixture)
+    assert isinstance(again.circuit_, CircuitMixture)
 
 
 def test_names_reach_every_component():
     X = pd.DataFrame(clusters(0, 60), columns=list("abcdefgh"))
-    mixture = StrudelMixture(**OWN).fit(X).mixture_
+    mixture = Strudel(**OWN).fit(X).circuit_
     assert mixture.feature_names == tuple("abcdefgh")
     assert all(part.feature_names == tuple("abcdefgh") for part in mixture.circuits)
 
 
 @pytest.mark.compiled
-def test_one_component_with_its_own_structure_is_the_greedy_circuit():
-    X, valid = clusters(0), clusters(1)
-    single = Strudel(random_state=0).fit(X, X_valid=valid)
-    options = {"method": "per_component", "smoothing": "uniform", "pseudocount": 1.0}
-    model = StrudelMixture(1, **options).fit(X, X_valid=valid)
-    np.testing.assert_array_equal(model.mixture_.circuits[0].edge_left, single.circuit_.edge_left)
-    assert model.score(valid) == pytest.approx(single.score(valid), rel=1e-12)
-    assert model.chosen_["n_splits"] == single.history_.best
-
-
-@pytest.mark.compiled
 @pytest.mark.parametrize("n_bags", [None, 2])
 def test_the_number_of_own_structures_is_chosen_on_validation(n_bags):
-    params = {"method": PerComponent(n_bags=n_bags), "n_splits": range(4)}
-    model = StrudelMixture("auto", random_state=0, **params).fit(clusters(0))
+    params = {"method": PerComponent(n_bags=n_bags), "max_splits": 3}
+    model = Strudel(random_state=0, **params).fit(clusters(0))
     sizes = [trial.n_components for trial in model.trials_]
     assert sizes == [2, 5, 10, 20][: len(sizes)]
     best = max(model.trials_, key=lambda trial: trial.valid)
     assert model.chosen_["n_components"] == best.n_components
     assert model.chosen_["n_runs"] == (n_bags or 1)
-    assert model.mixture_.n_components == best.n_components * model.chosen_["n_runs"]
+    assert model.circuit_.n_components == best.n_components * model.chosen_["n_runs"]
 
 
 @pytest.mark.compiled
 def test_threads_do_not_change_own_structures():
-    options = {**OWN, "n_splits": range(11)}
-    one, two = (StrudelMixture(n_jobs=n_jobs, **options).fit(clusters(0)) for n_jobs in (1, 2))
+    options = {**OWN, "max_splits": 10}
+    one, two = (Strudel(n_jobs=n_jobs, **options).fit(clusters(0)) for n_jobs in (1, 2))
     assert is_same(one, two)
 
 
 @pytest.mark.parametrize("X", [[[0], [1], [1]], [[1, 0]], [[0, 0], [0, 0]]])
 @pytest.mark.parametrize("n_bags", [None, 2])
 def test_small_tables_work_with_own_structures(X, n_bags):
-    model = StrudelMixture(2, method=PerComponent(n_bags=n_bags), random_state=0)
+    model = Strudel(n_components=2, method=PerComponent(n_bags=n_bags), random_state=0)
     n_vars = len(X[0])
     states = np.array(list(np.ndindex(*[2] * n_vars)))
     assert np.exp(model.fit(X).score_samples(states)).sum() == pytest.approx(1.0)
@@ -611,7 +597,7 @@ def test_a_constraint_holds_in_every_component():
     pytest.importorskip("pysdd")
     X = clusters(0, 80, 4)
     X[:, 0] |= X[:, 1]
-    model = StrudelMixture(2, method="per_component", n_splits=2, constraint="x1 >> x0")
+    model = Strudel(n_components=2, method="per_component", max_splits=2, constraint="x1 >> x0")
     model.set_params(random_state=0).fit(X)
     assert model.probability("x1 & ~x0") == 0.0
 
@@ -619,10 +605,10 @@ def test_a_constraint_holds_in_every_component():
 def test_an_interrupt_keeps_the_best_components_so_far(monkeypatch):
     interrupt(monkeypatch, own_steps.OwnSteps, "take", 6)
     with pytest.warns(InterruptedWarning):
-        model = StrudelMixture(**OWN).fit(clusters(0))
+        model = Strudel(**OWN).fit(clusters(0))
     assert model.history_.stopped_because == "interrupted"
     assert len(model.history_) == 5
-    assert model.mixture_.n_components == 2
+    assert model.circuit_.n_components == 2
 
 
 def test_an_interrupt_of_a_later_size_keeps_the_best_of_the_others(monkeypatch):
@@ -636,12 +622,12 @@ def test_an_interrupt_of_a_later_size_keeps_the_best_of_the_others(monkeypatch):
 
     monkeypatch.setattr(mixture_learner, "learn_own_structures", learn)
     with pytest.warns(InterruptedWarning):
-        model = StrudelMixture(**OWN | {"n_components": "auto"}).fit(clusters(0, 80))
+        model = Strudel(**OWN | {"n_components": "auto"}).fit(clusters(0, 80))
     assert calls == [2, 5]
-    assert model.mixture_.n_components == 2
+    assert model.circuit_.n_components == 2
 
 
 def test_a_time_limit_still_gives_components():
-    model = StrudelMixture(**OWN, max_seconds=0.0).fit(clusters(0, 80))
+    model = Strudel(**OWN, max_seconds=0.0).fit(clusters(0, 80))
     assert model.history_.stopped_because == "max_seconds"
-    assert model.mixture_.n_components == 2
+    assert model.circuit_.n_components == 2

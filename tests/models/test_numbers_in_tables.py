@@ -13,8 +13,6 @@ from scipy import integrate
 
 from strudel import (
     Strudel,
-    StrudelMixture,
-    TableEncoder,
     condition,
     load,
     log_conditional,
@@ -29,6 +27,7 @@ from strudel import (
     variables,
 )
 from strudel.logic import Event
+from strudel.tables import TableEncoder
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -44,17 +43,28 @@ TABLE = pd.DataFrame(
 EDGES = {"age": [30, 45, 66], "income": [0.5, 2.0], "when": ["2020-09-01", "2021-04-01"]}
 approx = pytest.approx
 MODELS = {
-    "circuit": lambda: Strudel(encoder=TableEncoder(edges=EDGES), max_splits=6, random_state=0),
+    "circuit": lambda: Strudel(
+        n_components=1, columns=TableEncoder(edges=EDGES), max_splits=6, random_state=0
+    ),
     "one-hot": lambda: Strudel(
-        encoder=TableEncoder(edges=EDGES, code="one_hot"), max_splits=4, random_state=0
+        n_components=1,
+        columns=TableEncoder(edges=EDGES, code="one_hot"),
+        max_splits=4,
+        random_state=0,
     ),
-    "mixture": lambda: StrudelMixture(
-        3, n_splits=2, encoder=TableEncoder(edges=EDGES), random_state=0
+    "mixture": lambda: Strudel(
+        n_components=3, max_splits=2, columns=TableEncoder(edges=EDGES), random_state=0
     ),
-    "own structures": lambda: StrudelMixture(
-        2, n_splits=2, method="per_component", encoder=TableEncoder(edges=EDGES), random_state=0
+    "own structures": lambda: Strudel(
+        n_components=2,
+        max_splits=2,
+        method="per_component",
+        columns=TableEncoder(edges=EDGES),
+        random_state=0,
     ),
-    "loaded": lambda: Strudel(encoder=TableEncoder(edges=EDGES), max_splits=2, random_state=0),
+    "loaded": lambda: Strudel(
+        n_components=1, columns=TableEncoder(edges=EDGES), max_splits=2, random_state=0
+    ),
 }
 
 
@@ -81,7 +91,7 @@ def cells(model):
     words = [column.codewords for column in code.columns]
     combos = list(itertools.product(*(range(len(own)) for own in words)))
     rows = np.array([np.concatenate([w[k] for w, k in zip(words, c, strict=True)]) for c in combos])
-    held = getattr(model, "circuit_", None) or model.mixture_
+    held = getattr(model, "circuit_", None) or model.circuit_
     p = np.exp(log_likelihood(held.with_table_code(None), rows))
     assert p.sum() == approx(1.0)
     return code, combos, p
@@ -287,7 +297,9 @@ def test_scores_of_several_encoders_are_comparable():
     others = pd.DataFrame({"a": rng.normal(size=2000), "b": rng.random(2000)})
     scores = []
     for n_bins in (2, 8, 16):
-        fitted = Strudel(encoder=TableEncoder(n_bins=n_bins), max_splits=0, random_state=0)
+        fitted = Strudel(
+            n_components=1, columns=TableEncoder(n_bins=n_bins), max_splits=0, random_state=0
+        )
         scores.append(fitted.fit(table).score(others))
     entropy = 0.5 * np.log(2 * np.pi * np.e)  # of a; b has none
     assert scores == approx([-entropy] * 3, abs=0.06)
@@ -327,10 +339,10 @@ def test_what_cannot_be_exact_is_refused(model):
     with pytest.raises(ValueError, match="bound lies inside a cell"):
         event.holds([[0] * model.encoder_.code_.n_vars], model.encoder_.code_.variable_names)
     with pytest.raises(ValueError, match="bound lies inside a cell"):
-        Strudel(encoder=TableEncoder(edges=EDGES), constraint="age > 60").fit(TABLE)
+        Strudel(n_components=1, columns=TableEncoder(edges=EDGES), constraint="age > 60").fit(TABLE)
     with pytest.raises(ValueError, match="probability zero"):
         condition(model, "age > 60 & age < 50")
-    if model.encoder.code == "thermometer":
+    if model.columns.code == "thermometer":
         with pytest.raises(ValueError, match="has gaps"):
             log_marginal(model, {"age": [20, 70]})
     assert probability(model, {"age": [20, 70]}) == approx(

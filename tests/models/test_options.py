@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from strudel import EM, BaggedEM, Strudel, StrudelClassifier, StrudelImputer, StrudelMixture
+from strudel import EM, BaggedEM, Strudel, StrudelClassifier, StrudelImputer
 from strudel import sample as draw
 from strudel.circuits import figure_1_circuit
 from strudel.learning.mixture_methods import PerComponent
@@ -11,7 +11,6 @@ from strudel.models.predictor_circuits import LogisticCircuit, RegressionCircuit
 
 ESTIMATORS = (
     Strudel,
-    StrudelMixture,
     StrudelClassifier,
     StrudelImputer,
     LogisticCircuit,
@@ -22,8 +21,7 @@ WRONG = {
     "n_jobs": ["two", 1.5, True, [1]],
     "random_state": ["x", -1, 1.5, 2**40, np.random.default_rng(0)],
     "verbose": ["x", -1, None],
-    "warm_start": ["no", 1],
-    "preset": [["fast"], 5, None, "quick"],
+    "preset": [["fast"], 5, "quick"],
     "validation_fraction": ["a", [1], np.nan, 0.0, 1],
     "search": [np.zeros(300)],
 }
@@ -44,13 +42,13 @@ def test_a_wrong_option_is_refused_in_one_sentence(estimator):
 @pytest.mark.parametrize(
     ("name", "model"),
     [
-        ("n_components", StrudelMixture(10**9)),
-        ("n_components", StrudelMixture(10**8)),
+        ("n_components", Strudel(n_components=10**9)),
+        ("n_components", Strudel(n_components=10**8)),
         ("n_components", StrudelClassifier(n_components=10**9)),
-        ("max_components", StrudelMixture("auto", max_components=10**9)),
-        ("n_runs", StrudelMixture(2, method=EM(n_runs=10**12))),
-        ("n_runs", StrudelMixture(2, method=PerComponent(n_runs=10**12))),
-        ("n_bags", StrudelMixture(2, method=BaggedEM(n_bags=10**12))),
+        ("max_components", Strudel(max_components=10**9)),
+        ("n_runs", Strudel(n_components=2, method=EM(n_runs=10**12))),
+        ("n_runs", Strudel(n_components=2, method=PerComponent(n_runs=10**12))),
+        ("n_bags", Strudel(n_components=2, method=BaggedEM(n_bags=10**12))),
     ],
 )
 def test_more_than_the_memory_holds_is_refused_at_once(monkeypatch, name, model):
@@ -64,8 +62,8 @@ def test_functions_say_the_same_of_random_numbers():
         draw(figure_1_circuit(), random_state="x")
 
 
-@pytest.mark.parametrize("kind", [StrudelClassifier, StrudelMixture])
+@pytest.mark.parametrize("kind", [StrudelClassifier, Strudel])
 def test_more_splits_than_memory_could_hold_are_refused(kind):
     X = np.random.default_rng(0).integers(0, 2, size=(12, 6))
-    with pytest.raises(ValueError, match="n_splits=1099511627776 needs at least 64 TiB"):
-        kind(n_components=2, n_splits=2**40, random_state=0).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="max_splits=1099511627776 needs at least 64 TiB"):
+        kind(n_components=2, max_splits=2**40, random_state=0).fit(X, X[:, 0])

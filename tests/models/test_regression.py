@@ -15,7 +15,6 @@ from sklearn_checks import positive
 from strudel import (
     CircuitPropertyError,
     Strudel,
-    StrudelMixture,
     expected_prediction,
     load,
     log_likelihood,
@@ -72,7 +71,7 @@ def test_scikit_learn_checks_on_thresholded_numbers(estimator, check):
 def test_weights_are_those_of_ridge_regression():
     X, y = rows_with_target(n_rows=80)
     weight = np.random.default_rng(1).random(80) + 0.5
-    density = Strudel(max_splits=4, random_state=0).fit(X)
+    density = Strudel(n_components=1, max_splits=4, random_state=0).fit(X)
     model = RegressionCircuit(density, alpha=2.5, target_splits=0, validation_fraction=None)
     model.fit(X, y, sample_weight=weight)
     features = plain_features(density.circuit_, X)
@@ -94,7 +93,9 @@ def test_it_predicts_what_a_linear_model_cannot(fitted):
 @pytest.mark.parametrize("how", ["circuit", "mixture"])
 def test_expected_predictions_are_averages_over_completions(how):
     X, y = rows_with_target()
-    density = None if how == "circuit" else StrudelMixture(2, n_splits=2, random_state=0).fit(X)
+    density = (
+        None if how == "circuit" else Strudel(n_components=2, max_splits=2, random_state=0).fit(X)
+    )
     model = RegressionCircuit(density, random_state=0).fit(X, y)
     rows = np.where(np.random.default_rng(2).random((8, 6)) < 0.5, np.nan, X[:8])
     found = expected_prediction(model.density_, model, rows)
@@ -119,8 +120,12 @@ def test_a_product_of_far_variables_needs_splits_for_the_target():
 
 def test_the_density_model_given_is_kept(tmp_path):
     X, y = rows_with_target()
-    mixture = StrudelMixture(2, n_splits=3, random_state=0).fit(X)
-    for density in (mixture, mixture.mixture_, Strudel(max_splits=2, random_state=0).fit(X)):
+    mixture = Strudel(n_components=2, max_splits=3, random_state=0).fit(X)
+    for density in (
+        mixture,
+        mixture.circuit_,
+        Strudel(n_components=1, max_splits=2, random_state=0).fit(X),
+    ):
         model = RegressionCircuit(density, random_state=0).fit(X, y)
         assert model.predictor_.vtree == model.density_.vtree
         save(model, tmp_path / "m.strudel")
@@ -214,7 +219,7 @@ def test_files_and_copies_predict_the_same(fitted, tmp_path):
 
 def test_cross_validation_takes_a_circuit():
     X, y = rows_with_target()
-    circuit = Strudel(max_splits=3, random_state=0).fit(X).circuit_
+    circuit = Strudel(n_components=1, max_splits=3, random_state=0).fit(X).circuit_
     model = RegressionCircuit(circuit, random_state=0)
     assert clone(model).density.n_edges == circuit.n_edges
     assert cross_val_score(model, X, y, cv=3).min() > 0.85
@@ -229,7 +234,7 @@ def test_what_cannot_be_learned_from_is_refused():
         ({"target_splits": 1.5}, "target_splits must be a whole number"),
         ({"validation_fraction": 1.0}, "validation_fraction must be between 0 and 1"),
         ({"validation_fraction": None}, "alpha and target_splits and n_splits must be chosen"),
-        ({"density": Strudel()}, "not fitted yet"),
+        ({"density": Strudel(n_components=1)}, "not fitted yet"),
         ({"density": compile_factorized(balanced_vtree(3))}, "density model is expecting 3"),
     ):
         with pytest.raises(ValueError, match=message):

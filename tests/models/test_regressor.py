@@ -5,18 +5,10 @@ import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from strudel import (
-    Strudel,
-    StrudelClassifier,
-    StrudelImputer,
-    StrudelMixture,
-    StrudelRegressor,
-    load,
-    save,
-)
+from strudel import Strudel, StrudelClassifier, StrudelImputer, StrudelRegressor, load, save
 from strudel.queries import expectation, quantile, variance
 
-SMALL = StrudelMixture(4, n_splits=0, validation_fraction=None)
+SMALL = Strudel(n_components=4, max_splits=0, validation_fraction=None)
 EXPECTED = {
     "check_dataframe_column_names_consistency": "columns are found by name, in any order",
     "check_sample_weight_equivalence_on_dense_data": "cells and densities see rows, not weights",
@@ -96,7 +88,12 @@ def test_a_target_of_dates_is_refused_and_so_are_names_that_repeat():
     X, y = table(20)
     with pytest.raises(ValueError, match="y must hold numbers, but holds dates"):
         StrudelRegressor().fit(X, pd.to_datetime(y))
-    for model in (StrudelRegressor(), Strudel(), StrudelClassifier(), StrudelImputer()):
+    for model in (
+        StrudelRegressor(),
+        Strudel(n_components=1),
+        StrudelClassifier(),
+        StrudelImputer(),
+    ):
         with pytest.raises(ValueError, match="X must name each column once, but has 'a' 2 times"):
             model.fit(X.set_axis(["a", "b", "a"], axis=1), y > 2)
 

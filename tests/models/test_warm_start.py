@@ -25,8 +25,8 @@ def clusters(seed, n_rows=400, n_vars=8):
 TRAIN, VALID = clusters(0), clusters(1)
 
 
-def fit(model, X=TRAIN, X_valid=VALID):
-    return model.fit(X, X_valid=X_valid)
+def fit(model, X=TRAIN, X_valid=VALID, warm_start=False):
+    return model.fit(X, X_valid=X_valid, warm_start=warm_start)
 
 
 def same_circuit(one, other):
@@ -36,10 +36,13 @@ def same_circuit(one, other):
 
 
 def test_pieces_of_a_search_are_the_whole_search():
-    whole = fit(Strudel(max_splits=12, patience=100, validation_fraction=None), X_valid=TRAIN)
-    pieces = Strudel(max_splits=4, validation_fraction=None, warm_start=True)
+    whole = fit(
+        Strudel(n_components=1, max_splits=12, patience=100, validation_fraction=None),
+        X_valid=TRAIN,
+    )
+    pieces = Strudel(n_components=1, max_splits=4, validation_fraction=None)
     for _ in range(3):  # on its own rows every split is the best so far
-        fit(pieces, X_valid=TRAIN)
+        fit(pieces, X_valid=TRAIN, warm_start=True)
     assert whole.history_.best == pieces.history_.best == 12
     states = np.array(oracle.all_rows(8))
     assert pieces.log_likelihood(states) == pytest.approx(whole.log_likelihood(states))
@@ -49,10 +52,10 @@ def test_pieces_of_a_search_are_the_whole_search():
 
 
 def test_the_history_goes_on_from_the_best_circuit():
-    model = fit(Strudel(patience=3, warm_start=True, random_state=0))
+    model = fit(Strudel(n_components=1, patience=3, random_state=0))
     earlier, circuit = model.history_, model.circuit_
     assert earlier.best < len(earlier) - 1
-    fit(model.set_params(max_splits=2, patience=100))
+    fit(model.set_params(max_splits=2, patience=100), warm_start=True)
     later = model.history_
     assert later.n_splits.tolist() == list(range(earlier.best + 3))
     assert later.valid[: earlier.best + 1] == pytest.approx(earlier.valid[: earlier.best + 1])
@@ -64,26 +67,26 @@ def test_the_history_goes_on_from_the_best_circuit():
 
 
 def test_without_warm_start_everything_begins_anew():
-    model = fit(Strudel(max_splits=3))
+    model = fit(Strudel(n_components=1, max_splits=3))
     first = model.circuit_
     fit(model)
     assert same_circuit(model.circuit_, first)
     assert len(model.history_) == 4
-    fresh = fit(clone(model.set_params(warm_start=True)))  # a clone has no circuit yet
+    fresh = fit(clone(model), warm_start=True)  # a clone has no circuit yet
     assert same_circuit(fresh.circuit_, first)
 
 
 def test_no_split_only_fits_the_parameters_to_new_rows():
-    model = fit(Strudel(max_splits=5, warm_start=True))
+    model = fit(Strudel(n_components=1, max_splits=5))
     old = model.circuit_
     new = clusters(5)
-    fit(model.set_params(max_splits=0), X=new)
+    fit(model.set_params(max_splits=0), X=new, warm_start=True)
     assert same_circuit(model.circuit_, fit_parameters(old, new))
 
 
 @pytest.mark.parametrize("ending", [".psdd", ".jpc", ".strudel"])
 def test_a_circuit_from_a_file_is_continued(ending, tmp_path):
-    learned = fit(Strudel(max_splits=6)).circuit_
+    learned = fit(Strudel(n_components=1, max_splits=6)).circuit_
     path = tmp_path / f"m{ending}"
     if ending == ".strudel":
         save(learned, path)
@@ -93,20 +96,22 @@ def test_a_circuit_from_a_file_is_continued(ending, tmp_path):
         if ending == ".psdd":
             write(learned.vtree, tmp_path / "m.vtree")
         loaded = read(path)
-    model = Strudel(warm_start=True, max_splits=4)
+    model = Strudel(n_components=1, max_splits=4)
     model.circuit_, model.n_features_in_ = loaded, 8
-    fit(model)
+    fit(model, warm_start=True)
     assert len(model.history_) == 5
-    expected, history = learn_structure(TRAIN, VALID, search=model._options()[0], start=learned)
+    expected, history = learn_structure(
+        TRAIN, VALID, search=model._circuit_options()[0], start=learned
+    )
     assert model.score(VALID) == pytest.approx(history.valid[history.best])
     assert model.circuit_.n_edges == expected.n_edges
 
 
 def test_a_loaded_estimator_is_continued(tmp_path):
-    model = fit(Strudel(max_splits=3, warm_start=True))
+    model = fit(Strudel(n_components=1, max_splits=3))
     save(model, tmp_path / "m.strudel")
     loaded = load(tmp_path / "m.strudel")
-    assert same_circuit(fit(loaded).circuit_, fit(model).circuit_)
+    assert same_circuit(fit(loaded, warm_start=True).circuit_, fit(model, warm_start=True).circuit_)
     assert loaded.history_.n_splits.tolist() == model.history_.n_splits.tolist()
 
 
@@ -115,20 +120,20 @@ def test_a_loaded_estimator_is_continued(tmp_path):
 
 def test_other_columns_are_refused_and_the_model_stays():
     frame = pd.DataFrame(TRAIN, columns=list("abcdefgh"))
-    model = Strudel(max_splits=2, warm_start=True, random_state=0).fit(frame)
+    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(frame)
     circuit = model.circuit_
     with pytest.raises(ValueError, match="yet now missing:\n- h"):
-        model.fit(frame.iloc[:, :7])
+        model.fit(frame.iloc[:, :7], warm_start=True)
     with pytest.raises(ValueError, match="7 features, but Strudel is expecting 8"):
-        fit(Strudel(max_splits=0, warm_start=True)).fit(TRAIN[:, :7])
+        fit(Strudel(n_components=1, max_splits=0)).fit(TRAIN[:, :7], warm_start=True)
     with pytest.raises(ValueError, match="feature names should match"):
-        model.fit(frame.rename(columns={"a": "z"}))
+        model.fit(frame.rename(columns={"a": "z"}), warm_start=True)
     assert model.circuit_ is circuit
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.fit(frame)
+        model.fit(frame, warm_start=True)
     assert model.circuit_.feature_names == tuple("abcdefgh")
-    model.set_params(warm_start=False).fit(frame.iloc[:, :7])
+    model.fit(frame.iloc[:, :7])
     assert model.n_features_in_ == 7
 
 
@@ -152,51 +157,51 @@ BOTH = {row for row in FIRST if sum(row[3:]) == 1}
 
 def test_the_same_constraint_changes_nothing_but_the_search_goes_on():
     rows = one_hot(300)
-    model = Strudel(constraint="exactly(1, x0, x1, x2)", max_splits=2, warm_start=True)
+    model = Strudel(n_components=1, constraint="exactly(1, x0, x1, x2)", max_splits=2)
     model.set_params(validation_fraction=None).fit(rows)
     n_edges = model.circuit_.n_edges
-    model.fit(rows)
+    model.fit(rows, warm_start=True)
     assert model.history_.n_splits.tolist() == [0, 1, 2, 3, 4]
     assert model.history_.n_edges[2] == n_edges
     assert possible(model) == FIRST
     x = variables([f"x{i}" for i in range(6)])
     event = x["x0"] | ~x["x0"]  # `==` of events is an event, so sameness is identity
-    assert possible(model.set_params(constraint=event).fit(rows)) == FIRST
+    assert possible(model.set_params(constraint=event).fit(rows, warm_start=True)) == FIRST
 
 
 def test_what_an_earlier_constraint_excludes_stays_excluded():
     rows = one_hot(300)
-    model = Strudel(constraint="exactly(1, x0, x1, x2)", warm_start=True, random_state=0).fit(rows)
-    assert possible(model.set_params(constraint=None).fit(rows)) == FIRST
+    model = Strudel(n_components=1, constraint="exactly(1, x0, x1, x2)", random_state=0).fit(rows)
+    assert possible(model.set_params(constraint=None).fit(rows, warm_start=True)) == FIRST
     rows[4, :3] = 0
     with pytest.raises(
         ValueError, match=r"be possible under the circuit of the last fit.* row 4 does"
     ):
-        model.fit(rows)
+        model.fit(rows, warm_start=True)
 
 
 def test_a_new_constraint_is_multiplied_in():
     rows = one_hot(300)
-    model = Strudel(constraint="exactly(1, x0, x1, x2)", warm_start=True, random_state=0).fit(rows)
-    model.set_params(constraint="exactly(1, x3, x4, x5)").fit(rows)
+    model = Strudel(n_components=1, constraint="exactly(1, x0, x1, x2)", random_state=0).fit(rows)
+    model.set_params(constraint="exactly(1, x3, x4, x5)").fit(rows, warm_start=True)
     assert possible(model) == BOTH
     assert model.circuit_.is_deterministic
     with pytest.raises(ValueError, match="must satisfy the constraint, but row 0 does not"):
-        model.set_params(constraint="x0 & x1").fit(rows)
+        model.set_params(constraint="x0 & x1").fit(rows, warm_start=True)
     assert possible(model) == BOTH
 
 
 def test_a_constraint_is_not_trusted_to_a_file(tmp_path):
     rows = one_hot(300)
-    model = Strudel(constraint="exactly(1, x0, x1, x2)", random_state=0).fit(rows)
-    model.set_params(constraint="exactly(1, x3, x4, x5)", warm_start=True)
+    model = Strudel(n_components=1, constraint="exactly(1, x0, x1, x2)", random_state=0).fit(rows)
+    model.set_params(constraint="exactly(1, x3, x4, x5)")
     save(model, tmp_path / "m.strudel")  # the option is newer than the circuit
-    assert possible(load(tmp_path / "m.strudel").fit(rows)) == BOTH
+    assert possible(load(tmp_path / "m.strudel").fit(rows, warm_start=True)) == BOTH
 
 
 def test_a_circuit_that_was_set_by_hand():
-    model = Strudel(warm_start=True, max_splits=3)
+    model = Strudel(n_components=1, max_splits=3)
     model.circuit_, model.n_features_in_ = compile_factorized(balanced_vtree(8)), 8
-    fit(model)
+    fit(model, warm_start=True)
     assert model.circuit_.vtree == balanced_vtree(8)
     assert len(model.history_) == 4

@@ -187,7 +187,7 @@ def test_a_row_shows_its_values(ax):
 
 def test_a_row_of_a_table_shows_the_values_of_its_columns(ax):
     rows = [["red", 1, True], ["green", 20, False], ["blue", 30, True], ["red", 4, False]] * 30
-    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     plot_circuit(model, row={"x0": "green", "x1": 4, "x2": True}, ax=ax, detail="map")
     assert sorted(texts(ax, "leaf")) == ["x0 = green", "x1 = 4", "x2 = True"]
     (discs,) = [artist for artist in ax.collections if artist.get_gid() == "discs"]

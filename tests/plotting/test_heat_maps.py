@@ -51,7 +51,7 @@ def test_what_is_known_goes_with_nothing(ax):
 
 def test_dependencies_of_a_table_are_those_of_columns(ax):
     rows = [["red", 1], ["green", 20], ["blue", 30], ["red", 4]] * 30
-    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     plot_dependencies(model, ax=ax)
     share = column_pairs(model).share[0, 1]
     drawn = np.ma.filled(ax.images[0].get_array(), np.nan)

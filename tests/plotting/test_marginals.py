@@ -107,7 +107,7 @@ def table_model():
         for age in AGES
         for _ in range(10 * weight)
     ]
-    return Strudel(encoder="auto", random_state=0, max_splits=20).fit(pd.DataFrame(rows))
+    return Strudel(n_components=1, random_state=0, max_splits=20).fit(pd.DataFrame(rows))
 
 
 def test_a_model_of_a_table_has_a_bar_for_every_value(table_model, ax):
@@ -146,7 +146,7 @@ def test_a_row_of_a_table_has_active_edges(table_model, ax):
 
 def test_a_table_with_one_variable_per_column_knows_rows_of_variables(ax):
     frame = pd.DataFrame({"a": ["n", "y", "y", "n"] * 9, "b": [False, True, True, True] * 9})
-    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(frame)
+    model = Strudel(n_components=1, random_state=0, max_splits=0).fit(frame)
     with warnings.catch_warnings(record=True) as caught:
         plot_marginals(model, {"a": "y"}, ax=ax)
     assert list(bars(ax)) == ["a: y", "b: True"]
@@ -160,7 +160,7 @@ def test_dates_and_long_names_stay_different():
     days = [(start + np.timedelta64(30 * day, "D")).astype(object) for day in range(120)]
     rows = [[kinds[day % 3], date] for day, date in enumerate(days)]
     encoder = TableEncoder(n_bins=8)
-    model = Strudel(encoder=encoder, random_state=0, max_splits=0).fit(rows)
+    model = Strudel(n_components=1, columns=encoder, random_state=0, max_splits=0).fit(rows)
     ax = plot_marginals(model, ax=Figure(figsize=(7, 9)).add_subplot())
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert len(set(labels)) == len(labels) >= 8

@@ -164,7 +164,7 @@ def test_a_history_says_what_was_kept_and_why_it_stopped():
 
 
 def test_a_fitted_estimator_adds_what_it_learned_to_the_diagram_of_scikit_learn():
-    model = Strudel(max_splits=1)
+    model = Strudel(n_components=1, max_splits=1)
     before = model._repr_html_()
     model.circuit_, model.history_ = figure_1_circuit(), history_of(5)
     after = model._repr_mimebundle_()["text/html"]
@@ -178,7 +178,7 @@ def test_a_fitted_estimator_adds_what_it_learned_to_the_diagram_of_scikit_learn(
 def test_a_large_circuit_of_a_table_is_shown_by_column():
     rows = [[f"town {number % 9} of the north", number % 50] for number in range(200)]
     encoder = TableEncoder(n_bins=8)
-    model = Strudel(encoder=encoder, random_state=0, max_splits=0).fit(rows)
+    model = Strudel(n_components=1, columns=encoder, random_state=0, max_splits=0).fit(rows)
     assert model.circuit_.n_edges > 60
     drawing = ElementTree.fromstring(svg_of(model.circuit_))
     assert [text.text for text in drawing.iter(f"{SVG}text")] == ["x0", "x1"]

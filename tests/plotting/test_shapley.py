@@ -62,7 +62,7 @@ def test_sampled_values_have_their_errors(ax):
 
 def test_the_variables_of_a_column_are_one_bar(ax):
     rows = [["red", 1], ["green", 20], ["blue", 30], ["red", 4]] * 30
-    model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     row = {"x0": "red"}
     shares = shap_values(model, "x1>=20", row)
     shares.plot(model, row, ax=ax)

@@ -97,7 +97,7 @@ def table_model():
     job = np.where(age > 65, "retired", rng.choice(["nurse", "clerk"], 500))
     town = rng.choice(["a", "b", "c"], 500)
     rows = [[int(a), str(j), str(t), bool(a > 40)] for a, j, t in zip(age, job, town, strict=True)]
-    return Strudel(encoder="auto", random_state=0, max_splits=3).fit(rows)
+    return Strudel(n_components=1, random_state=0, max_splits=3).fit(rows)
 
 
 @pytest.mark.filterwarnings("error")

@@ -8,10 +8,11 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from strudel import Strudel, TableEncoder
+from strudel import Strudel
 from strudel.circuits.examples import figure_1_circuit
 from strudel.plotting.tree_layout import place_vtree
 from strudel.plotting.vtrees import plot_vtree
+from strudel.tables import TableEncoder
 from strudel.trees.vtree import Vtree, balanced_vtree, linear_vtree
 
 
@@ -78,7 +79,7 @@ ROWS = [["red", 1, True], ["green", 2, False], ["blue", 3, True], ["red", 4, Fal
 
 
 def test_the_vtree_of_a_table_has_its_columns_as_leaves(ax):
-    model = Strudel(encoder="auto", random_state=0, max_splits=2).fit(ROWS)
+    model = Strudel(n_components=1, random_state=0, max_splits=2).fit(ROWS)
     plot_vtree(model, ax=ax)
     assert sorted(texts(ax, "leaf")) == ["x0", "x1", "x2"]
 
@@ -93,6 +94,8 @@ def test_columns_that_a_vtree_takes_apart_are_drawn_by_variable(ax):
     encoder = TableEncoder(respect_one_hot=False)
     n_vars = encoder.fit(ROWS).code_.n_vars
     apart = Vtree.from_nested((tuple_of(range(0, n_vars, 2)), tuple_of(range(1, n_vars, 2))))
-    model = Strudel(encoder=encoder, vtree=apart, random_state=0, max_splits=0).fit(ROWS)
+    model = Strudel(n_components=1, columns=encoder, vtree=apart, random_state=0, max_splits=0).fit(
+        ROWS
+    )
     plot_vtree(model, ax=ax)
     assert len(texts(ax, "leaf")) == n_vars

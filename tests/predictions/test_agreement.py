@@ -229,7 +229,7 @@ def test_hundreds_of_variables():
     n_vars = 200
     kind = rng.integers(0, 3, 300)
     X = (rng.random((300, n_vars)) < rng.random((3, n_vars))[kind]).astype(np.uint8)
-    model = Strudel(max_splits=50, random_state=0).fit(X)
+    model = Strudel(n_components=1, max_splits=50, random_state=0).fit(X)
     f = type(tree(4, rng))(max_depth=6, random_state=0).fit(X, kind)
     g = type(f)(max_depth=6, max_features=5, random_state=1).fit(X, kind)
     found = model.classifier_agreement(f, g, details=True)

@@ -308,7 +308,7 @@ def test_complete_rows_are_simply_predicted():
 
 
 def test_an_estimator_answers_as_its_circuit_does():
-    model = strudel.Strudel(max_splits=3, random_state=0).fit(ROWS)
+    model = strudel.Strudel(n_components=1, max_splits=3, random_state=0).fit(ROWS)
     predictor = forest().fit(ROWS, TARGET)
     rows = np.where(np.random.default_rng(0).random(ROWS.shape) < 0.5, np.nan, ROWS)
     found = model.expected_prediction(predictor, rows)

@@ -143,7 +143,7 @@ def test_hundreds_of_variables():
     n_vars = 150
     kind = rng.integers(0, 2, 300)
     X = (rng.random((300, n_vars)) < rng.random((2, n_vars))[kind]).astype(np.uint8)
-    model = Strudel(max_splits=30, random_state=0).fit(X)
+    model = Strudel(n_components=1, max_splits=30, random_state=0).fit(X)
     predictor = type(tree(4, rng))(max_depth=5, random_state=0).fit(X, kind)
     found = model.sufficient_explanation(predictor, X[0], max_sets=500)
     assert found.is_sufficient

@@ -36,8 +36,6 @@ from threadpoolctl import threadpool_limits
 import strudel
 from strudel import (
     Strudel,
-    StrudelMixture,
-    TableEncoder,
     expected_prediction,
     same_decision_probability,
     shap_values,
@@ -46,6 +44,7 @@ from strudel import (
 from strudel.errors import CutCellsWarning
 from strudel.predictions import classifier_agreement, prediction_variance
 from strudel.queries.model import model_of
+from strudel.tables import TableEncoder
 
 approx = pytest.approx
 pytestmark = pytest.mark.filterwarnings("ignore::strudel.errors.CutCellsWarning")
@@ -84,7 +83,9 @@ def steps(numbers, categories=None, names=("size",)):
 
 @pytest.fixture(scope="module")
 def model():
-    return Strudel(encoder=TableEncoder(n_bins=4), random_state=0, max_splits=20).fit(FEW)
+    return Strudel(
+        n_components=1, columns=TableEncoder(n_bins=4), random_state=0, max_splits=20
+    ).fit(FEW)
 
 
 @pytest.fixture(
@@ -94,10 +95,10 @@ def model():
 )
 def any_model(request, model, tmp_path_factory):
     if request.param == "mixture":
-        return StrudelMixture(3, encoder=TableEncoder(n_bins=4), random_state=0).fit(FEW)
+        return Strudel(n_components=3, columns=TableEncoder(n_bins=4), random_state=0).fit(FEW)
     if request.param == "one-hot":
         encoder = TableEncoder(n_bins=4, code="one_hot")
-        return Strudel(encoder=encoder, random_state=0, max_splits=20).fit(FEW)
+        return Strudel(n_components=1, columns=encoder, random_state=0, max_splits=20).fit(FEW)
     if request.param == "learned":
         return model
     path = tmp_path_factory.mktemp("models") / "model.strudel"
@@ -257,7 +258,9 @@ def test_categories_that_a_tree_never_saw_go_where_it_sends_what_is_missing(pred
     kinds = np.array([f"k{i}" for i in range(8)])
     rows = pd.DataFrame({"kind": rng.choice(kinds, 400), "size": rng.integers(0, 8, 400)})
     target = rows["kind"].str[1:].astype(int) % 3 + 2.0 * (rows["size"] > 3) + rng.random(400) / 9
-    circuit = Strudel(encoder=TableEncoder(n_bins=4), random_state=0, max_splits=0).fit(rows)
+    circuit = Strudel(
+        n_components=1, columns=TableEncoder(n_bins=4), random_state=0, max_splits=0
+    ).fit(rows)
     asked = pd.DataFrame({"kind": kinds, "size": np.arange(8)})
     for unseen in ("k4", "k7"):
         is_seen = rows["kind"] != unseen
@@ -284,7 +287,9 @@ def test_every_category_is_checked(model, monkeypatch):
 def test_sampled_answers_of_linear_models_have_the_exact_mean():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"x": np.exp(2.0 * rng.normal(size=300)), "c": rng.choice(["a", "b"], 300)})
-    circuit = Strudel(encoder=TableEncoder(n_bins=4), random_state=0, max_splits=0).fit(rows)
+    circuit = Strudel(
+        n_components=1, columns=TableEncoder(n_bins=4), random_state=0, max_splits=0
+    ).fit(rows)
     predictor = LogisticRegression().fit(rows[["x"]], rng.random(300) < 0.5)
     predictor.coef_[:], predictor.intercept_[:] = 1e-6, 0.0  # so flat that it is a line
     logit = float(expected_prediction(circuit, predictor, {}))
@@ -318,7 +323,9 @@ def test_probabilities_of_a_logistic_model_are_exact_where_its_numbers_are_known
 
 
 def test_numbers_between_any_two_are_integrated():
-    model = Strudel(encoder=TableEncoder(n_bins=4), random_state=0, max_splits=5).fit(TABLE)
+    model = Strudel(
+        n_components=1, columns=TableEncoder(n_bins=4), random_state=0, max_splits=5
+    ).fit(TABLE)
     tree = DecisionTreeRegressor(max_depth=4)
     pre = steps(StandardScaler(), names=("size", "score"))
     predictor = make_pipeline(pre, tree).fit(TABLE, TARGET + TABLE["score"])
@@ -336,7 +343,7 @@ def test_numbers_between_any_two_are_integrated():
 
 
 def test_known_numbers_that_no_cell_was_cut_for_are_predicted_as_they_are():
-    model = Strudel(encoder="auto", random_state=0, max_splits=5).fit(TABLE)
+    model = Strudel(n_components=1, random_state=0, max_splits=5).fit(TABLE)
     for name in ("tree", "ridge", "forest"):
         predictor = fitted(name, TABLE)
         assert expected_prediction(model, predictor, TABLE) == approx(predictor.predict(TABLE))
@@ -347,10 +354,14 @@ def test_cells_that_end_at_the_thresholds_need_no_density():
     predictor = make_pipeline(
         steps(StandardScaler(), names=("size", "score")), DecisionTreeRegressor(max_depth=4)
     ).fit(TABLE, TARGET)
-    cut = Strudel(encoder=TableEncoder(edges=predictor), random_state=0, max_splits=5).fit(TABLE)
+    cut = Strudel(
+        n_components=1, columns=TableEncoder(edges=predictor), random_state=0, max_splits=5
+    ).fit(TABLE)
     expected_prediction(cut, predictor, {"colour": "red"})  # does not warn
     assert expected_prediction(cut, predictor, TABLE) == approx(predictor.predict(TABLE))
-    usual = Strudel(encoder=TableEncoder(n_bins=3), random_state=0, max_splits=5).fit(TABLE)
+    usual = Strudel(
+        n_components=1, columns=TableEncoder(n_bins=3), random_state=0, max_splits=5
+    ).fit(TABLE)
     with pytest.warns(CutCellsWarning, match=r"cuts cells of the model: .*'score' at .*edges=pred"):
         expected_prediction(usual, predictor, {"colour": "red"})
 
@@ -420,7 +431,9 @@ def test_explanations_of_a_row_of_a_frame_show_dates_and_durations(dtype):
     rng = np.random.default_rng(0)
     when = rng.integers(0, 300, 200)
     rows = pd.DataFrame({"when": when.astype("timedelta64[D]").astype(dtype), "c": when > 150})
-    circuit = Strudel(encoder=TableEncoder(n_bins=4), random_state=0, max_splits=5).fit(rows)
+    circuit = Strudel(
+        n_components=1, columns=TableEncoder(n_bins=4), random_state=0, max_splits=5
+    ).fit(rows)
     for given in (rows[["when"]].head(1), {"when": rows["when"][0]}):
         found = sufficient_explanation(circuit, "c", given)
         assert found.features == {"when": rows["when"][0]}
@@ -470,7 +483,7 @@ def test_variables_of_cut_cells_do_not_say_enough(model):
 
 
 def test_predictors_may_leave_columns_out_and_need_no_steps():
-    model = Strudel(encoder="auto", random_state=0, max_splits=5).fit(TABLE)
+    model = Strudel(n_components=1, random_state=0, max_splits=5).fit(TABLE)
     tree = DecisionTreeRegressor(max_depth=3).fit(TABLE[["score", "size"]], TARGET)
     known = {"size": 7, "score": 2.5}
     wanted = tree.predict(pd.DataFrame([known])[["score", "size"]])[0]
@@ -481,7 +494,7 @@ def test_pipelines_over_tables_of_0_and_1():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (200, 4))
     y = X[:, 0] + 2.0 * X[:, 1] * X[:, 2]
-    model = Strudel(random_state=0, max_splits=5).fit(X)
+    model = Strudel(n_components=1, random_state=0, max_splits=5).fit(X)
     predictor = make_pipeline(StandardScaler(), DecisionTreeRegressor()).fit(X, y)
     states = np.indices((2, 2, 2, 2)).reshape(4, -1).T
     p = np.exp(strudel.log_likelihood(model, states))
@@ -525,7 +538,7 @@ def test_what_cannot_be_read_column_by_column_is_refused(model, predictor, messa
 
 
 def test_a_curve_is_refused_by_linear_models():
-    model = Strudel(encoder="auto", random_state=0, max_splits=5).fit(TABLE)
+    model = Strudel(n_components=1, random_state=0, max_splits=5).fit(TABLE)
     pre = make_column_transformer((FunctionTransformer(np.exp), ["score"]))
     with pytest.raises(TypeError, match="takes a curve of column 'score'"):
         expected_prediction(model, make_pipeline(pre, Ridge()).fit(TABLE, TARGET), {})
@@ -546,13 +559,13 @@ def test_an_encoder_keeps_its_predictor_when_it_is_cloned_and_its_edges_when_it_
     predictor.fit(FEW, TARGET)
     encoder = TableEncoder(edges=predictor)
     assert clone(encoder).get_params(deep=False) == encoder.get_params(deep=False)
-    assert clone(Strudel(encoder=encoder)).encoder.edges is predictor
+    assert clone(Strudel(n_components=1, columns=encoder)).columns.edges is predictor
     code = clone(encoder).fit(FEW).code_
     tree = predictor[-1].tree_
     place = [name.split("__")[1] for name in predictor[0].get_feature_names_out()].index("size")
     cuts = np.unique(tree.threshold[(tree.feature == place) & (tree.children_left >= 0)])
     assert list(code.column("size").edges) == np.ceil(cuts).tolist()  # whole numbers above
-    model = Strudel(encoder=encoder, max_splits=0).fit(FEW)
+    model = Strudel(n_components=1, columns=encoder, max_splits=0).fit(FEW)
     strudel.save(model, tmp_path / "model.strudel")
     loaded = strudel.load(tmp_path / "model.strudel")
     assert loaded.encoder_.code_.column("size").edges == code.column("size").edges

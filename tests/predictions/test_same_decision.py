@@ -405,7 +405,7 @@ def test_of_an_estimator_with_names():
 
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(0, 2, (60, 5)), columns=list("abcde"))
-    model = Strudel(max_splits=5, random_state=0).fit(X)
+    model = Strudel(n_components=1, max_splits=5, random_state=0).fit(X)
     found = model.same_decision_probability("a", {"b": 1}, hidden=["c", "d"])
     circuit = model.circuit_
     world = World(Joint(circuit), Joint(circuit).states[:, 0])

@@ -156,7 +156,7 @@ def test_hundreds_of_variables():
     n_vars = 200
     kind = rng.integers(0, 2, 300)
     X = (rng.random((300, n_vars)) < rng.random((2, n_vars))[kind]).astype(np.uint8)
-    model = Strudel(max_splits=30, random_state=0).fit(X)
+    model = Strudel(n_components=1, max_splits=30, random_state=0).fit(X)
     predictor = type(tree(4, rng))(max_depth=4, random_state=0).fit(X, kind)
     found = model.shap_values(predictor, X[:2], n_permutations=10)
     gap = found.prediction - found.base_value

@@ -14,8 +14,6 @@ from strudel import (
     Strudel,
     StrudelClassifier,
     StrudelImputer,
-    StrudelMixture,
-    TableEncoder,
     count_distribution,
     entropy,
     expected_prediction,
@@ -42,6 +40,7 @@ from strudel.predictions import (
     prediction_variance,
 )
 from strudel.queries import covariance
+from strudel.tables import TableEncoder
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -215,9 +214,9 @@ def test_a_seed_gives_every_block_its_own_numbers():
 def models(tmp_path_factory):
     """A circuit, a mixture and a model from a file, of a table with an encoder."""
     table = people(60)
-    circuit = Strudel(encoder="auto", max_splits=4, random_state=0).fit(table)
-    options = {"n_splits": 1, "method": EM(max_iter=2), "random_state": 0}
-    mixture = StrudelMixture(2, encoder="auto", **options).fit(table)
+    circuit = Strudel(n_components=1, max_splits=4, random_state=0).fit(table)
+    options = {"max_splits": 1, "method": EM(max_iter=2), "random_state": 0}
+    mixture = Strudel(n_components=2, **options).fit(table)
     path = tmp_path_factory.mktemp("lazy") / "model.strudel"
     save(mixture, path)
     return circuit, mixture, load(path)
@@ -264,8 +263,8 @@ def test_estimators_answer_block_by_block(models):
     assert_lazy(encoder.transform(lazy), encoder.transform(partly))
     encoder.set_output(transform="pandas")
     assert_lazy(encoder.transform(lazy), encoder.transform(partly))
-    options = {"n_components": 1, "n_splits": 0, "method": "per_class", "init": "tree"}
-    options |= {"pseudocount": 1.0, "class_pseudocount": 1.0, "encoder": encoder}
+    options = {"n_components": 1, "max_splits": 0, "method": "per_class", "init": "tree"}
+    options |= {"pseudocount": 1.0, "class_pseudocount": 1.0, "columns": encoder}
     y = whole.pop("colour")
     inputs = partly.drop(columns="colour")
     lazy_inputs = dd.from_pandas(inputs, npartitions=3)

@@ -14,7 +14,7 @@ def model():
     number = rng.integers(0, 60, 400)
     colour = np.where(number < 20, "red", np.where(rng.random(400) < 0.5, "blue", "green"))
     rows = [[int(n), str(c), bool(n > 30)] for n, c in zip(number, colour, strict=True)]
-    return Strudel(encoder="auto", random_state=0, max_splits=5).fit(rows)
+    return Strudel(n_components=1, random_state=0, max_splits=5).fit(rows)
 
 
 @pytest.mark.parametrize("given", [None, {"x1": "blue"}])
@@ -39,7 +39,7 @@ def test_what_is_known_has_nothing_to_tell(model):
 
 def test_a_column_that_tells_another_has_share_one():
     rows = [["a", 0], ["b", 1], ["c", 1]] * 40
-    model = Strudel(encoder="auto", pseudocount=0, max_splits=0, validation_fraction=None).fit(rows)
+    model = Strudel(n_components=1, pseudocount=0, max_splits=0, validation_fraction=None).fit(rows)
     assert column_pairs(model).share[0, 1] == pytest.approx(1.0)
 
 

@@ -187,6 +187,6 @@ def test_a_circuit_in_no_normal_form_is_refused():
 
 
 def test_a_model_has_it_as_a_method(rng):
-    model = Strudel(max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
+    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
     expected = count_distribution(model.circuit_, [0, 2], [NAN, 1, NAN])
     np.testing.assert_array_equal(model.count_distribution([0, 2], [NAN, 1, NAN]), expected)

@@ -6,8 +6,6 @@ import pytest
 
 from strudel import (
     Strudel,
-    StrudelMixture,
-    TableEncoder,
     entropy,
     log_likelihood,
     log_marginal,
@@ -16,6 +14,7 @@ from strudel import (
     mutual_information,
 )
 from strudel.circuits import compile_factorized
+from strudel.tables import TableEncoder
 from strudel.trees.vtree import balanced_vtree
 
 ROWS = np.array(list(np.ndindex(2, 2, 2, 2)))
@@ -49,7 +48,9 @@ def test_information_and_marginals_at_the_smallest_floats(p):
 
 @pytest.mark.parametrize("weight", [1e-300, 1e300, 5e-324, 1.0])
 @pytest.mark.parametrize(
-    "model", [Strudel(max_splits=2), StrudelMixture(2, n_splits=1)], ids=["circuit", "mixture"]
+    "model",
+    [Strudel(n_components=1, max_splits=2), Strudel(n_components=2, max_splits=1)],
+    ids=["circuit", "mixture"],
 )
 def test_weights_of_any_size_give_a_distribution(model, weight):
     X = np.random.default_rng(0).integers(0, 2, size=(40, 4))
@@ -71,7 +72,10 @@ def test_infinite_cells_come_back_to_the_same_bits(values):
 
 
 def test_a_row_alone():
-    for model in (Strudel(random_state=0), StrudelMixture(2, n_splits=0, random_state=0)):
+    for model in (
+        Strudel(n_components=1, random_state=0),
+        Strudel(n_components=2, max_splits=0, random_state=0),
+    ):
         model.fit([[0, 1, 1]])
         assert log_marginal(model, [[np.nan] * 3])[0] == pytest.approx(0.0, abs=1e-12)
 

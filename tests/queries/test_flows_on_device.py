@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from strudel import StrudelMixture, log_likelihood, log_marginal, responsibilities
+from strudel import Strudel, log_likelihood, log_marginal, responsibilities
 from strudel.circuits import figure_1_circuit
 
 torch = pytest.importorskip("torch")
@@ -25,8 +25,8 @@ def some_rows(n_rows=200, n_vars=10):
 
 @pytest.fixture(params=[{}, {"pseudocount": 0.0}, {"method": "per_component"}], ids=str)
 def model(request):
-    options = {"n_components": 3, "n_splits": 4, "random_state": 0, **request.param}
-    return StrudelMixture(**options).fit(some_rows())
+    options = {"n_components": 3, "max_splits": 4, "random_state": 0, **request.param}
+    return Strudel(**options).fit(some_rows())
 
 
 @pytest.mark.parametrize("rows_at_a_time", [2**14, 7])
@@ -58,16 +58,16 @@ def test_rows_with_unknown_values_are_also_answered(device, model):
 
 def test_single_circuits_and_impossible_rows(device):
     X = np.array([[1, 0, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]])
-    for circuit in (figure_1_circuit(), StrudelMixture(1, n_splits=0).fit(X).mixture_):
+    for circuit in (figure_1_circuit(), Strudel(n_components=1, max_splits=0).fit(X).circuit_):
         expected = log_likelihood(circuit, X)
         found = log_likelihood(circuit, X, device=device)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_a_circuit_that_is_not_deterministic_is_evaluated(device, model):
-    if len(model.mixture_.parts()) > 1:
+    if len(model.circuit_.parts()) > 1:
         pytest.skip("one structure is enough")
-    circuit, X = model.mixture_.to_circuit(), some_rows(20)
+    circuit, X = model.circuit_.to_circuit(), some_rows(20)
     np.testing.assert_allclose(
         log_likelihood(circuit, X, device=device), log_likelihood(circuit, X), rtol=1e-5
     )

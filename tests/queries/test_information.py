@@ -227,7 +227,9 @@ def test_entropy_agrees_with_samples(rng):
 @pytest.mark.parametrize("name", ["nltcs", "plants"])
 def test_entropy_of_learned_circuits_agrees_with_samples(name, data_folder):
     data = load_dataset(name)
-    model = Strudel(random_state=0, max_splits=150).fit(data.train, X_valid=data.valid)
+    model = Strudel(n_components=1, random_state=0, max_splits=150).fit(
+        data.train, X_valid=data.valid
+    )
     surprise = -model.log_likelihood(model.sample(50000, random_state=0))
     error = surprise.std() / math.sqrt(len(surprise))
     assert abs(model.entropy() - surprise.mean()) < 4 * error
@@ -326,7 +328,7 @@ def test_a_circuit_that_is_not_smooth_is_refused():
 
 
 def test_a_model_has_them_as_methods(rng):
-    model = Strudel(max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
+    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
     assert model.entropy({0: 1}) == entropy(model.circuit_, {0: 1})
     assert model.mutual_information(0, [1, 2]) == mutual_information(model.circuit_, 0, [1, 2])
 

@@ -78,7 +78,7 @@ def test_columns_of_a_frame_are_put_in_order():
 
 def test_a_model_has_it_as_a_method(rng):
     X = rng.integers(0, 2, (50, 3))
-    model = Strudel(max_splits=2, random_state=0).fit(X)
+    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(X)
     expected = oracle.log_likelihoods(model.circuit_, X[:5])
     assert model.log_likelihood(X[:5]) == pytest.approx(expected)
 

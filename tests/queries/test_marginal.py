@@ -97,7 +97,7 @@ def test_wide_circuits_agree_with_the_evaluation_in_logs(n_vars, rng):
 @pytest.mark.parametrize("name", ["nltcs", "plants"])
 def test_learned_circuits_agree_with_the_evaluation_in_logs(name, data_folder, rng):
     data = load_dataset(name)
-    model = Strudel(random_state=0).fit(data.train, X_valid=data.valid)
+    model = Strudel(n_components=1, random_state=0).fit(data.train, X_valid=data.valid)
     n_vars = model.circuit_.n_vars
     rows = data.test[rng.integers(len(data.test), size=1000)].astype(float)
     rows[rng.random((1000, n_vars)) < rng.random((1000, 1))] = NAN
@@ -222,7 +222,7 @@ def test_rows_of_given_must_match():
 
 
 def test_a_model_has_them_as_methods(rng):
-    model = Strudel(max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
+    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
     row = [NAN, 1.0, NAN]
     expected = oracle.log_marginal(model.circuit_, row)
     assert model.log_marginal(row)[0] == pytest.approx(expected)

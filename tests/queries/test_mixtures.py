@@ -472,6 +472,6 @@ def test_what_a_model_is(rng):
     circuit = figure_1_circuit()
     assert model_of(circuit) is circuit
     with pytest.raises(ValueError, match="This Strudel is not fitted yet"):
-        model_of(Strudel())
+        model_of(Strudel(n_components=1))
     with pytest.raises(TypeError, match="a Circuit, a Mixture or a fitted estimator, but got list"):
         model_of([1])

@@ -198,7 +198,7 @@ def test_circuits_without_the_property_are_refused():
 
 
 def test_a_model_has_them_as_methods(rng):
-    model = Strudel(max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
+    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
     np.testing.assert_array_equal(
         model.sample(9, random_state=3), sample(model.circuit_, 9, random_state=3)
     )

@@ -216,7 +216,7 @@ def test_threads_do_not_change_the_result(rng):
 
 
 def test_a_model_has_them_as_methods(rng):
-    model = Strudel(max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
+    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
     row = [NAN, 1.0, NAN]
     for name in ("marginal_probabilities", "pair_probabilities", "covariance"):
         expected = getattr(variable_probabilities, name)(model.circuit_, row)

@@ -1,6 +1,6 @@
 """Facts about `coded_rows`."""
 
-from strudel import TableEncoder
+from strudel.tables import TableEncoder
 from strudel.tables.coded_rows import CodedNames
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from strudel import TableEncoder
+from strudel.tables import TableEncoder
 from strudel.tables.column_conditions import (
     compare,
     compared_region,

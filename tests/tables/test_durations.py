@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from strudel import Strudel, TableEncoder, probability
+from strudel import Strudel, probability
+from strudel.tables import TableEncoder
 from strudel.tables.bin_edges import as_duration, as_stamp
 from strudel.tables.column_conditions import is_in, literals_of, said_region
 from strudel.tables.columns import is_missing, read_columns
@@ -41,7 +42,7 @@ def test_a_missing_duration_is_missing(form):
 
 def test_events_about_durations_count_rows():
     encoder = TableEncoder(edges={"stay": [as_duration("3 days"), as_duration("8 days")]})
-    model = Strudel(encoder=encoder, max_splits=0, pseudocount=0.0, random_state=0)
+    model = Strudel(n_components=1, columns=encoder, max_splits=0, pseudocount=0.0, random_state=0)
     model.set_params(validation_fraction=None).fit(FORMS["pandas"])
     for bound in ("8 days", datetime.timedelta(days=8), np.timedelta64(8, "D"), 8 * 86_400e6):
         text = bound if isinstance(bound, str) else "192 h"

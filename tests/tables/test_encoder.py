@@ -12,9 +12,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from strudel import Strudel, TableEncoder
+from strudel import Strudel
 from strudel.errors import EmptyColumnWarning, ManyCategoriesWarning, UnseenValueWarning
-from strudel.tables import TableCode
+from strudel.tables import TableCode, TableEncoder
 from strudel.tables.bin_edges import as_duration
 from strudel.tables.columns import read_columns
 
@@ -33,7 +33,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.compiled
 @parametrize_with_checks(
-    [Strudel(encoder=TableEncoder(n_bins=3), max_splits=1, random_state=0)],
+    [Strudel(n_components=1, columns=TableEncoder(n_bins=3), max_splits=1, random_state=0)],
     expected_failed_checks=lambda _: {
         "check_estimators_nan_inf": "infinite numbers belong to the last cell"
     },
@@ -98,7 +98,9 @@ def test_supervised_edges_tell_the_classes_apart():
         TableEncoder(edges="supervised").fit(X)
     with pytest.raises(ValueError, match="X has 500 rows, but y has 3"):
         TableEncoder(edges="supervised").fit(X, [0, 1, 0])
-    model = Strudel(encoder=TableEncoder(edges={"a": "supervised"}), max_splits=0).fit(X, y)
+    model = Strudel(
+        n_components=1, columns=TableEncoder(edges={"a": "supervised"}), max_splits=0
+    ).fit(X, y)
     assert model.circuit_.table_code.column("a").edges == code.column("a").edges
 
 
@@ -152,7 +154,9 @@ def test_output_frames_and_pipelines():
     table = people().drop(columns="when").dropna()
     encoder = TableEncoder().set_output(transform="polars").fit(table)
     assert isinstance(encoder.transform(table), pl.DataFrame)
-    pipeline = make_pipeline(TableEncoder(), Strudel(max_splits=0, random_state=0)).fit(table)
+    pipeline = make_pipeline(
+        TableEncoder(), Strudel(n_components=1, max_splits=0, random_state=0)
+    ).fit(table)
     assert pipeline.score(table) < 0
     assert clone(encoder).get_params() == encoder.get_params()
 
@@ -221,7 +225,7 @@ def test_options_that_do_not_fit_are_refused(options, words):
 def test_numbers_whose_squares_are_no_floats_are_refused():
     with pytest.raises(ValueError, match=r"holds -2e\+200, but numbers beyond 1e\+150 have no"):
         TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0, -2e200]}))
-    largest = Strudel(encoder=TableEncoder(), max_splits=0, random_state=0)
+    largest = Strudel(n_components=1, columns=TableEncoder(), max_splits=0, random_state=0)
     largest.fit(pd.DataFrame({"a": [-1e150, 1e150] * 20 + [0.5] * 10}))
     assert largest.variance("a") == pytest.approx(0.8e300, rel=0.01)
     tiniest = TableEncoder().fit(pd.DataFrame({"p": [5e-324, 1e-310, 1e-300, 0.1, 0.2] * 20}))
@@ -296,24 +300,22 @@ def test_empty_columns_of_all_types(table):
     assert len(encoder.inverse_transform(rows[:0])) == 0
 
 
-def test_an_estimator_says_how_to_learn_from_a_table():
-    with pytest.raises(ValueError, match=r"encoder=TableEncoder\(\)"):
-        Strudel().fit(people())
-    with pytest.raises(TypeError, match="encoder must be None, 'auto' or a TableEncoder"):
-        Strudel(encoder="yes").fit(people())
+def test_an_estimator_says_what_columns_are():
+    with pytest.raises(TypeError, match="columns must be None, or a dict"):
+        Strudel(n_components=1, columns="yes").fit(people())
 
 
 def test_a_second_fit_forgets_or_continues():
     table = pd.DataFrame({"a": ["x", "y", "z"] * 20, "b": [0, 1, 1] * 20})
     own = TableEncoder(unknown="error")
-    model = Strudel(encoder=own, max_splits=1, random_state=0, warm_start=True).fit(table)
+    model = Strudel(n_components=1, columns=own, max_splits=1, random_state=0).fit(table)
     code = model.circuit_.table_code
-    model.fit(table.assign(a=["x", "y"] * 30), X_valid=table)
+    model.fit(table.assign(a=["x", "y"] * 30), X_valid=table, warm_start=True)
     assert model.circuit_.table_code.to_dict() == code.to_dict()
     assert model.n_features_in_ == 2
     with pytest.raises(ValueError, match="not seen at fit"):
-        model.fit(table.assign(a="w"))
-    model.set_params(encoder=None, warm_start=False).fit(np.eye(3))
+        model.fit(table.assign(a="w"), warm_start=True)
+    model.set_params(columns=None).fit(np.eye(3))
     assert not hasattr(model, "encoder_")
     assert model.n_features_in_ == 3
     assert model.circuit_.table_code is None
@@ -325,7 +327,7 @@ def test_a_variable_is_not_called_as_another_column():
     )
     code = TableEncoder().fit(table).code_
     assert code.variable_names == ("a=v (2)", "a=v", "n>=2>=6", "n>=2>=7", "n>=2 (2)")
-    model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(table)
+    model = Strudel(n_components=1, max_splits=0, random_state=0).fit(table)
     columns = model.marginal_probabilities(given={"a=v": 1})
     assert columns["a=v"][1] == 1.0
     assert columns["a"]["v"] < 1.0
@@ -365,7 +367,7 @@ def test_a_search_over_options_never_lacks_a_score():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.choice(list("xy"), 60), "n": rng.normal(size=60)})
     table.loc[7, "a"] = "seen once"
-    model = Strudel(encoder="auto", max_splits=0, random_state=0)
+    model = Strudel(n_components=1, max_splits=0, random_state=0)
     grid = GridSearchCV(model, {"pseudocount": [0.1, 1.0]}, cv=5)
     with pytest.warns(UnseenValueWarning):
         grid.fit(table)

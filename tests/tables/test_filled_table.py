@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from strudel import Strudel, StrudelImputer, TableEncoder
+from strudel import Strudel, StrudelImputer
+from strudel.tables import TableEncoder
 from strudel.tables.columns import read_columns
 from strudel.tables.filled_table import Gaps, fill_array, fill_raw_column, fill_variables
 
@@ -29,7 +30,7 @@ def test_a_lazy_frame_is_filled_as_one_in_memory(strategy):
             "kind": ["a", "b", "b", "c"] * 5,
         }
     )
-    model = Strudel(encoder=TableEncoder(n_bins=2), max_splits=0, random_state=0)
+    model = Strudel(n_components=1, columns=TableEncoder(n_bins=2), max_splits=0, random_state=0)
     imputer = StrudelImputer(model, strategy=strategy, random_state=0).fit(frame)
     holes = frame.astype({"whole": "Int64", "flag": "boolean"}).iloc[:6].copy()
     holes.loc[[0, 3], "whole"] = pd.NA

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from strudel import TableEncoder
 from strudel.cli.fit_classifier import scores_of
+from strudel.tables import TableEncoder
 
 
 def sizes(*values):

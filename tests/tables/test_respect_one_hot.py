@@ -9,21 +9,13 @@ import pytest
 from sklearn.base import clone
 
 import oracle
-from strudel import (
-    Greedy,
-    Strudel,
-    StrudelMixture,
-    TableEncoder,
-    load,
-    log_likelihood,
-    most_probable_state,
-    save,
-)
+from strudel import Greedy, Strudel, load, log_likelihood, most_probable_state, save
 from strudel.circuits import compile_factorized
 from strudel.errors import SizeLimitError
 from strudel.learning import learn_circuit
 from strudel.learning.mixture_learner import MixtureTask
 from strudel.learning.mixture_methods import BaggedEM
+from strudel.tables import TableEncoder
 
 pd = pytest.importorskip("pandas")
 
@@ -65,18 +57,20 @@ def encoder(code="thermometer"):
 @pytest.mark.parametrize("code", ["thermometer", "one_hot"])
 def test_bits_that_are_no_code_are_impossible(code):
     table = frame()
-    model = Strudel(encoder=encoder(code), max_splits=10, random_state=0).fit(table)
+    model = Strudel(n_components=1, columns=encoder(code), max_splits=10, random_state=0).fit(table)
     code_ = model.encoder_.code_
     assert model.circuit_.n_vars > 3
     assert_codes_only(model.circuit_, code_)
-    free = clone(model).set_params(encoder__respect_one_hot=False).fit(table)
+    free = clone(model).set_params(columns__respect_one_hot=False).fit(table)
     rows = oracle.all_rows(code_.n_vars)
     assert (log_likelihood(free.circuit_.with_names(None), rows) > -np.inf).all()
     assert model.score(table) > free.score(table)
 
 
 def test_samples_have_values_that_exist():
-    model = Strudel(encoder=encoder("one_hot"), max_splits=10, random_state=0).fit(frame())
+    model = Strudel(n_components=1, columns=encoder("one_hot"), max_splits=10, random_state=0).fit(
+        frame()
+    )
     drawn = model.sample(200, random_state=0)
     assert set(drawn["colour"]) == {"red", "green", "blue"}
 
@@ -85,24 +79,28 @@ def test_samples_have_values_that_exist():
 @pytest.mark.parametrize(
     "options",
     [
-        {"n_components": 3, "n_splits": 4},
-        {"n_components": 3, "n_splits": 0, "method": BaggedEM(n_bags=2)},
-        {"n_components": 3, "n_splits": 0, "method": "boosting"},
-        {"n_components": 2, "n_splits": 2, "method": "per_component"},
+        {"n_components": 3, "max_splits": 4},
+        {"n_components": 3, "max_splits": 0, "method": BaggedEM(n_bags=2)},
+        {"n_components": 3, "max_splits": 0, "method": "boosting"},
+        {"n_components": 2, "max_splits": 2, "method": "per_component"},
     ],
     ids=["em", "bagged", "boosting", "own"],
 )
 def test_mixtures_know_the_codes(options):
     table = frame()
-    model = StrudelMixture(encoder=encoder(), random_state=0, **options).fit(table)
-    assert_codes_only(model.mixture_, model.encoder_.code_)
+    model = Strudel(columns=encoder(), random_state=0, **options).fit(table)
+    assert_codes_only(model.circuit_, model.encoder_.code_)
 
 
 def test_a_constraint_comes_on_top():
     table = frame()
     table = table[~((table["colour"] == "red") & table["flag"])]
     model = Strudel(
-        encoder=encoder(), constraint='~(colour == "red" & flag)', max_splits=5, random_state=0
+        n_components=1,
+        columns=encoder(),
+        constraint='~(colour == "red" & flag)',
+        max_splits=5,
+        random_state=0,
     ).fit(table)
     code = model.encoder_.code_
     rows = np.array(oracle.all_rows(code.n_vars))
@@ -114,8 +112,8 @@ def test_a_constraint_comes_on_top():
 
 def test_a_second_fit_goes_on_from_the_first():
     table = frame()
-    model = Strudel(encoder=encoder(), max_splits=3, warm_start=True, random_state=0).fit(table)
-    model.fit(table)
+    model = Strudel(n_components=1, columns=encoder(), max_splits=3, random_state=0).fit(table)
+    model.fit(table, warm_start=True)
     assert_codes_only(model.circuit_, model.encoder_.code_)
 
 
@@ -129,29 +127,30 @@ def test_sampled_rows_are_possible(monkeypatch):
 
     monkeypatch.setattr(learn_circuit, "MixtureTask", small)
     search = Greedy(sampled_rows=200)
-    model = Strudel(encoder=encoder("one_hot"), search=search, max_splits=5, random_state=0)
+    model = Strudel(
+        n_components=1, columns=encoder("one_hot"), search=search, max_splits=5, random_state=0
+    )
     assert_codes_only(model.fit(frame(150)).circuit_, model.encoder_.code_)
 
 
 def test_files_keep_what_is_impossible(tmp_path):
-    model = Strudel(encoder=encoder(), max_splits=3, random_state=0).fit(frame())
+    model = Strudel(n_components=1, columns=encoder(), max_splits=3, random_state=0).fit(frame())
     save(model, tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
-    assert again.encoder.respect_one_hot is True
+    assert again.columns.respect_one_hot is True
     assert_codes_only(again.circuit_, model.encoder_.code_)
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("make", [Strudel, StrudelMixture])
-def test_unknown_values_are_completed_by_codes(make):
+@pytest.mark.parametrize("n_components", [1, 2])
+def test_unknown_values_are_completed_by_codes(n_components):
     table = frame(200)
     is_hidden = np.random.default_rng(1).random(table.shape) < 0.25
     is_hidden[is_hidden.all(axis=1)] = False
     table = table.astype({"flag": object}).mask(is_hidden)
-    options = {"max_splits": 5} if make is Strudel else {"n_components": 2, "n_splits": 0}
-    model = make(encoder=encoder("one_hot"), random_state=0, **options).fit(table)
-    learned = model.circuit_ if make is Strudel else model.mixture_
-    assert_codes_only(learned, model.encoder_.code_)
+    options = {"n_components": n_components, "max_splits": 5 if n_components == 1 else 0}
+    model = Strudel(columns=encoder("one_hot"), random_state=0, **options).fit(table)
+    assert_codes_only(model.circuit_, model.encoder_.code_)
     assert np.isfinite(model.score(table))
 
 
@@ -159,7 +158,7 @@ def scattered(seed=0):
     """A model under which the best bits code no row: three colours, each one alone improbable."""
     table = pd.DataFrame({"colour": ["red", "green", "blue"] * 40, "flag": [0, 1, 1, 1] * 30})
     free = TableEncoder(code="one_hot", respect_one_hot=False)
-    model = Strudel(encoder=free, max_splits=0, random_state=seed).fit(table)
+    model = Strudel(n_components=1, columns=free, max_splits=0, random_state=seed).fit(table)
     vtree = model.circuit_.vtree
     coins = compile_factorized(vtree)  # every bit 0 or 1 at random, then 1 with chance 0.4
     log_theta = np.where(coins.edge_left % 2 == 1, np.log(0.4), np.log(0.6))

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strudel import TableEncoder
-from strudel.tables import Column, TableCode
+from strudel.tables import Column, TableCode, TableEncoder
 from strudel.tables.bin_edges import (
     date_text,
     quantile_edges,

@@ -52,7 +52,7 @@ def with_finer_cells(model: Model, bounds: Mapping[str, Iterable[float]], query:
     --------
     >>> from strudel import Strudel, probability
     >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
-    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows).circuit_
+    >>> model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows).circuit_
     >>> finer = with_finer_cells(model, {"x1": [30.0, 50.0]}, "example")
     >>> finer.table_code.column("x1").labels
     ('<30', '[30, 40)', '[40, 50)', '[50, 60)', '>=60')

@@ -32,10 +32,10 @@ def on_finer_structure(mixture: Mixture, finer: Circuit) -> Mixture:
 
     Examples
     --------
-    >>> from strudel import StrudelMixture, log_likelihood
+    >>> from strudel import Strudel, log_likelihood
     >>> X = np.random.default_rng(0).integers(0, 2, (200, 5))
-    >>> few, many = (StrudelMixture(2, n_splits=n, random_state=0).fit(X) for n in (0, 3))
-    >>> same = on_finer_structure(few.mixture_, many.mixture_.structure)
+    >>> few, many = (Strudel(n_components=2, max_splits=n, random_state=0).fit(X) for n in (0, 3))
+    >>> same = on_finer_structure(few.circuit_, many.circuit_.structure)
     >>> np.allclose(log_likelihood(same, X), log_likelihood(few, X))
     True
     """

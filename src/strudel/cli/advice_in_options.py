@@ -24,7 +24,7 @@ from strudel.errors import (
 )
 
 NO_RESUME = "--no-resume starts again."
-ENCODE = "Or let the model encode text, numbers and dates: --encode auto."
+ENCODE = "Or fit a model of its columns: strudel fit takes text, numbers and dates."
 
 
 def in_options(error: BaseException) -> str:
@@ -47,7 +47,7 @@ def _encode(error: NotBinaryError) -> str:
 def _drop(warning: ManyCategoriesWarning) -> str:
     return (
         f"Drop it (--drop {warning.column!r}) if it is an identifier or free text, or keep more "
-        "with --set encoder.max_categories=..."
+        "with --set columns.max_categories=..."
     )
 
 

@@ -35,7 +35,7 @@ GivenOption = Annotated[
     typer.Option(
         "--given",
         metavar="X=1,Y=0|TABLE",
-        help="What is known: values by name, with --encode also as in 'sex=f, age>=30'; or a table "
+        help="What is known: values by name, as in 'sex=f, age>=30'; or a table "
         "with some of the columns.",
     ),
 ]

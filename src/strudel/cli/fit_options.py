@@ -18,24 +18,21 @@ from strudel.cli.console import InputError
 
 if TYPE_CHECKING:
     from strudel.models.classifier import StrudelClassifier
-    from strudel.models.mixture import StrudelMixture
     from strudel.models.strudel import Strudel
 
 # Options of estimators that have an option of the command: --set does not take them.
 FLAGS = {
-    "n_components": "--mixture",
+    "n_components": "--components",
     "preset": "--preset",
     "search": "--search",
     "method": "--method",
     "vtree": "--vtree",
     "max_splits": "--max-splits",
-    "max_edges": "--max-edges",
     "max_seconds": "--max-seconds",
     "constraint": "--constraint",
-    "encoder": "--encode auto",
     "random_state": "--seed",
 }
-NOT_HERE = ("warm_start", "verbose")  # mean nothing to a command that shows progress itself
+NOT_HERE = ("verbose",)  # means nothing to a command that shows progress itself
 # The objects that an option may stand for by their names, and which one it is by default.
 Choices: TypeAlias = Mapping[str, tuple[Mapping[str, Any], str]]
 WORDS = {"true": True, "false": False, "none": None}
@@ -43,23 +40,16 @@ FOR_CLASSIFIERS = (
     "data",
     "output",
     "test",
-    "encode",
     "edges",
     "drop",
     "target",
-    "mixture",
+    "components",
     "method",
     "settings",
     "seed",
     "as_json",
     "quiet",
 )
-
-
-class Encode(StrEnum):
-    """How columns that are not 0/1 become variables."""
-
-    auto = "auto"
 
 
 class Preset(StrEnum):
@@ -94,55 +84,38 @@ class Method(StrEnum):
     logistic = "logistic"
 
 
-def circuit_estimator(given: Mapping[str, Any], settings: list[str]) -> Strudel:
-    """One circuit."""
+def density_estimator(given: Mapping[str, Any], settings: list[str]) -> Strudel:
+    """One circuit, or a mixture of them."""
+    from strudel.learning.mixture_methods import METHODS
     from strudel.learning.presets import PRESETS
-    from strudel.learning.search_options import SEARCHES
+    from strudel.learning.search_options import SEARCHES, BestFirst, Greedy
     from strudel.models.strudel import Strudel
 
-    if "method" in given:
-        raise InputError("--method is for mixtures: add --mixture auto, or --mixture 20.")
-    default = PRESETS[given.get("preset", "paper")]["search"]
-    return _with_settings(Strudel(**given), settings, {"search": (SEARCHES, default)})
-
-
-def mixture_estimator(given: Mapping[str, Any], settings: list[str]) -> StrudelMixture:
-    """A mixture of circuits."""
-    from strudel.learning.mixture_methods import METHODS
-    from strudel.learning.search_options import SEARCHES, BestFirst, Greedy
-    from strudel.models.mixture import StrudelMixture
-
-    options = dict(given)
-    if "preset" in options:
-        raise InputError("--preset is for single circuits: leave it out, or leave out --mixture.")
-    if options.get("search", "greedy") not in ("greedy", "best_first"):
+    preset, size = given.get("preset"), given.get("n_components", "auto")
+    if size == 1 or (size == "auto" and preset == "paper"):
+        if "method" in given:
+            raise InputError("--method is for mixtures: leave it out, or give --components 20.")
+        default = PRESETS[preset or "paper"]["search"]
+        return _with_settings(Strudel(**given), settings, {"search": (SEARCHES, default)})
+    if given.get("search", "greedy") not in ("greedy", "best_first"):
         raise InputError(
-            f"--search {options['search']} is for single circuits: the structure of a mixture "
-            "grows by greedy or best_first."
+            f"--search {given['search']} is for single circuits: add --components 1, or let the "
+            "structure of a mixture grow by greedy or best_first."
         )
-    if options.get("method", "em") not in METHODS:
+    if given.get("method", "em") not in METHODS:
         raise InputError(
-            f"--method {options['method']} is for classifiers: a mixture is trained by "
+            f"--method {given['method']} is for classifiers: a mixture is trained by "
             f"{', '.join(METHODS)}."
         )
-    n_splits = _value_of("n_splits", settings)
-    max_splits = options.pop("max_splits", None)
-    if max_splits is not None:
-        if n_splits is not None:
-            raise InputError(
-                "--set n_splits says how many splits there are: leave out --max-splits."
-            )
-        options["n_splits"] = range(max_splits + 1)
     # What "auto" means to a mixture, unless options of the greedy search are given.
-    is_shared = options.get("method") != "per_component"
     own = {text.partition("=")[0].strip().removeprefix("search.") for text in settings}
-    is_greedy = own & (Greedy().get_params().keys() - BestFirst().get_params().keys())
-    is_best_first = n_splits in (None, "auto") and is_shared and not is_greedy
+    is_greedy = bool(own & (Greedy().get_params().keys() - BestFirst().get_params().keys()))
+    is_greedy |= "max_splits" in given or given.get("method") == "per_component"
     choices: Choices = {
-        "search": (SEARCHES, "best_first" if is_best_first else "greedy"),
-        "method": (METHODS, options.get("method", "em")),
+        "search": (SEARCHES, "greedy" if is_greedy or preset == "paper" else "best_first"),
+        "method": (METHODS, given.get("method", "em")),
     }
-    return _with_settings(StrudelMixture(**options), settings, choices)
+    return _with_settings(Strudel(**given), settings, choices)
 
 
 def classifier_estimator(given: Mapping[str, Any], settings: list[str]) -> StrudelClassifier:
@@ -180,16 +153,16 @@ def _with_settings(model: Any, settings: list[str], choices: Choices) -> Any:
             raise InputError(f"--set gives {name!r} twice.")
         if name in FLAGS:
             raise InputError(f"--set {name}: use {FLAGS[name]} instead.")
-        if name == "encoder.edges" and hasattr(model.encoder, "edges"):
-            raise InputError("--edges and --set encoder.edges mean the same: leave out one.")
+        if name == "columns.edges" and hasattr(model.columns, "edges"):
+            raise InputError("--edges and --set columns.edges mean the same: leave out one.")
         given[name] = value
     for name in dict.fromkeys(name.partition(".")[0] for name in given if "." in name):
         held: Any = getattr(model, name, None)
         if name in choices and not hasattr(held, "get_params"):
             kinds, default = choices[name]
             setattr(model, name, kinds[default if is_open(held) else held]())
-        elif name == "encoder":
-            model.encoder = _encoder(model)
+        elif name == "columns":
+            model.columns = _encoder(model)
     for name in given:
         _, *inner, _ = f".{name}".split(".")  # such as search.learnpsdd.copies, of a race
         if len(inner) > 1 and getattr(getattr(model, inner[0]), inner[1], name) is None:
@@ -228,23 +201,14 @@ def _literal(text: str) -> Any:
         return text
 
 
-def _value_of(name: str, settings: list[str]) -> Any:
-    """What --set says of one option, None if nothing."""
-    return dict(map(_parse, settings)).get(name)
-
-
 def _encoder(model: Any) -> Any:
     """The encoder, as an object whose options can be set."""
     from strudel.models.classifier import StrudelClassifier
     from strudel.tables.encoder import TableEncoder
 
-    if isinstance(model.encoder, TableEncoder):
-        return model.encoder
-    if isinstance(model, StrudelClassifier):
-        return TableEncoder(unknown="missing")
-    if model.encoder is None:
-        raise InputError("--set encoder.NAME=VALUE goes with --encode auto.")
-    return TableEncoder()
+    if isinstance(model.columns, TableEncoder):
+        return model.columns
+    return TableEncoder(unknown="missing" if isinstance(model, StrudelClassifier) else "warn")
 
 
 def _unknown(name: str, model: Any, choices: Choices) -> str:
@@ -297,13 +261,17 @@ def _name_of(held: Any) -> str:
     return kinds.get(type(held), type(held).__name__)
 
 
-def read_size(text: str, option: str) -> int | str:
-    """A whole number of at least 1, or auto."""
+def read_size(text: str, option: str) -> int | str | list[int]:
+    """A whole number of at least 1, several of them, or auto."""
     if text.strip().lower() == "auto":
         return "auto"
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise InputError(f"{option} must be auto or a whole number of at least 1, but is {text!r}.")
-    return int(text)
+    sizes = [part.strip() for part in text.split(",")]
+    if not all(size.isdecimal() and int(size) >= 1 for size in sizes):
+        raise InputError(
+            f"{option} must be auto, a whole number of at least 1, or several such as 5,10, but "
+            f"is {text!r}."
+        )
+    return [int(size) for size in sizes] if len(sizes) > 1 else int(sizes[0])
 
 
 def read_edges(texts: list[str]) -> dict[str, list[Any]]:

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from strudel._types import NONE, FloatArray, IntArray
+from strudel.circuits.mixture import Mixture
 from strudel.cli.fit_options import all_options, is_open
 from strudel.data.lazy import is_lazy
 
 if TYPE_CHECKING:
     from strudel.io.read_tables import Table
     from strudel.learning.mixture_methods import Method
-    from strudel.models.mixture import StrudelMixture
+    from strudel.models.strudel import Strudel
 
 STOPPED = {
     "patience": "validation did not improve for {patience} {steps}",
     "max_splits": "--max-splits was reached",
-    "max_edges": "--max-edges was reached",
     "max_seconds": "time limit reached",
     "max_iter": "the limit of {max_iter} {steps} was reached",
     "n_components": "the mixture has all components it was asked for",
@@ -37,17 +37,17 @@ def options_of(model: Any) -> dict[str, Any]:
     from strudel.learning.presets import PRESETS
 
     options = all_options(model)
-    if "preset" not in options:
+    if isinstance(getattr(model, "circuit_", None), Mixture):
         return options
     open_ones = {name for name, value in options.items() if is_open(value)}
-    preset = PRESETS[options["preset"]]
+    preset = PRESETS[options["preset"] or "paper"]
     return options | {name: value for name, value in preset.items() if name in open_ones}
 
 
 def report_of(model: Any) -> dict[str, Any]:
     """Size and search of a circuit; size, choice and last EM steps of a mixture."""
     history = model.history_
-    held = model.circuit_ if hasattr(model, "circuit_") else model.mixture_
+    held = model.circuit_
     report: dict[str, Any] = {
         "n_vars": held.n_vars,
         "n_nodes": held.n_nodes,
@@ -56,7 +56,7 @@ def report_of(model: Any) -> dict[str, Any]:
         "stopped_because": history.stopped_because,
         "options": options_of(model),
     }
-    if hasattr(model, "circuit_"):
+    if not isinstance(held, Mixture):
         return report | {
             "n_splits": int(history.n_splits[-1]),
             "best_split": int(history.n_splits[history.best]),
@@ -74,7 +74,7 @@ def report_of(model: Any) -> dict[str, Any]:
 def facts_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
     """The same in words."""
     stopped = STOPPED.get(report["stopped_because"], report["stopped_because"])
-    if hasattr(model, "circuit_"):
+    if not isinstance(model.circuit_, Mixture):
         return {
             "variables": report["n_vars"],
             "nodes": report["n_nodes"],
@@ -105,11 +105,11 @@ def facts_of(model: Any, report: dict[str, Any]) -> dict[str, Any]:
 
 def _splits_in_words(n_splits: int, best: int) -> str:
     if n_splits and not best:
-        return f"{n_splits:,}, and none of them helped: --mixture auto may be better"
+        return f"{n_splits:,}, and none of them helped: more components may"
     return f"{n_splits:,}, the best after {best:,}"
 
 
-def method_of(model: StrudelMixture) -> Method:
+def method_of(model: Strudel) -> Method:
     """How a mixture was trained; the last of several ways, if they were chosen."""
     from strudel.learning.mixture_methods import EM, METHODS, Auto, Continuous
     from strudel.learning.options import named_options
@@ -121,7 +121,7 @@ def method_of(model: StrudelMixture) -> Method:
     return (method.continuous or Continuous()) if has_networks else EM()
 
 
-def explain(model: StrudelMixture) -> str:
+def explain(model: Strudel) -> str:
     """Why the mixture is as large as it is, in a sentence."""
     from strudel.learning.mixture_methods import EM, Boosting, Continuous, PerComponent
 
@@ -130,7 +130,7 @@ def explain(model: StrudelMixture) -> str:
         return str(chosen["explanation"])
     n_splits, size, n_runs = chosen["n_splits"], chosen["n_components"], chosen["n_runs"]
     if isinstance(method, Boosting):
-        size = model.mixture_.n_components  # it may have stopped before
+        size = model.circuit_.n_components  # it may have stopped before
     runs = "bag" if getattr(method, "n_bags", None) else "run"
     is_shared = not isinstance(method, PerComponent)
     words = _setting(n_splits, size, n_runs, is_shared, runs)
@@ -145,7 +145,7 @@ def explain(model: StrudelMixture) -> str:
     winner = last.pop(setting(n_splits, chosen["n_components"]), None)
     if winner is None or not last:
         is_as_asked = size == model.n_components
-        is_as_asked &= n_splits == model.n_splits or not is_shared
+        is_as_asked &= n_splits == model.max_splits or not is_shared
         return f"{words}, as asked" if is_as_asked else f"{words}; there was nothing to choose"
     second = max(last.values(), key=lambda trial: trial.valid)
     if winner.n_runs != n_runs or not isinstance(method, EM):  # trials only chose the setting

@@ -6,11 +6,10 @@ Out: a `Table` of each, all equally wide; `X` is lazy where it is partitioned.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from strudel.cli.advice_in_options import ENCODE
-from strudel.cli.console import InputError
 from strudel.cli.input_tables import match_columns, read_frame_table, read_parts, read_rows
 from strudel.cli.partitioned_files import is_partitioned, partition_table, read_lazily
 from strudel.data.lazy import is_lazy
@@ -25,26 +24,28 @@ def read_tables(
     valid: str | None,
     test: str | None,
     *,
-    is_encoded: bool,
+    has_columns: bool,
     dropped: list[str],
     n_workers: int,
 ) -> dict[str, Table]:
-    """All that were given, and those of a dataset.
+    """All that were given, and those of a dataset: 0/1 rows if all of them are, else columns.
 
-    Training rows are partitioned where there are workers, or where rows to stop by are.
+    Training rows are partitioned where there are workers, or where validation rows are.
     """
     by_partition = (
         n_workers > 0 or is_partitioned(data) or (valid is not None and is_partitioned(valid))
     )
-    if is_encoded:
-        sources = {"train": data, "valid": valid, "test": test}
+    parts: dict[str, Table] = {}
+    sources = {"train": data, "valid": valid, "test": test}
+    if not has_columns and not dropped and "-" not in sources.values():  # a pipe is read once
+        with suppress(NotBinaryFileError):
+            parts = _read_zero_one(data, valid, test, by_partition)
+    if not parts:
         parts = {
             part: _read_any(source, part, dropped, by_partition)
             for part, source in sources.items()
             if source is not None
         }
-    else:
-        parts = _read_zero_one(data, valid, test, by_partition)
     train = parts["train"]
     if by_partition and not is_lazy(train.X):
         parts["train"] = partition_table(train, n_workers)
@@ -52,7 +53,7 @@ def read_tables(
 
 
 def _read_any(source: str, part: str, dropped: list[str], by_partition: bool) -> Table:
-    """Columns of any types; their names are the encoder's to keep."""
+    """Columns of any types, whose names the model keeps."""
     if _is_lazy_source(source, by_partition):
         return replace(read_lazily(source, dropped), feature_names=None)
     return read_frame_table(source, part, dropped)
@@ -61,17 +62,14 @@ def _read_any(source: str, part: str, dropped: list[str], by_partition: bool) ->
 def _read_zero_one(
     data: str, valid: str | None, test: str | None, by_partition: bool
 ) -> dict[str, Table]:
-    try:
-        if _is_lazy_source(data, by_partition):
-            parts = {"train": read_lazily(data, [])}
-        else:
-            parts = read_parts(data)
-        for part, source in (("valid", valid), ("test", test)):
-            if source is not None:
-                is_lazy_part = _is_lazy_source(source, by_partition)
-                parts[part] = read_lazily(source, []) if is_lazy_part else read_rows(source, part)
-    except NotBinaryFileError as error:
-        raise InputError(f"{error} {ENCODE}") from None
+    if _is_lazy_source(data, by_partition):
+        parts = {"train": read_lazily(data, [])}
+    else:
+        parts = read_parts(data)
+    for part, source in (("valid", valid), ("test", test)):
+        if source is not None:
+            is_lazy_part = _is_lazy_source(source, by_partition)
+            parts[part] = read_lazily(source, []) if is_lazy_part else read_rows(source, part)
     train = parts["train"]
     return {
         part: match_columns(table, train.X.shape[1], train.feature_names, train.source)

@@ -59,7 +59,7 @@ def read_frame_table(source: str, part: str, dropped: list[str]) -> Table:
     from strudel.io.read_tables import Table
 
     if is_dataset(source):
-        raise InputError(f"{source} is 0/1 already: leave out --encode.")
+        raise InputError(f"{source} is of 0 and 1: leave out --edges, --drop and --set columns.")
     raw, label = read_frame_rows(source, part)
     return Table(cast(Any, drop_columns(raw, label, dropped)), None, label)
 

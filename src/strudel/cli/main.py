@@ -72,8 +72,8 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     demo: ("strudel demo --out strudel-demo",),
     datasets: ("strudel datasets --json",),
     fit: (
-        "strudel fit my.csv --encode auto",
-        "strudel fit nltcs --mixture auto -o nltcs.strudel",
+        "strudel fit my.csv",
+        "strudel fit nltcs -o nltcs.strudel",
         "strudel fit survey.csv --target smoker",
         "strudel fit nltcs --search learnpsdd --set search.copies=minimal",
     ),

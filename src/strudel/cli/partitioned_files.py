@@ -63,7 +63,7 @@ def partition_table(table: Table, n_workers: int) -> Table:
 
     if not hasattr(table.X, "shape"):
         raise InputError(
-            "--encode of partitioned rows or on workers takes parquet files, but "
+            "Partitioned rows with text, numbers or dates must be parquet files, but "
             f"{table.source} is not one: save it as parquet, or give all rows as csv."
         )
     array = import_dask("dask.array", "a partitioned table")

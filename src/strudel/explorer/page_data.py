@@ -67,11 +67,11 @@ def _classes_of(model: Any) -> tuple[Model, AnyArray | None, list[Any]]:
     """The model to ask, and for a classifier with components by class, the class of each."""
     if not hasattr(model, "joint_mixture"):
         return model_of(model), None, []
-    if not hasattr(model, "mixture_"):
+    if not hasattr(model, "circuit_"):
         return model_of(model), None, []  # says that it is not fitted
     if model.component_class_ is None:  # the class is a variable like all others
         return model.joint_mixture(), None, []
-    return model.mixture_, model.component_class_, model.classes_.tolist()
+    return model.circuit_, model.component_class_, model.classes_.tolist()
 
 
 def _target_place(columns: tuple[PageColumn, ...], target: str | None, model: Any) -> int | None:

@@ -55,7 +55,7 @@ class Checkpoint:
     >>> from strudel import Strudel
     >>> from strudel.io import Checkpoint
     >>> X = np.random.default_rng(0).integers(0, 2, size=(200, 5))
-    >>> model = Strudel(random_state=0).fit(X, checkpoint=Checkpoint("survey.part"))
+    >>> model = Strudel(n_components=1, random_state=0).fit(X, checkpoint=Checkpoint("survey.part"))
     """
 
     def __init__(self, path: str | os.PathLike[str], seconds: float = 60.0) -> None:

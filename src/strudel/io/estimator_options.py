@@ -14,7 +14,6 @@ from typing import Any
 from strudel.errors import FileFormatError
 from strudel.io.archive import as_json, expect
 from strudel.io.held_models import ESTIMATORS, estimator_of
-from strudel.io.options_of_0_1 import encoder_options_of_0_1, options_of_0_1
 from strudel.learning.mixture_methods import METHODS
 from strudel.learning.options import Options
 from strudel.learning.search_options import SEARCHES
@@ -89,23 +88,22 @@ def learner_state(estimator: Any) -> dict[str, Any] | None:
         return None
     params, _ = plain_options(estimator)
     state = {"class": type(estimator).__name__, "params": params}
-    if hasattr(getattr(estimator, "encoder", None), "get_params"):
-        state["encoder"] = encoder_options(estimator.encoder)
+    if hasattr(getattr(estimator, "columns", None), "get_params"):
+        state["encoder"] = encoder_options(estimator.columns)
     return state
 
 
-def learner_from(state: Any, model: Any, encoder: Any) -> Any:
-    """What an imputer learned with; `encoder` is its own option."""
+def learner_from(state: Any, model: Any) -> Any:
+    """What an imputer learned with."""
     from strudel.tables.encoder import TableEncoder
 
     state = expect(state, dict, "what the imputer learned with")
     if state.get("is_fitted") is True:
-        return model if encoder == "auto" else model.with_table_code(None)
+        return model
     estimator_class = class_of(state.get("class"))
     params = known_options(estimator_class, state.get("params"))
     if "encoder" in state:
-        own = known_options(TableEncoder, state["encoder"])
-        params["encoder"] = TableEncoder(**encoder_options_of_0_1(own, state.get("params")))
+        params["columns"] = TableEncoder(**known_options(TableEncoder, state["encoder"]))
     return estimator_class(**params)
 
 
@@ -118,7 +116,6 @@ def known_options(estimator_class: Any, params: Any) -> dict[str, Any]:
     """Options from a file, if the class has all of them."""
     known: dict[str, Any] = expect(params, dict, "the options")
     known = {name: _from_plain(value) for name, value in known.items()}
-    known = options_of_0_1(estimator_class.__name__, known)
     unknown = sorted(set(known) - set(estimator_class().get_params(deep=False)))
     if unknown:
         raise FileFormatError(f"it holds options that this version does not know: {unknown}")
@@ -148,5 +145,4 @@ def encoder_from(meta: dict[str, Any], code: TableCode) -> Any:
     unknown = sorted(set(options) - set(TableEncoder().get_params()))
     if unknown:
         raise FileFormatError(f"its encoder has options that this version does not know: {unknown}")
-    options = encoder_options_of_0_1(options, meta.get("params"))
     return fitted_encoder(TableEncoder(**options), code)

@@ -43,9 +43,9 @@ def estimator_state(model: Any) -> State:
     """What it holds, its options, and what else it learned."""
     from sklearn.utils.validation import check_is_fitted
 
-    holds = ESTIMATORS[type(model).__name__].holds
-    check_is_fitted(model, f"{holds}_")
-    meta, arrays = WRITERS[holds](getattr(model, f"{holds}_"))
+    place = ESTIMATORS[type(model).__name__]
+    check_is_fitted(model, place.attribute)
+    meta, arrays = WRITERS[place.holds](getattr(model, place.attribute))
     params, not_saved = plain_options(model)
     if "estimator" in not_saved:
         learner = learner_state(model.estimator)
@@ -68,7 +68,7 @@ def estimator_state(model: Any) -> State:
         meta["encoder"] = encoder_options(model.encoder_)
     if hasattr(model, "chosen_"):
         meta["chosen"] = model.chosen_
-    if holds == "predictor":
+    if place.holds == "predictor":
         meta["predictor"], density = _fitted_predictor_state(model)
         arrays |= density
     if hasattr(model, "component_class_"):
@@ -76,8 +76,6 @@ def estimator_state(model: Any) -> State:
         meta["target_name"] = model.target_name_
         if model.component_class_ is not None:
             arrays["classifier.component_class"] = model.component_class_.astype("<i4")
-    if holds == "model":
-        meta["version"] = 4
     if getattr(model, "regressions_", None) is not None:
         arrays |= model.regressions_.arrays()
     if hasattr(model, "history_"):
@@ -126,7 +124,7 @@ def _restore_classifier(model: Any, archive: Archive) -> None:
         return
     own = archive.read_array("classifier.component_class", ("<i4",))
     if (
-        len(own) != model.mixture_.n_components
+        len(own) != model.circuit_.n_components
         or not np.array_equal(np.unique(own), np.arange(n_classes))
         or np.any(np.diff(own) < 0)
     ):
@@ -173,13 +171,13 @@ def estimator_from_state(archive: Archive) -> Any:
     if "vtree" in provenance.get("options_not_saved", ()):  # one that was given is in the model
         params["vtree"] = fitted.vtree
     if "learner" in meta:
-        params["estimator"] = learner_from(meta["learner"], fitted, params.get("encoder"))
+        params["estimator"] = learner_from(meta["learner"], fitted)
     code, n_vars = _inputs_of(fitted, archive)
     encoder = None if code is None else encoder_from(meta, code)
-    if encoder is not None and params.get("encoder") is None:
-        params["encoder"] = encoder
+    if encoder is not None and "columns" in provenance.get("options_not_saved", ()):
+        params["columns"] = encoder
     model = estimator_class(**params)
-    setattr(model, f"{place.holds}_", fitted)
+    setattr(model, place.attribute, fitted)
     model.n_features_in_ = expect(meta.get("n_features_in"), int, "the number of features")
     if encoder is not None:
         model.encoder_ = encoder
@@ -205,7 +203,7 @@ def estimator_from_state(archive: Archive) -> Any:
         _restore_classifier(model, archive)
     if class_name == "StrudelImputer":
         _restore_regressions(model, archive)
-    history = history_from(archive, place)
+    history = history_from(archive, fitted)
     if history is not None:
         model.history_ = history
     return model
@@ -222,7 +220,7 @@ def _restore_regressions(model: Any, archive: Archive) -> None:
     arrays = {
         name: archive.read_array(f"regressions.{name}", ("<f8",), n) for name, n in n_axes.items()
     }
-    code = model.model_.table_code
+    code = model.circuit_.table_code
     if code is None:
         raise FileFormatError("it holds regressions of columns, but no columns")
     try:

@@ -8,9 +8,9 @@ An estimator brings scikit-learn, which takes longer to load than most questions
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, NamedTuple
 
+from strudel.circuits.mixture import Mixture
 from strudel.errors import FileFormatError
 from strudel.io.archive import Archive, expect
 from strudel.io.model_states import READERS
@@ -20,26 +20,21 @@ class Estimator(NamedTuple):
     """Where the class of an estimator lives, and what a fitted one holds."""
 
     module: str
-    holds: str  # "circuit", "mixture", "predictor" or, of the first two either, "model"
-    history_module: str = ""
-    history_class: str = ""
+    holds: str = "model"  # a circuit or a mixture; or "predictor"
+
+    @property
+    def attribute(self) -> str:
+        """Where the estimator keeps it."""
+        return "predictor_" if self.holds == "predictor" else "circuit_"
 
 
 ESTIMATORS = {  # nothing else is ever imported
-    "Strudel": Estimator(
-        "strudel.models.strudel", "circuit", "strudel.learning.history", "History"
-    ),
-    "StrudelMixture": Estimator(
-        "strudel.models.mixture",
-        "mixture",
-        "strudel.learning.history",
-        "MixtureHistory",
-    ),
+    "Strudel": Estimator("strudel.models.strudel"),
     "RegressionCircuit": Estimator("strudel.models.predictor_circuits", "predictor"),
     "LogisticCircuit": Estimator("strudel.models.predictor_circuits", "predictor"),
-    "StrudelClassifier": Estimator("strudel.models.classifier", "mixture"),
-    "StrudelImputer": Estimator("strudel.models.imputer", "model"),
-    "StrudelRegressor": Estimator("strudel.models.regressor", "model"),
+    "StrudelClassifier": Estimator("strudel.models.classifier"),
+    "StrudelImputer": Estimator("strudel.models.imputer"),
+    "StrudelRegressor": Estimator("strudel.models.regressor"),
 }
 
 
@@ -68,17 +63,18 @@ def held_model(archive: Archive) -> HeldModel:
         return HeldModel(type(model).__name__, model, {}, None)
     place = estimator_of(meta.get("class"))
     chosen = {} if meta.get("chosen") is None else expect(meta["chosen"], dict, "what was chosen")
-    return HeldModel(
-        meta["class"], READERS[place.holds](archive), chosen, history_from(archive, place)
-    )
+    model = READERS[place.holds](archive)
+    return HeldModel(meta["class"], model, chosen, history_from(archive, model))
 
 
-def history_from(archive: Archive, place: Estimator) -> Any:
+def history_from(archive: Archive, model: Any) -> Any:
     """The history of a fit, None if there is none."""
     if archive.meta.get("history") is None:
         return None
     state = expect(archive.meta["history"], dict, "the history")
-    history_class = getattr(import_module(place.history_module), place.history_class)
+    from strudel.learning.history import History, MixtureHistory
+
+    history_class = MixtureHistory if isinstance(model, Mixture) else History
     names = expect(state.get("columns"), list, "the columns of the history")
     columns = {name: archive.read_array(f"history.{name}", ("<f8", "<i8")) for name in names}
     best = expect(state.get("best"), int, "the best row of the history")

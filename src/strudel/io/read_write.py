@@ -154,7 +154,7 @@ def write(model: Any, path: PathLike) -> None:
         held = getattr(model, "predictor_", None)
         model = without_leaf_sums(held) if isinstance(held, PredictorCircuit) else model
     if not isinstance(model, form.holds):
-        is_mixture = isinstance(getattr(model, "mixture_", model), Mixture)
+        is_mixture = isinstance(getattr(model, "circuit_", model), Mixture)
         way_out = " Write its to_circuit()." if is_mixture and form.holds is Circuit else ""
         raise TypeError(
             f"A {bare_suffix(path)} file holds {form.words}, "

@@ -117,7 +117,7 @@ def _check_memory(task: MixtureTask, rows: Prepared) -> None:
     bytes_each = 64 * rows.train.n_vars
     n_components = task.sizes[0]
     if isinstance(task.n_splits, int):
-        check_fits("n_splits", task.n_splits, BYTES_OF_A_SPLIT)
+        check_fits("max_splits", task.n_splits, BYTES_OF_A_SPLIT)
     check_fits("n_components", n_components, bytes_each + 8 * n_rows)
     check_fits("max_components", task.max_components, bytes_each)
     for name in ("n_runs", "n_bags"):

@@ -30,7 +30,7 @@ def learn_continuous(rows: Prepared, learner: MixtureLearner, method: Continuous
     report.say("structure", "growing the structure")
     grown = rows.grow(_search(task), report.on_split)
     last = len(grown.history) - 1  # fewer than asked for if nothing was left to split
-    prefixes = _prefixes(task, grown.history.best) if task.chooses_splits else [last]
+    prefixes = _prefixes(grown.history.best) if task.chooses_splits else [last]
     n_splits = prefixes[-1]
     best: LearnedMixture | None = None
     try:
@@ -63,10 +63,9 @@ def _search(task: MixtureTask) -> SearchOptions:
     return replace(task.search, max_splits=SPLITS[-1] if most is None else min(most, SPLITS[-1]))
 
 
-def _prefixes(task: MixtureTask, best: int) -> list[int]:
+def _prefixes(best: int) -> list[int]:
     """Numbers of splits to choose from."""
-    lowest = min(task.n_splits, default=0) if isinstance(task.n_splits, range) else 0
-    return [n for n in SPLITS if lowest <= n < best / 1.5] + [best]
+    return [n for n in SPLITS if n < best / 1.5] + [best]
 
 
 def _sizes(task: MixtureTask, n_runs: int, n_edges: int) -> list[int]:

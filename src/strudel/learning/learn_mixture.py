@@ -26,7 +26,11 @@ MANY_CELLS = 2**17  # of the training rows, from which "auto" also tries network
 def learn_mixture(rows: Prepared, learner: MixtureLearner) -> LearnedMixture:
     """The best mixture. By "auto" without networks, the average of several kinds."""
     task, method = learner.task, learner.task.method
-    if not isinstance(method, Auto) or method.continuous or needs_networks(rows):
+    if (
+        not isinstance(method, Auto)
+        or method.continuous
+        or (task.may_use_networks and needs_networks(rows))
+    ):
         learned = learn_one_mixture(rows, learner)
     else:
         most = MOST_FREE if task.max_components == MOST_OF_ALL else task.max_components

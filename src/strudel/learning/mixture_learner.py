@@ -107,19 +107,20 @@ def learned_from_choice(choice: Choice, stopped_because: str) -> LearnedMixture:
 class MixtureTask:
     """What is asked for: numbers, or "auto" where they are to be chosen."""
 
-    n_components: int | str
-    n_splits: int | str | range
+    n_components: Any  # a number, a tuple of them, or "auto"
+    n_splits: int | str
     method: Method
     max_components: int
     search: SearchOptions
     options: MixtureOptions
     to_choose_from: tuple[int, ...] = COMPONENTS  # components of one run
     of_start: int | None = None  # splits of the structure that the rows start with
+    may_use_networks: bool = False
 
     @property
     def chooses_splits(self) -> bool:
         """Whether the number of splits is chosen."""
-        return self.n_splits == "auto" or isinstance(self.n_splits, range)
+        return self.n_splits == "auto"
 
     @property
     def averages_all_it_can(self) -> bool:
@@ -130,6 +131,8 @@ class MixtureTask:
     @property
     def sizes(self) -> list[int]:
         """Components of one run, to choose from."""
+        if isinstance(self.n_components, tuple):
+            return list(self.n_components)
         if self.n_components != "auto":
             return [int(self.n_components)]
         n_parts = self.method.n_bags if isinstance(self.method, BaggedEM) else self.options.n_runs
@@ -146,9 +149,7 @@ class MixtureTask:
 
     def prefixes(self, best: int) -> list[int]:
         """Numbers of splits to choose from."""
-        prefixes = prefixes_of(best)
-        lowest = min(self.n_splits, default=0) if isinstance(self.n_splits, range) else 0
-        return [n for n in prefixes if n >= lowest] or [prefixes[-1]]
+        return prefixes_of(best)
 
 
 def independent_structure(rows: Prepared, task: MixtureTask, vtree: Vtree) -> Circuit | None:
@@ -251,7 +252,7 @@ class MixtureLearner:
         if not rows.is_partitioned:
             return self.choose_and_train(rows)
         task = self.task
-        if task.chooses_splits or task.n_components == "auto":
+        if task.chooses_splits or not isinstance(task.n_components, int):
             chosen = self._choose_on_sample(rows)
             if chosen.history.stopped_because == "interrupted":
                 return chosen
@@ -261,7 +262,7 @@ class MixtureLearner:
                 n_splits=chosen.chosen["n_splits"],
                 options=replace(task.options, n_runs=chosen.chosen["n_runs"]),
             )
-        n_splits = int(task.n_splits)  # type: ignore[arg-type]
+        n_splits = int(task.n_splits)
         search = replace(task.search, max_splits=n_splits, patience=max(1, n_splits))
         return self._grow_and_train(rows, search, task)
 

@@ -49,8 +49,8 @@ from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN
 from strudel.tables.coded_rows import CodedNames, table_log_density
-from strudel.tables.encoder import TableEncoder, fitted_encoder, new_encoder, raise_with_advice
-from strudel.tables.input_table import n_rows_of, take_rows
+from strudel.tables.encoder import TableEncoder, fitted_encoder, new_encoder
+from strudel.tables.input_table import is_binary, n_rows_of, take_rows
 
 FEWEST_COPIES = 4  # of a search for one circuit: on one, chance stops it too early
 CONTINUED = {
@@ -279,9 +279,11 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> PreparedRows:
     X, y, X_valid, sample_weight = given.X, given.y, given.X_valid, given.sample_weight
     # Nothing is kept before all is learned: what is refused leaves a fitted model alone.
     numbers = None  # of the rows in the table that was given
-    if estimator.encoder is not None and sample_weight is not None:
+    encoder = _encoder_of(estimator.columns, X, start)
+    if encoder is not None and sample_weight is not None:
         X, y, sample_weight, numbers = _rows_that_count(X, y, sample_weight)
-    encoder = _fitted_encoder(estimator.encoder, X, y, start)
+    if encoder is not None and not hasattr(encoder, "code_"):
+        encoder = encoder.fit(X, y)
     columns = search.columns
     density: FloatArray | None = None  # of the numbers of every row, given their cells
     density_valid: FloatArray | float = 0.0
@@ -292,10 +294,7 @@ def prepare_rows(given: FitInput, search: SearchOptions) -> PreparedRows:
         X_valid = None if X_valid is None else encoder.code_.encode(X_valid, "X_valid")
         start = None if start is None else start.with_table_code(None)
         columns = encoder.code_.columns if encoder.respect_one_hot else columns
-    try:
-        table, names = as_codes(*check_partial(X))
-    except ValueError as error:
-        raise_with_advice(error)
+    table, names = as_codes(*check_partial(X))
     names = names if encoder is None else CodedNames(encoder.code_)
     is_continued = start is not None and encoder is None  # with the same columns as before
     if is_continued:
@@ -442,12 +441,12 @@ def _hold_out(
     return kept, held
 
 
-def _fitted_encoder(option: Any, X: Any, y: Any, last: Circuit | None) -> TableEncoder | None:
-    """The encoder of a fit; one that continues from a circuit keeps the code of its variables."""
-    encoder = new_encoder(option)
-    if encoder is None or last is None or last.table_code is None:
-        return None if encoder is None else encoder.fit(X, y)
-    return fitted_encoder(option, last.table_code)
+def _encoder_of(columns: Any, X: Any, last: Circuit | None) -> TableEncoder | None:
+    """What encodes the rows; None for 0 and 1. A circuit to continue from brings its own code."""
+    encoder = new_encoder(columns)
+    if last is not None:
+        return None if last.table_code is None else fitted_encoder(columns, last.table_code)
+    return None if columns is None and is_binary(X) else encoder
 
 
 def _rows_that_count(

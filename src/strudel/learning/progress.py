@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from strudel._compiling import Compiled, now
 from strudel.learning.history import Record
@@ -60,9 +61,9 @@ Callback = Callable[[Progress], None]
 class Reporter:
     """Tells a callback, and with `verbose` a person, how a fit proceeds."""
 
-    def __init__(self, callback: Callback | None = None, verbose: int = 0) -> None:
+    def __init__(self, callback: Callback | None = None, verbose: Any = 0) -> None:
         self.callback = callback
-        self.verbose = verbose
+        self.verbose = 0 if verbose == "auto" else verbose
         self._started = now()
         self._last_line = time.perf_counter()
 

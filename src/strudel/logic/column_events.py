@@ -35,7 +35,7 @@ class ColumnTerm:
     --------
     >>> from strudel import Strudel, probability, variables
     >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
-    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     >>> x = variables(model)
     >>> x["x1"] >= 40
     Event("'x1>=40'")

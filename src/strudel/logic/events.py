@@ -395,7 +395,8 @@ def variables(model: Any) -> Variables:
     >>> round(probability(figure_1_circuit(), x["X1"] & ~x["X2"]), 4)
     0.164
     """
-    for held in (model, *(getattr(model, name, None) for name in ("circuit_", "mixture_"))):
+    held: Any
+    for held in (model, getattr(model, "circuit_", None)):
         if hasattr(held, "n_vars") and hasattr(held, "feature_names"):
             return Variables(names_of(held.n_vars, held.feature_names))
     if hasattr(model, "fit"):

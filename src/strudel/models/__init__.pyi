@@ -1,5 +1,4 @@
 from .strudel import Strudel as Strudel
-from .mixture import StrudelMixture as StrudelMixture
 from .classifier import StrudelClassifier as StrudelClassifier
 from .imputer import StrudelImputer as StrudelImputer
 from .regressor import StrudelRegressor as StrudelRegressor

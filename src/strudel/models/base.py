@@ -124,7 +124,7 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
     validation_fraction: float | None
     random_state: Any
     constraint: Any
-    encoder: Any
+    columns: Any
     n_jobs: int | None
 
     def set_params(self, **params: Any) -> Self:
@@ -214,17 +214,14 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
         Its `log_likelihoods_` are NaN: they were those of the learned parameters.
         """
         found = copy(self)
-        for name in ("circuit_", "mixture_"):
-            if hasattr(self, name):
-                setattr(found, name, getattr(self, name).from_torch(module))
+        found.circuit_ = self._fitted().from_torch(module)
         found.log_likelihoods_ = LogLikelihoods(math.nan, math.nan)
         return found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        has_encoder = self.encoder is not None
-        tags.input_tags.sparse = not has_encoder
-        tags.input_tags.string = tags.input_tags.categorical = has_encoder
+        tags.input_tags.sparse = self.columns is None
+        tags.input_tags.string = tags.input_tags.categorical = True
         tags.input_tags.allow_nan = True
         return tags
 

@@ -104,15 +104,14 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     init : {"auto", "tree", "independent"}, default="auto"
         The structure before the first split: the best tree within the classes (in a joint mixture,
         the Chow-Liu tree), or all inputs independent.
-    n_splits : int or "auto", default="auto"
+    max_splits : int, optional
         Splits of the structure, found as in `Strudel` on the rows of all classes.
     pseudocount, class_pseudocount : float or "auto", default="auto"
         How strongly the parameters of a component are smoothed towards those of its class, and
         those of a class towards those of all rows, in virtual rows per sum node. In a logistic
         model, the second one is the penalty of the regression.
-    encoder : "auto", TableEncoder or None, default="auto"
-        How inputs become 0 and 1. "auto" takes a table of 0 and 1 as it is, and chooses among
-        encoders for any other. None refuses other tables.
+    columns : dict, optional
+        What an input is, where it cannot be seen, as in `Strudel`.
     class_weight : dict, "balanced" or None, default=None
         How much rows of each class count, besides their `sample_weight`; "balanced" lets all
         classes count alike. Classes that a dict does not name count 1. The probabilities are those
@@ -134,7 +133,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The classes, sorted.
     target_name_ : str
         The name of the class: that of `y` if it has one, else "class".
-    mixture_ : Mixture
+    circuit_ : Mixture
         The mixture of all classes; its weights hold their shares. In a joint mixture, the last
         variables are the class.
     component_class_ : ndarray or None
@@ -155,7 +154,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> from strudel import StrudelClassifier
     >>> X = np.random.default_rng(0).integers(0, 2, size=(200, 4))
     >>> y = np.where(X[:, 0] == X[:, 1], "same", "different")
-    >>> model = StrudelClassifier(n_splits=0, random_state=0).fit(X, y)
+    >>> model = StrudelClassifier(max_splits=0, random_state=0).fit(X, y)
     >>> model.predict([[1, 1, 0, 0], [1, 0, 0, 0]])
     array(['same', 'different'], dtype='<U9')
     >>> model.predict([[1, 1, np.nan, np.nan]])  # unknown values do not matter here
@@ -166,10 +165,10 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _: KW_ONLY
     method: str = "auto"
     init: str = "auto"
-    n_splits: int | str = "auto"
+    max_splits: int | None = None
     pseudocount: float | str = "auto"
     class_pseudocount: float | str = "auto"
-    encoder: Any = "auto"
+    columns: Any = None
     class_weight: Any = None
     scoring: str = "log_loss"
     n_folds: int = 3
@@ -202,7 +201,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_options()
         text_names(X)  # refuses what are no names, before anything is learned
         labels = as_labels(y, self)
-        table = look_at_table(X, self.encoder, (*BINS, LOGISTIC_BINS))
+        table = look_at_table(X, self.columns, (*BINS, LOGISTIC_BINS))
         if len(labels) != table.n_rows:
             raise ValueError(
                 f"y must hold one class per row, but X has {table.n_rows} rows and y "
@@ -223,8 +222,8 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_fits(
                 "n_components", int(self.n_components), len(classes) * (64 + 8 * len(labels))
             )
-        if self.n_splits != "auto":
-            check_fits("n_splits", int(self.n_splits), BYTES_OF_A_SPLIT)
+        if self.max_splits is not None:
+            check_fits("max_splits", int(self.max_splits), BYTES_OF_A_SPLIT)
         numbers: IntArray = label.astype(np.int32)
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(2**31))
@@ -254,7 +253,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         keep_encoder(self, encoder)
         self.classes_: AnyArray = classes
         self.target_name_: str = name
-        self.mixture_: Mixture = self._named(model)
+        self.circuit_: Mixture = self._named(model)
         self.component_class_ = model.component_class
         self.chosen_: dict[str, Any] = chosen.describe()
         self.trials_: list[ClassTrial] = trials
@@ -319,7 +318,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         methods = ("per_class", "joint") if self.method == "auto" else (self.method,)
         inits = INITS if self.init == "auto" else (self.init,)
         sizes = COMPONENTS if self.n_components == "auto" else (int(self.n_components),)
-        splits = SPLITS if self.n_splits == "auto" else (int(self.n_splits),)
+        splits = SPLITS if self.max_splits is None else (int(self.max_splits),)
         size = LOGISTIC_COMPONENTS if self.n_components == "auto" else sizes[0]
         logistic = Setting(len(table.encoders) - 1, "logistic", "independent", 0, size)
         if self.method == "logistic":
@@ -338,7 +337,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 0,
                 method,
                 init,
-                n_splits if self.n_splits == "auto" else splits[0],
+                n_splits if self.max_splits is None else splits[0],
                 size if self.n_components == "auto" else sizes[0],
                 of_columns,
             )
@@ -362,7 +361,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return n_splits > 0 or method == "joint"
         if method == "joint" and self.method == "auto":
             is_other_size = self.n_components == "auto" and size != COMPONENTS[-1]
-            return is_other_size or (self.n_splits == "auto" and n_splits > 0)
+            return is_other_size or (self.max_splits is None and n_splits > 0)
         return False
 
     def _named(self, model: ClassModel) -> Mixture:
@@ -383,7 +382,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _joint_logs(self, X: Any) -> FloatArray:
         """Log-probability of what is known of each row together with each class."""
-        check_is_fitted(self, "mixture_")
+        check_is_fitted(self, "circuit_")
         rows = rows_like(self, X)
         with use_threads(self.n_jobs):
             return self._class_model().joint_logs(rows)
@@ -392,7 +391,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The mixture with the classes of its components, or of its last variables."""
         is_joint = self.component_class_ is None
         codewords = class_codewords(len(self.classes_)) if is_joint else None
-        return ClassModel(self.mixture_, self.component_class_, codewords)
+        return ClassModel(self.circuit_, self.component_class_, codewords)
 
     def joint_mixture(self) -> Mixture:
         """The distribution of the inputs and the class together.
@@ -403,7 +402,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             The columns of its table are the inputs, and the class as the last one, which has the
             name `target_name_`. Every query answers in these columns.
         """
-        check_is_fitted(self, "mixture_")
+        check_is_fitted(self, "circuit_")
         encoder = getattr(self, "encoder_", None)
         names: Any = getattr(self, "feature_names_in_", None)
         if encoder is not None:
@@ -464,11 +463,11 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_choice("init", self.init, ("auto", *INITS))
         check_choice("scoring", self.scoring, ("brier", "log_loss", "accuracy"))
         check_count("n_components", self.n_components, may_be_auto=True)
-        check_count("n_splits", self.n_splits, 0, may_be_auto=True)
+        check_count("max_splits", self.max_splits, 0, may_be_none=True)
         check_count("n_folds", self.n_folds, 2)
-        if self.method == "logistic" and (self.init == "tree" or self.n_splits not in ("auto", 0)):
+        if self.method == "logistic" and (self.init == "tree" or self.max_splits):
             raise ValueError(
-                "method='logistic' has a structure of its own, but init or n_splits is given. "
+                "method='logistic' has a structure of its own, but init or max_splits is given. "
                 "Leave them out, or take another method."
             )
         for name in ("pseudocount", "class_pseudocount"):
@@ -478,8 +477,7 @@ class StrudelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
-        tags.input_tags.string = self.encoder is not None
-        tags.input_tags.categorical = self.encoder is not None
+        tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
 

@@ -24,7 +24,7 @@ from strudel.learning.incomplete.fill_regressions import FillRegressions, learn_
 from strudel.learning.mixture_methods import EM
 from strudel.models.base import keep_encoder
 from strudel.models.classifier import StrudelClassifier
-from strudel.models.mixture import StrudelMixture
+from strudel.models.strudel import Strudel
 from strudel.queries.by_block import by_block, possible_row
 from strudel.queries.column_answers import expected_values
 from strudel.queries.columns.value_probabilities import value_probabilities
@@ -69,7 +69,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     Parameters
     ----------
     estimator : density estimator, StrudelClassifier, Circuit or Mixture, optional
-        A `StrudelMixture` by default: of up to 20 components for "map", whose search takes longer
+        A `Strudel` by default: of up to 20 components for "map", whose search takes longer
         with more components; of up to 6 for columns of a table, and the average of several for a
         table of 0 and 1. An estimator that is not fitted is copied and fitted; a fitted one, a
         circuit or a mixture is used as it is. A fitted classifier fills its inputs and its class,
@@ -84,10 +84,9 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         values under the model; in a table of 0 and 1 the probability of 1. "map": the unknown
         values of a row that are most probable together. "sample": values drawn from their joint
         distribution.
-    encoder : "auto", TableEncoder or None, default="auto"
-        How columns become 0 and 1. "auto" is the encoder of the estimator if it has one; else a
-        table of 0 and 1 is taken as it is, and any other gets a `TableEncoder`. A fitted estimator
-        keeps the encoder that it was fitted with.
+    columns : dict, optional
+        What a column is, where it cannot be seen, as in `Strudel`. A fitted estimator keeps the
+        columns that it was fitted with.
     random_state : int, RandomState or None
         For the fit, and for the values that are drawn.
     n_jobs : int or None
@@ -95,7 +94,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     Attributes
     ----------
-    model_ : Circuit or Mixture
+    circuit_ : Circuit or Mixture
         The distribution of the columns, or of the variables that stand for them.
     encoder_ : TableEncoder
         The fitted encoder, if the table was not of 0 and 1.
@@ -120,7 +119,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     estimator: Any = None
     _: KW_ONLY
     strategy: str = "auto"
-    encoder: Any = "auto"
+    columns: Any = None
     random_state: Any = None
     n_jobs: int | None = None
 
@@ -152,7 +151,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         keep_features(self, X, model.n_vars)
         keep_encoder(self, encoder)
         code = None if encoder is None else encoder.code_
-        self.model_: Model = model if model.table_code is code else model.with_table_code(code)
+        self.circuit_: Model = model if model.table_code is code else model.with_table_code(code)
         self.regressions_: FillRegressions | None = None
         if code is not None and self.strategy == "auto" and not is_fitted_model(self.estimator):
             self.regressions_ = self._learn_regressions(X, code, sample_weight)
@@ -170,7 +169,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         with use_threads(self.n_jobs):
             return learn_fill_regressions(
-                self.model_.with_table_code(None),
+                self.circuit_.with_table_code(None),
                 code.columns,
                 _numbers(code, raws),
                 code.encode_columns(raws),
@@ -191,28 +190,16 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             model: Model = self.estimator.joint_mixture()
         else:
             model = model_of(self.estimator)
-        code = model.table_code if self.encoder is not None else None
-        if code is None and isinstance(self.encoder, TableEncoder):
-            code = getattr(self.encoder, "code_", None)
-            if code is None:
-                raise ValueError(
-                    "The model that was given is fitted, but the encoder is not. Give the fitted "
-                    "TableEncoder that made its variables, or fit the model with encoder='auto'."
-                )
-        elif isinstance(self.encoder, TableEncoder):
+        if self.columns is not None:
             raise ValueError(
-                "The model that was given is fitted and has its own encoder. Leave encoder='auto', "
-                "or give a model that is not fitted."
+                "The model that was given is fitted and knows its columns: leave out columns, or "
+                "give a model that is not fitted."
             )
+        code = model.table_code
         if code is None:
             _check_variables(X, model)
             return None, model
-        if code.n_vars != model.n_vars:
-            raise ValueError(
-                f"The encoder makes {code.n_vars} variables, but the model that was given has "
-                f"{model.n_vars}. Give the encoder that made its variables."
-            )
-        encoder = fitted_encoder(getattr(self.estimator, "encoder_", self.encoder), code)
+        encoder = fitted_encoder(getattr(self.estimator, "encoder_", None), code)
         code.match(read_columns(dense(X)))  # refuses other columns
         names = text_names(X)
         if names is not None:
@@ -221,9 +208,8 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     def _learn(self, X: Any, sample_weight: Any) -> tuple[TableEncoder | None, Model]:
         """Fit a density model to the rows, under its own encoder if it has one."""
-        own = getattr(self.estimator, "encoder", None)
-        is_own = isinstance(own, TableEncoder) and self.encoder == "auto"
-        table = look_at_table(X, own if is_own else self.encoder)
+        own = getattr(self.estimator, "columns", None)
+        table = look_at_table(X, own if self.columns is None else self.columns)
         encoder = table.encoders[0]
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self.estimator is None:
@@ -236,24 +222,22 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         else:
             estimator = clone(self.estimator)
         if encoder is None:
-            if own is not None:
-                estimator.set_params(encoder=None)
             return None, model_of(estimator.fit(table.evidence, sample_weight=sample_weight))
         # It encodes the table itself, and so learns which variables are of one column.
-        estimator.set_params(encoder=clone(encoder))
+        estimator.set_params(columns=clone(encoder))
         estimator.fit(table.X, sample_weight=sample_weight)
         return estimator.encoder_, model_of(estimator)
 
-    def _default(self, table: InputTable) -> StrudelMixture:
+    def _default(self, table: InputTable) -> Strudel:
         """The best mixture that is still quick for the strategy."""
         size = int(np.clip(table.n_rows // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
         if self.strategy == "map":  # its search takes longer with more components
-            return StrudelMixture(min(size, 20), n_splits=0)
+            return Strudel(min(size, 20), max_splits=0)
         if table.evidence is None:  # larger ones fill hardly better
-            return StrudelMixture(min(size, OF_TABLES), method=QUICK, n_splits=0)
+            return Strudel(min(size, OF_TABLES), method=QUICK, max_splits=0)
         # The average of many runs: on jester hidden values have a log-loss of 0.503, not 0.512.
         n_runs = 4 if np.isnan(table.evidence).any() else 32
-        return StrudelMixture(size, method=EM(n_runs=n_runs), n_splits=0, validation_fraction=0.05)
+        return Strudel(size, method=EM(n_runs=n_runs), max_splits=0, validation_fraction=0.05)
 
     def transform(self, X: Any) -> Any:
         """The table with all unknown values filled; known ones stay as they are.
@@ -291,7 +275,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return self._filled_tables(X, int(n_imputations), "sample")
 
     def _filled_tables(self, X: Any, n: int, strategy: str) -> list[Any]:
-        check_is_fitted(self, "model_")
+        check_is_fitted(self, "circuit_")
         is_drawn = strategy == "sample"
         seed = int(check_random_state(self.random_state).randint(2**31)) if is_drawn else None
         if is_lazy(X) and hasattr(X, "columns"):
@@ -310,7 +294,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         rows = rows_like(self, X)
         X = _in_order(X, getattr(self, "feature_names_in_", None))
         code = self.encoder_.code_ if hasattr(self, "encoder_") else None
-        model = self.model_.with_table_code(None)  # in variables, not columns
+        model = self.circuit_.with_table_code(None)  # in variables, not columns
         rng = generator_from(random_state) if strategy == "sample" else None
         with use_threads(self.n_jobs):
             if code is not None and strategy in ("auto", "mean"):
@@ -351,8 +335,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
-        tags.input_tags.string = self.encoder is not None
-        tags.input_tags.categorical = self.encoder is not None
+        tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
 
@@ -363,8 +346,7 @@ StrudelImputer.transform = lazy_as_it_is(StrudelImputer.transform)  # type: igno
 def is_fitted_model(model: Any) -> bool:
     """Whether something is a circuit or a mixture, or holds one."""
     return any(
-        isinstance(held, Circuit | Mixture)
-        for held in (model, getattr(model, "circuit_", None), getattr(model, "mixture_", None))
+        isinstance(held, Circuit | Mixture) for held in (model, getattr(model, "circuit_", None))
     )
 
 

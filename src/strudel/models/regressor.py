@@ -21,7 +21,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 from strudel._types import AnyArray, FloatArray
 from strudel.learning.mixture_methods import EM
 from strudel.models.base import NotebookSummary, QueryMethods
-from strudel.models.mixture import StrudelMixture
+from strudel.models.strudel import Strudel
 from strudel.models.targets import as_target
 from strudel.queries.columns.column_posterior import ColumnPosterior
 from strudel.queries.columns.value_probabilities import value_probabilities
@@ -44,11 +44,11 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
 
     Parameters
     ----------
-    estimator : StrudelMixture or Strudel, optional
+    estimator : Strudel, optional
         What learns the joint distribution of inputs and target, not fitted; a mixture whose size
         grows with the rows by default.
-    encoder : "auto" or TableEncoder, default="auto"
-        How inputs and target become 0/1 variables.
+    columns : dict, optional
+        What a column is, where it cannot be seen, as in `Strudel`.
     random_state : int, RandomState or None
         For the fit.
     n_jobs : int or None
@@ -56,7 +56,7 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
 
     Attributes
     ----------
-    model_ : Circuit or Mixture
+    circuit_ : Circuit or Mixture
         The joint distribution of the inputs and the target, which is the last column.
     encoder_ : TableEncoder
         The fitted encoder of inputs and target.
@@ -79,7 +79,7 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
 
     estimator: Any = None
     _: KW_ONLY
-    encoder: Any = "auto"
+    columns: Any = None
     random_state: Any = None
     n_jobs: int | None = None
 
@@ -104,30 +104,31 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         name = self._target_name(y, table)
         dtype = "integer" if target.dtype.kind in "iu" else "float"
         columns = (*table.columns, RawColumn(name, dtype, target.astype(np.float64)))
-        encoder = new_encoder(self.encoder)
-        if encoder is None:
-            raise ValueError("encoder must be 'auto' or a TableEncoder, but is None.")
-        if not isinstance(self.encoder, TableEncoder) and table.n_rows < FEW_ROWS:
+        encoder = new_encoder(self.columns)
+        if not isinstance(self.columns, TableEncoder) and table.n_rows < FEW_ROWS:
             encoder.n_bins = CELLS_OF_FEW
         encoder.kinds = {name: "number"} | (encoder.kinds or {})
         seed = int(check_random_state(self.random_state).randint(2**31))
         learner = clone(self.estimator) if self.estimator is not None else self._default(table)
-        learner.set_params(encoder=encoder, random_state=seed, n_jobs=self.n_jobs)
+        learner.set_params(columns=encoder, random_state=seed, n_jobs=self.n_jobs)
         learner.fit(replace(table, columns=columns), sample_weight=sample_weight)
         keep_features(self, X, len(table.columns))
         self.target_name_ = name
         self.encoder_: TableEncoder = learner.encoder_
-        self.model_: Model = model_of(learner)
+        self.circuit_: Model = model_of(learner)
         return self
 
-    def _default(self, table: RawTable) -> StrudelMixture:
+    def _default(self, table: RawTable) -> Strudel:
         if table.n_rows < FEW_ROWS:
             size = max(2, min(table.n_rows // ROWS_PER_COMPONENT_OF_FEW, 10))
-            return StrudelMixture(
-                size, method=EM(n_runs=4), n_splits=0, validation_fraction=0.1 if size > 2 else None
+            return Strudel(
+                size,
+                method=EM(n_runs=4),
+                max_splits=0,
+                validation_fraction=0.1 if size > 2 else None,
             )
         size = int(np.clip(table.n_rows // ROWS_PER_COMPONENT, 2, MOST_COMPONENTS))
-        return StrudelMixture(size, method=EM(n_runs=4), n_splits=0, validation_fraction=0.05)
+        return Strudel(size, method=EM(n_runs=4), max_splits=0, validation_fraction=0.05)
 
     @staticmethod
     def _target_name(y: Any, table: RawTable) -> str:
@@ -139,16 +140,16 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
 
     def _chances(self, X: Any) -> tuple[Column, FloatArray]:
         """The target's column, and how probable its cells are given each row."""
-        check_is_fitted(self, "model_")
-        code = self.model_.table_code
+        check_is_fitted(self, "circuit_")
+        code = self.circuit_.table_code
         assert code is not None
         *inputs, target = code.columns
         own = replace(code, columns=tuple(inputs)) if inputs else code
         columns = own.match(read_columns(dense(X)))
         rows = code.encode_columns([*columns, None])
-        _, [chances] = value_probabilities(self.model_, [target], rows, "predict")
+        _, [chances] = value_probabilities(self.circuit_, [target], rows, "predict")
         prior = value_probabilities(
-            self.model_, [target], np.full((1, code.n_vars), np.nan), "predict"
+            self.circuit_, [target], np.full((1, code.n_vars), np.nan), "predict"
         )
         return target, np.where(np.isnan(chances), prior[1][0], chances)  # impossible: the prior
 

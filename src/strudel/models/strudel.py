@@ -1,44 +1,82 @@
-"""The estimator of one circuit."""
+"""The estimator: one circuit, a mixture of a given size, or as many components as rows support."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
 from strudel._compiling import on_compile
-from strudel.circuits.circuit import Circuit
-from strudel.data.argument_checks import check_common_options
+from strudel._torch import find_device, need_torch
+from strudel._types import FloatArray, IntArray
+from strudel.data.argument_checks import check_choice, check_common_options, check_count
 from strudel.data.lazy import is_lazy
 from strudel.errors import InterruptedWarning
 from strudel.learning.constraint import check_vtree
-from strudel.learning.fit import fit_circuit
+from strudel.learning.fit import fit_circuit, fit_mixture
 from strudel.learning.history import History
 from strudel.learning.learn_circuit import SampledRows
-from strudel.learning.presets import PRESET_OPTIONS, with_preset
+from strudel.learning.mixture_learner import MOST_FREE, MOST_OF_ALL, STRUCTURE_SHARE, MixtureTask
+from strudel.learning.mixture_methods import (
+    EM,
+    METHODS,
+    Auto,
+    BaggedEM,
+    Boosting,
+    Continuous,
+    Method,
+    PerComponent,
+)
+from strudel.learning.mixtures.choose import Trial
+from strudel.learning.options import named_options
+from strudel.learning.presets import PRESET_OPTIONS, PRESETS, with_preset
 from strudel.learning.progress import Callback, Reporter
-from strudel.learning.search_options import SearchOptions
+from strudel.learning.search_options import SEARCHES, BestFirst, Greedy, SearchOptions
 from strudel.models.base import DensityEstimator
+from strudel.queries.by_block import by_block
+from strudel.queries.mixture_likelihood import responsibilities, rows_responsibilities
+from strudel.tables.input_table import rows_like
+
+MOST_POINTS = 4096  # where a network ties the components: they cost less, and more of them help
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Strudel(DensityEstimator):
-    """A structured-decomposable, deterministic circuit learned from 0/1 rows.
+    """A structured-decomposable circuit, or a mixture of them on one structure, of any table.
 
     Parameters
     ----------
-    preset : {"paper", "fast", "accurate"}, default="paper"
-        Values for the options that are not given: the paper's search; the same within two
-        seconds; or everything that makes a circuit accurate, within four minutes: a race of
-        several searches and vtrees, hierarchical smoothing, and a second search with rows sampled
-        from a mixture.
+    n_components : int, list of int or "auto", default="auto"
+        How many circuits that share one structure are averaged. "auto" takes as many as the
+        validation rows support, which answers most truly. 1 is the deterministic circuit of the
+        paper, whose most probable states are found in one pass; another number is the paper's
+        mixture, and of a list the number that is best on the validation rows.
+    preset : {"paper", "fast", "accurate"}, optional
+        Values for the options that are not given. "paper" is the paper's greedy search for a single
+        circuit, unless `n_components` says otherwise. "fast" takes seconds, "accurate" what it
+        needs: where PyTorch is installed, networks that tie thousands of components take part; a
+        single circuit is searched for in several ways within four minutes.
+    method : str or EM, BaggedEM, Boosting, PerComponent, Continuous; default="auto"
+        How components are trained: "em" on all rows; "bagged_em", EM on bootstrap samples of the
+        rows, averaged; "boosting", components added one after another where the mixture so far
+        fails; "per_component", a structure for every component; "continuous", many components
+        whose parameters a network makes, which needs PyTorch. A name stands for the object with its
+        defaults, for example ``BaggedEM(n_bags=5)``. "auto" is "em" for a given number of
+        components; else the average of several mixtures by EM, with weights found on the validation
+        rows.
     search : str or Greedy, BestFirst, LearnPSDD, Beam, Race; default="auto"
         How the structure grows: "greedy" is Algorithm 2 of the paper; "best_first" takes the split
         or clone with the largest gain per new parameter, anywhere in the circuit; "learnpsdd"
         takes the one with the largest gain per new edge, with deeper copies; "beam" keeps several
         circuits after every step; "race" runs best-first search and LearnPSDD side by side. A
         name stands for the object with its defaults, for example ``LearnPSDD(copies="minimal")``.
-        "auto" is "greedy", or "race" for the preset "accurate".
+        "auto" is "greedy" for a single circuit ("race" for the preset "accurate") and where
+        `max_splits` and the number of components are given, else "best_first". A mixture takes
+        "greedy" or "best_first".
     init : {"chow_liu", "independent"}, optional
         The first circuit: the tree-shaped network with the most mutual information that fits the
         vtree, which is the Chow-Liu tree for the vtree made from it; or all variables
@@ -47,61 +85,72 @@ class Strudel(DensityEstimator):
     vtree : Vtree or str, optional
         How the circuit decomposes. A name is a method of `learn_vtree`: "chow_liu", "bottom_up",
         "top_down", "clusters", "balanced", "linear" or "random"; "auto" tries several. By default
-        "chow_liu", for LearnPSDD "bottom_up", for a race and the preset "accurate" "auto".
-    max_splits, max_edges : int, optional
-        Bounds on the search.
+        "chow_liu", for LearnPSDD "bottom_up", for a race and an accurate single circuit "auto".
+    max_splits : int, optional
+        Stop the search after this many splits. A given number of components is trained on the
+        structure that is reached; without it, and where the number of components is chosen, on the
+        best of those on the way.
+    max_components : int, optional
+        The most components of all runs together, where their number is chosen.
     max_seconds : float, optional
-        Stop after this many seconds with the best circuit so far. The preset sets the default;
-        ``math.inf`` is no limit.
+        Stop after about this many seconds with the best model so far. The preset sets the default;
+        ``math.inf`` is no limit. Without it, the result depends on the seed alone.
     patience : int, optional
-        Stop after this many splits without a better validation likelihood. By default 100; 30 for
-        the preset "fast", 500 for "accurate".
+        Stop the search after this many splits without a better validation likelihood. By default
+        100; for one circuit 30 with the preset "fast", 500 with "accurate".
     pseudocount : float or "auto", default="auto"
-        Virtual rows per sum node, shared by its edges; "auto" is 1.
-    smoothing : {"auto", "uniform", "hierarchical"}, default="auto"
-        What parameters are smoothed towards: equal ones for all edges of a sum; or, for copies,
-        the parameters of the sum they were copied from. "auto" is "uniform", or "hierarchical" for
-        the preset "accurate".
-    smoothing_strength : float or "auto", default="auto"
-        How strongly copies are smoothed in hierarchical smoothing, in virtual rows per sum;
-        "auto" chooses on validation rows.
+        How strongly parameters are smoothed, in virtual rows per sum node. "auto" is 1 for a single
+        circuit, and chosen on the validation rows for a mixture (1 if there are none, 2 in
+        boosting). Not for `Continuous`, nor is `smoothing`.
+    smoothing : {"auto", "uniform", "single", "hierarchical"}, default="auto"
+        What parameters are smoothed towards: equal ones for all edges of a sum; those of the single
+        circuit, for a mixture; or, for a single circuit, those of the sum that a sum was copied
+        from. "auto" is "single" for a mixture, and "uniform" for a single circuit, or
+        "hierarchical" with the preset "accurate".
     validation_fraction : float or None, default=0.1
-        Rows held out to decide when to stop, if `fit` gets no `X_valid`. With None, nothing is held
-        out, and the search needs one of the bounds.
+        Rows held out to decide when to stop, and on which everything is chosen, if `fit` gets no
+        `X_valid`. With None, nothing is held out, and nothing can be chosen.
     constraint : event, optional
         What every row satisfies: a formula over `variables`, a string such as ``"a >> (b | c)"``, a
         CNF, DNF or SDD. The search starts from its SDD times the circuit of `init`, and every row
         that violates it has probability zero. Needs PySDD (extra ``logic``), unless it is a count
         of variables such as ``"exactly(1, a, b, c)"``, a conjunction or a single clause.
-    encoder : TableEncoder or "auto", optional
-        Turns a table with text, numbers or dates into 0/1 variables; "auto" is ``TableEncoder()``.
-        `fit` and all queries then take the table's own columns, and answer in them.
-    warm_start : bool, default=False
-        Whether a second `fit` continues from `circuit_`, which may come from a file, instead of
-        starting again; the columns must be the same, and every row must be possible in it. `init`
-        and `vtree` then do not matter, `max_splits` and `max_seconds` count from here, and
-        `history_` continues from the best circuit. What an earlier constraint excludes stays
-        excluded; a constraint that `circuit_` was not learned under is multiplied in first. With
-        the same rows, give `X_valid` or a number as `random_state`: otherwise rows that it has
-        learned from are held out to decide when to stop.
+    columns : dict, optional
+        What a column is, where it cannot be seen: ``{"zip": "category", "id": "ignore"}``; the
+        kinds are "boolean", "category", "ordinal", "number", "date" and "ignore", and a list of
+        values is an ordinal in this order. A `TableEncoder` of `strudel.tables` sets all details.
+        A table of 0, 1 and unknown values is learned from as it is, any other by its columns.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where "em", "bagged_em" and "continuous" learn. "cuda", or "cuda:1" and so on, is a GPU
+        and needs PyTorch (``pip install 'strudel-pc[torch]'``); "auto" is a GPU where there is one.
+        The mixture is as good as that of the CPU, but not the same: k-means starts elsewhere, and a
+        number of splits that is chosen is above 300 only where these gain more than 1 %.
     random_state : int, RandomState or None
-        For the held-out rows, the random scores and the random vtree.
+        For the held-out rows, the starts, the random scores and the random vtree.
     n_jobs : int or None
-        Threads; all cores by default. The result does not depend on it.
-    verbose : int, default=0
-        Print a line about every second to stderr.
+        Threads; all cores by default. The result does not depend on it; only with `Continuous` a
+        seed repeats on the same number of threads.
+    verbose : bool or "auto", default="auto"
+        Whether to tell on stderr how the fit proceeds. "auto" shows a line in a terminal or a
+        notebook once a fit takes longer than two seconds.
 
     Attributes
     ----------
-    circuit_ : Circuit
-        The best circuit on the validation rows.
+    circuit_ : Circuit or Mixture
+        The best model on the validation rows.
     log_likelihoods_ : LogLikelihoods
         Mean log-likelihoods of the training and validation rows, `train` and `valid`.
     held_out_rows_ : ndarray or None
         Numbers of the rows of `X` that were held out; None if there were none.
-    history_ : History
-        One row per split. After a beam search, the path of the best circuit, and then, for every
-        later step, the circuit of the beam with the best validation likelihood.
+    history_ : History or MixtureHistory
+        One row per split of a single circuit; of a mixture per EM step of the last runs, per
+        component in boosting, or per check of the validation rows in `Continuous`.
+    chosen_ : dict
+        `n_splits`, `n_components` and `n_runs` of a mixture, and its `valid` log-likelihood. Where
+        several mixtures were averaged, also their `shares`, and an `explanation` in a sentence;
+        `init` where the variables of all components are independent.
+    trials_ : list of Trial
+        All settings of a mixture that were tried, in order; empty if nothing had to be chosen.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -114,30 +163,30 @@ class Strudel(DensityEstimator):
     >>> model = Strudel(random_state=0).fit(X)
     >>> bool(model.score(X) > -6 * np.log(2))  # better than fair coins
     True
-    >>> X = X[X.any(axis=1)]
-    >>> model = Strudel(constraint="at_least(1, x0, x1, x2, x3, x4, x5)", random_state=0).fit(X)
-    >>> model.log_likelihood([[0] * 6])
-    array([-inf])
+    >>> Strudel(n_components=1, max_splits=3, random_state=0).fit(X).circuit_
+    Circuit(n_vars=6, ...)
     """
 
-    preset: str = "paper"
+    n_components: Any = "auto"
+    _: KW_ONLY
+    preset: str | None = None
+    method: Any = "auto"
     search: Any = "auto"
     init: str | None = None
     vtree: Any = None
     max_splits: int | None = None
-    max_edges: int | None = None
+    max_components: int | None = None
     max_seconds: float | None = None
     patience: int | None = None
     pseudocount: float | str = "auto"
     smoothing: str = "auto"
-    smoothing_strength: float | str = "auto"
     validation_fraction: float | None = 0.1
     constraint: Any = None
-    encoder: Any = None
-    warm_start: bool = False
+    columns: Any = None
+    device: Any = "cpu"
     random_state: Any = None
     n_jobs: int | None = None
-    verbose: int = 0
+    verbose: Any = "auto"
 
     def fit(
         self,
@@ -146,37 +195,88 @@ class Strudel(DensityEstimator):
         *,
         X_valid: Any = None,
         sample_weight: Any = None,
+        warm_start: bool = False,
         checkpoint: Any = None,
         callback: Callback | None = None,
     ) -> Strudel:
-        """Learn a circuit from rows; some of their values may be unknown.
+        """Learn from rows; some of their values may be unknown.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_vars)
-            0 and 1, or NaN where a value is unknown; numpy, lists, scipy sparse, pandas, polars;
-            with an `encoder` any table. A Dask array or frame is learned from where it is. A row
-            that violates the constraint is an error.
+        X : array-like or frame of shape (n_rows, n_columns)
+            Any table: numbers, text, dates, or 0 and 1; NaN or None where a value is unknown;
+            numpy, lists, scipy sparse, pandas, polars, pyarrow. A Dask array or frame is learned
+            from where it is; what is chosen is then chosen on a sample. A row that violates the
+            constraint is an error.
         y : array-like of shape (n_rows,), optional
             What an encoder with supervised edges tells apart; else ignored.
-        X_valid : array-like of shape (n_valid, n_vars), optional
+        X_valid : array-like of shape (n_valid, n_columns), optional
             Rows that decide when to stop; by default a part of `X` is held out.
         sample_weight : array-like of shape (n_rows,), optional
             How often each row counts.
+        warm_start : bool, default=False
+            Whether to continue from `circuit_`, a single circuit which may come from a file,
+            instead of starting again; the columns must be the same, and every row must be possible
+            in it. `init` and `vtree` then do not matter, `max_splits` and `max_seconds` count from
+            here, and `history_` continues from the best circuit. What an earlier constraint
+            excludes stays excluded; a constraint that `circuit_` was not learned under is
+            multiplied in first. With the same rows, give `X_valid` or a number as `random_state`:
+            otherwise rows that it has learned from are held out to decide when to stop.
         checkpoint : Checkpoint, optional
-            A file from which a fit that was killed continues. A beam search starts again.
+            A file from which a fit that was killed continues. A beam search, boosting and
+            components with their own structure start again.
         callback : callable, optional
-            Called after every split with a `Progress`: the stage, the step, the log-likelihoods so
-            far and the seconds. A `KeyboardInterrupt` raised in it ends the search like Ctrl-C.
+            Called after every step with a `Progress`: the stage, the step, the log-likelihoods so
+            far and the seconds. A `KeyboardInterrupt` raised in it ends the fit like Ctrl-C.
 
         Returns
         -------
         Strudel
-            Itself. A keyboard interrupt keeps the best circuit so far and warns.
+            Itself. A keyboard interrupt keeps the best model so far and warns.
         """
         check_common_options(self)
-        search, sampled_rows = self._options()
-        last = getattr(self, "circuit_", None) if self.warm_start and not is_lazy(X) else None
+        if self.preset is not None:
+            check_choice("preset", self.preset, tuple(PRESETS))
+        if self.is_single:
+            return self._fit_circuit(X, y, X_valid, sample_weight, warm_start, checkpoint, callback)
+        if warm_start:
+            raise ValueError(
+                "warm_start continues from a single circuit: use n_components=1, or fit again."
+            )
+        return self._fit_mixture(X, y, X_valid, sample_weight, checkpoint, callback)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one circuit is asked for, by its number or by the preset of the paper."""
+        if isinstance(self.n_components, str):
+            check_choice(
+                "n_components, if it is not a number or a list of numbers,",
+                self.n_components,
+                ("auto",),
+            )
+            return self.preset == "paper"
+        if isinstance(self.n_components, Sequence | np.ndarray):
+            return False
+        check_count("n_components", self.n_components)
+        return bool(self.n_components == 1)
+
+    def _fit_circuit(
+        self,
+        X: Any,
+        y: Any,
+        X_valid: Any,
+        sample_weight: Any,
+        warm_start: bool,
+        checkpoint: Any,
+        callback: Callback | None,
+    ) -> Strudel:
+        """Learn one circuit."""
+        search, sampled_rows = self._circuit_options()
+        last = None
+        if warm_start:
+            if is_lazy(X):
+                raise ValueError("warm_start needs all rows in memory: take a sample of the rows.")
+            last = getattr(self, "circuit_", None)
         # A circuit from a file may have been learned under anything.
         is_restricted = last is not None and _is_same(
             self.constraint, getattr(self, "_constraint_of_circuit", False)
@@ -186,40 +286,252 @@ class Strudel(DensityEstimator):
         with on_compile(report.compiled):
             fitted = fit_circuit(given, search, sampled_rows, report)
         self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)
-        self.circuit_: Circuit = fitted.circuit.with_names(self._feature_names())
-        is_longer = last is not None and hasattr(self, "history_")
+        self.circuit_: Any = fitted.circuit.with_names(self._feature_names())
+        is_longer = last is not None and isinstance(getattr(self, "history_", None), History)
         history = fitted.history
-        self.history_: History = history.after(self.history_) if is_longer else history
+        self.history_: Any = history.after(self.history_) if is_longer else history
+        self.chosen_: dict[str, Any] = {}
+        self.trials_: list[Trial] = []
         self._constraint_of_circuit = self.constraint
         if history.stopped_because == "interrupted":
-            warnings.warn(
-                f"Learning was interrupted after {len(history) - 1} splits; "
-                "the best circuit so far was kept.",
-                InterruptedWarning,
-                stacklevel=2,
-            )
+            _warn_of_interrupt(f"Learning was interrupted after {len(history) - 1} splits")
         return self
 
-    def _options(self) -> tuple[SearchOptions, SampledRows]:
-        """The options of the search, and how many rows to sample, as the preset completes them."""
-        given = {name: getattr(self, name) for name in PRESET_OPTIONS}
-        search, sampled_rows = with_preset(self.preset, **given)
-        check_vtree(self.vtree, self.constraint)
-        if self.smoothing_strength != "auto" and search.smoothing != "hierarchical":
+    def _circuit_options(self) -> tuple[SearchOptions, SampledRows]:
+        """The options of one search, and how many rows to sample, as the preset completes them."""
+        for name, default in (("method", "auto"), ("max_components", None)):
+            if getattr(self, name) != default:
+                raise ValueError(
+                    f"{name} is for several components, but n_components is 1: leave one of them "
+                    "out."
+                )
+        if self.device not in ("cpu", "auto"):
             raise ValueError(
-                "smoothing_strength is for hierarchical smoothing: add smoothing='hierarchical'."
+                f"device={self.device!r} needs several components, but n_components is 1: use "
+                "device='cpu'."
             )
+        given = {name: getattr(self, name) for name in PRESET_OPTIONS}
+        search, sampled_rows = with_preset(self.preset or "paper", **given)
+        check_vtree(self.vtree, self.constraint)
         return (
             replace(
                 search,
                 init=self.init or search.init,  # type: ignore[arg-type]
                 max_splits=self.max_splits,
-                max_edges=self.max_edges,
                 pseudocount=1.0 if self.pseudocount == "auto" else self.pseudocount,  # type: ignore[arg-type]
-                smoothing_strength=self.smoothing_strength,  # type: ignore[arg-type]
             ),
             sampled_rows,
         )
+
+    def _fit_mixture(
+        self,
+        X: Any,
+        y: Any,
+        X_valid: Any,
+        sample_weight: Any,
+        checkpoint: Any,
+        callback: Callback | None,
+    ) -> Strudel:
+        """Learn a mixture."""
+        task = self._task(
+            has_valid=X_valid is not None or self.validation_fraction is not None,
+            is_partitioned=is_lazy(X),
+        )
+        if is_lazy(X) and not isinstance(task.method, EM | BaggedEM | Auto):
+            raise ValueError(
+                "A partitioned table needs the method em or bagged_em, but method is "
+                f"{self.method!r}."
+            )
+        is_chosen = task.n_components == "auto" or task.chooses_splits
+        if task.search.search.structure_rows is not None and not (is_lazy(X) and is_chosen):
+            raise ValueError(
+                "structure_rows of a mixture is the size of the sample on which n_components and "
+                "the splits of a partitioned table are chosen: leave it out for a table in memory, "
+                "or if both are given."
+            )
+        given = self._fit_input(X, y, X_valid, sample_weight, checkpoint)
+        report = Reporter(callback, self.verbose)
+        with on_compile(report.compiled):
+            fitted = fit_mixture(given, task, report)
+        self._keep(fitted.rows, fitted.log_likelihoods, checkpoint)
+        self.circuit_ = fitted.mixture.with_names(self._feature_names())
+        self.history_ = fitted.history
+        self.chosen_ = fitted.chosen
+        self.trials_ = fitted.trials
+        if self.history_.stopped_because == "interrupted":
+            _warn_of_interrupt("Learning was interrupted")
+        return self
+
+    def _task(self, has_valid: bool, is_partitioned: bool = False) -> MixtureTask:
+        """What is asked for, checked."""
+        method = named_options("method", self.method, METHODS)
+        if isinstance(method, Auto):
+            method = self._automatic(method, is_partitioned)
+        check_count("max_components", self.max_components, may_be_none=True)
+        most = self.max_components
+        if most is None:
+            most = {Auto: MOST_OF_ALL, Continuous: MOST_POINTS}.get(type(method), MOST_FREE)
+        n_components = self._sizes(method, most)
+        sizes = [] if n_components == "auto" else np.atleast_1d(n_components).tolist()
+        most = max([most, *sizes])
+        check_choice("smoothing", self.smoothing, ("auto", "single", "uniform"))
+        pseudocount: Any = self.pseudocount
+        if isinstance(method, Continuous):
+            need_torch("The method continuous")
+            for name in ("smoothing", "pseudocount"):
+                if getattr(self, name) != "auto":
+                    raise ValueError(
+                        f"{name} is for components that are not tied: leave it out for the method "
+                        "continuous, which stops early."
+                    )
+        if not has_valid:
+            if self.max_splits is None or not isinstance(n_components, int):
+                raise ValueError(
+                    "n_components and max_splits are chosen on validation rows, but there are "
+                    "none: give numbers, X_valid or a validation_fraction."
+                )
+            pseudocount = 1.0 if pseudocount == "auto" else pseudocount
+        options = method.mixture_options(
+            n_components=n_components if isinstance(n_components, int) else 1,
+            smoothing="single" if self.smoothing == "auto" else self.smoothing,
+            pseudocount=pseudocount,
+            max_seconds=self.max_seconds,
+            device=self._device(method, is_partitioned),
+        )
+        is_chosen = self.max_splits is None or not isinstance(n_components, int)
+        search = self._search_options(method, is_chosen)
+        n_splits = "auto" if is_chosen else search.max_splits
+        networks = self.preset == "accurate"
+        return MixtureTask(
+            n_components, n_splits, method, most, search, options, may_use_networks=networks
+        )
+
+    def _sizes(self, method: Method, most: int) -> Any:
+        """Components of one run: a number, several to choose from, or "auto"."""
+        if isinstance(self.n_components, str):
+            return "auto"
+        several = isinstance(self.n_components, Sequence | np.ndarray)
+        sizes = tuple(self.n_components) if several else (self.n_components,)
+        for size in sizes:
+            check_count("n_components", size)
+            if self.max_components is not None and size > most:
+                raise ValueError(f"n_components is {size}, but max_components allows only {most}.")
+        if not sizes:
+            raise ValueError("n_components must hold at least one number, but is empty.")
+        if several and isinstance(method, Boosting | PerComponent | Continuous):
+            raise ValueError(
+                "A list as n_components needs the method em or bagged_em, but method is "
+                f"{self.method!r}."
+            )
+        return tuple(int(size) for size in sizes) if len(sizes) > 1 else int(sizes[0])
+
+    def _automatic(self, method: Auto, is_partitioned: bool) -> Method:
+        """What "auto" stands for: EM, where nothing is to be chosen."""
+        is_chosen = self.n_components == "auto"
+        if method.continuous is not None:
+            need_torch("The method auto with options of continuous")
+            if not is_chosen or is_partitioned:
+                raise ValueError(
+                    "Auto(continuous=...) needs n_components='auto' and a table in memory."
+                )
+        return method if is_chosen else EM()
+
+    def _device(self, method: Method, is_partitioned: bool) -> Any:
+        """Where components learn; None for the CPU."""
+        problem = None
+        if isinstance(method, Boosting | PerComponent):
+            problem = f"the method em, bagged_em or continuous, but method is {self.method!r}"
+        elif is_partitioned:
+            problem = "a table in memory, but X is partitioned"
+        if problem is None:
+            return find_device(self.device)
+        if self.device not in ("cpu", "auto"):
+            raise ValueError(f"device={self.device!r} needs {problem}: use device='cpu'.")
+        return None
+
+    def _search_options(self, method: Method, is_chosen: bool) -> SearchOptions:
+        """How the structure grows, and how far."""
+        check_count("max_splits", self.max_splits, 0, may_be_none=True)
+        search = self.search
+        if isinstance(search, str) and search == "auto":
+            is_greedy = isinstance(method, PerComponent) or self.preset == "paper" or not is_chosen
+            search = "greedy" if is_greedy else "best_first"
+        kind = named_options("search", search, SEARCHES)
+        if type(kind) not in (Greedy, BestFirst):
+            raise ValueError(
+                "search must be 'auto', 'greedy' or 'best_first', or a Greedy or BestFirst object, "
+                f"for a mixture, but is {self.search!r}. Use n_components=1 for a single circuit."
+            )
+        if isinstance(kind, BestFirst) and isinstance(method, PerComponent):
+            raise ValueError(
+                "search='best_first' grows one structure for all components: use search='greedy' "
+                "for method='per_component'."
+            )
+        check_vtree(self.vtree, self.constraint)
+        is_auto = isinstance(self.vtree, str) and self.vtree == "auto"
+        if is_auto and isinstance(method, PerComponent):
+            raise ValueError(
+                "vtree='auto' compares structures that all components share: name a vtree for "
+                "method='per_component'."
+            )
+        if kind.sampled_rows:
+            raise ValueError("sampled_rows is for single circuits: leave it out for a mixture.")
+        patience = 100 if is_chosen else max(1, int(self.max_splits or 0))
+        return SearchOptions(
+            search=kind,
+            init=self.init,  # type: ignore[arg-type]
+            vtree=self.vtree,
+            patience=patience if self.patience is None else self.patience,
+            max_splits=self.max_splits,
+            max_seconds=None if self.max_seconds is None else STRUCTURE_SHARE * self.max_seconds,
+        )
+
+    def responsibilities(self, X: Any, *, device: Any = "cpu") -> FloatArray:
+        """Probability of every component, given complete or partly observed rows."""
+        return responsibilities(self._fitted(), X, device=device)
+
+    @by_block("X")
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of every component as the cluster of each row: its responsibilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_columns)
+            NaN or None where a value is unknown.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+        """
+        check_is_fitted(self)
+        return rows_responsibilities(self._fitted(), rows_like(self, X))
+
+    @by_block("X")
+    def predict(self, X: Any) -> IntArray:
+        """The cluster of each row: the component that is most responsible for it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_columns)
+            NaN or None where a value is unknown.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Numbers of components; the lowest of equally responsible ones.
+        """
+        clusters: IntArray = self.predict_proba(X).argmax(axis=1).astype(np.int32)
+        return clusters
+
+    def fit_predict(
+        self, X: Any, y: Any = None, *, X_valid: Any = None, sample_weight: Any = None
+    ) -> IntArray:
+        """Learn a mixture, and return the cluster of each row."""
+        return self.fit(X, y, X_valid=X_valid, sample_weight=sample_weight).predict(X)
+
+
+def _warn_of_interrupt(what: str) -> None:
+    warnings.warn(f"{what}; the best model so far was kept.", InterruptedWarning, stacklevel=4)
 
 
 def _is_same(constraint: Any, other: Any) -> bool:

@@ -24,7 +24,6 @@ from strudel.learning.mixture_methods import EM, BaggedEM, Boosting, PerComponen
 from strudel.learning.search_options import Beam
 from strudel.models.classifier import StrudelClassifier
 from strudel.models.imputer import StrudelImputer
-from strudel.models.mixture import StrudelMixture
 from strudel.models.strudel import Strudel
 
 Step = Callable[[], Any]
@@ -81,15 +80,15 @@ def _rows(n_rows: int) -> AnyArray:
 def _steps(rows: AnyArray) -> dict[str, Step]:
     gaps = np.where(np.random.default_rng(1).random(rows.shape) < 0.2, np.nan, rows)
     weight = np.random.default_rng(2).random(len(rows))
-    of_mixture: dict[str, Any] = {"max_components": 4, "n_splits": 3, "random_state": 0}
-    one = Strudel(max_splits=4, random_state=0)
-    mixture = StrudelMixture(3, method=EM(max_iter=2), **of_mixture)
+    of_mixture: dict[str, Any] = {"max_components": 4, "max_splits": 3, "random_state": 0}
+    one = Strudel(n_components=1, max_splits=4, random_state=0)
+    mixture = Strudel(3, method=EM(max_iter=2), **of_mixture)
 
     def circuit(**options: Any) -> Strudel:
-        return Strudel(max_splits=40, random_state=0, **options).fit(rows)
+        return Strudel(n_components=1, max_splits=40, random_state=0, **options).fit(rows)
 
-    def mixed(n_components: Any = 3, **options: Any) -> StrudelMixture:
-        return StrudelMixture(n_components, **(of_mixture | options)).fit(rows)
+    def mixed(n_components: Any = 3, **options: Any) -> Strudel:
+        return Strudel(n_components, **(of_mixture | options)).fit(rows)
 
     return {
         "the paper's search": lambda: one.fit(rows),
@@ -104,7 +103,7 @@ def _steps(rows: AnyArray) -> dict[str, Step]:
         "boosting": lambda: mixed(method=Boosting()),
         "structures of their own": lambda: mixed(2, method=PerComponent()),
         "columns of tables": lambda: _learn_table(rows),
-        "weighted rows": lambda: Strudel(max_splits=3, random_state=0).fit(
+        "weighted rows": lambda: Strudel(n_components=1, max_splits=3, random_state=0).fit(
             rows, sample_weight=weight
         ),
         "unknown values": lambda: StrudelImputer(random_state=0).fit(gaps).transform(gaps),
@@ -114,7 +113,7 @@ def _steps(rows: AnyArray) -> dict[str, Step]:
             .predict_proba(gaps[:, 1:])
         ),
         "queries of circuits": lambda: _ask(one.circuit_, rows, gaps),
-        "queries of mixtures": lambda: _ask(mixture.mixture_, rows, gaps),
+        "queries of mixtures": lambda: _ask(mixture.circuit_, rows, gaps),
         "components of rows": lambda: mixture.responsibilities(rows),
         "algebra": lambda: _compare(one.circuit_, gaps[0]),
         "predictions": lambda: _predict(one.circuit_, rows, gaps),
@@ -126,7 +125,7 @@ def _learn_table(rows: AnyArray) -> None:
 
     numbers, codes = rows @ np.arange(rows.shape[1]), rows[:, 0] + 2 * rows[:, 1]
     table = pd.DataFrame({"number": numbers, "kind": np.array(["a", "b", "c", "d"])[codes]})
-    Strudel(encoder="auto", max_splits=3, random_state=0).fit(table).score(table)
+    Strudel(n_components=1, max_splits=3, random_state=0).fit(table).score(table)
 
 
 def _ask(model: Any, rows: AnyArray, gaps: AnyArray) -> None:

@@ -33,7 +33,7 @@ def plot_column_density(posterior: ColumnPosterior, ax: Axes | None = None) -> A
     >>> from matplotlib.figure import Figure
     >>> from strudel import Strudel
     >>> from strudel.queries import posterior
-    >>> model = Strudel(encoder="auto", random_state=0).fit(np.arange(400.0).reshape(200, 2))
+    >>> model = Strudel(n_components=1, random_state=0).fit(np.arange(400.0).reshape(200, 2))
     >>> ax = plot_column_density(posterior(model, "x0"), ax=Figure().add_subplot())
     >>> ax.get_xlabel()
     'x0'

@@ -24,7 +24,7 @@ def plot_learning_curve(history: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     history : History, MixtureHistory or fitted estimator
-        As in `Strudel.history_`, with the size of the circuit, or in `StrudelMixture.history_`.
+        As in `Strudel.history_`: of a circuit, with its size, or of a mixture.
     ax : matplotlib.axes.Axes, optional
         Where to draw; pyplot's current axes by default.
 

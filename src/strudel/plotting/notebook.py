@@ -39,7 +39,7 @@ def svg_of(thing: Any) -> str | None:
 
 def summary_of(estimator: Any) -> str:
     """What a fitted estimator has learned: its model, then its history; empty before `fit`."""
-    parts = [getattr(estimator, name, None) for name in ("circuit_", "mixture_", "history_")]
+    parts = [getattr(estimator, name, None) for name in ("circuit_", "history_")]
     return "".join(html_of(part) for part in parts if isinstance(part, Circuit | Mixture | Record))
 
 

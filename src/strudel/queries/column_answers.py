@@ -68,7 +68,7 @@ class ColumnMarginals(Mapping[str, dict[Any, Any]]):
     --------
     >>> from strudel import Strudel, marginal_probabilities
     >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
-    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     >>> marginals = marginal_probabilities(model, {"x1": 60})
     >>> round(marginals["x1"][60], 4)
     1.0

@@ -15,8 +15,7 @@ Model: TypeAlias = Circuit | Mixture
 
 def model_of(model: Any) -> Model:
     """The circuit or the mixture of a model."""
-    held = [model, *(getattr(model, name, None) for name in ("circuit_", "mixture_", "model_"))]
-    for found in held:
+    for found in (model, getattr(model, "circuit_", None)):
         if isinstance(found, Circuit | Mixture):
             return found
     if hasattr(model, "fit"):

@@ -74,7 +74,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> import pandas as pd
-    >>> from strudel import TableEncoder
+    >>> from strudel.tables import TableEncoder
     >>> people = pd.DataFrame({"age": [20, 40, None, 60], "smoker": ["no", "yes", "no", None]})
     >>> encoder = TableEncoder().set_output(transform="pandas").fit(people)
     >>> encoder.transform(people)
@@ -293,18 +293,17 @@ def _with_distinct_names(columns: list[Column]) -> list[Column]:
     return result
 
 
-def new_encoder(option: Any) -> TableEncoder | None:
-    """The encoder that the option `encoder` of an estimator stands for, not fitted yet."""
-    if option is None:
-        return None
-    is_auto = isinstance(option, str) and option == "auto"
-    if not isinstance(option, TableEncoder) and not is_auto:
+def new_encoder(columns: Any) -> TableEncoder:
+    """The encoder that the option `columns` of an estimator stands for, not fitted yet."""
+    if isinstance(columns, TableEncoder):
+        made: TableEncoder = clone(columns)
+        return made
+    if columns is not None and not isinstance(columns, dict):
         raise TypeError(
-            f"encoder must be None, 'auto' or a TableEncoder, but is {option!r}. Put any other "
-            "transformer before the model in a pipeline."
+            "columns must be None, or a dict that says what a column is, such as "
+            f"{{'zip': 'category'}}, but is {columns!r}."
         )
-    made: TableEncoder = TableEncoder() if is_auto else clone(option)
-    return made
+    return TableEncoder(kinds=columns or None)
 
 
 def fitted_encoder(option: Any, code: TableCode) -> TableEncoder:
@@ -323,7 +322,7 @@ def raise_with_advice(error: ValueError) -> NoReturn:
         raise error
     raise NotBinaryError(
         error.problem,
-        f"{error.advice} Or let the model encode text, numbers and dates: encoder=TableEncoder().",
+        f"{error.advice} Or say what the columns are: columns={{'age': 'number'}}.",
         row=error.row,
         column=error.column,
         can_be_encoded=True,

@@ -1,6 +1,6 @@
 """A table as an estimator gets it: of 0 and 1 already, or to be encoded.
 
-In:  a frame, an array or a list of rows, and the option `encoder`.
+In:  a frame, an array or a list of rows, and the option `columns`.
 Out: `InputTable`: its 0/1 rows, under each of the encoders that are worth a try.
 """
 
@@ -21,7 +21,9 @@ from strudel.data.lazy import is_lazy
 from strudel.data.validation import check_evidence
 from strudel.errors import EmptyColumnWarning, ManyCategoriesWarning
 from strudel.tables.columns import RawTable, read_columns
-from strudel.tables.encoder import TableEncoder
+from strudel.tables.encoder import TableEncoder, new_encoder
+
+FIRST_ROWS = 1000  # of the first block of a lazy table
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,23 +68,22 @@ class InputTable:
         return self.evidence
 
 
-def look_at_table(X: Any, encoder: Any, n_bins: Sequence[Any] = ("auto",)) -> InputTable:
-    """Look at a table; "auto" takes encoders with these numbers of cells if it is not 0/1."""
-    if encoder is not None and encoder != "auto" and not hasattr(encoder, "transform"):
-        raise ValueError(f"encoder must be 'auto', a TableEncoder or None, but is {encoder!r}.")
+def look_at_table(X: Any, columns: Any, n_bins: Sequence[Any] = ("auto",)) -> InputTable:
+    """Look at a table; one that is not 0/1 gets encoders with these numbers of cells."""
+    encoder = new_encoder(columns)
     if is_lazy(X) and hasattr(X, "columns"):
         raise ValueError(
             "X must be a frame in memory to learn from here, but is lazy. Take a sample of "
             "the rows, and call its compute()."
         )
     X = dense(X)
-    if hasattr(encoder, "transform"):
+    if isinstance(columns, TableEncoder):
         return InputTable(X, n_rows_of(X), None, (encoder,))
-    if encoder is None or _is_binary(X):
+    if columns is None and is_binary(X):
         evidence = check_evidence(X)
         return InputTable(X, len(evidence), evidence, (None,))
     # A column of numbers with two values at fit may have others later.
-    encoders = tuple(TableEncoder(n_bins=n) for n in n_bins)
+    encoders = tuple(clone(encoder).set_params(n_bins=n) for n in n_bins)
     return InputTable(X, n_rows_of(X), None, encoders)
 
 
@@ -91,13 +92,19 @@ def dense(X: Any) -> Any:
     return X.toarray() if hasattr(X, "toarray") else X
 
 
-def _is_binary(X: Any) -> bool:
-    """Whether a table is of 0, 1 and unknown values."""
-    if is_single_row(X):  # no table at all, as the encoder will say
+def is_binary(X: Any) -> bool:
+    """Whether a table is of 0, 1 and unknown values; of a lazy one, its first block."""
+    if is_lazy(X):
+        parts = X.partitions if hasattr(X, "partitions") else X.blocks
+        first = (parts[place].compute() for place in range(X.npartitions))
+        X = next((rows[:FIRST_ROWS] for rows in first if len(rows)), [])
+    if hasattr(X, "toarray"):
+        X = X.data[np.newaxis] if hasattr(X, "data") else X.toarray()
+    elif is_single_row(X):  # no table at all, as the encoder will say
         return False
     try:
         check_evidence(X)
-    except (TypeError, ValueError):
+    except Exception:  # whatever a library says of its own types
         return False
     return True
 

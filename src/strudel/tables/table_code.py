@@ -44,7 +44,7 @@ class TableCode:
 
     Examples
     --------
-    >>> from strudel import TableEncoder
+    >>> from strudel.tables import TableEncoder
     >>> code = TableEncoder().fit([["red", 1], ["green", 2], ["blue", 3]]).code_
     >>> code.variable_names
     ('x0=blue', 'x0=green', 'x0=red', 'x1>=2', 'x1>=3')

@@ -44,4 +44,4 @@ def test_the_table_that_ships_is_named_with_what_to_type(run):
     code, out, _ = run("datasets")
     assert code == 0
     assert "patients" in out.split()
-    assert "strudel fit patients --encode auto" in out
+    assert "strudel fit patients" in out

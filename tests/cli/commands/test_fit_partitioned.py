@@ -49,7 +49,7 @@ def visits(tmp_path, rows):
 
 
 def fit_json(run, *arguments):
-    code, out, err = run("fit", *arguments, "--json")
+    code, out, err = run("fit", "--components", 1, *arguments, "--json")
     assert code == 0, err
     return json.loads(out)
 
@@ -120,14 +120,14 @@ def test_the_search_on_a_sample_reports_the_scores_of_all_rows(
 @pytest.mark.compiled
 def test_a_mixture_of_parts_scores_as_reported(run, visits, rows, unseen, unseen_rows, tmp_path):
     path = tmp_path / "out.strudel"
-    options = ("--mixture", 2, "--set", "n_splits=2", "--valid", unseen, "-o", path)
+    options = ("--components", 2, "--max-splits", 2, "--valid", unseen, "-o", path)
     report = fit_json(run, visits, *options)
-    mixture = load(path).mixture_
+    mixture = load(path).circuit_
     assert mixture.n_components == 2
     for part, X in (("train", rows), ("valid", unseen_rows)):
         mean = float(log_likelihood(mixture, X).mean())
         assert report["log_likelihood"][part] == pytest.approx(mean, rel=1e-9)
-    code, out, err = run("fit", visits, *options)
+    code, out, err = run("fit", "--components", 1, visits, *options)
     assert (code, err) == (0, "")
     assert "held" not in out
     assert "2 components on a 2-split structure, as asked" in out
@@ -145,7 +145,7 @@ def test_test_rows_in_parts_may_have_gaps(run, visits, unseen_rows, tmp_path):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("options", [OPTIONS, ("--mixture", 2, "--set", "n_splits=2", "--seed", 0)])
+@pytest.mark.parametrize("options", [OPTIONS, ("--components", 2, "--max-splits", 2, "--seed", 0)])
 def test_rows_to_learn_from_may_have_gaps(run, rows, tmp_path, options):
     X = rows.astype(float)
     X[::4, 2] = X[1::5, 0] = np.nan
@@ -169,7 +169,9 @@ def test_what_other_packages_tell_programmers_is_not_said(run, rows, tmp_path):
     (tmp_path / "plain").mkdir()
     frame = pd.DataFrame(rows, columns=list(NAMES))
     frame.to_parquet(tmp_path / "plain" / "part.0.parquet", index=False)  # Dask makes an index
-    code, _, err = run("fit", tmp_path / "plain", "-o", tmp_path / "out.strudel", *OPTIONS)
+    code, _, err = run(
+        "fit", "--components", 1, tmp_path / "plain", "-o", tmp_path / "out.strudel", *OPTIONS
+    )
     assert (code, err) == (0, "")
 
 
@@ -177,7 +179,7 @@ def test_what_other_packages_tell_programmers_is_not_said(run, rows, tmp_path):
 def test_a_model_outlives_rows_that_cannot_be_scored(run, visits, unseen_rows, tmp_path):
     bad = write_parquet(tmp_path / "bad", unseen_rows + 7, 2)
     path = tmp_path / "out.strudel"
-    code, out, err = run("fit", visits, "--test", bad, "-o", path, *OPTIONS)
+    code, out, err = run("fit", "--components", 1, visits, "--test", bad, "-o", path, *OPTIONS)
     assert (code, out, err.count("\n")) == (2, "", 2)
     assert f"wrote {path}, but could not score" in err
     assert "only 0" in err
@@ -201,7 +203,7 @@ def test_a_model_outlives_a_late_interrupt(run, visits, tmp_path, monkeypatch, l
     else:
         monkeypatch.setattr(fit, late, interrupt)
     path = tmp_path / "out.strudel"
-    assert run("fit", visits, "-o", path, *OPTIONS)[0] != 0
+    assert run("fit", "--components", 1, visits, "-o", path, *OPTIONS)[0] != 0
     assert load(path).circuit_.feature_names == NAMES
     assert not path.with_name("out.strudel.part").exists()
 
@@ -213,7 +215,10 @@ def test_the_checkpoint_stays_until_the_model_is_written(run, visits, tmp_path, 
 
     monkeypatch.setattr(model_file, "save", full)
     path = tmp_path / "out.strudel"
-    assert run("fit", visits, "-o", path, "--checkpoint-seconds", 0, *OPTIONS)[0] != 0
+    assert (
+        run("fit", "--components", 1, visits, "-o", path, "--checkpoint-seconds", 0, *OPTIONS)[0]
+        != 0
+    )
     assert path.with_name("out.strudel.part").exists()
 
 
@@ -232,14 +237,16 @@ def write_people(folder, n_rows, seed):
 def test_any_columns_in_parts_meet_rows_in_one_file(run, tmp_path):
     data, valid = (write_people(tmp_path / str(n), n, n) for n in (200, 60))
     path, other = tmp_path / "out.strudel", tmp_path / "other.strudel"
-    options = ("--encode", "auto", "--max-splits", 3)
+    options = ("--components", "1", "--max-splits", 3)
     wanted = fit_json(run, data / "parts", "--valid", valid / "parts", "-o", other, *options)
     for one, two in (("parts", "one.csv"), ("parts", "one.parquet"), ("one.parquet", "parts")):
         report = fit_json(run, data / one, "--valid", valid / two, "-o", path, *options)
         assert report["n_rows"] == {"train": 200, "valid": 60}
         assert report["log_likelihood"] == wanted["log_likelihood"]
         assert_same_model(path, other)
-    code, out, err = run("fit", data / "one.csv", "--valid", valid / "parts", *options)
+    code, out, err = run(
+        "fit", "--components", 1, data / "one.csv", "--valid", valid / "parts", *options
+    )
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "save it as parquet" in err
     report = fit_json(run, data / "one.csv", "--test", valid / "parts", "-o", path, *options)
@@ -250,7 +257,7 @@ def test_files_in_inner_folders_are_never_left_out_unasked(run, visits, rows, tm
     path = tmp_path / "out.strudel"
     inner = visits / "inner"
     write_parquet(inner, rows, 1)
-    code, out, err = run("fit", visits, "-o", path, *OPTIONS)
+    code, out, err = run("fit", "--components", 1, visits, "-o", path, *OPTIONS)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "'inner/part.0.parquet'" in err
     for pattern, n_rows in (("*.parquet", 120), ("**/*.parquet", 240)):
@@ -258,14 +265,16 @@ def test_files_in_inner_folders_are_never_left_out_unasked(run, visits, rows, tm
         report = fit_json(run, f"{visits}/{pattern}", "-o", path, *OPTIONS)
         assert report["n_rows"]["train"] == n_rows
     inner.rename(visits / "year=2024")
-    code, out, err = run("fit", f"{visits}/**/*.parquet", "-o", path)
+    code, out, err = run("fit", "--components", 1, f"{visits}/**/*.parquet", "-o", path)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "part.0.parquet has 'year'" in err
 
 
 def test_where_rows_came_from_is_kept(run, visits, tmp_path):
     path = tmp_path / "out.strudel"
-    assert run("fit", f"{visits}/*.parquet", "-o", path, "--max-splits", 0, "-q") == (0, "", "")
+    assert run(
+        "fit", "--components", 1, f"{visits}/*.parquet", "-o", path, "--max-splits", 0, "-q"
+    ) == (0, "", "")
     assert "visits/*.parquet" in run("info", path)[1]
 
 
@@ -284,7 +293,7 @@ def test_a_model_is_named_after_the_folder(data, name):
 
 def test_wrong_parts_are_refused_in_one_line(run, visits, rows, tmp_path):
     def refused(*arguments):
-        code, out, err = run("fit", *arguments)
+        code, out, err = run("fit", "--components", 1, *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
         return err
 
@@ -298,7 +307,7 @@ def test_wrong_parts_are_refused_in_one_line(run, visits, rows, tmp_path):
         visits, "--search", "best_first", "--set", "smoothing=hierarchical"
     )
     assert "needs the method em or bagged_em" in refused(
-        visits, "--mixture", 2, "--method", "boosting"
+        visits, "--components", 2, "--method", "boosting"
     )
     assert "a constraint needs all rows" in refused(visits, "--constraint", "tea | milk").lower()
     pd.DataFrame(rows[:, :4], columns=NAMES[:4]).to_parquet(visits / "part.11.parquet")
@@ -316,7 +325,7 @@ def test_wrong_zarr_folders_are_refused_in_one_line(run, rows, tmp_path):
     )
     (tmp_path / "empty.zarr").mkdir()
     for name, words in (("cube", "(2, 2, 2)"), ("group", "inner"), ("empty", "not a zarr")):
-        code, out, err = run("fit", tmp_path / f"{name}.zarr")
+        code, out, err = run("fit", "--components", 1, tmp_path / f"{name}.zarr")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert words in err
 
@@ -325,7 +334,7 @@ def test_without_dask_there_is_advice(run, visits, table, monkeypatch):
     for module in ("dask", "dask.array", "dask.utils", "dask.dataframe", "distributed"):
         monkeypatch.setitem(sys.modules, module, None)
     for arguments in ((visits,), (table, "--workers", 2)):
-        code, out, err = run("fit", *arguments)
+        code, out, err = run("fit", "--components", 1, *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "pip install 'strudel-pc[dask]'" in err
 
@@ -335,10 +344,12 @@ def test_a_scheduler_that_does_not_answer_is_one_line(run, table, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 0.5)
     for address in ("tcp://127.0.0.1:9", "nonsense://here:1"):
-        code, out, err = run("fit", table, "--scheduler", address)
+        code, out, err = run("fit", "--components", 1, table, "--scheduler", address)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert f"no Dask scheduler answers at '{address}'" in err
-    code, _, err = run("fit", table, "--scheduler", "tcp://127.0.0.1:9", "--workers", 2)
+    code, _, err = run(
+        "fit", "--components", 1, table, "--scheduler", "tcp://127.0.0.1:9", "--workers", 2
+    )
     assert code == 2
     assert "leave out one" in err
 
@@ -355,7 +366,7 @@ def test_two_workers_learn_the_same_circuit(run, visits, unseen, plain, tmp_path
 
     monkeypatch.setattr(fit, "read_tables", read_and_look_around)
     arguments = ("--valid", unseen, "-o", path, *OPTIONS, "--quiet")
-    assert run("fit", visits, "--workers", 2, *arguments) == (0, "", "")
+    assert run("fit", "--components", 1, visits, "--workers", 2, *arguments) == (0, "", "")
     assert_same_model(path, plain[0])
     assert handlers == [signal.SIG_IGN] * 2  # Ctrl-C is for the command only
     with pytest.raises(ValueError, match="No"):
@@ -377,7 +388,9 @@ def test_a_scheduler_is_used_and_left_running(run, table, unseen, plain, tmp_pat
         ) as workers,
         distributed.Client(workers, set_as_default=False) as client,
     ):
-        code, _, err = run("fit", table, "--scheduler", workers.scheduler_address, *arguments)
+        code, _, err = run(
+            "fit", "--components", 1, table, "--scheduler", workers.scheduler_address, *arguments
+        )
         assert (code, err) == (0, f"dashboard: {workers.dashboard_link}\n")
         assert_same_model(path, plain[0])
         assert len(client.nthreads()) == 1
@@ -386,7 +399,9 @@ def test_a_scheduler_is_used_and_left_running(run, table, unseen, plain, tmp_pat
         workers.scale(0)
         while client.nthreads():
             time.sleep(0.01)
-        code, _, err = run("fit", table, "--scheduler", workers.scheduler_address, *arguments)
+        code, _, err = run(
+            "fit", "--components", 1, table, "--scheduler", workers.scheduler_address, *arguments
+        )
         assert (code, err.count("\n")) == (2, 1)
         assert "has no workers" in err
 

@@ -160,7 +160,7 @@ def test_a_table_is_shown_by_its_columns(run, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     table = pd.DataFrame({"size": ["small", "large"] * 20, "sold": [0, 0, 1, 1] * 10})
-    save(Strudel(encoder="auto", random_state=0).fit(table), tmp_path / "shop.strudel")
+    save(Strudel(n_components=1, random_state=0).fit(table), tmp_path / "shop.strudel")
     assert run("plot", "shop.strudel") == (0, "wrote shop-marginals.png\n", "")
     assert run("plot", "shop.strudel", "--row", "size=small,sold=1")[1].startswith(
         "wrote shop-circuit.png"

@@ -33,7 +33,7 @@ def read_csv(text):
 
 def test_a_classifier_predicts_its_column(run, survey, tmp_path):
     path = tmp_path / "a.strudel"
-    options = ("--target", "smoker", "--mixture", 1, "--set", "n_splits=0")
+    options = ("--target", "smoker", "--components", 1, "--max-splits", 0)
     code, out, _ = run("fit", survey, "-o", path, *options, "--json")
     assert code == 0
     report = json.loads(out)
@@ -63,9 +63,9 @@ def test_a_classifier_predicts_its_column(run, survey, tmp_path):
 
 def test_a_classifier_has_options_of_its_own(run, survey, tmp_path):
     path = tmp_path / "a.strudel"
-    settings = ("n_splits=0", "scoring=brier", "encoder.max_categories=40", "n_folds=2")
+    settings = ("max_splits=0", "scoring=brier", "columns.max_categories=40", "n_folds=2")
     options = [text for setting in settings for text in ("--set", setting)]
-    options += ["--target", "smoker", "--mixture", 1, "--method", "joint", "--edges", "age=40"]
+    options += ["--target", "smoker", "--components", 1, "--method", "joint", "--edges", "age=40"]
     assert run("fit", survey, "-o", path, *options, "-q")[0] == 0
     model = load(path)
     assert (model.method, model.scoring, model.n_folds) == ("joint", "brier", 2)
@@ -84,7 +84,7 @@ def test_what_a_classifier_cannot_do_is_said(run, survey, model, table, tmp_path
         (("fit", survey, "--target", "smokr", "-o", path), "Did you mean 'smoker'"),
         (("fit", survey, "--target", "smoker", "--max-splits", 3, "-o", path), "--max-splits"),
         (("fit", survey, "--target", "smoker", "--valid", survey, "-o", path), "--valid"),
-        (("fit", survey, "--target", "smoker", "--mixture", "x", "-o", path), "--mixture"),
+        (("fit", survey, "--target", "smoker", "--components", "x", "-o", path), "--components"),
         (("fit", survey, "--target", "smoker", "--method", "em", "-o", path), "is for mixtures"),
         (
             ("fit", survey, "--target", "smoker", "--set", "n_fold=3", "-o", path),
@@ -104,7 +104,7 @@ def test_a_classifier_fills_gaps_of_its_target_too(run, tmp_path, method):
     pandas = pytest.importorskip("pandas")
     rows = [line.split(",") for line in make_lines()]
     table = pandas.DataFrame(rows[1:], columns=rows[0]).astype({"age": int})
-    options = {"method": method, "n_components": 1, "n_splits": 0, "random_state": 0}
+    options = {"method": method, "n_components": 1, "max_splits": 0, "random_state": 0}
     options |= {"pseudocount": 3.0, "class_pseudocount": 5.0}
     path, gaps = tmp_path / "a.strudel", tmp_path / "gaps.csv"
     binary = table.assign(young=table["age"] < 40, rome=table["town"] == "Rome")
@@ -172,7 +172,7 @@ def test_columns_that_a_binary_model_does_not_know_stay(run, model, tmp_path, ex
 
 def test_columns_that_the_model_does_not_know_stay_in_their_places(run, survey, tmp_path):
     path, gaps = tmp_path / "a.strudel", tmp_path / "gaps.csv"
-    assert run("fit", survey, "-o", path, "--encode", "auto", "--max-splits", 0, "-q")[0] == 0
+    assert run("fit", survey, "-o", path, "--components", "1", "--max-splits", 0, "-q")[0] == 0
     gaps.write_text("town,name,age,born\nRome,Ann,,1980-02-01\n,,20,\n")
     code, out, err = run("impute", path, gaps)
     assert (code, err) == (0, "")
@@ -189,7 +189,7 @@ def test_columns_that_the_model_does_not_know_stay_in_their_places(run, survey, 
 
 def test_gaps_of_a_table_are_filled_in_its_columns(run, survey, tmp_path):
     path, gaps = tmp_path / "a.strudel", tmp_path / "gaps.csv"
-    assert run("fit", survey, "-o", path, "--encode", "auto", "--max-splits", 2, "-q")[0] == 0
+    assert run("fit", survey, "-o", path, "--components", "1", "--max-splits", 2, "-q")[0] == 0
     gaps.write_text("age,smoker,town\n20,,Rome\n,no,\n")
     for strategy in ("map", "mean", "sample"):
         code, out, err = run("impute", path, gaps, "--strategy", strategy)
@@ -208,7 +208,7 @@ def test_the_class_of_rows_without_names_is_the_last_column(run, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, size=(60, 3))
     y = X[:, 0] ^ (rng.random(60) < 0.1)
-    options = {"method": "per_class", "pseudocount": 1.0, "class_pseudocount": 1.0, "n_splits": 0}
+    options = {"method": "per_class", "pseudocount": 1.0, "class_pseudocount": 1.0, "max_splits": 0}
     path, rows = tmp_path / "a.strudel", tmp_path / "rows.npy"
     save(StrudelClassifier(1, **options, random_state=0).fit(X, y), path)
     gaps = np.array([[1.0, np.nan, 0.0], [0.0, 1.0, np.nan]])
@@ -230,7 +230,7 @@ def test_rows_without_the_target_are_left_out(run, survey, tmp_path):
     lines = make_lines(20)
     known.write_text("\n".join(lines) + "\n")
     gaps.write_text("\n".join([*lines, "35,,Rome", "20,?,Oslo"]) + "\n")
-    options = ("--target", "smoker", "--mixture", 1, "--set", "n_splits=0", "-o", path)
+    options = ("--target", "smoker", "--components", 1, "--max-splits", 0, "-o", path)
     code, out, err = run("fit", gaps, *options, "--json")
     assert (code, json.loads(out)["n_rows"]) == (0, {"train": 20})
     assert "note: 'smoker' is unknown in 2 of the 22 rows of" in err

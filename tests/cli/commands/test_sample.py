@@ -72,7 +72,7 @@ def test_names_with_marks_are_quoted(run, table, tmp_path):
     path = tmp_path / "marks.csv"
     path.write_text('"a, b",c\n0,1\n1,0\n1,1\n0,0\n')
     model = tmp_path / "marks.strudel"
-    assert run("fit", path, "-o", model, "--max-splits", 0, "-q")[0] == 0
+    assert run("fit", "--components", 1, path, "-o", model, "--max-splits", 0, "-q")[0] == 0
     _, out, _ = run("sample", model, "-n", 1)
     assert next(csv.reader(out.splitlines())) == ["a, b", "c"]
 

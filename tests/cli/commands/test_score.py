@@ -109,7 +109,7 @@ def test_impossible_rows_are_counted_and_json_stays_valid(run, make_table, tmp_p
 
 def test_a_dataset_is_scored_on_the_part_that_is_named(run, tmp_path):
     path = tmp_path / "d.strudel"
-    assert run("fit", "digits", "-o", path, "--max-splits", 0, "-q")[0] == 0
+    assert run("fit", "--components", 1, "digits", "-o", path, "--max-splits", 0, "-q")[0] == 0
     rows = [score_json(run, path, name)["n_rows"] for name in ("digits", "digits:train")]
     assert rows == [360, 1257]
 

@@ -117,7 +117,7 @@ def test_what_tells_nothing_does_no_harm():
 def test_a_model_that_is_given_is_not_corrected():
     _, gaps = on_lines(80)
     imputer = StrudelImputer(random_state=0).fit(gaps)
-    again = StrudelImputer(imputer.model_).fit(gaps)
+    again = StrudelImputer(imputer.circuit_).fit(gaps)
     assert again.regressions_ is None
     by_model = imputer.set_params(strategy="mean").transform(gaps)
     assert again.transform(gaps)["c"].tolist() == pytest.approx(by_model["c"].tolist())
@@ -133,7 +133,7 @@ def test_very_wide_tables_are_filled_by_the_model_alone(monkeypatch):
     monkeypatch.setattr(fill_regressions, "MOST_CELLS", 1000)
     wide = StrudelImputer(random_state=0).fit(gaps)
     assert wide.regressions_ is None
-    mean = StrudelImputer(wide.model_, strategy="mean").fit(gaps)
+    mean = StrudelImputer(wide.circuit_, strategy="mean").fit(gaps)
     pd.testing.assert_frame_equal(wide.transform(gaps)[["a"]], mean.transform(gaps)[["a"]])
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import oracle
 import strudel
-from strudel import EM, BaggedEM, Beam, Greedy, PerComponent, Strudel, StrudelMixture
+from strudel import EM, BaggedEM, Beam, Greedy, PerComponent, Strudel
 from strudel.data.bits import pack_columns
 from strudel.errors import InterruptedWarning, NothingKnownWarning
 from strudel.learning import SearchOptions, learn_structure
@@ -38,10 +38,10 @@ def total_probability(model, n_vars=6):
 
 def test_half_of_the_values_tell_nearly_as_much_as_all():
     X, X_test = chains(0, 2000), chains(1, 2000)
-    known = Strudel(random_state=0).fit(X).score(X_test)
-    hidden = Strudel(random_state=0).fit(hide(X, 0.5)).score(X_test)
+    known = Strudel(n_components=1, random_state=0).fit(X).score(X_test)
+    hidden = Strudel(n_components=1, random_state=0).fit(hide(X, 0.5)).score(X_test)
     filled = np.where(np.isnan(hide(X, 0.5)), np.nanmedian(hide(X, 0.5), axis=0), X).round()
-    median = Strudel(random_state=0).fit(filled).score(X_test)
+    median = Strudel(n_components=1, random_state=0).fit(filled).score(X_test)
     assert known - hidden < 0.1 * (known - median)
 
 
@@ -62,7 +62,7 @@ def test_half_of_the_values_tell_nearly_as_much_as_all():
     ids=str,
 )
 def test_every_search_learns_a_distribution(options):
-    model = Strudel(**SMALL | options).fit(hide(chains(0), 0.3))
+    model = Strudel(n_components=1, **SMALL | options).fit(hide(chains(0), 0.3))
     assert model.circuit_.is_deterministic
     assert total_probability(model) == pytest.approx(1.0)
     assert model.score(chains(1)) > -6 * math.log(2)
@@ -75,15 +75,15 @@ def test_every_search_learns_a_distribution(options):
         {},
         {"method": BaggedEM(n_bags=3)},
         {"method": "boosting"},
-        {"method": PerComponent(max_iter=3), "n_splits": 2},
+        {"method": PerComponent(max_iter=3), "max_splits": 2},
         {"method": EM(n_runs=2)},
         {"pseudocount": 1.0, "smoothing": "uniform"},
-        {"validation_fraction": None, "n_splits": 2},
+        {"validation_fraction": None, "max_splits": 2},
     ],
     ids=str,
 )
 def test_every_mixture_learns_a_distribution(options):
-    model = StrudelMixture(**{"n_components": 2, "random_state": 0, "n_splits": range(6)} | options)
+    model = Strudel(**{"n_components": 2, "random_state": 0, "max_splits": 5} | options)
     model.fit(hide(chains(0), 0.3))
     assert total_probability(model) == pytest.approx(1.0)
     assert model.score(chains(1)) > -6 * math.log(2)
@@ -92,7 +92,7 @@ def test_every_mixture_learns_a_distribution(options):
 
 
 def test_components_and_splits_are_chosen():
-    model = StrudelMixture("auto", max_components=60, random_state=0, n_splits=range(6))
+    model = Strudel(max_components=60, random_state=0, max_splits=5)
     X_valid = hide(chains(1, 100), 0.3)
     model.fit(hide(chains(0), 0.3), X_valid=X_valid)
     assert model.trials_
@@ -101,10 +101,11 @@ def test_components_and_splits_are_chosen():
 
 def test_the_same_seed_gives_the_same_model_on_any_number_of_threads():
     X = hide(chains(0), 0.3)
-    one, two = (Strudel(**SMALL, n_jobs=n).fit(X).circuit_ for n in (1, 2))
+    one, two = (Strudel(n_components=1, **SMALL, n_jobs=n).fit(X).circuit_ for n in (1, 2))
     assert np.array_equal(one.edge_log_theta, two.edge_log_theta)
     one, two = (
-        StrudelMixture(2, n_splits=2, random_state=0, n_jobs=n).fit(X).mixture_ for n in (1, 2)
+        Strudel(n_components=2, max_splits=2, random_state=0, n_jobs=n).fit(X).circuit_
+        for n in (1, 2)
     )
     assert np.array_equal(one.edge_log_theta, two.edge_log_theta)
 
@@ -120,14 +121,14 @@ def test_complete_rows_never_meet_the_code_for_unknown_values(monkeypatch):
     ):
         monkeypatch.setattr(f"strudel.learning.{name}", refuse)
     X = chains(0)
-    as_floats = Strudel(**SMALL).fit(X.astype(float)).circuit_
-    as_bytes = Strudel(**SMALL).fit(X.astype(np.uint8)).circuit_
+    as_floats = Strudel(n_components=1, **SMALL).fit(X.astype(float)).circuit_
+    as_bytes = Strudel(n_components=1, **SMALL).fit(X.astype(np.uint8)).circuit_
     assert np.array_equal(as_floats.edge_log_theta, as_bytes.edge_log_theta)
-    StrudelMixture(2, n_splits=1, random_state=0).fit(X)
+    Strudel(n_components=2, max_splits=1, random_state=0).fit(X)
 
 
 def test_gaps_in_validation_rows_alone_are_fine():
-    model = Strudel(**SMALL).fit(chains(0), X_valid=hide(chains(1), 0.4))
+    model = Strudel(n_components=1, **SMALL).fit(chains(0), X_valid=hide(chains(1), 0.4))
     assert total_probability(model) == pytest.approx(1.0)
 
 
@@ -135,10 +136,12 @@ def test_weights_count_rows():
     X = hide(chains(0, 80), 0.3)
     weight = np.random.default_rng(0).integers(0, 4, 80)
     common = {"X_valid": chains(1)}
-    model = Strudel(**SMALL).fit(X, sample_weight=weight, **common)
-    again = Strudel(**SMALL).fit(X[weight > 0], sample_weight=weight[weight > 0], **common)
+    model = Strudel(n_components=1, **SMALL).fit(X, sample_weight=weight, **common)
+    again = Strudel(n_components=1, **SMALL).fit(
+        X[weight > 0], sample_weight=weight[weight > 0], **common
+    )
     assert np.array_equal(model.circuit_.edge_log_theta, again.circuit_.edge_log_theta)
-    tripled = Strudel(**SMALL).fit(X, sample_weight=3.0 * weight, **common)
+    tripled = Strudel(n_components=1, **SMALL).fit(X, sample_weight=3.0 * weight, **common)
     assert abs(tripled.score(chains(2)) - model.score(chains(2))) < 0.2
 
 
@@ -149,8 +152,8 @@ def test_a_constraint_holds_for_what_is_unknown():
     rule = "x5 == (x0 | x1)"
     gaps = hide(X, 0.3)
     for model in (
-        Strudel(**SMALL, constraint=rule),
-        StrudelMixture(2, n_splits=2, random_state=0, constraint=rule),
+        Strudel(n_components=1, **SMALL, constraint=rule),
+        Strudel(n_components=2, max_splits=2, random_state=0, constraint=rule),
     ):
         model.fit(gaps)
         assert model.probability(rule) == pytest.approx(1.0)
@@ -162,16 +165,19 @@ def test_a_constraint_holds_for_what_is_unknown():
 
 def test_learning_goes_on_from_the_last_circuit():
     X = hide(chains(0), 0.3)
-    model = Strudel(random_state=0, max_splits=2, warm_start=True).fit(X)
+    model = Strudel(n_components=1, random_state=0, max_splits=2).fit(X)
     n_edges = model.circuit_.n_edges
-    model.fit(X)
+    model.fit(X, warm_start=True)
     assert model.circuit_.n_edges >= n_edges
     assert total_probability(model) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
     "model",
-    [Strudel(random_state=0, max_splits=5), StrudelMixture(random_state=0, n_splits=range(6))],
+    [
+        Strudel(n_components=1, random_state=0, max_splits=5),
+        Strudel(n_components=10, random_state=0, max_splits=5),
+    ],
     ids=lambda model: type(model).__name__,
 )
 def test_a_column_of_which_nothing_is_known_is_a_coin_and_said(model):
@@ -191,7 +197,7 @@ def test_an_unknown_column_under_a_constraint_is_said_too():
     X = chains(0).astype(float)
     X[:, 2] = nan
     with pytest.warns(NothingKnownWarning, match="'x2'"):
-        model = Strudel(**SMALL, constraint="x2 == x0").fit(X)
+        model = Strudel(n_components=1, **SMALL, constraint="x2 == x0").fit(X)
     assert model.probability("x2 == x0") == pytest.approx(1.0)
 
 
@@ -200,26 +206,26 @@ def test_rows_that_know_nothing_are_left_out_and_said():
     empty = np.vstack([X, np.full((3, 6), nan)])
     X_valid = chains(1)
     with pytest.warns(NothingKnownWarning, match="3 of 303"):
-        model = Strudel(**SMALL).fit(empty, X_valid=X_valid)
-    again = Strudel(**SMALL).fit(X, X_valid=X_valid)
+        model = Strudel(n_components=1, **SMALL).fit(empty, X_valid=X_valid)
+    again = Strudel(n_components=1, **SMALL).fit(X, X_valid=X_valid)
     assert np.array_equal(model.circuit_.edge_log_theta, again.circuit_.edge_log_theta)
 
 
 def test_nothing_at_all_is_refused():
     with pytest.warns(NothingKnownWarning), pytest.raises(ValueError, match="known value"):
-        Strudel(**SMALL).fit(np.full((4, 3), nan))
+        Strudel(n_components=1, **SMALL).fit(np.full((4, 3), nan))
 
 
 def test_a_column_that_is_constant_where_known_stays_so():
     X = hide(chains(0), 0.3)
     X[~np.isnan(X[:, 1]), 1] = 1.0
-    assert Strudel(**SMALL).fit(X).marginal_probabilities()[1] > 0.97
+    assert Strudel(n_components=1, **SMALL).fit(X).marginal_probabilities()[1] > 0.97
 
 
 def test_frames_keep_their_names_and_gaps():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(hide(chains(0), 0.3), columns=list("abcdef"))
-    model = Strudel(**SMALL).fit(frame)
+    model = Strudel(n_components=1, **SMALL).fit(frame)
     assert model.circuit_.feature_names == tuple("abcdef")
     assert model.score(frame) == pytest.approx(model.log_marginal(frame).mean())
 
@@ -230,14 +236,14 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
 
     monkeypatch.setattr("strudel.learning.prepared_rows.first_mixture", interrupt)
     with pytest.raises(KeyboardInterrupt):  # nothing is learned yet
-        Strudel(**SMALL).fit(hide(chains(0), 0.3))
+        Strudel(n_components=1, **SMALL).fit(hide(chains(0), 0.3))
     monkeypatch.undo()
     monkeypatch.setattr("strudel.learning.learn_circuit.refit_circuit", interrupt)
     with pytest.warns(InterruptedWarning):  # what completions gave is kept
-        model = Strudel(**SMALL).fit(hide(chains(0), 0.3))
+        model = Strudel(n_components=1, **SMALL).fit(hide(chains(0), 0.3))
     assert total_probability(model) == pytest.approx(1.0)
     monkeypatch.undo()
-    model = Strudel(**SMALL)
+    model = Strudel(n_components=1, **SMALL)
     with pytest.warns(InterruptedWarning):
         model.fit(hide(chains(0), 0.3), callback=interrupt)
     assert model.history_.stopped_because == "interrupted"
@@ -259,7 +265,7 @@ def test_an_interrupt_of_em_ends_the_fit(monkeypatch, step, is_kept):
 
     maximise = parameters.maximise
     monkeypatch.setattr(parameters, "maximise", interrupt)
-    model = Strudel(**SMALL)
+    model = Strudel(n_components=1, **SMALL)
     expected = pytest.warns(InterruptedWarning) if is_kept else pytest.raises(KeyboardInterrupt)
     with expected:
         model.fit(hide(chains(0), 0.3))
@@ -268,7 +274,7 @@ def test_an_interrupt_of_em_ends_the_fit(monkeypatch, step, is_kept):
 
 
 def test_a_saved_model_remembers_that_values_were_unknown(tmp_path):
-    model = Strudel(**SMALL).fit(hide(chains(0), 0.3))
+    model = Strudel(n_components=1, **SMALL).fit(hide(chains(0), 0.3))
     strudel.save(model, tmp_path / "gaps.strudel")
     again = strudel.load(tmp_path / "gaps.strudel")
     assert again.data_ == model.data_

@@ -233,7 +233,7 @@ def test_rounds_let_fewer_settings_have_more_and_longer_runs():
 @pytest.mark.compiled
 def test_the_choice_beats_the_single_circuit_where_rows_are_of_several_kinds():
     T = kinds(2, 2000)
-    single = Strudel().fit(TRAIN, X_valid=VALID)
+    single = Strudel(n_components=1).fit(TRAIN, X_valid=VALID)
     _, choice, _ = searched(n_components=(2, 6, 12), rounds=ROUNDS, max_components=60)
     assert log_likelihood(choice.mixture(), T).mean() > single.score(T) + 0.05
 
@@ -281,7 +281,7 @@ def test_validation_rows_that_stay_impossible_end_no_search():
     X[:, 0] = 0
     V = X[:20].copy()
     V[0, 0] = 1  # of probability zero, without any smoothing
-    circuit = Strudel(max_splits=0, validation_fraction=None).fit(X).circuit_
+    circuit = Strudel(n_components=1, max_splits=0, validation_fraction=None).fit(X).circuit_
     search = MixtureSearch(MixtureOptions(pseudocount=0.0), n_components=(2, 3), rng=0)
     choice = search.run(lambda n: circuit, [0], pack_columns(X), pack_columns(V))
     assert choice.trial.valid == -np.inf

@@ -10,7 +10,7 @@ import pytest
 import oracle
 from killed_fits import DyingCheckpoint, Killed
 from makers import rows_of_kinds
-from strudel import Continuous, StrudelMixture, TableEncoder, load, log_likelihood, save
+from strudel import Continuous, Strudel, load, log_likelihood, save
 from strudel.data import pack_columns
 from strudel.errors import AlikeComponentsWarning, InterruptedWarning
 from strudel.io import Checkpoint
@@ -19,6 +19,7 @@ from strudel.learning.mixture_methods import METHODS
 from strudel.learning.options import named_options
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.search_options import SearchOptions
+from strudel.tables import TableEncoder
 
 torch = pytest.importorskip("torch")
 
@@ -40,8 +41,8 @@ def structure(X, init=None):
 
 
 def estimator(**options):
-    return StrudelMixture(
-        **{"n_components": 64, "n_splits": 0, "method": SMALL, "random_state": 0} | options
+    return Strudel(
+        **{"n_components": 64, "max_splits": 0, "method": SMALL, "random_state": 0} | options
     )
 
 
@@ -55,14 +56,14 @@ def plain_log_likelihoods(mixture, rows):
 
 def test_likelihoods_are_those_of_a_plain_recursion():
     X = rows_of_kinds()
-    model = estimator(n_components=20, n_splits=3).fit(X)
+    model = estimator(n_components=20, max_splits=3).fit(X)
     rows = X[:20]
-    expected = plain_log_likelihoods(model.mixture_, rows)
+    expected = plain_log_likelihoods(model.circuit_, rows)
     np.testing.assert_allclose(model.score_samples(rows), expected, rtol=1e-10)
 
 
 def test_sums_and_weights_add_up_to_one():
-    mixture = estimator(n_splits=5).fit(rows_of_kinds()).mixture_
+    mixture = estimator(max_splits=5).fit(rows_of_kinds()).circuit_
     circuit = mixture.structure
     total = np.add.reduceat(
         np.exp(mixture.edge_log_theta), circuit.node_edges[2 * circuit.n_vars : -1]
@@ -75,7 +76,7 @@ def test_sums_and_weights_add_up_to_one():
 def test_it_is_better_than_the_single_circuit():
     X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
     model = estimator(method=LONGER, init="independent").fit(X, X_valid=V)
-    single = StrudelMixture(1, n_splits=0, init="independent").fit(X, X_valid=V)
+    single = Strudel(n_components=1, max_splits=0, init="independent").fit(X, X_valid=V)
     assert model.score(V) > single.score(V) + 0.3
     assert model.log_likelihoods_.valid == pytest.approx(model.chosen_["valid"])
     assert model.history_.stopped_because in ("max_iter", "patience")
@@ -124,8 +125,8 @@ def test_an_interrupt_while_points_move_leaves_them_where_they_are(monkeypatch):
     model = estimator()
     with pytest.warns(InterruptedWarning):
         model.fit(rows_of_kinds())
-    assert model.mixture_.n_components == 64
-    assert np.ptp(model.mixture_.weights) > 0.0
+    assert model.circuit_.n_components == 64
+    assert np.ptp(model.circuit_.weights) > 0.0
 
 
 @pytest.mark.compiled
@@ -133,8 +134,8 @@ def test_runs_make_one_mixture():
     X = rows_of_kinds()
     method = Continuous(**SMALL.get_params() | {"n_runs": 2})
     model = estimator(method=method, validation_fraction=None).fit(X)
-    assert model.mixture_.n_components == 128
-    assert len(np.unique(model.mixture_.edge_log_theta[:, :], axis=1).T) == 128
+    assert model.circuit_.n_components == 128
+    assert len(np.unique(model.circuit_.edge_log_theta[:, :], axis=1).T) == 128
 
 
 # The same seed, the same model
@@ -201,7 +202,7 @@ def test_one_variable():
 def test_a_structure_without_any_choice():
     X = np.ones((40, 2), dtype=np.uint8)
     model = estimator(constraint="x0 & x1").fit(X)
-    assert model.mixture_.n_components == 1
+    assert model.circuit_.n_components == 1
     assert model.score(X) == pytest.approx(0.0)
 
 
@@ -209,14 +210,14 @@ def test_an_encoded_table():
     rng = np.random.default_rng(0)
     kind = rng.integers(3, size=300)
     table = [[("a", "b", "c")[k], float(k) + rng.random() / 2] for k in kind]
-    model = estimator(n_splits=5, encoder=TableEncoder()).fit(table)
+    model = estimator(max_splits=5, columns=TableEncoder()).fit(table)
     assert model.score(table) > -2.5
 
 
 def test_a_constraint():
     X = rows_of_kinds()
     X = X[X[:, 0] >= X[:, 1]]
-    model = estimator(n_splits=3, constraint="x1 >> x0").fit(X)
+    model = estimator(max_splits=3, constraint="x1 >> x0").fit(X)
     assert model.score_samples([[0, 1, 0, 0, 0, 0]])[0] == -np.inf
     assert np.exp(model.score_samples(oracle.all_rows(6))).sum() == pytest.approx(1.0)
 
@@ -236,20 +237,20 @@ def test_rows_with_unknown_values():
 @pytest.mark.compiled
 def test_the_number_of_splits_is_chosen_by_short_runs():
     X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
-    model = estimator(n_components="auto", n_splits="auto", max_components=256)
+    model = estimator(n_components="auto", max_splits=None, max_components=256)
     model.fit(X, X_valid=V)
     tried = [trial.n_splits for trial in model.trials_]
     assert tried[0] == 0
     assert len(tried) > 1
     assert model.chosen_["n_splits"] in tried
-    assert model.mixture_.n_components <= 256
+    assert model.circuit_.n_components <= 256
 
 
 def test_by_default_the_number_of_points_is_chosen():
-    model = StrudelMixture(method=SMALL, n_splits=0, random_state=0).fit(rows_of_kinds())
-    assert model.mixture_.n_components > 10
+    model = Strudel(method=SMALL, max_splits=0, random_state=0).fit(rows_of_kinds())
+    assert model.circuit_.n_components > 10
     with pytest.raises(ValueError, match="chosen on validation rows"):
-        StrudelMixture(method=SMALL, n_splits=0, validation_fraction=None).fit(rows_of_kinds())
+        Strudel(method=SMALL, max_splits=0, validation_fraction=None).fit(rows_of_kinds())
 
 
 @pytest.mark.parametrize("options", [{"pseudocount": 1.0}, {"smoothing": "single"}])
@@ -310,7 +311,7 @@ def test_an_interrupt_keeps_the_best_so_far():
     with pytest.warns(InterruptedWarning):
         model.fit(rows_of_kinds(), callback=interrupt_at(4))
     assert len(model.history_) == 5
-    assert model.mixture_.n_components == 64
+    assert model.circuit_.n_components == 64
 
 
 @pytest.mark.compiled
@@ -327,11 +328,11 @@ def test_an_interrupt_in_a_second_run_keeps_the_first():
     model = estimator(method=method)
     with pytest.warns(InterruptedWarning):
         model.fit(X, callback=callback)
-    assert model.mixture_.n_components == 64
+    assert model.circuit_.n_components == 64
 
 
 def test_a_time_limit_ends_a_fit():
-    model = estimator(max_seconds=1e-3, n_splits="auto").fit(rows_of_kinds())
+    model = estimator(max_seconds=1e-3, max_splits=None).fit(rows_of_kinds())
     assert model.history_.stopped_because == "max_seconds"
 
 
@@ -344,7 +345,7 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(tmp_path):
         with pytest.raises(Killed):
             estimator(method=method).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
     model = estimator(method=method).fit(X, checkpoint=Checkpoint(path))
-    np.testing.assert_array_equal(model.mixture_.edge_log_theta, expected.mixture_.edge_log_theta)
+    np.testing.assert_array_equal(model.circuit_.edge_log_theta, expected.circuit_.edge_log_theta)
     np.testing.assert_array_equal(model.history_.valid, expected.history_.valid)
 
 
@@ -378,11 +379,11 @@ def test_points_that_are_alike_are_detected_and_start_again(monkeypatch):
 def test_points_that_stay_alike_are_the_single_circuit_and_a_warning(monkeypatch):
     X, V = rows_of_kinds(), rows_of_kinds(1)
     monkeypatch.setattr(network_training, "ALIKE", 10.0)
-    model = estimator(n_splits=2)
+    model = estimator(max_splits=2)
     with pytest.warns(AlikeComponentsWarning, match="hardly more than the single circuit"):
         model.fit(X, X_valid=V)
-    assert model.mixture_.n_components == 1
-    single = fit_parameters(model.mixture_.structure, pack_columns(X), pseudocount=1.0)
+    assert model.circuit_.n_components == 1
+    single = fit_parameters(model.circuit_.structure, pack_columns(X), pseudocount=1.0)
     np.testing.assert_allclose(model.score_samples(V), log_likelihood(single, V))
 
 
@@ -395,7 +396,7 @@ def test_short_runs_that_choose_a_structure_do_not_warn(monkeypatch):
 
     monkeypatch.setattr(learn_continuous, "fit_continuous_mixture", warn_if_short)
     X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
-    model = estimator(n_components=16, n_splits="auto").fit(X, X_valid=V)
+    model = estimator(n_components=16, max_splits=None).fit(X, X_valid=V)
     assert len(model.trials_) > 1
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from killed_fits import DyingCheckpoint, Killed
-from strudel import BaggedEM, StrudelMixture, TableEncoder, log_likelihood
+from strudel import BaggedEM, Strudel, log_likelihood
 from strudel.data import pack_columns
 from strudel.errors import InterruptedWarning
 from strudel.io import Checkpoint
@@ -16,6 +16,7 @@ from strudel.learning.mixtures.bagged_em import fit_bagged_mixture
 from strudel.learning.mixtures.em import MixtureData, RowsHere, new_ensemble
 from strudel.learning.search.learn_structure import first_circuit
 from strudel.learning.search_options import SearchOptions
+from strudel.tables import TableEncoder
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # tables are small, and other tests run beside
@@ -195,8 +196,8 @@ def test_k_means_looks_at_some_rows_of_a_large_table(device, monkeypatch):
 def test_a_fit_is_as_good_as_on_the_cpu(device):
     X, V = rows_of_kinds(n_rows=600), rows_of_kinds(1, 400)
     options = {"n_components": "auto", "max_components": 100, "random_state": 0}
-    here = StrudelMixture(**options).fit(X, X_valid=V)
-    there = StrudelMixture(**options, device=device).fit(X, X_valid=V)
+    here = Strudel(**options).fit(X, X_valid=V)
+    there = Strudel(**options, device=device).fit(X, X_valid=V)
     assert there.chosen_["valid"] == pytest.approx(here.chosen_["valid"], abs=0.02)
     assert there.log_likelihoods_.valid == pytest.approx(there.chosen_["valid"], rel=FLOAT32)
     assert there.log_likelihoods_.valid == pytest.approx(there.score(V), rel=FLOAT32)
@@ -217,19 +218,21 @@ def test_an_encoded_table_with_unknown_values_and_a_constraint(device):
     rng = np.random.default_rng(0)
     kind = rng.integers(3, size=300)
     table = [[("a", "b", "c")[k], float(k) + rng.random() / 2] for k in kind]
-    model = StrudelMixture(
-        3, n_splits=5, encoder=TableEncoder(), device=device, random_state=0
+    model = Strudel(
+        n_components=3, max_splits=5, columns=TableEncoder(), device=device, random_state=0
     ).fit(table)
     assert model.score(table) > -2.5
     X = rows_of_kinds()
     X = X[X[:, 0] >= X[:, 1]]
-    model = StrudelMixture(3, n_splits=5, constraint="x1 >> x0", device=device, random_state=0)
+    model = Strudel(
+        n_components=3, max_splits=5, constraint="x1 >> x0", device=device, random_state=0
+    )
     model.fit(X)
     assert model.score_samples([[0, 1, 0, 0, 0, 0, 0, 0]])[0] == -np.inf
     gaps = X.astype(float)
     gaps[::3, 2] = np.nan
     assert np.isfinite(
-        StrudelMixture(2, n_splits=2, device=device, random_state=0).fit(gaps).score(X)
+        Strudel(n_components=2, max_splits=2, device=device, random_state=0).fit(gaps).score(X)
     )
 
 
@@ -240,16 +243,16 @@ def test_an_interrupt_keeps_the_best_so_far(device):
         if progress.stage == "training" and progress.step == 4:
             raise KeyboardInterrupt
 
-    model = StrudelMixture(3, n_splits=2, device=device, random_state=0)
+    model = Strudel(n_components=3, max_splits=2, device=device, random_state=0)
     with pytest.warns(InterruptedWarning):
         model.fit(X, X_valid=V, callback=interrupt)
     assert len(model.history_) == 5  # the first is that of the start
-    assert model.mixture_.n_components == 3
+    assert model.circuit_.n_components == 3
 
 
 def test_a_time_limit_ends_a_fit(device):
     options = {"n_components": "auto", "max_seconds": 1e-3, "random_state": 0}
-    model = StrudelMixture(**options, device=device).fit(rows_of_kinds())
+    model = Strudel(**options, device=device).fit(rows_of_kinds())
     assert model.history_.stopped_because == "max_seconds"
 
 
@@ -260,13 +263,13 @@ def test_a_time_limit_ends_a_fit(device):
 )
 def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(device, options, tmp_path):
     X, path = rows_of_kinds(), tmp_path / "fit.part"
-    options = {"n_splits": 2, "random_state": 0, "device": device, **options}
-    expected = StrudelMixture(**options).fit(X)
+    options = {"max_splits": 2, "random_state": 0, "device": device, **options}
+    expected = Strudel(**options).fit(X)
     for n_writes in (4, 3):
         with pytest.raises(Killed):
-            StrudelMixture(**options).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
-    model = StrudelMixture(**options).fit(X, checkpoint=Checkpoint(path))
-    np.testing.assert_array_equal(model.mixture_.edge_log_theta, expected.mixture_.edge_log_theta)
+            Strudel(**options).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
+    model = Strudel(**options).fit(X, checkpoint=Checkpoint(path))
+    np.testing.assert_array_equal(model.circuit_.edge_log_theta, expected.circuit_.edge_log_theta)
     np.testing.assert_array_equal(model.history_.valid, expected.history_.valid)
 
 
@@ -275,7 +278,7 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_mixture(device, options, tmp_
 
 @pytest.mark.parametrize("method", ["boosting", "per_component"])
 def test_other_methods_are_refused_by_name(device, method):
-    model = StrudelMixture(2, n_splits=2, method=method, device="cuda")
+    model = Strudel(n_components=2, max_splits=2, method=method, device="cuda")
     with pytest.raises(ValueError, match=f"em, bagged_em or continuous, but method is '{method}'"):
         model.fit(rows_of_kinds())
     model.set_params(device="auto").fit(rows_of_kinds())
@@ -285,7 +288,7 @@ def test_a_partitioned_table_is_refused(device):
     da = pytest.importorskip("dask.array")
     X = da.from_array(rows_of_kinds(), chunks=(100, -1))
     with pytest.raises(ValueError, match="a table in memory, but X is partitioned"):
-        StrudelMixture(2, n_splits=2, device="cuda").fit(X)
+        Strudel(n_components=2, max_splits=2, device="cuda").fit(X)
 
 
 # How far the structure grows
@@ -300,13 +303,13 @@ def test_the_structure_grows_on_only_where_that_is_worth_it(
     monkeypatch.setattr("strudel.learning.mixtures.choose.WORTH_GROWING", least_gain)
     monkeypatch.setattr("strudel.learning.mixtures.choose.SPLITS", (0, 1))
     options = {"n_components": 2, "method": "em", "random_state": 0}
-    here = StrudelMixture(**options).fit(X, X_valid=V)
-    model = StrudelMixture(**options, device=device).fit(X, X_valid=V)
+    here = Strudel(**options).fit(X, X_valid=V)
+    model = Strudel(**options, device=device).fit(X, X_valid=V)
     tried = {trial.n_splits for trial in model.trials_}
     assert max(trial.n_splits for trial in here.trials_) > 5
     assert (max(tried) > 5) == is_all
     assert tried >= {0, 1, 2}
-    bounded = StrudelMixture(**options, n_splits=range(4), device=device).fit(X, X_valid=V)
+    bounded = Strudel(**options, max_splits=3, device=device).fit(X, X_valid=V)
     assert max(trial.n_splits for trial in bounded.trials_) <= (3 if is_all else 2)
 
 
@@ -331,10 +334,10 @@ def test_a_structure_that_grows_on_is_continued_after_a_fit_was_killed(
     monkeypatch.setattr("strudel.learning.mixture_learner.STAGES", (2, 5, None))
     monkeypatch.setattr("strudel.learning.mixtures.choose.WORTH_GROWING", -1.0)
     options = {"n_components": "auto", "max_components": 30, "random_state": 0, "device": device}
-    expected = StrudelMixture(**options).fit(X)
+    expected = Strudel(**options).fit(X)
     for n_writes in (1, 9, 20, 30):
         with pytest.raises(Killed):
-            StrudelMixture(**options).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
-    model = StrudelMixture(**options).fit(X, checkpoint=Checkpoint(path))
+            Strudel(**options).fit(X, checkpoint=DyingCheckpoint(path, n_writes))
+    model = Strudel(**options).fit(X, checkpoint=Checkpoint(path))
     assert model.chosen_ == expected.chosen_
-    np.testing.assert_array_equal(model.mixture_.edge_log_theta, expected.mixture_.edge_log_theta)
+    np.testing.assert_array_equal(model.circuit_.edge_log_theta, expected.circuit_.edge_log_theta)

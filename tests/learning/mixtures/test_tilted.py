@@ -112,7 +112,11 @@ def test_a_component_without_rows_is_the_circuit(circuit):
 
 def test_smoothing_of_independent_variables_has_a_closed_form():
     rows = table()
-    circuit = Strudel(init="independent", max_splits=0, validation_fraction=None).fit(rows).circuit_
+    circuit = (
+        Strudel(n_components=1, init="independent", max_splits=0, validation_fraction=None)
+        .fit(rows)
+        .circuit_
+    )
     share, strength = shares_of_rows(len(rows), 2), 5.0
     ensemble, _ = ensemble_of(circuit, rows, share, strength, columns=None)
     for _ in range(20):
@@ -246,7 +250,7 @@ def test_clusters_begin_along_what_the_circuit_does_not_know():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (4000, 6)).astype(np.uint8)
     X[:, 1] = np.where(rng.random(4000) < 0.95, X[:, 0], X[:, 1])
-    circuit = Strudel(max_splits=0, validation_fraction=None).fit(X).circuit_
+    circuit = Strudel(n_components=1, max_splits=0, validation_fraction=None).fit(X).circuit_
     kind = rng.random(4000) < 0.5
     X[:, 3:5] = np.where(rng.random((4000, 2)) < 0.7, kind[:, np.newaxis], X[:, 3:5])
     found = lacking_directions(circuit, pack_columns(X), None)
@@ -265,10 +269,12 @@ def test_a_circuit_that_lacks_nothing_has_no_directions():
     X = rows_of_kinds()
     assert (
         lacking_directions(
-            Strudel(max_splits=0).fit(X[:, :1]).circuit_, pack_columns(X[:, :1]), None
+            Strudel(n_components=1, max_splits=0).fit(X[:, :1]).circuit_,
+            pack_columns(X[:, :1]),
+            None,
         )
         is None
     )
     same = np.ones((30, 3), dtype=np.uint8)
-    circuit = Strudel(max_splits=0, pseudocount=0.0).fit(same).circuit_
+    circuit = Strudel(n_components=1, max_splits=0, pseudocount=0.0).fit(same).circuit_
     assert lacking_directions(circuit, pack_columns(same), None) is None

@@ -41,7 +41,7 @@ WEIGHTS = {
 @pytest.fixture(scope="module")
 def in_memory():
     return {
-        (clones, kind): Strudel(search=BestFirst(clones=clones), **OPTIONS).fit(
+        (clones, kind): Strudel(n_components=1, search=BestFirst(clones=clones), **OPTIONS).fit(
             TRAIN, X_valid=VALID, sample_weight=weight
         )
         for clones in (True, False)
@@ -58,7 +58,7 @@ def test_any_parts_give_the_circuit_of_one_table(in_memory, cuts, n_valid, clone
     X, weight = in_parts(TRAIN, cuts), WEIGHTS[kind]
     if weight is not None:
         weight = da.from_array(weight, chunks=(X.chunks[0],))
-    model = Strudel(search=BestFirst(clones=clones), **OPTIONS).fit(
+    model = Strudel(n_components=1, search=BestFirst(clones=clones), **OPTIONS).fit(
         X, X_valid=in_parts(VALID, {n_valid}), sample_weight=weight
     )
     assert_same_search(in_memory[clones, kind], model)
@@ -68,8 +68,10 @@ def test_any_parts_give_the_circuit_of_one_table(in_memory, cuts, n_valid, clone
 def test_how_many_edges_are_scored_together_does_not_matter(together, monkeypatch):
     monkeypatch.setattr("strudel.learning.partitioned.gains.SIDE_BY_SIDE", together)
     options = OPTIONS | {"search": "best_first", "max_splits": 3}
-    one = Strudel(**options).fit(TRAIN[:60, :4], X_valid=VALID[:, :4])
-    other = Strudel(**options).fit(in_parts(TRAIN[:60, :4], {20}), X_valid=VALID[:, :4])
+    one = Strudel(n_components=1, **options).fit(TRAIN[:60, :4], X_valid=VALID[:, :4])
+    other = Strudel(n_components=1, **options).fit(
+        in_parts(TRAIN[:60, :4], {20}), X_valid=VALID[:, :4]
+    )
     assert_same_search(one, other)
 
 
@@ -79,8 +81,8 @@ def test_short_lists_are_the_same_in_parts(shape):
     train, valid = clusters(*shape), clusters(50, shape[1], seed=1)
     assert len(np.unique(train, axis=0)) > LONG or shape[1] > MOST_PLACES
     options = OPTIONS | {"search": "best_first", "max_splits": 3}
-    one = Strudel(**options).fit(train, X_valid=valid)
-    other = Strudel(**options).fit(in_parts(train, {100, 120}), X_valid=valid)
+    one = Strudel(n_components=1, **options).fit(train, X_valid=valid)
+    other = Strudel(n_components=1, **options).fit(in_parts(train, {100, 120}), X_valid=valid)
     assert_same_search(one, other)
 
 

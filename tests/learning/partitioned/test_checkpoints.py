@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from partitioned_tables import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
-from strudel import EM, BaggedEM, FileFormatError, Greedy, Strudel, StrudelMixture
+from strudel import EM, BaggedEM, FileFormatError, Greedy, Strudel
 from strudel.data.bits import pack_columns
 from strudel.errors import InterruptedWarning
 from strudel.io import Checkpoint
@@ -64,10 +64,10 @@ def fit_and_die(model, path, n_steps):
 def test_a_circuit_goes_on(tmp_path, options):
     options = {"random_state": 0, "max_splits": 12, **options}
     X, V = in_parts(TRAIN, {90, 200}), in_parts(VALID, {50})
-    whole = Strudel(**options).fit(X, X_valid=V)
-    fit_and_die(Strudel(**options), tmp_path / "a.part", 6)
+    whole = Strudel(n_components=1, **options).fit(X, X_valid=V)
+    fit_and_die(Strudel(n_components=1, **options), tmp_path / "a.part", 6)
     resumed = []
-    model = Strudel(**options)
+    model = Strudel(n_components=1, **options)
     # Other parts of the same table: nothing in the checkpoint depends on them.
     model.fit(
         in_parts(TRAIN, {7}),
@@ -81,24 +81,24 @@ def test_a_circuit_goes_on(tmp_path, options):
 
 @pytest.mark.parametrize("options", MIXTURES, ids=str)
 def test_a_mixture_goes_on(tmp_path, options):
-    options = {"n_components": 3, "n_splits": 4, "random_state": 0} | options
+    options = {"n_components": 3, "max_splits": 4, "random_state": 0} | options
     X, V = in_parts(TRAIN, {90, 200}), in_parts(VALID, {50})
-    whole = StrudelMixture(**options).fit(X, X_valid=V)
-    fit_and_die(StrudelMixture(**options), tmp_path / "a.part", 5)
+    whole = Strudel(**options).fit(X, X_valid=V)
+    fit_and_die(Strudel(**options), tmp_path / "a.part", 5)
     path = Checkpoint(tmp_path / "a.part")
     assert path.path.exists()
-    model = StrudelMixture(**options).fit(in_parts(TRAIN, {7}), X_valid=VALID, checkpoint=path)
+    model = Strudel(**options).fit(in_parts(TRAIN, {7}), X_valid=VALID, checkpoint=path)
     assert_same_mixture(whole, model)
     assert not path.path.exists()
 
 
 def test_a_checkpoint_belongs_to_its_rows(tmp_path):
-    fit_and_die(Strudel(random_state=0), tmp_path / "a.part", 3)
+    fit_and_die(Strudel(n_components=1, random_state=0), tmp_path / "a.part", 3)
     changed = TRAIN.copy()
     changed[0] = 1 - changed[0]
     for other in (changed, TRAIN[::-1]):  # samples and bags depend on the order
         with pytest.raises(FileFormatError, match="other rows"):
-            Strudel(random_state=0).fit(
+            Strudel(n_components=1, random_state=0).fit(
                 in_parts(other, ()), X_valid=VALID, checkpoint=Checkpoint(tmp_path / "a.part")
             )
 
@@ -112,7 +112,7 @@ def test_an_interrupt_while_sizes_are_chosen_ends_the_fit():
         if len(steps) == 2:
             raise KeyboardInterrupt
 
-    model = StrudelMixture("auto", max_components=4, random_state=0)
+    model = Strudel(max_components=4, random_state=0)
     with pytest.warns(InterruptedWarning):
         model.fit(in_parts(TRAIN, {100}), X_valid=VALID, callback=interrupt)
     assert model.history_.stopped_because == "interrupted"
@@ -121,7 +121,9 @@ def test_an_interrupt_while_sizes_are_chosen_ends_the_fit():
 
 
 def test_a_part_that_is_written_to_disk_while_at_work_waits():
-    circuit = Strudel(random_state=0, max_splits=0).fit(TRAIN, X_valid=VALID).circuit_
+    circuit = (
+        Strudel(n_components=1, random_state=0, max_splits=0).fit(TRAIN, X_valid=VALID).circuit_
+    )
     part = Partition(pack_columns(TRAIN), circuit, False)
     saved = []
     with part._lock:
@@ -146,7 +148,7 @@ def test_an_interrupt_while_parts_work_keeps_the_best_so_far(monkeypatch, n_aske
             raise KeyboardInterrupt
         return total(self, *args)
 
-    model = StrudelMixture(3, n_splits=4, random_state=0, method=EM(**FEW))
+    model = Strudel(n_components=3, max_splits=4, random_state=0, method=EM(**FEW))
     monkeypatch.setattr(Here, "total", interrupted)
     try:
         with pytest.warns(InterruptedWarning):

@@ -18,7 +18,7 @@ from partitioned_tables import (
     in_parts,
     people,
 )
-from strudel import EM, Strudel, StrudelMixture, most_probable_state
+from strudel import EM, Strudel, most_probable_state
 from strudel.io import Checkpoint
 
 dask = pytest.importorskip("dask")
@@ -27,19 +27,19 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.compiled
 
 CIRCUIT = {"random_state": 0, "max_splits": 15}
-MIXTURE = {"n_components": 3, "n_splits": 4, "random_state": 0}
+MIXTURE = {"n_components": 3, "max_splits": 4, "random_state": 0}
 MIXTURE["method"] = EM(max_iter=6, patience=6)
 
 
 @pytest.fixture(scope="module")
 def circuit():
     """What one process learns, without any cluster."""
-    return Strudel(**CIRCUIT).fit(TRAIN, X_valid=VALID)
+    return Strudel(n_components=1, **CIRCUIT).fit(TRAIN, X_valid=VALID)
 
 
 @pytest.fixture(scope="module")
 def mixture():
-    return StrudelMixture(**MIXTURE).fit(in_parts(TRAIN, ()), X_valid=VALID)
+    return Strudel(**MIXTURE).fit(in_parts(TRAIN, ()), X_valid=VALID)
 
 
 PARTLY = np.where(np.random.default_rng(0).random(TRAIN.shape) < 0.2, np.nan, TRAIN)
@@ -48,7 +48,7 @@ PARTLY = np.where(np.random.default_rng(0).random(TRAIN.shape) < 0.2, np.nan, TR
 @pytest.fixture(scope="module")
 def partly():
     """The same for rows with gaps."""
-    return Strudel(**CIRCUIT).fit(in_parts(PARTLY, ()), X_valid=VALID)
+    return Strudel(n_components=1, **CIRCUIT).fit(in_parts(PARTLY, ()), X_valid=VALID)
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +80,16 @@ def kill_a_worker_at(step, client, stage="structure"):
 
 def test_workers_learn_what_one_process_learns(client, circuit, mixture):
     X, V = tables()
-    assert_same_search(circuit, Strudel(**CIRCUIT).fit(X, X_valid=V))
-    assert_same_mixture(mixture, StrudelMixture(**MIXTURE).fit(X, X_valid=V))
+    assert_same_search(circuit, Strudel(n_components=1, **CIRCUIT).fit(X, X_valid=V))
+    assert_same_mixture(mixture, Strudel(**MIXTURE).fit(X, X_valid=V))
 
 
 @pytest.mark.parametrize("search", ["greedy", "best_first"])
 def test_a_worker_that_is_killed_changes_nothing_in_a_circuit(client, search):
-    circuit = Strudel(search=search, **CIRCUIT).fit(TRAIN, X_valid=VALID)
+    circuit = Strudel(n_components=1, search=search, **CIRCUIT).fit(TRAIN, X_valid=VALID)
     kill, killed = kill_a_worker_at(5, client)
     X, V = tables()
-    model = Strudel(search=search, **CIRCUIT).fit(X, X_valid=V, callback=kill)
+    model = Strudel(n_components=1, search=search, **CIRCUIT).fit(X, X_valid=V, callback=kill)
     assert killed
     assert_same_search(circuit, model)
 
@@ -97,14 +97,16 @@ def test_a_worker_that_is_killed_changes_nothing_in_a_circuit(client, search):
 def test_a_worker_that_is_killed_changes_nothing_in_a_mixture(client, mixture):
     kill, killed = kill_a_worker_at(4, client, "training")
     X, V = tables()
-    model = StrudelMixture(**MIXTURE).fit(X, X_valid=V, callback=kill)
+    model = Strudel(**MIXTURE).fit(X, X_valid=V, callback=kill)
     assert killed
     assert_same_mixture(mixture, model)
 
 
 def test_rows_with_gaps_outlive_a_worker(client, partly):
     kill, killed = kill_a_worker_at(3, client)
-    model = Strudel(**CIRCUIT).fit(in_parts(PARTLY, {90, 200}), X_valid=VALID, callback=kill)
+    model = Strudel(n_components=1, **CIRCUIT).fit(
+        in_parts(PARTLY, {90, 200}), X_valid=VALID, callback=kill
+    )
     assert killed
     assert np.array_equal(model.history_.n_edges, partly.history_.n_edges)
     assert np.array_equal(model.circuit_.edge_left, partly.circuit_.edge_left)
@@ -116,7 +118,7 @@ CLIENT = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
 from distributed import Client
-from strudel import EM, Strudel, StrudelMixture
+from strudel import EM, Strudel
 from strudel.io import Checkpoint
 from partitioned_tables import TRAIN, VALID, in_parts
 
@@ -128,7 +130,7 @@ def die(progress):
     if len(steps) == {step}:
         os.kill(os.getpid(), signal.SIGKILL)
 
-{kind}(**{options!r}).fit(
+Strudel(**{options!r}).fit(
     in_parts(TRAIN, {{90, 200}}),
     X_valid=in_parts(VALID, {{50}}),
     checkpoint=Checkpoint({path!r}, seconds=0),
@@ -137,19 +139,18 @@ def die(progress):
 """
 
 
-@pytest.mark.parametrize("kind", ["Strudel", "StrudelMixture"])
+@pytest.mark.parametrize("kind", ["circuit", "mixture"])
 def test_a_client_that_is_killed_can_be_resumed(client, circuit, mixture, tmp_path, kind):
     path = tmp_path / "fit.part"
-    options = CIRCUIT if kind == "Strudel" else MIXTURE
+    options = {"n_components": 1, **CIRCUIT} if kind == "circuit" else MIXTURE
     address = client.scheduler.address
     tests = str(Path(__file__).parents[2])
-    stage, step = ("structure", 8) if kind == "Strudel" else ("training", 4)
+    stage, step = ("structure", 8) if kind == "circuit" else ("training", 4)
     code = CLIENT.format(
         tests=tests,
         address=address,
         stage=stage,
         step=step,
-        kind=kind,
         options=options,
         path=str(path),
     )
@@ -158,9 +159,8 @@ def test_a_client_that_is_killed_can_be_resumed(client, circuit, mixture, tmp_pa
     assert path.exists()
     steps = []
     X, V = tables()
-    estimator = Strudel(**CIRCUIT) if kind == "Strudel" else StrudelMixture(**MIXTURE)
-    model = estimator.fit(X, X_valid=V, checkpoint=Checkpoint(path), callback=steps.append)
-    if kind == "Strudel":
+    model = Strudel(**options).fit(X, X_valid=V, checkpoint=Checkpoint(path), callback=steps.append)
+    if kind == "circuit":
         assert_same_search(circuit, model)
         assert len(steps) <= 15 - 7, "it began anew"
     else:
@@ -179,8 +179,8 @@ def test_how_many_workers_there_are_does_not_matter(circuit, mixture, n_workers)
     )
     with cluster, distributed.Client(cluster):
         X, V = in_parts(TRAIN, {30, 90, 150, 200, 270}), in_parts(VALID, {50})
-        assert_same_search(circuit, Strudel(**CIRCUIT).fit(X, X_valid=V))
-        assert_same_mixture(mixture, StrudelMixture(**MIXTURE).fit(X, X_valid=V))
+        assert_same_search(circuit, Strudel(n_components=1, **CIRCUIT).fit(X, X_valid=V))
+        assert_same_mixture(mixture, Strudel(**MIXTURE).fit(X, X_valid=V))
 
 
 def test_parts_that_a_worker_writes_to_disk_come_back(circuit, mixture):
@@ -208,9 +208,11 @@ def test_parts_that_a_worker_writes_to_disk_come_back(circuit, mixture):
         distributed.Client(cluster),
     ):
         X, V = tables()
-        assert_same_search(circuit, Strudel(**CIRCUIT).fit(X, X_valid=V, callback=count))
+        assert_same_search(
+            circuit, Strudel(n_components=1, **CIRCUIT).fit(X, X_valid=V, callback=count)
+        )
         assert max(n_written) >= 5
-        model = StrudelMixture(**MIXTURE).fit(X, X_valid=V, callback=count)
+        model = Strudel(**MIXTURE).fit(X, X_valid=V, callback=count)
         assert_same_mixture(mixture, model)
 
 
@@ -218,9 +220,9 @@ def test_workers_encode_and_answer(client):
     frame = pytest.importorskip("dask.dataframe")
     table = people(100)
     lazy = frame.from_pandas(table, npartitions=3)
-    options = {"encoder": "auto", "max_splits": 5, "random_state": 0}
-    one = Strudel(**options).fit(table, X_valid=table)
-    model = Strudel(**options).fit(lazy, X_valid=lazy)
+    options = {"max_splits": 5, "random_state": 0}
+    one = Strudel(n_components=1, **options).fit(table, X_valid=table)
+    model = Strudel(n_components=1, **options).fit(lazy, X_valid=lazy)
     assert_same_search(one, model)
     assert model.score(lazy) == pytest.approx(one.score(table))
     states, log_p = most_probable_state(model, lazy[["age"]])

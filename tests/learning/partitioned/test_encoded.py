@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioned_tables import TRAIN, VALID, assert_same_search, in_parts, people
-from strudel import Strudel, StrudelMixture, TableEncoder, log_marginal, most_probable_state
+from strudel import Strudel, log_marginal, most_probable_state
 from strudel.learning.mixture_methods import EM
 from strudel.learning.partitioned import prepared_partitions as prepared
 from strudel.learning.partitioned.engines import Here
 from strudel.learning.partitioned.partitioned_table import sample_of
 from strudel.learning.search_options import Greedy
+from strudel.tables import TableEncoder
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -21,7 +22,7 @@ dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
 
 PEOPLE, MORE = people(200), people(60, seed=1)
-OPTIONS = {"encoder": "auto", "max_splits": 8, "random_state": 0}
+OPTIONS = {"max_splits": 8, "random_state": 0}
 
 
 def frame_in_parts(frame, cuts):
@@ -33,7 +34,7 @@ def frame_in_parts(frame, cuts):
 
 @pytest.fixture(scope="module")
 def in_memory():
-    return Strudel(**OPTIONS).fit(PEOPLE, X_valid=MORE)
+    return Strudel(n_components=1, **OPTIONS).fit(PEOPLE, X_valid=MORE)
 
 
 @pytest.mark.compiled
@@ -41,7 +42,7 @@ def in_memory():
 @given(cuts=st.sets(st.integers(0, len(PEOPLE)), max_size=4))
 def test_any_parts_of_a_frame_give_the_circuit_of_one_frame(in_memory, cuts):
     valid = frame_in_parts(MORE[MORE.columns[::-1]], {20})  # columns are found by name
-    model = Strudel(**OPTIONS).fit(frame_in_parts(PEOPLE, cuts), X_valid=valid)
+    model = Strudel(n_components=1, **OPTIONS).fit(frame_in_parts(PEOPLE, cuts), X_valid=valid)
     assert_same_search(in_memory, model)
     assert model.circuit_.feature_names == in_memory.circuit_.feature_names
     assert model.encoder_.code_.to_dict() == in_memory.encoder_.code_.to_dict()
@@ -52,16 +53,16 @@ def test_any_parts_of_a_frame_give_the_circuit_of_one_frame(in_memory, cuts):
 @pytest.mark.parametrize(
     "options",
     [
-        {"encoder": TableEncoder(respect_one_hot=False)},
+        {"columns": TableEncoder(respect_one_hot=False)},
         {"init": "independent"},
-        {"encoder": TableEncoder(code="one_hot", n_bins=3)},
+        {"columns": TableEncoder(code="one_hot", n_bins=3)},
     ],
     ids=str,
 )
 def test_codes_are_respected_as_in_memory(options):
     options = OPTIONS | options
-    one = Strudel(**options).fit(PEOPLE, X_valid=MORE)
-    parts = Strudel(**options).fit(frame_in_parts(PEOPLE, {50, 120}), X_valid=MORE)
+    one = Strudel(n_components=1, **options).fit(PEOPLE, X_valid=MORE)
+    parts = Strudel(n_components=1, **options).fit(frame_in_parts(PEOPLE, {50, 120}), X_valid=MORE)
     assert_same_search(one, parts)
 
 
@@ -70,9 +71,9 @@ def test_rows_that_weigh_nothing_are_not_encoded():
     weight = np.random.default_rng(0).random(len(PEOPLE))
     weight[:30] = 0.0
     strange = PEOPLE.assign(colour=PEOPLE["colour"].where(weight > 0.0, "mauve"))
-    one = Strudel(**OPTIONS).fit(strange, X_valid=MORE, sample_weight=weight)
+    one = Strudel(n_components=1, **OPTIONS).fit(strange, X_valid=MORE, sample_weight=weight)
     lazy_weight = da.from_array(weight, chunks=((50, 150),))
-    parts = Strudel(**OPTIONS).fit(
+    parts = Strudel(n_components=1, **OPTIONS).fit(
         frame_in_parts(strange, {50}), X_valid=MORE, sample_weight=lazy_weight
     )
     assert_same_search(one, parts)
@@ -81,15 +82,13 @@ def test_rows_that_weigh_nothing_are_not_encoded():
 
 @pytest.mark.compiled
 def test_mixtures_take_encoders_too():
-    options = {"encoder": "auto", "n_splits": 2, "method": EM(max_iter=3), "random_state": 0}
+    options = {"max_splits": 2, "method": EM(max_iter=3), "random_state": 0}
     one, other = (
-        StrudelMixture(2, **options).fit(frame_in_parts(PEOPLE, cuts), X_valid=MORE).mixture_
+        Strudel(n_components=2, **options).fit(frame_in_parts(PEOPLE, cuts), X_valid=MORE).circuit_
         for cuts in ((), {30, 90})
     )
     assert np.array_equal(one.edge_log_theta, other.edge_log_theta)
-    chosen = StrudelMixture(
-        "auto", **options | {"max_components": 3, "method": EM(max_iter=3, n_runs=1)}
-    )
+    chosen = Strudel(**options | {"max_components": 3, "method": EM(max_iter=3, n_runs=1)})
     chosen.fit(frame_in_parts(PEOPLE, {90}), X_valid=MORE)
     assert 1 <= chosen.chosen_["n_components"] <= 3
     assert chosen.score(frame_in_parts(MORE, {9})) == pytest.approx(chosen.score(MORE))
@@ -98,7 +97,7 @@ def test_mixtures_take_encoders_too():
 @pytest.mark.compiled
 def test_after_the_fit_frames_are_asked_in_their_own_columns():
     lazy = frame_in_parts(PEOPLE, {70})
-    model = Strudel(**OPTIONS, search=Greedy(structure_rows=100)).fit(lazy)
+    model = Strudel(n_components=1, **OPTIONS, search=Greedy(structure_rows=100)).fit(lazy)
     known = lazy[["age", "smoker"]]
     states, log_p = most_probable_state(model, known)
     in_memory = most_probable_state(model, PEOPLE[["age", "smoker"]])
@@ -123,15 +122,10 @@ def test_values_that_the_sample_lacks_are_refused_unless_they_are_categories(mon
     rare = PEOPLE.assign(colour=PEOPLE["colour"].where(PEOPLE.index != 199, "mauve"))
     lazy = frame_in_parts(rare, {70})
     with pytest.raises(ValueError, match=r"block 1 of X.* 'mauve' at row .*categorize\(\)"):
-        Strudel(**OPTIONS).fit(lazy)
+        Strudel(n_components=1, **OPTIONS).fit(lazy)
     kinds = pd.CategoricalDtype(["blue", "green", "mauve", "red"])
-    model = Strudel(**OPTIONS).fit(lazy.astype({"colour": kinds}))
+    model = Strudel(n_components=1, **OPTIONS).fit(lazy.astype({"colour": kinds}))
     assert "mauve" in model.encoder_.code_.column("colour").values
-
-
-def test_columns_that_are_not_bits_need_an_encoder():
-    with pytest.raises(ValueError, match=r"encoder=TableEncoder\(\)"):
-        Strudel(max_splits=2).fit(frame_in_parts(PEOPLE, {70}))
 
 
 @pytest.mark.compiled
@@ -139,6 +133,8 @@ def test_validation_rows_are_matched_by_name():
     names = list("abcdef")
     train, valid = (pd.DataFrame(X, columns=names) for X in (TRAIN, VALID))
     options = {"random_state": 0, "max_splits": 6}
-    one = Strudel(**options).fit(TRAIN, X_valid=VALID)
+    one = Strudel(n_components=1, **options).fit(TRAIN, X_valid=VALID)
     lazy_valid = frame_in_parts(valid[names[::-1]], {30})
-    assert_same_search(one, Strudel(**options).fit(frame_in_parts(train, {9}), X_valid=lazy_valid))
+    assert_same_search(
+        one, Strudel(n_components=1, **options).fit(frame_in_parts(train, {9}), X_valid=lazy_valid)
+    )

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioned_tables import TRAIN, VALID, in_parts, people
-from strudel import Strudel, StrudelMixture, TableEncoder
+from strudel import Strudel
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.compile import compile_factorized
 from strudel.circuits.mixture import as_mixture
@@ -25,12 +25,13 @@ from strudel.learning.partitioned.packed_rows import (
 from strudel.learning.partitioned.partitioned_table import partition_table
 from strudel.learning.search_options import BestFirst, Greedy
 from strudel.queries.passes import UNKNOWN
+from strudel.tables import TableEncoder
 from strudel.trees.vtree import Vtree
 
 pytest.importorskip("dask")
 
 CIRCUIT = {"random_state": 0, "max_splits": 6}
-MIXTURE = {"n_components": 3, "n_splits": 3, "random_state": 0, "method": EM(max_iter=5)}
+MIXTURE = {"n_components": 3, "max_splits": 3, "random_state": 0, "method": EM(max_iter=5)}
 CUTS = st.sets(st.integers(0, len(TRAIN)), max_size=4)
 
 
@@ -51,12 +52,12 @@ def assert_nearly_same(one, other):
 
 @pytest.fixture(scope="module")
 def circuit():
-    return Strudel(**CIRCUIT).fit(in_parts(PARTLY, ()), X_valid=PARTLY_VALID)
+    return Strudel(n_components=1, **CIRCUIT).fit(in_parts(PARTLY, ()), X_valid=PARTLY_VALID)
 
 
 @pytest.fixture(scope="module")
 def mixture():
-    return StrudelMixture(**MIXTURE).fit(in_parts(PARTLY, ()), X_valid=PARTLY_VALID)
+    return Strudel(**MIXTURE).fit(in_parts(PARTLY, ()), X_valid=PARTLY_VALID)
 
 
 @pytest.mark.compiled
@@ -64,7 +65,7 @@ def mixture():
 @settings(max_examples=5, deadline=None)
 def test_any_parts_give_the_same_circuit(circuit, cuts, n_valid):
     valid = in_parts(PARTLY_VALID, {n_valid})
-    other = Strudel(**CIRCUIT).fit(in_parts(PARTLY, cuts), X_valid=valid)
+    other = Strudel(n_components=1, **CIRCUIT).fit(in_parts(PARTLY, cuts), X_valid=valid)
     assert_nearly_same(circuit.circuit_, other.circuit_)
     assert np.array_equal(circuit.history_.n_edges, other.history_.n_edges)
 
@@ -73,10 +74,10 @@ def test_any_parts_give_the_same_circuit(circuit, cuts, n_valid):
 @given(cuts=CUTS)
 @settings(max_examples=5, deadline=None)
 def test_any_parts_give_the_same_mixture(mixture, cuts):
-    other = StrudelMixture(**MIXTURE).fit(in_parts(PARTLY, cuts), X_valid=PARTLY_VALID)
-    assert_nearly_same(mixture.mixture_.structure, other.mixture_.structure)
+    other = Strudel(**MIXTURE).fit(in_parts(PARTLY, cuts), X_valid=PARTLY_VALID)
+    assert_nearly_same(mixture.circuit_.structure, other.circuit_.structure)
     for name in ("edge_log_theta", "log_weight"):
-        values = (getattr(model.mixture_, name) for model in (mixture, other))
+        values = (getattr(model.circuit_, name) for model in (mixture, other))
         np.testing.assert_allclose(*values, rtol=1e-9)
 
 
@@ -84,7 +85,7 @@ def test_any_parts_give_the_same_mixture(mixture, cuts):
 def test_parts_learn_as_much_as_one_table(circuit, mixture):
     for in_pieces, kind, options in (
         (circuit, Strudel, CIRCUIT),
-        (mixture, StrudelMixture, MIXTURE),
+        (mixture, Strudel, MIXTURE),
     ):
         in_memory = kind(**options).fit(PARTLY, X_valid=PARTLY_VALID)
         assert in_pieces.score(VALID) == pytest.approx(in_memory.score(VALID), abs=0.05)
@@ -205,21 +206,25 @@ def test_rows_that_tell_nothing_are_left_out_and_columns_refused():
     X = PARTLY.copy()
     X[[5, 17, 250]] = np.nan
     with pytest.warns(NothingKnownWarning, match=r"Training rows .*left out: 3 of 300"):
-        model = Strudel(**CIRCUIT).fit(in_parts(X, {100}), X_valid=VALID)
+        model = Strudel(n_components=1, **CIRCUIT).fit(in_parts(X, {100}), X_valid=VALID)
     assert np.isfinite(model.score(VALID))
     assert model.data_["unknown"] == np.isnan(X).sum()
     nothing = np.full((4, 6), np.nan)
     with pytest.warns(NothingKnownWarning, match=r"Validation rows .*left out: 4 of 4"):
-        model = Strudel(**CIRCUIT).fit(in_parts(PARTLY, {100}), X_valid=in_parts(nothing, {1}))
-    by_itself = Strudel(**CIRCUIT).fit(in_parts(PARTLY, {100}), X_valid=in_parts(PARTLY, ()))
+        model = Strudel(n_components=1, **CIRCUIT).fit(
+            in_parts(PARTLY, {100}), X_valid=in_parts(nothing, {1})
+        )
+    by_itself = Strudel(n_components=1, **CIRCUIT).fit(
+        in_parts(PARTLY, {100}), X_valid=in_parts(PARTLY, ())
+    )
     assert_nearly_same(model.circuit_, by_itself.circuit_)
     X = PARTLY.copy()
     X[:, [1, 4]] = np.nan
     X[:, 0] = 1.0  # so that every row knows something
     with pytest.raises(ValueError, match=r"none in 'x1', 'x4': leave out"):
-        Strudel(**CIRCUIT).fit(in_parts(X, {100}))
+        Strudel(n_components=1, **CIRCUIT).fit(in_parts(X, {100}))
     with pytest.raises(ValueError, match="a positive weight and a known value"):
-        Strudel(**CIRCUIT).fit(in_parts(np.full((4, 3), np.nan), {2}))
+        Strudel(n_components=1, **CIRCUIT).fit(in_parts(np.full((4, 3), np.nan), {2}))
 
 
 @pytest.mark.compiled
@@ -234,21 +239,23 @@ def test_rows_that_tell_nothing_are_left_out_and_columns_refused():
     ids=lambda change: next(iter(change)),
 )
 def test_every_search_takes_gaps(change):
-    model = Strudel(**CIRCUIT | change).fit(in_parts(PARTLY, {100}))
+    model = Strudel(n_components=1, **CIRCUIT | change).fit(in_parts(PARTLY, {100}))
     assert model.circuit_.is_deterministic
     assert model.score(VALID) > -6 * np.log(2) + 0.3
 
 
 @pytest.mark.compiled
 def test_only_validation_rows_may_have_gaps(circuit):
-    model = Strudel(**CIRCUIT).fit(in_parts(TRAIN, {100}), X_valid=in_parts(PARTLY_VALID, {9}))
+    model = Strudel(n_components=1, **CIRCUIT).fit(
+        in_parts(TRAIN, {100}), X_valid=in_parts(PARTLY_VALID, {9})
+    )
     assert model.score(VALID) == pytest.approx(circuit.score(VALID), abs=0.1)
 
 
 @pytest.mark.compiled
 def test_sizes_are_chosen_on_a_sample_with_gaps():
     search = BestFirst(structure_rows=100)
-    model = StrudelMixture(random_state=0, method=EM(max_iter=3), search=search)
+    model = Strudel(n_components=10, random_state=0, method=EM(max_iter=3), search=search)
     model.fit(in_parts(PARTLY, {100}), X_valid=PARTLY_VALID)
     assert model.trials_
     assert model.chosen_["valid"] == pytest.approx(model.score(PARTLY_VALID), rel=1e-9)
@@ -260,7 +267,9 @@ def test_columns_of_a_frame_may_have_gaps():
     frame = people(200)
     frame["age"] = frame["age"].where(np.arange(200) % 7 > 0)
     frame["colour"] = frame["colour"].where(np.arange(200) % 5 > 0)
-    model = Strudel(encoder=TableEncoder(), **CIRCUIT).fit(dd.from_pandas(frame, npartitions=3))
+    model = Strudel(n_components=1, columns=TableEncoder(), **CIRCUIT).fit(
+        dd.from_pandas(frame, npartitions=3)
+    )
     filled = people(200)
     codes = model.encoder_.transform(filled)
     assert np.isfinite(model.score(filled))
@@ -280,9 +289,9 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_circuit(circuit, tmp_path):
     X, V = in_parts(PARTLY, {100}), in_parts(PARTLY_VALID, ())
     checkpoint = Checkpoint(path, seconds=0.0)
     with pytest.raises(Killed):
-        Strudel(**CIRCUIT).fit(X, X_valid=V, checkpoint=checkpoint, callback=kill)
+        Strudel(n_components=1, **CIRCUIT).fit(X, X_valid=V, checkpoint=checkpoint, callback=kill)
     assert path.exists()
-    other = Strudel(**CIRCUIT).fit(
+    other = Strudel(n_components=1, **CIRCUIT).fit(
         in_parts(PARTLY, {7, 200}), X_valid=V, checkpoint=Checkpoint(path)
     )
     assert_nearly_same(circuit.circuit_, other.circuit_)

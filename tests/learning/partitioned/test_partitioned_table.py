@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioned_tables import TRAIN, VALID, assert_same_mixture, assert_same_search, in_parts
-from strudel import EM, BaggedEM, Strudel, StrudelMixture
+from strudel import EM, BaggedEM, Strudel
 from strudel.data.bits import pack_columns
 from strudel.data.counts import pair_counts
 from strudel.learning import fit_parameters
@@ -30,14 +30,16 @@ CUTS = st.sets(st.integers(1, len(TRAIN) - 1), max_size=5)
 
 @pytest.fixture(scope="module")
 def in_memory():
-    return Strudel(random_state=0).fit(TRAIN, X_valid=VALID)
+    return Strudel(n_components=1, random_state=0).fit(TRAIN, X_valid=VALID)
 
 
 @pytest.mark.compiled
 @settings(max_examples=10, deadline=None)
 @given(cuts=CUTS, n_valid=st.integers(1, len(VALID) - 1))
 def test_any_parts_give_the_circuit_of_one_table(in_memory, cuts, n_valid):
-    model = Strudel(random_state=0).fit(in_parts(TRAIN, cuts), X_valid=in_parts(VALID, {n_valid}))
+    model = Strudel(n_components=1, random_state=0).fit(
+        in_parts(TRAIN, cuts), X_valid=in_parts(VALID, {n_valid})
+    )
     assert_same_search(in_memory, model)
 
 
@@ -50,18 +52,20 @@ def test_any_parts_give_the_circuit_of_one_table(in_memory, cuts, n_valid):
         {"init": "independent"},
         {"search": Greedy(tie_rule="depth_first")},
         {"search": Greedy(variable_score="gain")},
-        {"pseudocount": 0.1, "max_edges": 60},
+        {"pseudocount": 0.1},
     ],
     ids=str,
 )
 def test_every_greedy_search_is_the_same_in_parts(options):
     options |= {"random_state": 0, "max_splits": 25}
-    one = Strudel(**options).fit(TRAIN, X_valid=VALID)
-    rng_of_parts = Strudel(**options).fit(in_parts(TRAIN, {100}), X_valid=VALID)
+    one = Strudel(n_components=1, **options).fit(TRAIN, X_valid=VALID)
+    rng_of_parts = Strudel(n_components=1, **options).fit(in_parts(TRAIN, {100}), X_valid=VALID)
     if (
         "random" in options.get("search", Greedy()).get_params().values()
     ):  # other random numbers: the same for other parts
-        one = Strudel(**options).fit(in_parts(TRAIN, {30, 77}), X_valid=in_parts(VALID, {9}))
+        one = Strudel(n_components=1, **options).fit(
+            in_parts(TRAIN, {30, 77}), X_valid=in_parts(VALID, {9})
+        )
     assert_same_search(one, rng_of_parts)
 
 
@@ -70,8 +74,8 @@ def test_weights_are_summed_exactly():
     weight = np.random.default_rng(2).random(len(TRAIN))
     weight[:10] = 0.0
     options = {"random_state": 0, "max_splits": 20}
-    one = Strudel(**options).fit(TRAIN, X_valid=VALID, sample_weight=weight)
-    model = Strudel(**options).fit(
+    one = Strudel(n_components=1, **options).fit(TRAIN, X_valid=VALID, sample_weight=weight)
+    model = Strudel(n_components=1, **options).fit(
         in_parts(TRAIN, {100, 130}),
         X_valid=VALID,
         sample_weight=da.from_array(weight, chunks=((100, 30, 170),)),
@@ -83,7 +87,7 @@ def test_weights_are_summed_exactly():
 @settings(max_examples=6, deadline=None)
 @given(cuts=CUTS)
 def test_any_parts_give_the_same_mixture(cuts):
-    options = {"n_components": 3, "n_splits": 4, "random_state": 0}
+    options = {"n_components": 3, "max_splits": 4, "random_state": 0}
     for more in (
         {"method": EM(n_runs=2, max_iter=6)},
         {"method": EM(init_params="random", n_init=2, max_iter=6)},
@@ -91,7 +95,7 @@ def test_any_parts_give_the_same_mixture(cuts):
         {"method": EM(max_iter=6), "search": "best_first"},
     ):
         one, other = (
-            StrudelMixture(**options, **more).fit(in_parts(TRAIN, parts), X_valid=VALID)
+            Strudel(**options, **more).fit(in_parts(TRAIN, parts), X_valid=VALID)
             for parts in ((), cuts)
         )
         assert_same_mixture(one, other)
@@ -118,18 +122,18 @@ def test_bags_are_bootstrap_samples_that_do_not_depend_on_the_parts(cuts):
 
 @pytest.mark.compiled
 def test_parts_on_disk_give_the_same(monkeypatch, in_memory):
-    mixture = {"n_components": 3, "n_splits": 4, "random_state": 0, "method": EM(max_iter=6)}
+    mixture = {"n_components": 3, "max_splits": 4, "random_state": 0, "method": EM(max_iter=6)}
     X = in_parts(TRAIN, {100})
-    one = StrudelMixture(**mixture).fit(X, X_valid=VALID)
+    one = Strudel(**mixture).fit(X, X_valid=VALID)
     n_files = []
     monkeypatch.setattr(out_of_core, "MEMORY_SHARE", 0.0)
     for module in (growing_part, mixture_part):
         monkeypatch.setattr(
             module, "file_backed", lambda array: n_files.append(1) or file_backed(array)
         )
-    assert_same_search(in_memory, Strudel(random_state=0).fit(X, X_valid=VALID))
+    assert_same_search(in_memory, Strudel(n_components=1, random_state=0).fit(X, X_valid=VALID))
     assert len(n_files) == 3
-    assert_same_mixture(one, StrudelMixture(**mixture).fit(X, X_valid=VALID))
+    assert_same_mixture(one, Strudel(**mixture).fit(X, X_valid=VALID))
     assert len(n_files) > 6
 
 
@@ -174,9 +178,9 @@ def test_a_bag_holds_a_row_as_often_as_it_weighs(copies):
 @pytest.mark.compiled
 @pytest.mark.parametrize("method", [EM(max_iter=3), BaggedEM(n_bags=2, max_iter=3)], ids=str)
 def test_parts_without_rows_change_nothing(method):
-    options = {"n_components": 2, "n_splits": 2, "random_state": 0}
+    options = {"n_components": 2, "max_splits": 2, "random_state": 0}
     one, other = (
-        StrudelMixture(**options, method=method).fit(in_parts(TRAIN, cuts), X_valid=VALID)
+        Strudel(**options, method=method).fit(in_parts(TRAIN, cuts), X_valid=VALID)
         for cuts in ((), {100, len(TRAIN)})
     )
     assert_same_mixture(one, other)
@@ -185,14 +189,14 @@ def test_parts_without_rows_change_nothing(method):
 @pytest.mark.compiled
 @pytest.mark.parametrize("scale", [2.0**-40, 2.0**-20, 2.0**20, 2.0**45])
 def test_the_unit_of_weights_does_not_matter_to_em(scale):
-    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "method": EM(max_iter=6)}
+    options = {"n_components": 3, "max_splits": 4, "random_state": 0, "method": EM(max_iter=6)}
     options["smoothing"] = "uniform"
     scores = []
     for unit in (1.0, scale):
         weight = da.full(len(TRAIN), unit, chunks=((100, 200),))
         X = in_parts(TRAIN, {100})
         options["pseudocount"] = 1e-3 * unit
-        model = StrudelMixture(**options).fit(X, X_valid=VALID, sample_weight=weight)
+        model = Strudel(**options).fit(X, X_valid=VALID, sample_weight=weight)
         scores.append(model.history_.train)
         assert model.history_.valid[model.history_.best] == pytest.approx(
             model.score(VALID), abs=1e-5
@@ -208,7 +212,7 @@ def test_the_unit_of_weights_does_not_matter_to_em(scale):
 @given(cuts=CUTS)
 def test_whole_weights_are_exact_in_em_and_real_ones_nearly(cuts):
     rng = np.random.default_rng(0)
-    options = {"n_components": 3, "n_splits": 4, "random_state": 0, "method": EM(max_iter=5)}
+    options = {"n_components": 3, "max_splits": 4, "random_state": 0, "method": EM(max_iter=5)}
     for weight, most in (
         (rng.integers(0, 9, len(TRAIN)).astype(float), 0.0),
         (rng.random(len(TRAIN)), 1e-12),
@@ -217,9 +221,9 @@ def test_whole_weights_are_exact_in_em_and_real_ones_nearly(cuts):
         for parts in ((), cuts):
             X = in_parts(TRAIN, parts)
             lazy = da.from_array(weight, chunks=(X.chunks[0],))
-            model = StrudelMixture(**options).fit(X, X_valid=VALID, sample_weight=lazy)
+            model = Strudel(**options).fit(X, X_valid=VALID, sample_weight=lazy)
             models.append(model)
-        one, other = (np.exp(model.mixture_.edge_log_theta) for model in models)
+        one, other = (np.exp(model.circuit_.edge_log_theta) for model in models)
         assert np.abs(one - other).max() <= most
         train = [model.history_.train for model in models]
         np.testing.assert_allclose(train[0], train[1], rtol=0.0, atol=most)
@@ -252,10 +256,12 @@ def test_a_sample_for_the_structure_is_of_rows_to_learn_from_and_has_their_weigh
     X = np.where(np.arange(len(TRAIN))[:, None] < 150, 1 - TRAIN[:1], TRAIN)
     lazy = in_parts(X, {100})
     weights = da.from_array(weight, chunks=(lazy.chunks[0],))
-    model = Strudel(search=Greedy(structure_rows=200), max_splits=3, random_state=0)
+    model = Strudel(n_components=1, search=Greedy(structure_rows=200), max_splits=3, random_state=0)
     model.fit(lazy, X_valid=VALID, sample_weight=weights)
     assert model.history_.valid[0] == pytest.approx(
-        Strudel(max_splits=3, random_state=0).fit(TRAIN[150:], X_valid=VALID).history_.valid[0],
+        Strudel(n_components=1, max_splits=3, random_state=0)
+        .fit(TRAIN[150:], X_valid=VALID)
+        .history_.valid[0],
         abs=0.2,
     )
     table = partition_table(lazy, Here())
@@ -275,39 +281,47 @@ def test_weights_may_be_a_column_of_the_same_frame_or_an_array_in_memory(tmp_pat
         table[part * 60 : part * 60 + 60].to_parquet(tmp_path / f"{part}.parquet")
     frame = dd.read_parquet(tmp_path)
     options = {"random_state": 0, "max_splits": 8}
-    one = Strudel(**options).fit(TRAIN, X_valid=VALID, sample_weight=weight)
+    one = Strudel(n_components=1, **options).fit(TRAIN, X_valid=VALID, sample_weight=weight)
     V = pd.DataFrame(VALID, columns=names)
-    model = Strudel(**options).fit(frame[names], X_valid=V, sample_weight=frame["w"])
+    model = Strudel(n_components=1, **options).fit(
+        frame[names], X_valid=V, sample_weight=frame["w"]
+    )
     assert_same_search(one, model)
-    model = Strudel(**options).fit(in_parts(TRAIN, {7}), X_valid=VALID, sample_weight=weight)
+    model = Strudel(n_components=1, **options).fit(
+        in_parts(TRAIN, {7}), X_valid=VALID, sample_weight=weight
+    )
     assert_same_search(one, model)
     with pytest.raises(ValueError, match="one number per row"):
-        Strudel(**options).fit(frame[names], X_valid=V, sample_weight=frame[["w"]])
+        Strudel(n_components=1, **options).fit(frame[names], X_valid=V, sample_weight=frame[["w"]])
 
 
 @pytest.mark.compiled
 def test_a_part_may_weigh_nothing():
     weight = np.repeat([1.0, 0.0, 2.0], 100)
     options = {"random_state": 0, "max_splits": 4}
-    whole = Strudel(**options).fit(TRAIN, X_valid=VALID, sample_weight=weight)
-    parts = Strudel(**options).fit(in_parts(TRAIN, {100, 200}), X_valid=VALID, sample_weight=weight)
+    whole = Strudel(n_components=1, **options).fit(TRAIN, X_valid=VALID, sample_weight=weight)
+    parts = Strudel(n_components=1, **options).fit(
+        in_parts(TRAIN, {100, 200}), X_valid=VALID, sample_weight=weight
+    )
     assert_same_search(whole, parts)
     with pytest.raises(ValueError, match="at least one row with a positive weight"):
-        Strudel(**options).fit(in_parts(TRAIN, {100}), sample_weight=0.0 * weight)
+        Strudel(n_components=1, **options).fit(in_parts(TRAIN, {100}), sample_weight=0.0 * weight)
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("n_rows", [1, 2, 5])
 def test_a_few_rows_in_parts_are_enough(n_rows):
     for options in ({}, {"search": Greedy(structure_rows=1)}):
-        model = Strudel(random_state=0, max_splits=2, **options).fit(in_parts(TRAIN[:n_rows], ()))
+        model = Strudel(n_components=1, random_state=0, max_splits=2, **options).fit(
+            in_parts(TRAIN[:n_rows], ())
+        )
         assert np.isfinite(model.score(TRAIN))
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.5, "x"])
 def test_a_share_to_hold_out_is_checked(fraction):
     with pytest.raises(ValueError, match="validation_fraction must be"):
-        Strudel(validation_fraction=fraction).fit(in_parts(TRAIN, {100}))
+        Strudel(n_components=1, validation_fraction=fraction).fit(in_parts(TRAIN, {100}))
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan])
@@ -315,35 +329,35 @@ def test_weights_in_parts_are_checked(bad):
     weight = np.ones(len(TRAIN))
     weight[3] = bad
     with pytest.raises(ValueError, match="sample_weight must"):
-        Strudel().fit(
+        Strudel(n_components=1).fit(
             in_parts(TRAIN, {100}), sample_weight=da.from_array(weight, chunks=((100, 200),))
         )
 
 
 @pytest.mark.compiled
 def test_restarts_in_parts_are_no_worse_than_one_start():
-    options = {"n_components": 4, "n_splits": 0, "random_state": 0}
+    options = {"n_components": 4, "max_splits": 0, "random_state": 0}
     X = in_parts(TRAIN, {100})
     one, best = (
-        StrudelMixture(**options, method=EM(init_params="random", n_init=n)).fit(X, X_valid=VALID)
+        Strudel(**options, method=EM(init_params="random", n_init=n)).fit(X, X_valid=VALID)
         for n in (1, 5)
     )
-    assert best.mixture_.n_components == 4
+    assert best.circuit_.n_components == 4
     assert best.history_.valid.max() >= one.history_.valid.max()
 
 
 @pytest.mark.compiled
 def test_a_mixture_in_parts_is_as_good_as_one_in_memory():
-    options = {"n_components": 4, "n_splits": 0, "random_state": 0}
-    here = StrudelMixture(**options).fit(TRAIN, X_valid=VALID)
-    parts = StrudelMixture(**options).fit(in_parts(TRAIN, {100}), X_valid=VALID)
+    options = {"n_components": 4, "max_splits": 0, "random_state": 0}
+    here = Strudel(**options).fit(TRAIN, X_valid=VALID)
+    parts = Strudel(**options).fit(in_parts(TRAIN, {100}), X_valid=VALID)
     assert parts.score(VALID) == pytest.approx(here.score(VALID), abs=0.1)
     assert parts.chosen_["valid"] == pytest.approx(parts.score(VALID), abs=0.05)
 
 
 @pytest.mark.compiled
 def test_what_is_auto_is_chosen_on_a_sample():
-    model = StrudelMixture("auto", method=EM(n_runs=1), max_components=10, random_state=0)
+    model = Strudel(method=EM(n_runs=1), max_components=10, random_state=0)
     model.set_params(search=BestFirst(structure_rows=200)).fit(
         in_parts(TRAIN, {100}), X_valid=VALID
     )
@@ -354,7 +368,9 @@ def test_what_is_auto_is_chosen_on_a_sample():
 @pytest.mark.compiled
 def test_held_out_rows_do_not_depend_on_the_parts():
     one, other = (
-        Strudel(random_state=3, validation_fraction=0.3, max_splits=10).fit(in_parts(TRAIN, cuts))
+        Strudel(n_components=1, random_state=3, validation_fraction=0.3, max_splits=10).fit(
+            in_parts(TRAIN, cuts)
+        )
         for cuts in ({150}, {7, 200, 299})
     )
     assert_same_search(one, other)
@@ -364,15 +380,17 @@ def test_held_out_rows_do_not_depend_on_the_parts():
 def test_the_structure_may_come_from_some_rows_and_the_parameters_from_all():
     for X in (TRAIN, in_parts(TRAIN, {100})):
         search = Greedy(structure_rows=40)
-        model = Strudel(search=search, random_state=0, max_splits=5).fit(X, X_valid=VALID)
+        model = Strudel(n_components=1, search=search, random_state=0, max_splits=5).fit(
+            X, X_valid=VALID
+        )
         of_all = fit_parameters(model.circuit_, TRAIN)
         assert np.array_equal(model.circuit_.edge_log_theta, of_all.edge_log_theta)
-        whole = Strudel(random_state=0, max_splits=5).fit(TRAIN, X_valid=VALID)
+        whole = Strudel(n_components=1, random_state=0, max_splits=5).fit(TRAIN, X_valid=VALID)
         assert not np.array_equal(whole.history_.train, model.history_.train)
 
 
 def test_where_all_numbers_are_given_none_is_chosen_on_a_sample():
-    model = StrudelMixture(2, n_splits=1, search=Greedy(structure_rows=50))
+    model = Strudel(n_components=2, max_splits=1, search=Greedy(structure_rows=50))
     with pytest.raises(ValueError, match="if both are given"):
         model.fit(in_parts(TRAIN, {100}), X_valid=VALID)
 
@@ -381,11 +399,11 @@ def test_where_all_numbers_are_given_none_is_chosen_on_a_sample():
 def test_structure_rows_must_be_a_number_of_rows(n_rows):
     for X in (TRAIN, in_parts(TRAIN, {100})):
         with pytest.raises(ValueError, match="structure_rows must be"):
-            Strudel(search=Greedy(structure_rows=n_rows)).fit(X, X_valid=VALID)
+            Strudel(n_components=1, search=Greedy(structure_rows=n_rows)).fit(X, X_valid=VALID)
 
 
 def test_a_table_in_parts_that_is_refused_leaves_a_fitted_model_alone():
-    model = Strudel(random_state=0, max_splits=2).fit(TRAIN, X_valid=VALID)
+    model = Strudel(n_components=1, random_state=0, max_splits=2).fit(TRAIN, X_valid=VALID)
     with pytest.raises(ValueError, match="structure_rows"):
         model.set_params(search="learnpsdd").fit(in_parts(TRAIN[:, :4], ()), X_valid=VALID[:, :4])
     assert model.n_features_in_ == model.circuit_.n_vars == 6
@@ -432,11 +450,11 @@ def test_weighted_pair_counts_by_binary_digits(seed, kind):
 )
 def test_what_needs_all_rows_in_one_place_says_so(change, words):
     with pytest.raises(ValueError, match=words):
-        Strudel(random_state=0, **change).fit(in_parts(TRAIN, {100}), X_valid=VALID)
+        Strudel(n_components=1, random_state=0, **change).fit(in_parts(TRAIN, {100}), X_valid=VALID)
 
 
 def test_a_bad_cell_is_found_in_its_block():
     X = TRAIN.copy()
     X[210, 3] = 2
     with pytest.raises(ValueError, match=r"In block 1 of X: .* column 3 holds 2 at row 110"):
-        Strudel().fit(in_parts(X, {100}))
+        Strudel(n_components=1).fit(in_parts(X, {100}))

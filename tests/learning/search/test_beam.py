@@ -464,7 +464,7 @@ def test_what_an_option_needs_is_named():
 def test_the_estimator_passes_its_options_on():
     X, V = clusters(0), clusters(1)
     beam = Beam(width=2, selection="valid", kl_threshold=1e-3)
-    model = Strudel(search=beam, max_splits=6).fit(X, X_valid=V)
+    model = Strudel(n_components=1, search=beam, max_splits=6).fit(X, X_valid=V)
     circuit, _ = learn_structure(X, V, search=SearchOptions(search=beam, max_splits=6))
     assert np.array_equal(model.circuit_.edge_left, circuit.edge_left)
     assert np.array_equal(model.circuit_.edge_log_theta, circuit.edge_log_theta)

@@ -257,7 +257,11 @@ def test_threads_do_not_matter():
     circuits = []
     for n_jobs in (1, 2):
         model = Strudel(
-            search="best_first", smoothing="hierarchical", n_jobs=n_jobs, random_state=0
+            n_components=1,
+            search="best_first",
+            smoothing="hierarchical",
+            n_jobs=n_jobs,
+            random_state=0,
         )
         circuits.append(model.fit(rows).circuit_)
     np.testing.assert_array_equal(circuits[0].edge_log_theta, circuits[1].edge_log_theta)

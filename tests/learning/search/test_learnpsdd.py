@@ -393,11 +393,11 @@ def test_it_starts_with_independent_variables_and_continues_from_any_circuit():
 def test_the_estimator_finds_clusters():
     X = clusters(3, 600, 10)
     X, test = X[:400], X[400:]
-    model = Strudel(search="learnpsdd", random_state=0).fit(X)
-    independent = Strudel(init="independent", max_splits=0, random_state=0).fit(X)
+    model = Strudel(n_components=1, search="learnpsdd", random_state=0).fit(X)
+    independent = Strudel(n_components=1, init="independent", max_splits=0, random_state=0).fit(X)
     assert model.circuit_.is_deterministic
     assert model.score(test) > independent.score(test) + 0.2
-    again = Strudel(search="learnpsdd", random_state=0, n_jobs=1).fit(X)
+    again = Strudel(n_components=1, search="learnpsdd", random_state=0, n_jobs=1).fit(X)
     np.testing.assert_array_equal(model.circuit_.edge_log_theta, again.circuit_.edge_log_theta)
 
 
@@ -405,7 +405,7 @@ def test_the_estimator_finds_clusters():
 @pytest.mark.parametrize(("name", "paper"), [("nltcs", -6.03), ("dna", -83.02)])
 def test_it_reaches_what_the_paper_reports_of_learnpsdd(name, paper, data_folder):
     rows = load_dataset(name)
-    model = Strudel(search="learnpsdd").fit(rows.train, X_valid=rows.valid)
+    model = Strudel(n_components=1, search="learnpsdd").fit(rows.train, X_valid=rows.valid)
     assert model.score(rows.test) > 1.005 * paper
 
 

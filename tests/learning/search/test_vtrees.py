@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import oracle
-from strudel import Strudel, StrudelMixture, Vtree, load, save
+from strudel import Strudel, Vtree, load, save
 from strudel.data import pack_columns
 from strudel.learning import SearchOptions, learn_structure
 from strudel.learning.search.learn_structure import first_circuit
@@ -84,7 +84,7 @@ def test_any_root_of_the_chow_liu_tree_gives_the_same_start():
 def test_one_or_two_columns(n_vars, init):
     rows = np.random.default_rng(0).integers(0, 2, (40, n_vars))
     for method in METHODS:
-        model = Strudel(vtree=method, init=init, random_state=0).fit(rows)
+        model = Strudel(n_components=1, vtree=method, init=init, random_state=0).fit(rows)
         assert sum(oracle.probabilities(model.circuit_)) == pytest.approx(1.0)
 
 
@@ -118,21 +118,23 @@ def test_three_hundred_columns(method):
 def test_an_estimator_keeps_its_vtree_in_files(tmp_path):
     vtree = Vtree.from_nested((((0, 1), (2, 3)), (4, (5, 6))))
     for model in (
-        Strudel(vtree=vtree, max_splits=3, random_state=0),
-        StrudelMixture(2, n_splits=2, vtree=vtree, random_state=0),
+        Strudel(n_components=1, vtree=vtree, max_splits=3, random_state=0),
+        Strudel(n_components=2, max_splits=2, vtree=vtree, random_state=0),
     ):
         save(model.fit(TRAIN), tmp_path / "m.strudel")
         loaded = load(tmp_path / "m.strudel")
         assert loaded.vtree == vtree
         assert loaded.fit(TRAIN).score(VALID) == pytest.approx(model.score(VALID))
-    named = Strudel(vtree="top_down", max_splits=1).fit(TRAIN)
+    named = Strudel(n_components=1, vtree="top_down", max_splits=1).fit(TRAIN)
     save(named, tmp_path / "m.strudel")
     assert load(tmp_path / "m.strudel").vtree == "top_down"
 
 
 def test_a_random_vtree_follows_the_seed():
     trees = [
-        Strudel(vtree="random", max_splits=0, random_state=seed).fit(TRAIN).circuit_.vtree
+        Strudel(n_components=1, vtree="random", max_splits=0, random_state=seed)
+        .fit(TRAIN)
+        .circuit_.vtree
         for seed in (0, 0, 1)
     ]
     assert trees[0] == trees[1] != trees[2]
@@ -141,9 +143,9 @@ def test_a_random_vtree_follows_the_seed():
 def test_a_constraint_on_another_vtree():
     rows = TRAIN[TRAIN[:, :3].any(axis=1)]
     for method in METHODS:
-        model = Strudel(constraint="x0 | x1 | x2", vtree=method, max_splits=5, random_state=0).fit(
-            rows
-        )
+        model = Strudel(
+            n_components=1, constraint="x0 | x1 | x2", vtree=method, max_splits=5, random_state=0
+        ).fit(rows)
         p = oracle.probabilities(model.circuit_)
         assert all(
             (value > 0) == any(row[:3]) for row, value in zip(oracle.all_rows(7), p, strict=True)
@@ -153,9 +155,9 @@ def test_a_constraint_on_another_vtree():
 @pytest.mark.parametrize("vtree", ["auto tree", 3, "Chow_liu"])
 def test_what_is_no_vtree_is_refused(vtree):
     with pytest.raises(ValueError, match=r"vtree must be a Vtree, or one of chow_liu, bottom_up"):
-        Strudel(vtree=vtree).fit(TRAIN)
+        Strudel(n_components=1, vtree=vtree).fit(TRAIN)
 
 
 def test_a_vtree_over_other_variables_is_refused():
     with pytest.raises(ValueError, match="7 columns, but the vtree has 4 variables"):
-        Strudel(vtree=linear_vtree(4)).fit(TRAIN)
+        Strudel(n_components=1, vtree=linear_vtree(4)).fit(TRAIN)

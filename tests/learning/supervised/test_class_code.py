@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 
-from strudel import TableEncoder
 from strudel.circuits import figure_1_circuit
 from strudel.circuits.mixture import as_mixture
 from strudel.learning.supervised.class_code import (
@@ -13,6 +12,7 @@ from strudel.learning.supervised.class_code import (
     with_class,
     with_class_variables,
 )
+from strudel.tables import TableEncoder
 
 
 def test_an_example_of_class_names():

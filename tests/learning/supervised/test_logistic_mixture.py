@@ -7,9 +7,10 @@ import pytest
 from scipy.special import log_softmax, logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from strudel import StrudelClassifier, TableEncoder, log_likelihood
+from strudel import StrudelClassifier, log_likelihood
 from strudel.learning.supervised.class_mixtures import ClassRows, first_structure
 from strudel.learning.supervised.logistic_mixture import LogisticFit, values_held
+from strudel.tables import TableEncoder
 from strudel.tables.column_codes import as_column_codes
 
 PENALTY, STRENGTH = 1.0, 2.0
@@ -135,7 +136,7 @@ def test_one_class_is_certain():
     assert model.predict_proba(X[:2]) == pytest.approx(np.ones((2, 1)))
 
 
-@pytest.mark.parametrize("option", [{"init": "tree"}, {"n_splits": 5}])
+@pytest.mark.parametrize("option", [{"init": "tree"}, {"max_splits": 5}])
 def test_a_structure_of_its_own_cannot_be_given(option):
     X, y = table()
     with pytest.raises(ValueError, match="structure of its own"):

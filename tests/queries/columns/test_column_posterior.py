@@ -8,9 +8,10 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import integrate
 
-from strudel import Strudel, StrudelMixture, TableEncoder, marginal_probabilities, probability
+from strudel import Strudel, marginal_probabilities, probability
 from strudel.circuits import figure_1_circuit
 from strudel.queries import cdf, expectation, pdf, posterior, quantile, variance
+from strudel.tables import TableEncoder
 
 RNG = np.random.default_rng(0)
 N = 500
@@ -35,8 +36,8 @@ approx = pytest.approx
 def model(request):
     encoder = TableEncoder(n_bins=5)
     if request.param == "circuit":
-        return Strudel(encoder=encoder, max_splits=5, random_state=0).fit(TABLE)
-    return StrudelMixture(3, n_splits=1, encoder=encoder, random_state=0).fit(TABLE)
+        return Strudel(n_components=1, columns=encoder, max_splits=5, random_state=0).fit(TABLE)
+    return Strudel(n_components=3, max_splits=1, columns=encoder, random_state=0).fit(TABLE)
 
 
 def integral(found, function, low, high):

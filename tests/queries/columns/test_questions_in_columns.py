@@ -8,19 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from strudel import (
-    Mixture,
-    Strudel,
-    StrudelMixture,
-    TableEncoder,
-    log_marginal,
-    marginal_map,
-    mutual_information,
-    sample,
-)
+from strudel import Mixture, Strudel, log_marginal, marginal_map, mutual_information, sample
 from strudel.circuits import figure_1_circuit
 from strudel.errors import CircuitPropertyError
 from strudel.queries import compare, correlations, surprise
+from strudel.tables import TableEncoder
 
 
 def people(n=300):
@@ -35,10 +27,10 @@ def people(n=300):
 
 ENCODER = TableEncoder(n_bins=4)
 MODELS = {
-    "circuit": Strudel(encoder=ENCODER, max_splits=4, random_state=0),
-    "mixture": StrudelMixture(3, n_splits=2, encoder=ENCODER, random_state=0),
-    "per component": StrudelMixture(
-        2, n_splits=2, method="per_component", encoder=ENCODER, random_state=0
+    "circuit": Strudel(n_components=1, columns=ENCODER, max_splits=4, random_state=0),
+    "mixture": Strudel(n_components=3, max_splits=2, columns=ENCODER, random_state=0),
+    "per component": Strudel(
+        n_components=2, max_splits=2, method="per_component", columns=ENCODER, random_state=0
     ),
 }
 
@@ -59,7 +51,7 @@ def joint_of(model, names, given=None):
     columns = [model.encoder_.code_.column(name) for name in names]
     found = {}
     bits = model.encoder_.transform(pd.DataFrame([given or {}], columns=people().columns))
-    held = getattr(model, "circuit_", None) or model.mixture_
+    held = getattr(model, "circuit_", None) or model.circuit_
     held = held.with_table_code(None)
     for places in itertools.product(*(range(column.n_values) for column in columns)):
         row = bits.copy()

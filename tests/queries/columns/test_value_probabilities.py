@@ -1,13 +1,14 @@
 import numpy as np
 import pytest
 
-from strudel import Strudel, StrudelMixture, TableEncoder, marginal_probabilities
+from strudel import Strudel, marginal_probabilities
 from strudel.queries.columns.value_probabilities import (
     codeword_shares,
     respects,
     value_probabilities,
 )
 from strudel.queries.probabilities import log_probabilities
+from strudel.tables import TableEncoder
 
 rng = np.random.default_rng(0)
 AGE = rng.integers(18, 90, 300)
@@ -20,10 +21,14 @@ ROWS = [
 def model(code, respect_one_hot, kind="mixture"):
     encoder = TableEncoder(code=code, n_bins=5, respect_one_hot=respect_one_hot)
     if kind == "circuit":
-        return Strudel(encoder=encoder, max_splits=5, random_state=0).fit(ROWS).circuit_
+        return (
+            Strudel(n_components=1, columns=encoder, max_splits=5, random_state=0)
+            .fit(ROWS)
+            .circuit_
+        )
     method = "per_component" if kind == "per_component" else "em"
-    made = StrudelMixture(3, n_splits=3, method=method, encoder=encoder, random_state=0)
-    return made.fit(ROWS).mixture_
+    made = Strudel(n_components=3, max_splits=3, method=method, columns=encoder, random_state=0)
+    return made.fit(ROWS).circuit_
 
 
 @pytest.mark.parametrize("kind", ["circuit", "mixture", "per_component"])

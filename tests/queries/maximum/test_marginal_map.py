@@ -198,7 +198,7 @@ def ancestors_first(tree: ChowLiuTree):
 def digits_circuit():
     """64 variables."""
     data = load_dataset("digits")
-    return Strudel(random_state=0).fit(data.train, X_valid=data.valid).circuit_
+    return Strudel(n_components=1, random_state=0).fit(data.train, X_valid=data.valid).circuit_
 
 
 @pytest.mark.compiled
@@ -235,7 +235,7 @@ def test_without_limits_the_bound_is_reached_and_no_sample_is_better(digits_circ
 @pytest.mark.compiled
 def test_eight_variables_of_a_learned_circuit_agree_with_all_their_states(data_folder):
     data = load_dataset("nltcs")
-    circuit = Strudel(random_state=0).fit(data.train, X_valid=data.valid).circuit_
+    circuit = Strudel(n_components=1, random_state=0).fit(data.train, X_valid=data.valid).circuit_
     for seed in range(5):
         query = np.random.default_rng(seed).permutation(16)[:8].tolist()
         rows = np.full((256, 16), np.nan)
@@ -349,7 +349,9 @@ def without_respect():
     rng = np.random.default_rng(0)
     table = {name: rng.choice(list("abcdef"), 200) for name in ("c", "d", "e")}
     encoder = TableEncoder(respect_one_hot=False)
-    model = Strudel(encoder=encoder, init="independent", max_splits=0, random_state=0)
+    model = Strudel(
+        n_components=1, columns=encoder, init="independent", max_splits=0, random_state=0
+    )
     return model.fit(pandas.DataFrame(table)).circuit_
 
 

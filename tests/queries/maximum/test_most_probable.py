@@ -225,7 +225,7 @@ def test_threads_do_not_change_the_result(rng):
 
 
 def test_a_model_has_it_as_a_method(rng):
-    model = Strudel(max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
+    model = Strudel(n_components=1, max_splits=2, random_state=0).fit(rng.integers(0, 2, (50, 3)))
     states, log_p = model.most_probable_state({1: 1}, k=2)
     expected = most_probable.most_probable_state(model.circuit_, {1: 1}, k=2)
     np.testing.assert_array_equal(states, expected[0])

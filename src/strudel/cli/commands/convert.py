@@ -91,18 +91,16 @@ def _as_kind(model: Any, wanted: Format | None) -> tuple[Any, str]:
     from strudel.trees.vtree import Vtree, vtree_from_chow_liu
 
     kind = Circuit if wanted is None else wanted.holds
-    is_whole = (
-        isinstance(model, Mixture) or hasattr(model, "circuit_") or hasattr(model, "mixture_")
-    )
+    held = getattr(model, "circuit_", model)
+    is_whole = isinstance(model, Mixture) or hasattr(model, "circuit_")
     if isinstance(model, kind) or (wanted is None and is_whole):
         return model, ""
-    if kind is Circuit and hasattr(model, "circuit_"):
-        return model.circuit_, "the circuit of the estimator"
+    if kind is Circuit and isinstance(held, Circuit):
+        return held, "the circuit of the estimator"
     if kind is Circuit and isinstance(model, ChowLiuTree):
         return compile_chow_liu(model, vtree_from_chow_liu(model)), "compiled"
-    if kind is Circuit and isinstance(getattr(model, "mixture_", model), Mixture):
-        mixture = getattr(model, "mixture_", model)
-        return mixture.to_circuit(), f"the {mixture.n_components} components as one circuit"
+    if kind is Circuit and isinstance(held, Mixture):
+        return held.to_circuit(), f"the {held.n_components} components as one circuit"
     if kind is Circuit and isinstance(model, Sdd | Nnf):
         return uniform_circuit(model), "all satisfying rows equally likely"
     if kind is Nnf and isinstance(model, Sdd):
@@ -110,7 +108,6 @@ def _as_kind(model: Any, wanted: Format | None) -> tuple[Any, str]:
     if kind is Vtree:
         if isinstance(model, ChowLiuTree):
             return vtree_from_chow_liu(model), "the vtree of the tree"
-        held = getattr(model, "circuit_", getattr(model, "mixture_", model))
         found = getattr(held, "vtree", None)
         if found is not None:
             return found, "the vtree only"

@@ -50,7 +50,7 @@ def datasets(as_json: JsonOption = False) -> None:
     show_table(columns, rows)
     say()
     say("Try:  strudel fit digits")
-    say(f"      strudel fit {EXAMPLE} --encode auto   (categories, numbers, dates and gaps)")
+    say(f"      strudel fit {EXAMPLE}   (categories, numbers, dates and gaps)")
 
 
 def _where(name: str) -> str:

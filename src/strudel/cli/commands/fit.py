@@ -30,14 +30,12 @@ from strudel.cli.console import (
 from strudel.cli.evidence import number_variables, read_constraint
 from strudel.cli.fit_classifier import fit_classifier
 from strudel.cli.fit_options import (
-    Encode,
     Method,
     Preset,
     Search,
     check_for_classifier,
-    circuit_estimator,
     classifier_estimator,
-    mixture_estimator,
+    density_estimator,
     read_edges,
     read_size,
     read_vtree,
@@ -56,6 +54,7 @@ from strudel.cli.partitioned_files import is_glob, is_partitioned
 from strudel.cli.progress import CircuitProgress, MixtureProgress
 from strudel.cli.shell_completion import complete_data
 from strudel.cli.table_columns import read_drop
+from strudel.tables.columns import RawTable
 
 if TYPE_CHECKING:
     from strudel.io.read_tables import Table
@@ -75,20 +74,12 @@ def fit(
             autocompletion=complete_data,
         ),
     ],
-    encode: Annotated[
-        Encode | None,
-        typer.Option(
-            rich_help_panel=DATA,
-            help="auto: turn text, numbers and dates into 0/1 variables; queries then take the "
-            "table's own columns.",
-        ),
-    ] = None,
     edges: Annotated[
         list[str] | None,
         typer.Option(
             rich_help_panel=DATA,
             metavar="COLUMN=A,B",
-            help="Encode a column of numbers or dates by these bounds; may be repeated.",
+            help="Cut a column of numbers or dates at these bounds; may be repeated.",
         ),
     ] = None,
     drop: Annotated[
@@ -96,8 +87,7 @@ def fit(
         typer.Option(
             rich_help_panel=DATA,
             metavar="COLUMNS",
-            help="Leave out columns such as identifiers and free text, as in name,address; goes "
-            "with --encode or --target.",
+            help="Leave out columns such as identifiers and free text, as in name,address.",
         ),
     ] = None,
     valid: Annotated[
@@ -126,12 +116,13 @@ def fit(
             help="Learn a classifier that predicts this column, for strudel predict.",
         ),
     ] = None,
-    mixture: Annotated[
+    components: Annotated[
         str | None,
         typer.Option(
             rich_help_panel=MODEL,
-            metavar="K|auto",
-            help="Learn a mixture of K circuits; auto chooses K.",
+            metavar="auto|1|K|K,L",
+            help="Circuits that are averaged: auto (the default) takes as many as the rows "
+            "support, 1 is the paper's single circuit, K its mixture; the best of several.",
         ),
     ] = None,
     preset: Annotated[
@@ -139,8 +130,7 @@ def fit(
         typer.Option(
             rich_help_panel=MODEL,
             metavar="NAME",
-            help="One circuit: paper (the default), fast within two seconds, or accurate within "
-            "four minutes.",
+            help="paper (one circuit by its search), fast (seconds), or accurate (what it needs).",
         ),
     ] = None,
     search: Annotated[
@@ -148,9 +138,8 @@ def fit(
         typer.Option(
             rich_help_panel=MODEL,
             metavar="NAME",
-            help="How the structure grows: greedy (the paper's, the default), best_first (the best "
-            "of all splits and clones), learnpsdd, beam, or race (several side by side). "
-            "Mixtures: greedy or best_first.",
+            help="How the structure grows: greedy (the paper's) or best_first (the best of all "
+            "splits and clones); a single circuit also by learnpsdd, beam, or race (several).",
         ),
     ] = None,
     method: Annotated[
@@ -158,10 +147,9 @@ def fit(
         typer.Option(
             rich_help_panel=MODEL,
             metavar="NAME",
-            help="How a mixture is trained: auto (the default: em; with --mixture auto, the best "
-            "average of em, bagged_em and continuous), em, bagged_em, boosting, per_component (a "
-            "structure for each), or continuous (a network ties the components; needs PyTorch). "
-            "With --target: per_class, joint or logistic.",
+            help="How a mixture is trained: auto (the default), em, bagged_em, boosting, "
+            "per_component (a structure for each), or continuous (a network ties the components; "
+            "needs PyTorch). With --target: per_class, joint or logistic.",
         ),
     ] = None,
     vtree: Annotated[
@@ -188,9 +176,9 @@ def fit(
             "--set",
             rich_help_panel=MODEL,
             metavar="NAME=VALUE",
-            help="Any other option of the model, its search, its training method or its encoder, "
+            help="Any other option of the model, its search, its training method or its columns, "
             "as in patience=50, search.copies=minimal, method.n_bags=5 or "
-            "encoder.max_categories=100; may be repeated.",
+            "columns.max_categories=100; may be repeated.",
         ),
     ] = None,
     seed: Annotated[
@@ -202,10 +190,6 @@ def fit(
         typer.Option(
             rich_help_panel=LIMITS, metavar="N", min=0, help="Stop after this many splits."
         ),
-    ] = None,
-    max_edges: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=LIMITS, metavar="N", min=1, help="Stop at this many edges."),
     ] = None,
     max_seconds: Annotated[
         float | None,
@@ -245,18 +229,15 @@ def fit(
     """
     if target is not None:
         check_for_classifier(context)
-    elif encode is None and (edges or drop is not None):
-        raise InputError(f"{'--edges' if edges else '--drop'} goes with --encode auto or --target.")
     options = {
-        "n_components": None if mixture is None else read_size(mixture, "--mixture"),
+        "n_components": None if components is None else read_size(components, "--components"),
         "preset": preset,
         "search": search,
         "method": method,
         "vtree": None if vtree is None else read_vtree(vtree),
         "max_splits": max_splits,
-        "max_edges": max_edges,
         "max_seconds": max_seconds,
-        "encoder": _encoder(encode is not None, read_edges(edges or []), target is not None),
+        "columns": _encoder(read_edges(edges or []), target is not None),
         "random_state": seed,
     }
     given = {
@@ -274,8 +255,7 @@ def fit(
         tables = {"train": data} | ({} if test is None else {"test": test})
         fit_classifier(classifier, target, tables, path, read_drop(drop), as_json, quiet)
         return
-    make: Any = circuit_estimator if mixture is None else mixture_estimator
-    model = make(given, settings or [])
+    model = density_estimator(given, settings or [])
     formula = None if constraint is None else read_constraint(constraint)
     with use_workers(workers, scheduler, quiet) as n_workers:
         checkpoint = open_checkpoint(path, resume, checkpoint_seconds)
@@ -284,18 +264,19 @@ def fit(
             data,
             valid,
             test,
-            is_encoded=encode is not None,
+            has_columns=model.columns is not None,
             dropped=read_drop(drop),
             n_workers=n_workers,
         )
         train = parts["train"]
         if formula is not None:
-            model.constraint = number_variables(formula, train) if encode is None else formula
+            is_coded = model.columns is not None or isinstance(train.X, RawTable)
+            model.constraint = formula if is_coded else number_variables(formula, train)
         reading = time.perf_counter() - started
         started, before = now(), compiled()
         X_valid = parts["valid"].X if "valid" in parts else None
         live: Any = MixtureProgress(quiet)
-        if mixture is None:
+        if model.is_single:
             live = CircuitProgress(options_of(model)["patience"], quiet)
         with caught_warnings() as messages, live as progress:
             model.fit(train.X, X_valid=X_valid, checkpoint=checkpoint, callback=progress.update)
@@ -330,8 +311,7 @@ def fit(
         part: bits_per_dimension(value, report["n_vars"]) for part, value in likelihood.items()
     }
     if report["stopped_because"] == "interrupted":
-        kind = "circuit" if mixture is None else "mixture"
-        note(f"interrupted; wrote the best {kind} so far")
+        note("interrupted; wrote the best model so far")
         messages = []
     for message in messages:
         note(f"note: {message}")
@@ -341,10 +321,10 @@ def fit(
         _show(model, report)
 
 
-def _encoder(is_encoded: bool, edges: dict[str, list[Any]], is_classifier: bool) -> Any:
-    """The option `encoder` of an estimator, None for its default."""
+def _encoder(edges: dict[str, list[Any]], is_classifier: bool) -> Any:
+    """The option `columns` of an estimator, None for its default."""
     if not edges:
-        return "auto" if is_encoded and not is_classifier else None
+        return None
     from strudel.tables.encoder import TableEncoder
 
     # Classifiers take values that they have not seen as missing, and say so.
@@ -367,9 +347,8 @@ def _keep(model: Any, train: Table, path: Path, likelihood: dict[str, float]) ->
     """Write the model, with the names of the columns, where the rows came from, and its scores."""
     from strudel.io.model_file import save
 
-    if train.feature_names is not None:
-        held = "circuit_" if hasattr(model, "circuit_") else "mixture_"
-        setattr(model, held, getattr(model, held).with_names(train.feature_names))
+    if train.feature_names is not None and model.circuit_.table_code is None:
+        model.circuit_ = model.circuit_.with_names(train.feature_names)
     source = Path(train.source)
     source_name = "/".join(source.parts[-2:]) if is_glob(train.source) else source.name
     facts = {"source": source_name, "log_likelihood": likelihood}

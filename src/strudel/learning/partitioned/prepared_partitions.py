@@ -51,6 +51,7 @@ from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import Model
 from strudel.tables.coded_rows import CodedNames, table_log_density
 from strudel.tables.encoder import new_encoder, raise_with_advice
+from strudel.tables.input_table import is_binary
 
 CODED_BY = 100_000  # rows on which an encoder is fitted
 FIRST_ROWS = 2**16  # rows from which the model that completes others is learned
@@ -166,12 +167,12 @@ def prepare_partitions(given: FitInput, search: SearchOptions) -> PreparedPartit
         raise ValueError(
             "A constraint needs all rows in memory: take a sample of the rows, or leave it out."
         )
-    if getattr(estimator, "warm_start", False):
-        raise ValueError("warm_start needs all rows in memory: take a sample of the rows.")
     X, X_valid, sample_weight = given.X, given.X_valid, given.sample_weight
     engine = find_engine()
     seed = int(given.random_state.randint(2**31))
-    encoder, columns = new_encoder(estimator.encoder), search.columns
+    columns, encoder = search.columns, None
+    if estimator.columns is not None or not is_binary(X):
+        encoder = new_encoder(estimator.columns)
     log_density = 0.0  # of numbers given their cells: of the sample that the encoder sees
     if encoder is not None:
         # Numbers of their own: those of `seed` say which rows are held out.

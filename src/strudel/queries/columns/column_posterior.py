@@ -45,7 +45,7 @@ class ColumnPosterior:
     >>> from strudel import Strudel
     >>> from strudel.queries import posterior
     >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
-    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     >>> ages = posterior(model, "x1", given={"x0": "red"})
     >>> bool(25 < ages.mean < 35), ages.quantile(0.9)
     (True, 40)
@@ -163,7 +163,7 @@ def posterior(model: Model, column: str, given: Any = None) -> ColumnPosterior:
     --------
     >>> from strudel import Strudel
     >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
-    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     >>> posterior(model, "x1", given={"x0": "blue"}).quantile([0.25, 0.75])
     [60, 60]
     """
@@ -208,7 +208,7 @@ def expectation(model: Model, column: str, given: Any = None) -> Any:
     --------
     >>> from strudel import Strudel
     >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
-    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     >>> round(expectation(model, "x1"), 1)
     44.8
     """
@@ -239,7 +239,7 @@ def variance(model: Model, column: str, given: Any = None) -> float | FloatArray
     --------
     >>> from strudel import Strudel
     >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
-    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     >>> round(variance(model, "x1"))
     279
     """
@@ -280,7 +280,7 @@ def quantile(model: Model, column: str, q: Any, given: Any = None) -> Any:
     --------
     >>> from strudel import Strudel
     >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
-    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     >>> quantile(model, "x1", [0.1, 0.5, 0.9])
     array([20., 40., 60.])
     """
@@ -327,7 +327,7 @@ def cdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatAr
     --------
     >>> from strudel import Strudel
     >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
-    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     >>> round(cdf(model, "x1", 45), 4)
     0.5045
     """
@@ -367,7 +367,7 @@ def pdf(model: Model, column: str, x: Any, given: Any = None) -> float | FloatAr
     --------
     >>> from strudel import Strudel
     >>> rows = [["red", 20], ["red", 40], ["blue", 60], ["green", 60]] * 50
-    >>> model = Strudel(encoder="auto", random_state=0, max_splits=0).fit(rows)
+    >>> model = Strudel(n_components=1, random_state=0, max_splits=0).fit(rows)
     >>> round(pdf(model, "x1", 40), 4)
     0.2468
     """

@@ -60,7 +60,7 @@ def correlations(model: Model, given: Any = None) -> Correlations:
     >>> from strudel import Strudel
     >>> from strudel.queries import correlations
     >>> rows = [[20, "no"], [30, "no"], [60, "yes"], [70, "yes"]] * 25
-    >>> model = Strudel(encoder="auto", max_splits=0, random_state=0).fit(rows)
+    >>> model = Strudel(n_components=1, max_splits=0, random_state=0).fit(rows)
     >>> correlations(model).values.round(1)
     array([[1. , 0.9],
            [0.9, 1. ]])

@@ -20,7 +20,11 @@ def warm_up() -> None:
     for name in WARM:
         data = load_table(name)
         model = Strudel(
-            preset="accurate", search=Race(sampled_rows=300), max_splits=3, max_seconds=600.0
+            n_components=1,
+            preset="accurate",
+            search=Race(sampled_rows=300),
+            max_splits=3,
+            max_seconds=600.0,
         )
         model.set_params(random_state=0).fit(data.train[:300], X_valid=data.valid)
 
@@ -28,7 +32,9 @@ def warm_up() -> None:
 def run(name: str, settings: Settings) -> dict[str, Any]:
     """Learn one circuit."""
     data = load_table(name)
-    model = Strudel(preset="accurate", max_seconds=settings.seconds, random_state=settings.seed)
+    model = Strudel(
+        n_components=1, preset="accurate", max_seconds=settings.seconds, random_state=settings.seed
+    )
     with stopwatch() as watch:
         model.fit(data.train, X_valid=data.valid)
     history = model.history_

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from strudel.models.mixture import StrudelMixture
+from strudel.models.strudel import Strudel
 from strudel.queries.likelihood import log_likelihood
 from strudel.reproduce.benchmark_tables import WARM, load_table
 from strudel.reproduce.experiments.measures import stopwatch
@@ -21,15 +21,15 @@ def warm_up() -> None:
     """Load or compile every kernel: all rounds of the search, however long the compiler takes."""
     for name in WARM:
         data = load_table(name)
-        model = StrudelMixture("auto", max_components=50, n_splits=range(21), random_state=0)
+        model = Strudel(max_components=50, max_splits=20, random_state=0)
         model.fit(data.train[:300], X_valid=data.valid)
 
 
 def run(name: str, settings: Settings) -> dict[str, Any]:
     """Learn one mixture, on a GPU if there is one."""
     data = load_table(name)
-    model = StrudelMixture(
-        "auto", max_seconds=settings.seconds, random_state=settings.seed, device="auto"
+    model = Strudel(
+        preset="accurate", max_seconds=settings.seconds, random_state=settings.seed, device="auto"
     )
     with stopwatch() as watch:
         model.fit(data.train, X_valid=data.valid)
@@ -37,7 +37,7 @@ def run(name: str, settings: Settings) -> dict[str, Any]:
         **model.chosen_,
         "network_share": model.chosen_.get("shares", {}).get("continuous", 0.0),
         "test": float(np.mean(log_likelihood(model, data.test, device="auto"))),
-        "edges": model.mixture_.n_edges,
+        "edges": model.circuit_.n_edges,
         "seconds": watch.seconds,
         "cpu_seconds": watch.cpu_seconds,
         "stopped_because": model.history_.stopped_because,
