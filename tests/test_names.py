@@ -1,6 +1,6 @@
 import pytest
 
-from strudel._names import check_same_names, did_you_mean, find_name, names_of, quote
+from strudel._names import did_you_mean, find_name, names_of, quote
 
 
 def test_variables_without_names_are_numbered():
@@ -10,11 +10,6 @@ def test_variables_without_names_are_numbered():
 def test_a_name_that_is_no_variable_is_refused_with_the_one_that_was_meant():
     with pytest.raises(ValueError, match=r"The event names 'smokr'.*Did you mean 'smoker'\?"):
         find_name("smokr", {"smoker": 0, "cough": 1}, "The event")
-
-
-def test_columns_of_other_names_are_listed_with_what_they_may_be():
-    with pytest.raises(ValueError, match=r"lacks 'age' and also has 'aeg'\. Is 'aeg' 'age'\?"):
-        check_same_names(["aeg", "sex"], ["age", "sex"], "X must have the columns of the model")
 
 
 def test_a_beginning_is_enough():

@@ -63,21 +63,6 @@ def close_names(name: Any, names: Iterable[str], at_most: int = 3) -> list[str]:
     return [spelling[known] for known in close]
 
 
-def check_same_names(
-    found: Iterable[str], expected: Iterable[str], rule: str, advice: str = ""
-) -> None:
-    """Refuse columns of other names, in any order; the rule says which names are expected."""
-    own, known = dict.fromkeys(found), dict.fromkeys(expected)
-    missing = [name for name in known if name not in own]
-    extra = [name for name in own if name not in known]
-    if missing or extra:
-        wrong = (("lacks", missing), ("also has", extra))
-        said = " and ".join(f"{verb} {quote(names)}" for verb, names in wrong if names)
-        close = {name: close_names(name, missing, 1) for name in extra}
-        questions = [f"Is {name!r} {match[0]!r}?" for name, match in close.items() if match]
-        raise ValueError(" ".join([f"{rule}, but {said}.", *questions, advice]).rstrip())
-
-
 def quote(names: Sequence[str], at_most: int = 5) -> str:
     """Names for an error: in quotes, and counted where there are many."""
     listed = ", ".join(repr(name) for name in names[:at_most])

@@ -36,13 +36,19 @@ __all__ = [
     "SizeLimitError",
     "UnorderedColumnError",
     "UnseenValueError",
+    "WrongTableError",
     "AlikeComponentsWarning",
     "CutCellsWarning",
     "EmptyColumnWarning",
+    "ExtraColumnsWarning",
+    "IdentifierWarning",
     "InterruptedWarning",
+    "LeftEmptyWarning",
     "ManyCategoriesWarning",
+    "MissingForAReasonWarning",
     "NormalizedWarning",
     "NothingKnownWarning",
+    "OutOfRangeWarning",
     "SearchLimitWarning",
     "UnseenValueWarning",
 ]
@@ -199,6 +205,13 @@ class UnseenValueError(StrudelError, ValueError):
     value: Any
 
 
+class WrongTableError(StrudelError, ValueError):
+    """A table has none, or few, of the columns of the model."""
+
+    missing: tuple[str, ...]  # columns of the model that the table lacks
+    extra: tuple[str, ...]  # columns of the table that the model does not know
+
+
 class AlikeComponentsWarning(UserWarning):
     """All components of a mixture are nearly the same circuit."""
 
@@ -209,6 +222,24 @@ class CutCellsWarning(Explained, UserWarning):
 
 class EmptyColumnWarning(UserWarning):
     """All values of a column are missing."""
+
+
+class ExtraColumnsWarning(Explained, UserWarning):
+    """A table has columns that the model does not know, and they were ignored."""
+
+    columns: tuple[str, ...]
+
+
+class IdentifierWarning(Explained, UserWarning):
+    """A column looks like an identifier, and was left out."""
+
+    column: str
+
+
+class LeftEmptyWarning(Explained, UserWarning):
+    """Values that are missing by a rule of the table were not filled."""
+
+    n_values: int
 
 
 class InterruptedWarning(UserWarning):
@@ -225,8 +256,22 @@ class ManyCategoriesWarning(Explained, UserWarning):
     column: str
 
 
+class MissingForAReasonWarning(Explained, UserWarning):
+    """Whether values are missing depends on another column."""
+
+    rules: tuple[Any, ...]  # of `MissingRule`
+
+
 class NothingKnownWarning(UserWarning):
     """All values of a column, or of the rows to learn from, are unknown."""
+
+
+class OutOfRangeWarning(Explained, UserWarning):
+    """Numbers lie far outside the range that was seen at fit."""
+
+    column: str
+    value: Any
+    row: int
 
 
 class SearchLimitWarning(UserWarning):

@@ -146,7 +146,7 @@ def test_a_row_with_gaps_is_scored_as_its_marginal(run, encoded, tmp_path):
     path.write_text("smoker,age,shoe\nyes,,40\nno,70,41\n")
     code, out, err = run("score", encoded, path, "--json")
     assert code == 0
-    assert "1 column of" in err
+    assert err == f"note: {path} has 'shoe', which the model does not know and ignores.\n"
     model = load(encoded)
     wanted = [probability(model, event) for event in ("smoker = yes", "smoker = no & age = 70")]
     assert json.loads(out)["log_likelihood"] == pytest.approx(np.log(wanted).mean())
@@ -438,11 +438,15 @@ def test_conditions_that_cannot_be_read_say_where_and_why(run, encoded, given, w
     assert words in err
 
 
-def test_one_column_that_the_model_lacks_is_one(run, encoded, tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("age,hat\n35,red\n")
-    _, _, err = run("score", encoded, path)
-    assert err == f"note: 1 column of {path} is not in the model and was left out\n"
+@pytest.mark.parametrize("command", ["score", "impute", "query"])
+def test_a_table_of_something_else_is_refused_in_one_line(run, encoded, tmp_path, command):
+    path, output = tmp_path / "loans.csv", tmp_path / "out.csv"
+    path.write_text("age,hat,debt\n35,red,1\n40,blue,2\n")
+    rest = ["surprise", path] if command == "query" else [path]
+    code, out, err = run(command, encoded, *rest, "-o", output)
+    assert (code, out, err.count("\n"), output.exists()) == (2, "", 1, False)
+    assert "loans.csv has only 1 of the 4 columns of the model: it lacks 'smoker', 'town'" in err
+    assert "and has 'hat', 'debt' instead" in err
 
 
 def test_single_numbers_about_columns(run, encoded):

@@ -23,7 +23,7 @@ from strudel.data.validation import (
     check_partial,
     check_sample_weight,
 )
-from strudel.errors import NotBinaryError
+from strudel.errors import ExtraColumnsWarning, NotBinaryError, WrongTableError
 
 NAN = float("nan")
 ROWS = [[0, 1, 1], [1, 0, 1]]
@@ -211,19 +211,43 @@ def test_columns_without_names_keep_their_order():
     assert check_binary(pd.DataFrame(ROWS), feature_names=NAMES)[1] == NAMES
 
 
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        (["a", "b"], "but lacks 'c'."),
-        (["a", "b", "c", "d"], "but also has 'd'."),
-        (["a", "b", "z"], "but lacks 'c' and also has 'z'."),
-        (list("ABCDEFG"), "lacks 'a', 'b', 'c' and also has 'A', 'B', 'C', 'D', 'E' and 2 more."),
-    ],
-)
-def test_missing_and_extra_columns_are_named(columns, expected):
-    frame = pd.DataFrame(np.zeros((1, len(columns)), dtype=int), columns=columns)
-    for check in (check_binary, check_evidence):
-        assert expected in message(check, frame, feature_names=NAMES)
+def _zeros(columns):
+    return pd.DataFrame(np.zeros((1, len(columns)), dtype=int), columns=list(columns))
+
+
+def test_a_table_with_none_or_few_of_the_columns_is_refused():
+    with pytest.raises(WrongTableError, match=r"none of the 3 columns .* lacks 'a', 'b', 'c', and"):
+        check_binary(_zeros("ABDEFGH"), feature_names=NAMES)
+    with pytest.raises(
+        WrongTableError, match=r"only 1 of the 3 .* lacks 'b', 'c', and has 'bb'"
+    ) as e:
+        check_partial(_zeros(["a", "bb"]), feature_names=NAMES)
+    assert e.value.missing == ("b", "c")
+    assert e.value.extra == ("bb",)
+
+
+def test_evidence_may_have_few_columns_but_not_mostly_others():
+    assert check_evidence(_zeros("b"), feature_names=NAMES) == pytest.approx(
+        np.array([[NAN, 0, NAN]]), nan_ok=True
+    )
+    with pytest.raises(WrongTableError, match="only 1 of the 3"):
+        check_evidence(_zeros("byz"), feature_names=NAMES)
+
+
+def test_columns_that_a_frame_lacks_are_unknown_where_values_may_be():
+    for check in (check_evidence, lambda X, **names: check_partial(X, **names)[0]):
+        assert check(_zeros("ab"), feature_names=NAMES) == pytest.approx(
+            np.array([[0, 0, NAN]]), nan_ok=True
+        )
+    assert "but lacks 'c'." in message(check_binary, _zeros("ab"), feature_names=NAMES)
+
+
+def test_other_columns_are_ignored_with_a_warning_that_names_them():
+    frame = _zeros("abcd").assign(d="text")
+    for check in (check_binary, check_partial):
+        with pytest.warns(ExtraColumnsWarning, match="X has 'd', which the model") as caught:
+            assert check(frame, feature_names=NAMES)[0].tolist() == [[0, 0, 0]]
+        assert len(caught) == 1
 
 
 UNKNOWN_ROWS = {

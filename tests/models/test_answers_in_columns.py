@@ -33,7 +33,7 @@ from strudel import (
 )
 from strudel.algebra import marginalize
 from strudel.circuits.circuit import Circuit
-from strudel.errors import UnseenValueWarning
+from strudel.errors import ExtraColumnsWarning, UnseenValueWarning, WrongTableError
 from strudel.tables import TableEncoder
 
 AGES, SMOKER, COLOURS, SIZES = (20, 35, 50, 70), ("no", "yes"), ("blue", "dark red", "red"), "SML"
@@ -367,7 +367,7 @@ def test_several_rows_of_marginals(model, joint):
         ({"age>=40": 2}, "must be 0, 1 or NaN"),
         ({99: 1}, "given names 99"),
         ({"colour": []}, "No value of column 'colour'"),
-        (pd.DataFrame({"aeg": [3]}), "the column 'aeg', which the model does not know. Did you"),
+        (pd.DataFrame({"aeg": [3]}), "and has 'aeg' instead. Is 'aeg' 'age'?"),
         ([[1, 2, 3]], "has 3 features"),
     ],
 )
@@ -436,7 +436,7 @@ def test_a_mixture_answers_in_columns_and_all_survive_a_file(tmp_path):
     assert again.n_features_in_ == 6
 
 
-def test_scores_take_missing_values_but_no_missing_columns():
+def test_scores_take_missing_values_and_missing_columns():
     model = Strudel(n_components=1, columns=encoder(), max_splits=0, random_state=0).fit(people())
     table = people(1, 4)
     assert model.score_samples(table) == approx(log_likelihood(model, table))
@@ -447,8 +447,12 @@ def test_scores_take_missing_values_but_no_missing_columns():
     assert model.score_samples(rows) == approx(log_marginal(model, gaps))
     with pytest.raises(ValueError, match=r"'age' is missing at row 1\. log_marginal takes rows"):
         log_likelihood(model, gaps)
-    with pytest.raises(ValueError, match="lacks 'age'"):
-        model.score_samples(table.drop(columns="age"))
+    lacking, unknown = table.drop(columns="age"), table.assign(age=np.nan)
+    assert model.score_samples(lacking) == approx(log_marginal(model, unknown))
+    with pytest.warns(ExtraColumnsWarning, match="X has 'hat', which"):
+        assert model.score(table.assign(hat="red")) == model.score(table)
+    with pytest.raises(WrongTableError, match=r"only 1 of the .* it lacks"):
+        model.score(table[["age"]].assign(hat="red"))
 
 
 def test_models_made_from_others_keep_the_code(model):

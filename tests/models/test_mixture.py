@@ -12,7 +12,7 @@ from sklearn_checks import NEEDS_BINARY, PREDICTS_CLUSTERS, positive
 from strudel import EM, BaggedEM, BestFirst, Boosting, Greedy, PerComponent, Strudel
 from strudel.circuits.circuit_mixture import CircuitMixture
 from strudel.circuits.mixture import Mixture
-from strudel.errors import InterruptedWarning
+from strudel.errors import ExtraColumnsWarning, InterruptedWarning, WrongTableError
 from strudel.learning import mixture_learner
 from strudel.learning import prepared_rows as prepared
 from strudel.learning.mixtures import choose as mixture_search
@@ -83,8 +83,12 @@ def test_feature_names_are_kept_and_compared():
     model = Strudel(**QUICK).fit(X)
     assert model.feature_names_in_.tolist() == list("abcdefgh")
     assert model.circuit_.feature_names == tuple("abcdefgh")
-    with pytest.raises(ValueError, match="feature names"):
-        model.score(X.rename(columns={"a": "z"}))
+    with pytest.warns(ExtraColumnsWarning, match="X has 'z', which"):  # and "a" is unknown
+        found = model.score_samples(X.rename(columns={"a": "z"}))
+    assert found == pytest.approx(model.log_marginal(X.assign(a=np.nan)))
+    assert model.score(X[list("hgfedcba")]) == model.score(X)
+    with pytest.raises(WrongTableError, match="only 3 of the 8 columns"):
+        model.score(X[["a", "b", "c"]])
     assert model.fit(clusters(0)).circuit_.feature_names is None
 
 

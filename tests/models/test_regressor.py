@@ -75,8 +75,11 @@ def test_what_cannot_be_learned_from_is_refused():
         StrudelRegressor().fit(X, y[:-1])
     with pytest.raises(ValueError, match="NaN"):
         StrudelRegressor().fit(X, y.where(y > y.median()))
-    with pytest.raises(ValueError, match="lacks 'b'"):
-        StrudelRegressor(SMALL, random_state=0).fit(X, y).predict(X.drop(columns="b"))
+    model = StrudelRegressor(SMALL, random_state=0).fit(X, y)
+    unknown = model.predict(X.assign(b=np.nan))
+    assert np.array_equal(model.predict(X.drop(columns="b")), unknown)
+    with pytest.raises(ValueError, match="has none of the"):
+        model.predict(X.add_suffix("_"))
 
 
 def test_a_target_of_text_is_refused():

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import strudel
 from sklearn_checks import NEEDS_BINARY, PREDICTS_CLUSTERS, positive
 from strudel import Greedy, Strudel
-from strudel.errors import InterruptedWarning
+from strudel.errors import ExtraColumnsWarning, InterruptedWarning, WrongTableError
 from strudel.learning.search import race as run
 
 
@@ -90,8 +90,12 @@ def test_feature_names_are_kept_and_compared():
     model = Strudel(n_components=1, random_state=0).fit(X)
     assert model.feature_names_in_.tolist() == list("abcdefgh")
     assert model.circuit_.feature_names == tuple("abcdefgh")
-    with pytest.raises(ValueError, match="feature names"):
-        model.score(X.rename(columns={"a": "z"}))
+    with pytest.warns(ExtraColumnsWarning, match="X has 'z', which"):  # and "a" is unknown
+        found = model.score_samples(X.rename(columns={"a": "z"}))
+    assert found == pytest.approx(model.log_marginal(X.assign(a=np.nan)))
+    assert model.score(X[list("hgfedcba")]) == model.score(X)
+    with pytest.raises(WrongTableError, match="only 3 of the 8 columns"):
+        model.score(X[["a", "b", "c"]])
 
 
 def test_params_can_be_cloned_set_and_searched():

@@ -33,6 +33,7 @@ from strudel import (
     shap_values,
 )
 from strudel.circuits import figure_1_circuit
+from strudel.errors import ExtraColumnsWarning, WrongTableError
 from strudel.models import LogisticCircuit, RegressionCircuit
 from strudel.predictions import (
     classifier_agreement,
@@ -192,8 +193,10 @@ def test_what_cannot_be_lazy_is_refused_in_one_sentence():
         marginal_map(CIRCUIT, ["X1"], lazy)
     with pytest.raises(ValueError, match="lazy"):
         StrudelClassifier().fit(lazy, ROWS[:, 0])
-    with pytest.raises(ValueError, match="also has 'z'"):  # at once, not when it is computed
+    with pytest.warns(ExtraColumnsWarning, match="has 'z', which"):  # at once
         log_marginal(CIRCUIT, lazy)
+    with pytest.raises(WrongTableError, match="none of the 4 columns"):  # not when it is computed
+        log_marginal(CIRCUIT, lazy[["z"]])
 
 
 def test_a_seed_gives_every_block_its_own_numbers():

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strudel.errors import OutOfRangeWarning
 from strudel.tables import Column, TableCode, TableEncoder
 from strudel.tables.bin_edges import (
     date_text,
@@ -219,3 +220,21 @@ def test_a_column_by_hand():
 
 def test_an_example_of_code_of_bits():
     assert code_of_bits(["tea", "milk"], "pandas").variable_names == ("tea", "milk")
+
+
+def test_numbers_far_outside_what_was_seen_are_named_once():
+    frame = pd.DataFrame(
+        {"age": np.arange(20.0, 60.0), "day": pd.date_range("2020-01-01", periods=40), "c": 7}
+    )
+    encoder = TableEncoder().fit(frame)
+    later = frame[:3].assign(age=[30.0, 1980.0, 99.0], c=[7, 7, 8])
+    with pytest.warns(OutOfRangeWarning) as caught:
+        rows = encoder.transform(later)
+    (found,) = [one.message for one in caught]
+    assert (found.column, found.value, found.row) == ("age", 1980.0, 1)
+    assert "range that was seen at fit: 'age' is 1980 in row 1 (20 to 59)." in str(found)
+    assert np.array_equal(rows[1], encoder.transform(later.assign(age=59.0))[1])
+    far = frame[:3].assign(day=pd.Timestamp("1999-12-31"))
+    with pytest.warns(OutOfRangeWarning, match=r"'day' is 1999-12-31 in row 0 \(2020-01-01 to"):
+        encoder.transform(far)
+    encoder.transform(frame.assign(age=[98.0, -19.0, np.nan, np.inf] * 10))  # not far

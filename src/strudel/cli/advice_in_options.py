@@ -13,8 +13,11 @@ from strudel.errors import (
     ChangedFileError,
     EventSyntaxError,
     Explained,
+    IdentifierWarning,
     JournalError,
+    LeftEmptyWarning,
     ManyCategoriesWarning,
+    MissingForAReasonWarning,
     NotBinaryError,
     NotPartitionedError,
     OtherFitError,
@@ -51,9 +54,18 @@ def _drop(warning: ManyCategoriesWarning) -> str:
     )
 
 
+def _of_reasons(warning: MissingForAReasonWarning) -> str:
+    is_rule = any(rule.is_structural for rule in warning.rules)
+    impute = "strudel impute leaves those empty that are missing by rule; " if is_rule else ""
+    return f"{impute}strudel sample --missing draws missing values as the table has them."
+
+
 _ADVICE: dict[type[BaseException], Callable[[Any], str]] = {
     NotBinaryError: _encode,
     ManyCategoriesWarning: _drop,
+    IdentifierWarning: lambda error: f"--drop {error.column!r} leaves it out without a note.",
+    LeftEmptyWarning: lambda _: "--fill-structural fills them.",
+    MissingForAReasonWarning: _of_reasons,
     UnseenValueError: lambda _: "Correct it, leave the cell empty, or fit on rows that have it.",
     UnseenValueWarning: lambda _: "Correct them if they are misspelt.",
     UnorderedColumnError: lambda _: "Use =, != or in [a, b].",

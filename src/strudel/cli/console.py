@@ -122,13 +122,6 @@ def kept_notes() -> Iterator[list[str]]:
         _kept_notes.reset(before)
 
 
-def left_out(n_columns: int, source: str, owner: str) -> str:
-    """What to say of columns that nobody asked for."""
-    if n_columns == 1:
-        return f"note: 1 column of {source} is not in {owner} and was left out"
-    return f"note: {n_columns} columns of {source} are not in {owner} and were left out"
-
-
 def one_line(text: str) -> str:
     """The text without line breaks."""
     return " ".join(text.split())

@@ -20,9 +20,10 @@ import typer
 
 from strudel._names import did_you_mean, find_name, names_of, places_of
 from strudel.cli.column_words import pieces_of, read_conditions, said_in_words
-from strudel.cli.console import InputError
+from strudel.cli.console import InputError, warnings_as_notes
 from strudel.cli.input_tables import read_frame_rows, read_rows
 from strudel.cli.table_columns import model_columns
+from strudel.data.containers import check_shared_names
 
 if TYPE_CHECKING:
     from strudel._types import FloatArray
@@ -222,7 +223,8 @@ def _read_table(model: Model, source: str) -> FloatArray:
     """The rows of a table; columns that it lacks are unknown."""
     if model.table_code is not None:
         raw, label = read_frame_rows(source)
-        return model.table_code.encode(model_columns(model.table_code, raw, label), label)
+        cells = model_columns(model.table_code, raw, label, may_be_few=True)
+        return model.table_code.encode_columns(model.table_code.match(cells, label), label)
     table = read_rows(source)
     if table.feature_names is None:
         if table.X.shape[1] != model.n_vars:
@@ -231,7 +233,10 @@ def _read_table(model: Model, source: str) -> FloatArray:
                 f"but the model has {model.n_vars}."
             )
         return table.X.astype(np.float64)
-    columns = [find_variable(model, name, table.source) for name in table.feature_names]
+    names = variable_names(model)
+    with warnings_as_notes():
+        check_shared_names(table.feature_names, names, table.source, may_be_few=True)
+    known = [place for place, name in enumerate(table.feature_names) if name in names]
     rows = np.full((len(table.X), model.n_vars), np.nan)
-    rows[:, columns] = table.X
+    rows[:, [names.index(table.feature_names[place]) for place in known]] = table.X[:, known]
     return rows

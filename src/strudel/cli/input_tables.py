@@ -6,15 +6,15 @@ Out: a `Table`, or the three tables of a dataset.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from strudel.cli.console import InputError, left_out, note
+from strudel.cli.console import InputError, note, warnings_as_notes
 from strudel.cli.table_columns import drop_columns
+from strudel.data.containers import check_shared_names
 
 if TYPE_CHECKING:
     from strudel.io.read_tables import Table
@@ -103,32 +103,32 @@ def is_dataset(source: str) -> bool:
 
 
 def match_columns(
-    table: Table, n_vars: int, feature_names: tuple[str, ...] | None, owner: str
+    table: Table,
+    n_vars: int,
+    feature_names: tuple[str, ...] | None,
+    owner: str,
+    *,
+    keeps_others: bool = False,
 ) -> Table:
-    """The table with the columns that `owner` has, by name where both have names."""
+    """The table with the columns that `owner` has, by name where both have names.
+
+    Those that the table lacks are unknown; other ones are left out with a note, unless the caller
+    keeps them itself.
+    """
     given = table.feature_names
+    X: Any = table.X
     if feature_names is not None and given is not None and feature_names != given:
+        with warnings_as_notes():
+            check_shared_names(given, feature_names, table.source, keeps_others=keeps_others)
         place = {name: column for column, name in enumerate(given)}
-        check_has_columns(given, feature_names, table.source, owner)
-        columns = [place[name] for name in feature_names]
-        X: Any = table.X
+        missing = [name for name in feature_names if name not in place]
+        if missing and hasattr(X, "columns"):
+            raise InputError(f"{table.source} lacks {missing[0]!r}, a column of {owner}.")
+        if missing:
+            X = np.column_stack([X, np.full(len(X), np.nan)])
+        columns = [place.get(name, -1) for name in feature_names]
         X = X[list(feature_names)] if hasattr(X, "columns") else X[:, columns]
         table = replace(table, X=X, feature_names=feature_names)
-    if table.X.shape[1] != n_vars:
-        raise InputError(
-            f"{table.source} has {table.X.shape[1]} columns, but {owner} has {n_vars}."
-        )
+    if X.shape[1] != n_vars:
+        raise InputError(f"{table.source} has {X.shape[1]} columns, but {owner} has {n_vars}.")
     return table
-
-
-def check_has_columns(given: Sequence[str], names: Sequence[str], source: str, owner: str) -> None:
-    """Refuse a table that lacks columns of `owner`, and note those that it has besides."""
-    own = set(given)
-    missing = [name for name in names if name not in own]
-    if missing:
-        raise InputError(
-            f"{source} lacks {len(missing)} of the {len(names)} columns of {owner}, among them "
-            f"{missing[0]!r}. Add it, and leave its unknown cells empty."
-        )
-    if len(given) > len(names):
-        note(left_out(len(given) - len(names), source, owner))

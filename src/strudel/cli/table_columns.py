@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from strudel._names import did_you_mean
-from strudel.cli.console import InputError, left_out, note
+from strudel.cli.console import InputError, note, warnings_as_notes
+from strudel.data.containers import check_shared_names
 
 if TYPE_CHECKING:
     from strudel.tables.coded_column import Column
@@ -47,7 +48,12 @@ def cells_of(column: RawColumn) -> list[Any]:
 
 
 def model_columns(
-    code: TableCode, table: RawTable, source: str, *, keeps_others: bool = False
+    code: TableCode,
+    table: RawTable,
+    source: str,
+    *,
+    keeps_others: bool = False,
+    may_be_few: bool = False,
 ) -> RawTable:
     """The columns of the model; those that the table lacks are unknown, other ones are left out.
 
@@ -55,14 +61,15 @@ def model_columns(
     """
     if not table.has_names:
         return table
-    shared = [name for name in table.names if name in code.names]
-    if not shared:
-        raise InputError(
-            f"{source} has none of the columns of the model, {', '.join(code.names[:5])}"
-            f"{', ...' if len(code.names) > 5 else ''}."
+    with warnings_as_notes():
+        check_shared_names(
+            table.names,
+            code.names,
+            source,
+            may_be_few=may_be_few,
+            keeps_others=keeps_others,
+            left_out=code.left_out,
         )
-    if len(shared) < len(table.columns) and not keeps_others:
-        note(left_out(len(table.columns) - len(shared), source, "the model"))
     return table.select(code.names)
 
 

@@ -10,14 +10,16 @@ through narwhals. `validation` checks what the cells hold.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 
-from strudel._names import find_name
+from strudel._names import close_names, find_name, quote
 from strudel._types import AnyArray, ByteArray
 from strudel.data.lazy import way_to_load
+from strudel.errors import ExtraColumnsWarning, WrongTableError, outer_stack_level
 
 _BLOCK = 2**18  # cells converted at a time, so that temporaries stay in the processor's cache
 
@@ -153,6 +155,49 @@ def _values_of_column(column: Any) -> AnyArray:
         return values.astype(object)
     clean = to_uint8(values.reshape(-1, 1))
     return values if clean is None else clean[:, 0]
+
+
+def check_shared_names(
+    found: Iterable[str],
+    expected: Iterable[str],
+    name: str,
+    *,
+    may_be_few: bool = False,
+    keeps_others: bool = False,
+    left_out: Iterable[str] = (),
+) -> None:
+    """Refuse a table with fewer than half of the columns of a model, and warn of other columns.
+
+    Where `may_be_few`, as in evidence, a table that mostly has columns of the model may lack any of
+    the others. Nothing is said of columns that were `left_out` at fit, or if the caller
+    `keeps_others`.
+    """
+    own, known = dict.fromkeys(found), dict.fromkeys(expected)
+    missing = tuple(column for column in known if column not in own)
+    extra = tuple(column for column in own if column not in known.keys() | set(left_out))
+    n_shared = len(known) - len(missing)
+    is_few = 2 * n_shared < len(known) and (not may_be_few or n_shared <= len(extra))
+    close = {column: close_names(column, missing, 1) for column in extra}
+    asked = [f"Is {column!r} {match[0]!r}?" for column, match in close.items() if match]
+    if is_few:
+        share = f"only {n_shared} of" if n_shared else "none of"
+        others = f", and has {quote(extra)} instead" if extra else ""
+        raise WrongTableError(
+            f"{name} has {share} the {len(known)} columns of the model: it lacks "
+            f"{quote(missing)}{others}.",
+            " ".join([*asked[:3], "Give the table that belongs to the model, or rename columns."]),
+            missing=missing,
+            extra=extra,
+        )
+    if extra and not keeps_others:
+        warnings.warn(
+            ExtraColumnsWarning(
+                f"{name} has {quote(extra)}, which the model does not know and ignores.",
+                " ".join(asked[:3]),
+                columns=extra,
+            ),
+            stacklevel=outer_stack_level(),
+        )
 
 
 def read_named_rows(X: Any) -> list[Mapping[Any, Any]] | None:

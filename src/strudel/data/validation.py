@@ -16,11 +16,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from strudel._names import check_same_names, names_of
+from strudel._names import names_of, quote
 from strudel._types import AnyArray, ByteArray, FloatArray
 from strudel.data.bits import BitMatrix, pack_columns
 from strudel.data.containers import (
     check_shape,
+    check_shared_names,
     read_named_rows,
     read_values,
     row_slices,
@@ -58,7 +59,8 @@ def check_binary(
 
     The table is an array or a list of rows of any type that holds 0 and 1 (booleans, integers,
     floats, objects), a scipy sparse matrix, or a pandas, polars or pyarrow frame. It must have
-    `n_vars` columns, and a frame those in `feature_names`, in any order; `name` is what errors call
+    `n_vars` columns, and a frame those in `feature_names`, in any order, and perhaps others, which
+    are ignored with a warning; `name` is what errors call
     it. The cells are C-contiguous, the caller's own memory when that is already so. The names are
     `feature_names` if given, else those of a frame if all of them are strings, else None.
     """
@@ -66,7 +68,8 @@ def check_binary(
     rows = None if encode is None else encode(X, name)
     if rows is not None:
         return rows.astype(np.uint8), tuple(feature_names or ())
-    values, names = _check_columns(*read_values(X, name), n_vars, feature_names, name)
+    values, columns = read_values(X, name)
+    values, names = _check_columns(values, columns, n_vars, feature_names, name, "complete")
     rule = f"{name} must hold only 0 and 1"
     numbers = _as_numbers(values, names, rule)
     table = to_uint8(numbers)
@@ -103,7 +106,7 @@ def check_evidence(
         values, columns = read_values(X, name)
         if values.ndim == 1 and values.size:
             values = values.reshape(1, -1)
-        values, names = _check_columns(values, columns, n_vars, feature_names, name)
+        values, names = _check_columns(values, columns, n_vars, feature_names, name, "evidence")
     rule = f"{name} must hold only 0, 1 or NaN"
     numbers = _as_numbers(values, names, rule)
     evidence = _to_float64(numbers)
@@ -172,12 +175,28 @@ def _check_columns(
     n_vars: int | None,
     feature_names: Sequence[str] | None,
     name: str,
+    rows: str = "partial",
 ) -> tuple[AnyArray, tuple[str, ...] | None]:
-    """Check the shape, and put named columns in the order of `feature_names`."""
+    """Check the shape, and put named columns in the order of `feature_names`.
+
+    Columns that a frame lacks are unknown; `rows` that must be "complete" are refused then, and as
+    "evidence" they may have few columns.
+    """
     check_shape(values.shape, name)
     names = None if feature_names is None else tuple(feature_names)
     if names is not None and columns is not None and names != columns:
-        values = values[:, _column_order(columns, names, name)]
+        check_shared_names(columns, names, name, may_be_few=rows == "evidence")
+        place = {column: index for index, column in enumerate(columns)}
+        missing = [feature for feature in names if feature not in place]
+        if missing and rows == "complete":
+            raise ValueError(
+                f"{name} must have the {len(names)} columns of the model, but lacks "
+                f"{quote(missing)}. log_marginal takes rows with missing values and sums them out."
+            )
+        if missing:
+            unknown = np.full((len(values), 1), None, dtype=object)
+            values = np.hstack([values.astype(object), unknown])
+        values = values[:, [place.get(feature, -1) for feature in names]]
     expected = n_vars if n_vars is not None or names is None else len(names)
     if expected is not None and values.shape[1] != expected:
         raise ValueError(
@@ -185,13 +204,6 @@ def _check_columns(
             "as input: one column per variable of the model, in the same order."
         )
     return values, columns if names is None else names
-
-
-def _column_order(columns: tuple[str, ...], names: tuple[str, ...], name: str) -> list[int]:
-    """The place among `columns` of each of `names`."""
-    check_same_names(columns, names, f"{name} must have the {len(names)} columns of the model")
-    place = {column: index for index, column in enumerate(columns)}
-    return [place[feature] for feature in names]
 
 
 def _variable_names(

@@ -181,12 +181,14 @@ def estimator_from_state(archive: Archive) -> Any:
     model.n_features_in_ = expect(meta.get("n_features_in"), int, "the number of features")
     if encoder is not None:
         model.encoder_ = encoder
-    n_inputs = n_vars if code is None else len(code.columns)
+        model.missing_ = list(encoder.code_.missingness.rules)
+    n_inputs = n_vars if code is None else code.n_columns_in
     if class_name == "StrudelRegressor":  # whose last column is the target
         if code is None or not code.columns[-1].is_numeric:
             raise FileFormatError("the last column of the model is not a number")
         model.target_name_, n_inputs = code.columns[-1].name, n_inputs - 1
-    if model.n_features_in_ != n_inputs:
+    left_out = 0 if code is None else len(code.left_out)  # which an imputer may never have seen
+    if model.n_features_in_ not in (n_inputs, n_inputs - left_out):
         raise FileFormatError("the number of features is not that of the model's variables")
     names = meta.get("feature_names_in")
     if names is not None:

@@ -33,7 +33,7 @@ from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import model_of
 from strudel.tables.coded_rows import CodedNames, coded_table
 from strudel.tables.encoder import TableEncoder
-from strudel.tables.input_table import text_names
+from strudel.tables.input_table import names_to_match, text_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -199,8 +199,8 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
                 names = tuple(model.feature_names or ())
                 rows = check_evidence(X, n_vars=model.n_vars, feature_names=names)
             return rows_log_likelihood(model, rows) + log_density_in(model, X)
-        table, _ = check_partial(X)
-        _check_features(self, X, table, reset=False)
+        known = names_to_match(self, X)
+        table, _ = check_partial(X, n_vars=model.n_vars, feature_names=known)
         return rows_log_likelihood(model, table)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -237,10 +237,12 @@ def _check_same_features(X: Any, X_valid: Any) -> None:
 def keep_encoder(estimator: Any, encoder: TableEncoder | None) -> None:
     """Remember the encoder, and the table's columns as features."""
     if encoder is None:
-        if hasattr(estimator, "encoder_"):
-            del estimator.encoder_
+        for name in ("encoder_", "missing_"):
+            if hasattr(estimator, name):
+                delattr(estimator, name)
         return
     estimator.encoder_ = encoder
+    estimator.missing_ = list(encoder.code_.missingness.rules)
     estimator.n_features_in_ = encoder.n_features_in_
     if hasattr(encoder, "feature_names_in_"):
         estimator.feature_names_in_ = encoder.feature_names_in_

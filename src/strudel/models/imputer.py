@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -16,10 +17,11 @@ from strudel._types import AnyArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.circuits.mixture import Mixture
 from strudel.data.argument_checks import check_choice, check_common_options, check_count, shown
-from strudel.data.containers import as_frame
+from strudel.data.containers import as_frame, check_shared_names
 from strudel.data.lazy import is_lazy, lazy_as_it_is
 from strudel.data.random_state import generator_from
 from strudel.data.validation import check_evidence
+from strudel.errors import LeftEmptyWarning, outer_stack_level
 from strudel.learning.incomplete.fill_regressions import FillRegressions, learn_fill_regressions
 from strudel.learning.mixture_methods import EM
 from strudel.models.base import keep_encoder
@@ -87,6 +89,9 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     columns : dict, optional
         What a column is, where it cannot be seen, as in `Strudel`. A fitted estimator keeps the
         columns that it was fitted with.
+    fill_structural : bool, default=False
+        Whether to fill values that are missing by a rule of the table, such as pregnancies of men
+        (see `missing_`). They stay empty by default, and a warning says how many.
     random_state : int, RandomState or None
         For the fit, and for the values that are drawn.
     n_jobs : int or None
@@ -98,6 +103,8 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         The distribution of the columns, or of the variables that stand for them.
     encoder_ : TableEncoder
         The fitted encoder, if the table was not of 0 and 1.
+    missing_ : list of MissingRule
+        On which columns it depends whether values are missing, if there is an encoder.
     regressions_ : FillRegressions or None
         What corrects the model for the strategy "auto", if the model was learned here and the
         table has no more than a few hundred columns.
@@ -120,6 +127,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     _: KW_ONLY
     strategy: str = "auto"
     columns: Any = None
+    fill_structural: bool = False
     random_state: Any = None
     n_jobs: int | None = None
 
@@ -144,8 +152,7 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         check_choice("strategy", self.strategy, STRATEGIES)
         text_names(X)  # refuses what are no names, before anything is learned
         if is_fitted_model(self.estimator):
-            X = _known_columns(X, self._names_of_model())
-            encoder, model = self._use(X)
+            encoder, model, X = self._use(X)
         else:
             encoder, model = self._learn(X, sample_weight)
         keep_features(self, X, model.n_vars)
@@ -177,15 +184,8 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
                 rng,
             )
 
-    def _names_of_model(self) -> Any:
-        """The columns of the model that was given, if they have names."""
-        if isinstance(self.estimator, StrudelClassifier):
-            return None
-        model = model_of(self.estimator)
-        return model.feature_names if model.table_code is None else model.table_code.names
-
-    def _use(self, X: Any) -> tuple[TableEncoder | None, Model]:
-        """The model that was given, with the encoder that it was learned with."""
+    def _use(self, X: Any) -> tuple[TableEncoder | None, Model, Any]:
+        """The model that was given, with the encoder that it was learned with; its columns of X."""
         if isinstance(self.estimator, StrudelClassifier):
             model: Model = self.estimator.joint_mixture()
         else:
@@ -197,14 +197,19 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
             )
         code = model.table_code
         if code is None:
+            X = _model_columns(X, model.feature_names)
             _check_variables(X, model)
-            return None, model
+            return None, model, X
         encoder = fitted_encoder(getattr(self.estimator, "encoder_", None), code)
-        code.match(read_columns(dense(X)))  # refuses other columns
         names = text_names(X)
         if names is not None:
-            encoder.feature_names_in_ = np.array(names, dtype=object)
-        return encoder, model
+            shared = [name for name in names if name in code.names]
+            X = _model_columns(X, dict.fromkeys((*shared, *code.names)))
+            encoder.feature_names_in_ = np.array(text_names(X), dtype=object)
+            encoder.n_features_in_ = len(code.columns)
+        else:
+            code.match(read_columns(dense(X)))  # refuses another number of columns
+        return encoder, model, X
 
     def _learn(self, X: Any, sample_weight: Any) -> tuple[TableEncoder | None, Model]:
         """Fit a density model to the rows, under its own encoder if it has one."""
@@ -286,14 +291,29 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     @by_block("X")
     def _tables(self, X: Any, n: int, strategy: str, random_state: Any) -> list[Any]:
         whole, names = dense(X), getattr(self, "feature_names_in_", None)
-        X = _known_columns(whole, names)
+        if hasattr(self, "encoder_") and names is not None:
+            names = [name for name in names if name in self.encoder_.code_.names]
+        X = _model_columns(whole, names)
         tables = self._tables_of_known(X, n, strategy, random_state)
-        return tables if X is whole else [_put_back(whole, table) for table in tables]
+        return [self._put_back(whole, table) for table in tables]
+
+    def _put_back(self, X: Any, filled: Any) -> Any:
+        """A frame with the columns of the model filled; all others stay."""
+        own, names = text_names(X), text_names(filled)
+        if own is None or names is None or isinstance(X, RawTable) or set(own) <= set(names):
+            return filled
+        import narwhals as nw
+
+        part = nw.from_native(filled, eager_only=True)
+        frame = as_frame(X).with_columns(*part.iter_columns())
+        at_fit = getattr(self, "feature_names_in_", np.array([])).tolist()
+        in_order = set(at_fit) == set(frame.columns)
+        return (frame.select(at_fit) if in_order else frame).to_native()
 
     def _tables_of_known(self, X: Any, n: int, strategy: str, random_state: Any) -> list[Any]:
         rows = rows_like(self, X)
-        X = _in_order(X, getattr(self, "feature_names_in_", None))
         code = self.encoder_.code_ if hasattr(self, "encoder_") else None
+        empty = {} if code is None or self.fill_structural else _left_empty(X, code)
         model = self.circuit_.with_table_code(None)  # in variables, not columns
         rng = generator_from(random_state) if strategy == "sample" else None
         with use_threads(self.n_jobs):
@@ -304,11 +324,11 @@ class StrudelImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
                     values = _corrected_values(model, code, rows, numbers, corrected)
                 else:
                     values = _expected_values(model, code, rows, with_means=strategy == "mean")
-                return [fill_columns(X, code, values)]
+                return [fill_columns(X, code, values, empty)]
             filled = self._filled(model, rows, n, strategy, rng)
         if code is None:
             return [fill_variables(X, rows, every) for every in filled]
-        return [fill_columns(X, code, _values_of(every, rng)) for every in filled]
+        return [fill_columns(X, code, _values_of(every, rng), empty) for every in filled]
 
     def _filled(
         self, model: Model, rows: FloatArray, n: int, strategy: str, random_state: Any
@@ -358,41 +378,40 @@ def _check_variables(X: Any, model: Model) -> None:
             f"X has {rows.shape[1]} columns of 0 and 1, but the model that was given has "
             f"{model.n_vars} variables."
         )
-    names = text_names(X)
-    own = model.feature_names
-    if names is not None and own is not None and list(names) != list(own):
-        place = next(i for i in range(len(own)) if names[i] != own[i])
-        raise ValueError(
-            "X must have the columns that the model was learned from, in their order, but column "
-            f"{place} is {names[place]!r} and not {own[place]!r}. Select them by name: "
-            "X[list(model.feature_names_in_)]."
-        )
 
 
-def _known_columns(X: Any, names: Any) -> Any:
-    """A frame without the columns that the model does not know; as it is if it lacks others."""
-    own = text_names(X)
-    if names is None or own is None or isinstance(X, RawTable) or not set(names) < set(own):
-        return X
-    return as_frame(X).select(list(names)).to_native()
-
-
-def _put_back(X: Any, filled: Any) -> Any:
-    """A frame with some columns filled; all others stay."""
-    import narwhals as nw
-
-    part = nw.from_native(filled, eager_only=True)
-    return as_frame(X).with_columns(*part.iter_columns()).to_native()
-
-
-def _in_order(X: Any, names: AnyArray | None) -> Any:
-    """A frame with its columns in the order of fit, as `get_feature_names_out` returns them."""
+def _model_columns(X: Any, names: Any) -> Any:
+    """The columns of the model, in this order; those that a frame lacks are missing in all rows."""
     own = text_names(X)
     if names is None or own is None or own == list(names):
         return X
+    check_shared_names(own, names, "X", keeps_others=True)
     if isinstance(X, RawTable):
         return X.select(names)
-    return as_frame(X).select(list(names)).to_native()
+    import narwhals as nw
+
+    frame = as_frame(X)
+    unknown = [nw.lit(None).alias(name) for name in names if name not in own]
+    return frame.with_columns(*unknown).select(list(names)).to_native()
+
+
+def _left_empty(X: Any, code: TableCode) -> dict[str, AnyArray]:
+    """Per column the rows in which a value is missing by rule; a warning says how many."""
+    raws = dict(zip(code.names, code.match(read_columns(X)), strict=True))
+    found = code.missingness.missing_by_rule(raws, code.columns)
+    n_values = sum(int(rows.sum()) for rows in found.values())
+    if n_values:
+        rules = [rule for rule in code.missingness.rules if rule.is_structural]
+        said = "; ".join(str(rule) for rule in rules if rule.column in found)
+        warnings.warn(
+            LeftEmptyWarning(
+                f"Left {n_values:,} values empty that are missing by rule: {said}.",
+                "fill_structural=True fills them.",
+                n_values=n_values,
+            ),
+            stacklevel=outer_stack_level(),
+        )
+    return found
 
 
 def _numbers(code: TableCode, raws: Sequence[RawColumn]) -> list[FloatArray | None]:

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
+from strudel._names import quote
 from strudel._types import AnyArray, FloatArray
 from strudel.learning.mixture_methods import EM
 from strudel.models.base import NotebookSummary, QueryMethods
@@ -114,7 +115,13 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         learner.fit(replace(table, columns=columns), sample_weight=sample_weight)
         keep_features(self, X, len(table.columns))
         self.target_name_ = name
+        if len(learner.encoder_.code_.columns) == 1:
+            raise ValueError(
+                f"There is nothing to predict from: all columns of X, {quote(table.names)}, are to "
+                "be ignored or look like identifiers."
+            )
         self.encoder_: TableEncoder = learner.encoder_
+        self.missing_ = learner.missing_
         self.circuit_: Model = model_of(learner)
         return self
 

@@ -36,9 +36,11 @@ def possible_row(model: Any, table: Any) -> Any:
         decoded = code.with_container("numpy").decode(row)[0].tolist()
         values |= dict(zip(own, decoded, strict=True))
     if hasattr(table, "chunks"):
-        if code is None or table.shape[1] == code.n_vars != len(own):
+        if code is None or table.shape[1] == code.n_vars != code.n_columns_in:
             return row
-        return np.array([[values[name] for name in own]], dtype=object)
+        cells = np.full((1, code.n_columns_in), None, dtype=object)
+        cells[0, code.places_in] = [values[name] for name in own]
+        return cells
     meta = table._meta
     if model.feature_names is None or not any(isinstance(name, str) for name in meta.columns):
         values = dict(zip(meta.columns, (values[name] for name in own), strict=False))

@@ -28,12 +28,17 @@ QUERY = "marginal_probabilities"
 
 
 def as_table(
-    model: Model, rows: AnyArray, given: Any = None, rng: np.random.Generator | None = None
+    model: Model,
+    rows: AnyArray,
+    given: Any = None,
+    rng: np.random.Generator | None = None,
+    *,
+    with_missing: bool = False,
 ) -> Any:
     """Rows `(n_rows, ..., n_vars)` as one frame; as they are if the model has no code.
 
     What is given stays as it was given; all else is decoded, numbers as the median of their cell,
-    or with a generator as a draw from it.
+    or with a generator as a draw from it. Rows `with_missing` values have them as the table had.
     A pandas frame keeps its index, and names of columns that are not text.
     """
     code = model.table_code
@@ -44,7 +49,7 @@ def as_table(
     for name, values in known_values(given, code).items():
         n_answers = len(flat) // len(values)  # to each row that is given
         known[name] = [value for value in values for _ in range(n_answers)]
-    table = code.decode(flat, known, rng)
+    table = code.decode(flat, known, rng, with_missing=with_missing)
     if code.container == "pandas" and hasattr(given, "index") and hasattr(given, "columns"):
         table.index = given.index.repeat(len(table) // max(len(given), 1))
         is_named = any(isinstance(name, str) for name in given.columns)

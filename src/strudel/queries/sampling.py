@@ -46,7 +46,12 @@ PIECE = 512  # samples that one pass up serves at most, so that all threads have
 
 @by_block("given")
 def sample(
-    model: Model, n_samples: int = 1, given: Any = None, random_state: RandomState = None
+    model: Model,
+    n_samples: int = 1,
+    given: Any = None,
+    random_state: RandomState = None,
+    *,
+    missing: bool = False,
 ) -> ByteArray:
     """Draw rows from the model, or complete partly known rows, exactly from `p(rest | given)`.
 
@@ -60,6 +65,9 @@ def sample(
         0, 1, or NaN where the value is unknown. Nothing is known by default.
     random_state : int, numpy Generator, RandomState or None
         For lazy rows, block b draws from the seed and b: other blocks give other draws.
+    missing : bool, default=False
+        Whether values are missing in the rows as in the table that the model was learned from: by
+        rule where a rule was found, else as often as given the column on which it depends most.
 
     Returns
     -------
@@ -80,10 +88,16 @@ def sample(
            [1, 0, 1, 1]], dtype=uint8)
     """
     model = model_of(model)
+    if missing and model.table_code is None:
+        raise ValueError(
+            "missing=True draws missing values as the columns of a table have them, but this model "
+            "was learned from 0 and 1, and knows of no missing values."
+        )
     evidence, is_single = given_rows(model, given)
     rng = generator_from(random_state)
     rows = draw_rows(model, evidence, n_samples, rng, "sample")
-    return as_table(model, rows[0] if is_single else rows, given, rng)
+    rows = rows[0] if is_single else rows
+    return as_table(model, rows, given, rng, with_missing=missing)
 
 
 def draw_rows(

@@ -34,7 +34,7 @@ def numbers_of_cells(columns: Sequence[RawColumn]) -> list[int]:
     some = np.arange(n_rows)
     if n_rows > MOST_ROWS:
         some = np.sort(np.random.default_rng(0).choice(n_rows, MOST_ROWS, replace=False))
-    coarse = [_places(raw, some, USUAL) for raw in columns]
+    coarse = [coarse_places(raw, some, USUAL) for raw in columns]
     return [_best(column, columns, coarse, some) for column in range(len(columns))]
 
 
@@ -54,12 +54,12 @@ def _best(
     others = others[:: max(1, -(-len(others) // MOST_PARTNERS))]
     worth = {}
     for n_cells in tried:
-        own = _places(raw, some, n_cells)
+        own = coarse_places(raw, some, n_cells)
         worth[n_cells] = max((_worth(own, coarse[other]) for other in others), default=0.0)
     return max(tried, key=lambda n_cells: (worth[n_cells], -n_cells))
 
 
-def _places(raw: RawColumn, some: AnyArray, n_cells: int) -> AnyArray:
+def coarse_places(raw: RawColumn, some: AnyArray, n_cells: int) -> AnyArray:
     """The cell or category of some rows; rare categories share one."""
     values = raw.values[some]
     found = np.full(len(values), NOTHING)

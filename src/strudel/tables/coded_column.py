@@ -84,6 +84,13 @@ class Column:
         """Whether its values are numbers or dates, in cells."""
         return self.kind in ("number", "date")
 
+    @property
+    def range_at_fit(self) -> tuple[float, float]:
+        """The smallest and the largest number or date that was seen."""
+        seen = [ends for ends, n_rows in zip(self.ranges, self.counts, strict=True) if n_rows]
+        lows, highs = zip(*(seen or self.ranges), strict=True)
+        return min(lows), max(highs)
+
     @cached_property
     def cells(self) -> CellDistribution:
         """How the numbers or dates of each cell are distributed."""

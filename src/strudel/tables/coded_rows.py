@@ -84,16 +84,7 @@ def coded_evidence(X: Any, code: TableCode, name: str) -> FloatArray | None:
     table = _read_table(X, code, name)
     if table is None:
         return None
-    if table.has_names:
-        found = {column.name: column for column in table.columns}
-        strange = [column for column in found if column not in code.names]
-        if strange:
-            raise ValueError(
-                f"{name} has the column {strange[0]!r}, which the model does not know. "
-                f"{did_you_mean(strange[0], code.names)}"
-            )
-        return code.encode_columns([found.get(column) for column in code.names], name)
-    return code.encode_columns(code.match(table, name), name)
+    return code.encode_columns(code.match(table, name, may_be_few=True), name)
 
 
 def coded_table(
@@ -198,12 +189,12 @@ def _read_table(X: Any, code: TableCode, name: str) -> RawTable | None:
         values, _ = read_values(X, name)
         if values.ndim == 1 and values.size:
             values = values.reshape(1, -1)
-        if values.ndim != 2 or values.shape[1] == code.n_vars != len(code.columns):
+        if values.ndim != 2 or values.shape[1] == code.n_vars != code.n_columns_in:
             return None
-        if values.shape[1] != len(code.columns):  # in scikit-learn's words
+        if values.shape[1] != code.n_columns_in:  # in scikit-learn's words
             raise ValueError(
                 f"{name} has {values.shape[1]} features, but Strudel is expecting "
-                f"{len(code.columns)} features as input, the columns of the table that the model "
+                f"{code.n_columns_in} features as input, the columns of the table that the model "
                 f"was learned from; or the {code.n_vars} variables that they became."
             )
         return read_columns(values, name)

@@ -15,12 +15,19 @@ from strudel._names import did_you_mean, quote
 from strudel._types import AnyArray, FloatArray
 from strudel.data.argument_checks import check_choice, check_count
 from strudel.data.lazy import by_block
-from strudel.errors import EmptyColumnWarning, NotBinaryError
+from strudel.errors import (
+    EmptyColumnWarning,
+    IdentifierWarning,
+    NotBinaryError,
+    outer_stack_level,
+)
 from strudel.tables.bin_edges import most_even
 from strudel.tables.choose_cells import USUAL, numbers_of_cells
 from strudel.tables.coded_column import Column
 from strudel.tables.columns import RawTable, read_columns
-from strudel.tables.learn_code import CodeOptions, learn_column
+from strudel.tables.identifiers import find_identifiers
+from strudel.tables.learn_code import CodeOptions, learn_column, looks_like
+from strudel.tables.missingness import learn_missingness
 from strudel.tables.predictor_columns import predictor_cuts
 from strudel.tables.table_code import UNKNOWN, TableCode
 
@@ -35,7 +42,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     kinds : dict, optional
         The kind of a column, if it is not what its type says: "boolean", "category", "ordinal",
-        "number" or "date"; or a list of its values in their order, for an ordinal. By default
+        "number" or "date"; or a list of its values in their order, for an ordinal; or "ignore",
+        which leaves it out. A column with names that looks like an identifier is left out with a
+        warning, unless its kind is given here. By default
         booleans and columns of only 0 and 1 are "boolean", text and categories "category", ordered
         categories of pandas and enums of polars "ordinal", other numbers "number".
     n_bins : int or "auto", default="auto"
@@ -107,9 +116,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n_rows,), optional
             Classes or numbers, for ``edges="supervised"``.
         """
-        table = read_columns(X)
+        whole = read_columns(X)
         options = self._options()
-        kinds = _by_column(self.kinds or {}, table.names, "kinds")
+        kinds = _by_column(self.kinds or {}, whole.names, "kinds")
+        left_out = [name for name in whole.names if _is_ignored(kinds.get(name))]
+        if not _is_predictor(self.edges):  # which has the columns that it was fitted on
+            left_out += _warn_of_identifiers(whole, kinds)
+        if len(left_out) == len(whole.columns):
+            raise ValueError(
+                f"There is nothing to learn from: all columns, {quote(left_out)}, are to be "
+                "ignored or look like identifiers. "
+                f"columns={{{left_out[0]!r}: 'category'}} keeps one."
+            )
+        kept = tuple(raw for raw in whole.columns if raw.name not in left_out)
+        table = replace(whole, columns=kept)
         edges = self.edges if isinstance(self.edges, dict) else {}
         edges = _by_column(edges, table.names, "edges")
         target = self._target(y, table, edges)
@@ -126,8 +146,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if _is_predictor(self.edges):
             columns = self._cut_by(self.edges, table, columns, kinds, options)
         columns = _with_distinct_names(columns)
-        self._keep_names(table)
-        self.code_ = TableCode(tuple(columns), table.container, self.unknown)
+        self._keep_names(whole)
+        missingness = learn_missingness(table.columns, columns)
+        self.code_ = TableCode(
+            tuple(columns), table.container, self.unknown, tuple(left_out), missingness
+        )
+        if missingness.rules:
+            warnings.warn(missingness.warning(), stacklevel=outer_stack_level())
         empty = [raw.name for raw in table.columns if raw.is_missing().all()]
         if empty:
             warnings.warn(
@@ -273,6 +298,34 @@ def _by_column(given: dict[str, Any], names: list[str], what: str) -> dict[str, 
     return given
 
 
+def _is_ignored(kind: Any) -> bool:
+    return isinstance(kind, str) and kind == "ignore"
+
+
+def _warn_of_identifiers(table: RawTable, kinds: dict[str, Any]) -> list[str]:
+    """Columns that look like identifiers, of those whose kind nobody said."""
+    if not table.has_names:  # by place alone, nobody would see that one is gone
+        return []
+    ignored = {name for name, kind in kinds.items() if _is_ignored(kind)}
+    found = find_identifiers([raw for raw in table.columns if raw.name not in ignored], set(kinds))
+    for raw in table.columns:
+        if raw.name not in found:
+            continue
+        n_distinct, n_known = found[raw.name]
+        kind = "number" if raw.dtype == "integer" else "category"
+        text = "" if kind == "number" else looks_like(sorted(set(map(str, raw.known()))))
+        warnings.warn(
+            IdentifierWarning(
+                f"Column {raw.name!r} looks like an identifier ({n_distinct:,} of {n_known:,} "
+                f"values are distinct) and is left out.{text}",
+                f"columns={{{raw.name!r}: {kind!r}}} keeps it.",
+                column=raw.name,
+            ),
+            stacklevel=outer_stack_level(),
+        )
+    return list(found)
+
+
 def _with_distinct_names(columns: list[Column]) -> list[Column]:
     """The columns with a number after variable names that another column has or is called by."""
     called = {column.name for column in columns}
@@ -310,9 +363,9 @@ def fitted_encoder(option: Any, code: TableCode) -> TableEncoder:
     """An encoder with this code, as `fit` would have left it."""
     made = clone(option) if isinstance(option, TableEncoder) else TableEncoder()
     made.code_ = code
-    made.n_features_in_ = len(code.columns)
+    made.n_features_in_ = code.n_columns_in
     if code.container != "numpy":
-        made.feature_names_in_ = np.array(code.names, dtype=object)
+        made.feature_names_in_ = np.array(code.names + code.left_out, dtype=object)
     return made
 
 

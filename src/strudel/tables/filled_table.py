@@ -7,7 +7,7 @@ Out: the table, of the same kind, with a value in every cell that was unknown. A
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from typing import Any, TypeAlias
@@ -53,7 +53,7 @@ def fill_array(table: AnyArray, code: TableCode, gaps: Sequence[Gaps]) -> AnyArr
     """An array with its gaps filled; it becomes one of objects if numbers cannot hold all."""
     if table.dtype.kind == "f" and not all(_are_numbers(gap.cells()) for gap in gaps):
         table = table.astype(object)
-    place = {name: v for v, name in enumerate(code.names)}
+    place = dict(zip(code.names, code.places_in, strict=True))
     for gap in gaps:
         cells = gap.cells()
         table[gap.missing, place[gap.column.name]] = cells
@@ -81,7 +81,7 @@ def fill_series(own: Any, gap: Gaps) -> Any:
 
     values, dtype = gap.cells(), own.dtype
     is_untyped = dtype in (nw.Object, nw.Unknown) or _group(gap.raw) != _group(gap.column)
-    if gap.missing.all() and is_untyped:  # as at fit, for nothing says otherwise
+    if gap.raw.is_missing().all() and is_untyped:  # as at fit, for nothing says otherwise
         return _as_at_fit(gap, own.implementation.value)
     if dtype in (nw.Categorical, nw.Enum):
         return _fill_categories(own, gap.missing, values)
@@ -107,7 +107,9 @@ def _are_numbers(values: Sequence[Any]) -> bool:
 def _as_at_fit(gap: Gaps, container: str) -> Any:
     import narwhals as nw
 
-    made = make_frame({gap.column.name: (list(gap.values), gap.column)}, container)
+    cells = np.full(len(gap.missing), None, dtype=object)
+    cells[gap.missing] = list(gap.values)
+    made = make_frame({gap.column.name: (cells.tolist(), gap.column)}, container)
     return nw.from_native(made, eager_only=True)[gap.column.name]
 
 
@@ -182,14 +184,18 @@ def fill_variables(X: Any, rows: FloatArray, filled: FloatArray) -> Any:
 ValuesOf: TypeAlias = Callable[[Column, AnyArray], Sequence[Any]]
 
 
-def fill_columns(X: Any, code: TableCode, values_of: ValuesOf) -> Any:
-    """An encoded table with its unknown values filled.
+def fill_columns(
+    X: Any, code: TableCode, values_of: ValuesOf, empty: Mapping[str, AnyArray] | None = None
+) -> Any:
+    """An encoded table with its unknown values filled, except in rows where they stay `empty`.
 
     `values_of` gives the values of a column in some rows, whose mask it gets; dates as stamps.
     """
     gaps: list[Gaps] = []
     for raw, column in zip(code.match(read_columns(X)), code.columns, strict=True):
         missing = raw.is_missing()
+        if column.name in (empty or {}):
+            missing = missing & ~empty[column.name]  # type: ignore[index]
         if missing.any():
             gaps.append(Gaps(raw, column, missing, values_of(column, missing)))
     if isinstance(X, RawTable):
@@ -200,7 +206,8 @@ def fill_columns(X: Any, code: TableCode, values_of: ValuesOf) -> Any:
         return fill_array(np.array(read_values(X, "X")[0]), code, gaps)
     names = list(frame.columns)
     has_names = all(isinstance(name, str) for name in names)  # else columns are known by place
-    place = {name: v for v, name in enumerate(names if has_names else code.names)}
+    own_names = names if has_names else [f"x{v}" for v in range(len(names))]
+    place = {name: v for v, name in enumerate(own_names)}
     own = list(frame.iter_columns())
     return _put(
         X, frame, {place[gap.raw.name]: fill_series(own[place[gap.raw.name]], gap) for gap in gaps}

@@ -16,11 +16,22 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names, _get_feature_names
 
 from strudel._types import AnyArray, FloatArray
-from strudel.data.containers import as_frame, check_shape, is_single_row, read_values
+from strudel.data.containers import (
+    as_frame,
+    check_shape,
+    check_shared_names,
+    is_single_row,
+    read_values,
+)
 from strudel.data.lazy import is_lazy
-from strudel.data.validation import check_evidence
-from strudel.errors import EmptyColumnWarning, ManyCategoriesWarning
-from strudel.tables.columns import RawTable, read_columns
+from strudel.data.validation import check_evidence, check_partial
+from strudel.errors import (
+    EmptyColumnWarning,
+    IdentifierWarning,
+    ManyCategoriesWarning,
+    MissingForAReasonWarning,
+)
+from strudel.tables.columns import RawTable
 from strudel.tables.encoder import TableEncoder, new_encoder
 
 FIRST_ROWS = 1000  # of the first block of a lazy table
@@ -50,8 +61,13 @@ class InputTable:
             return None
         encoder = clone(encoder).set_params(unknown="missing")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EmptyColumnWarning)
-            warnings.simplefilter("ignore", ManyCategoriesWarning)
+            for said_of_all_rows in (
+                EmptyColumnWarning,
+                IdentifierWarning,
+                ManyCategoriesWarning,
+                MissingForAReasonWarning,
+            ):
+                warnings.simplefilter("ignore", said_of_all_rows)
             fitted: TableEncoder = encoder.fit(take_rows(self.X, np.flatnonzero(train)), y[train])
         return fitted
 
@@ -142,17 +158,31 @@ def text_names(X: Any) -> list[str] | None:
     return None if names is None else list(names)
 
 
+def names_to_match(estimator: Any, X: Any) -> tuple[str, ...] | None:
+    """The columns of fit by which those of a table are found, if both have names.
+
+    If only one of them has, they are found by their place, and scikit-learn's warning says so.
+    """
+    own = getattr(estimator, "feature_names_in_", None)
+    if own is not None and text_names(X) is not None:
+        return tuple(own)
+    _check_feature_names(estimator, X, reset=False)
+    return None
+
+
 def rows_like(estimator: Any, X: Any) -> FloatArray:
     """0/1 rows with NaN of a table with the columns that an estimator was fitted on."""
     encoder = getattr(estimator, "encoder_", None)
-    names = text_names(X)
-    if isinstance(X, RawTable) and names is not None and encoder is None:
-        X = X.select(getattr(estimator, "feature_names_in_", names))
-    elif encoder is None or names is None:
-        _check_feature_names(estimator, X, reset=False)  # a code finds columns by their names
+    names = names_to_match(estimator, X)
     X = dense(X)
     if encoder is not None:
-        return encoder.code_.encode_columns(encoder.code_.match(read_columns(X)))
+        return encoder.code_.encode(X)
     if is_single_row(X):
         check_shape(read_values(X, "X")[0].shape, "X")
-    return check_evidence(X, n_vars=estimator.n_features_in_)
+    if names is None:
+        return check_evidence(X, n_vars=estimator.n_features_in_)
+    if isinstance(X, RawTable):
+        check_shared_names(X.names, names, "X")
+        return check_evidence(X.select(names), n_vars=len(names))
+    rows, _ = check_partial(X, n_vars=len(names), feature_names=names)
+    return rows.astype(np.float64)

@@ -85,8 +85,8 @@ def learn_column(
     kind = "ordinal" if order is not None else kind or _kind_of(raw)
     if kind not in KINDS:
         raise ValueError(
-            f"The kind of column {raw.name!r} must be {quote(KINDS)} or a list of the values of an "
-            f"ordinal in their order, but is {kind!r}."
+            f"The kind of column {raw.name!r} must be {quote((*KINDS, 'ignore'), 6)} or a list of "
+            f"the values of an ordinal in their order, but is {kind!r}."
         )
     if kind in ("number", "date"):
         return _learn_cells(raw, start, kind, options, y)
@@ -185,7 +185,7 @@ def _with_other(
         ManyCategoriesWarning(
             f"Column {raw.name!r} has {len(values)} categories (such as {quote(values, 3)}): the "
             f"{len(values) - len(kept)} rarest are taken together as {other!r}."
-            f"{_looks_like(values)}",
+            f"{looks_like(values)}",
             "Drop it if it is an identifier or free text, or keep more with "
             "TableEncoder(max_categories=...).",
             column=raw.name,
@@ -202,7 +202,7 @@ def _other_names() -> Iterator[str]:
     yield from (f"other {number}" for number in count(2))
 
 
-def _looks_like(values: list[Any]) -> str:
+def looks_like(values: list[Any]) -> str:
     """A sentence, after a space, on text that was probably meant to be something else."""
     for kind, read, how in (
         ("numbers", float, "astype(float)"),

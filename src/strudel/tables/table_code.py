@@ -12,19 +12,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from strudel._names import check_same_names, did_you_mean, quote
+from strudel._names import did_you_mean, quote
 from strudel._types import NONE, FloatArray
-from strudel.errors import UnseenValueWarning, outer_stack_level
+from strudel.data.containers import check_shared_names
+from strudel.errors import OutOfRangeWarning, UnseenValueWarning, outer_stack_level
 from strudel.tables.coded_column import BIT, column_from_dict, column_to_dict
 from strudel.tables.coded_column import Column as Column
+from strudel.tables.column_conditions import bound_text
 from strudel.tables.columns import RawColumn, RawTable, make_frame, read_columns
+from strudel.tables.missingness import Missingness
 
+ENOUGH_FOR_A_RANGE = 20  # rows; the range of fewer says little about others
 UNKNOWN = ("warn", "missing", "error")  # what to do with categories that have no code
 
 
@@ -41,6 +45,11 @@ class TableCode:
     unknown : {"warn", "missing", "error"}
         What `encode` does with categories that have no code: they are missing, with or without a
         warning, or an error.
+    left_out : tuple of str
+        Columns of the table that have no variables: identifiers, and those to ignore. Later tables
+        may have them or not; in an array they keep their places.
+    missingness : Missingness
+        What it depends on whether values of the table are missing.
 
     Examples
     --------
@@ -58,9 +67,12 @@ class TableCode:
     columns: tuple[Column, ...]
     container: str = "numpy"
     unknown: str = "warn"
+    left_out: tuple[str, ...] = ()
+    missingness: Missingness = field(default_factory=Missingness)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "left_out", tuple(self.left_out))
         problem = _why_not_a_code(self)
         if problem is not None:
             raise ValueError(f"This is not a table code: {problem}.")
@@ -69,6 +81,16 @@ class TableCode:
     def n_vars(self) -> int:
         """Number of 0/1 variables."""
         return self.columns[-1].stop
+
+    @property
+    def n_columns_in(self) -> int:
+        """Number of columns of the table, with those that were left out."""
+        return len(self.columns) + len(self.left_out)
+
+    @property
+    def places_in(self) -> list[int]:
+        """The place of every column in an array, in which columns that were left out stay."""
+        return [v for v in range(self.n_columns_in) if f"x{v}" not in self.left_out]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -98,24 +120,25 @@ class TableCode:
         """
         return self.encode_columns(self.match(read_columns(X, name), name), name)
 
-    def match(self, table: RawTable, name: str = "X") -> list[RawColumn]:
-        """The columns of a table in the order of the code."""
+    def match(
+        self, table: RawTable, name: str = "X", *, may_be_few: bool = False
+    ) -> list[RawColumn]:
+        """The columns of a table in the order of the code; those that it lacks are all missing.
+
+        A table with fewer than half of them is refused, unless it `may_be_few` as in evidence.
+        """
         if not table.has_names:
-            if len(table.columns) != len(self.columns):
+            if len(table.columns) != self.n_columns_in:
                 # The words are scikit-learn's, which its estimator checks look for.
                 raise ValueError(
                     f"{name} has {len(table.columns)} features, but TableEncoder is expecting "
-                    f"{len(self.columns)} features as input: {quote(self.names)}."
+                    f"{self.n_columns_in} features as input: {quote(self.names)}."
                 )
-            return list(table.columns)
-        found = {column.name: column for column in table.columns}
-        check_same_names(
-            found,
-            self.names,
-            f"{name} must have the {len(self.names)} columns that the encoder was fitted on",
-            "Rename columns, drop them, or add them with None in every row where nothing is known.",
+            return [table.columns[place] for place in self.places_in]
+        check_shared_names(
+            table.names, self.names, name, may_be_few=may_be_few, left_out=self.left_out
         )
-        return [found[column] for column in self.names]
+        return list(table.select(self.names).columns)
 
     def encode_columns(self, columns: Sequence[RawColumn | None], name: str = "X") -> FloatArray:
         """`encode`, from one `RawColumn` per column, None where all of it is missing."""
@@ -142,13 +165,50 @@ class TableCode:
                 ),
                 stacklevel=outer_stack_level(),
             )
+        if self.unknown == "warn":
+            self._warn_of_numbers_far_outside(columns)
         return rows
+
+    def _warn_of_numbers_far_outside(self, columns: Sequence[RawColumn | None]) -> None:
+        """Name the first number of each column that is far outside the range at fit."""
+        found: list[tuple[str, Any, int]] = []
+        texts: list[str] = []
+        for column, raw in zip(self.columns, columns, strict=True):
+            if raw is None or not column.is_numeric or raw.values.dtype != np.float64:
+                continue
+            if sum(column.counts) < ENOUGH_FOR_A_RANGE:
+                continue
+            low, high = column.range_at_fit
+            width = high - low if high > low else max(abs(high), 1.0)
+            with np.errstate(invalid="ignore"):
+                is_far = (raw.values < low - width) | (raw.values > high + width)
+            is_far &= np.isfinite(raw.values)  # infinity says of itself what it is
+            if is_far.any():
+                row = int(np.argmax(is_far))
+                value, *ends = (bound_text(column, end) for end in (raw.values[row], low, high))
+                found.append((column.name, raw.objects()[row], row))
+                texts.append(f"{column.name!r} is {value} in row {row} ({ends[0]} to {ends[1]})")
+        if found:
+            column_name, value, row = found[0]
+            warnings.warn(
+                OutOfRangeWarning(
+                    "Numbers are far outside the range that was seen at fit: "
+                    f"{', '.join(texts[:5])}{', ...' if len(texts) > 5 else ''}.",
+                    "They count as the largest or smallest. Check their unit.",
+                    column=column_name,
+                    value=value,
+                    row=row,
+                ),
+                stacklevel=outer_stack_level(),
+            )
 
     def decode(
         self,
         rows: Any,
         known: Mapping[str, Sequence[Any]] | None = None,
         rng: np.random.Generator | None = None,
+        *,
+        with_missing: bool = False,
     ) -> Any:
         """A frame of the kind that was encoded, from rows of 0, 1 and NaN.
 
@@ -159,7 +219,7 @@ class TableCode:
         most rows at fit.
 
         `known` gives values of some columns that stay as they are, and None where a value is to be
-        decoded.
+        decoded. Rows `with_missing` values, drawn with a generator, have them as the table had.
         """
         table = np.asarray(rows, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.n_vars:
@@ -174,7 +234,29 @@ class TableCode:
             for row, value in enumerate((known or {}).get(column.name, ())):
                 values[row] = values[row] if value is None else column.own_value(value)
             decoded[column.name] = values, column
+        if with_missing and rng is not None:
+            self.leave_out({name: values for name, (values, _) in decoded.items()}, rng, known)
         return make_frame(decoded, self.container)
+
+    def leave_out(
+        self,
+        cells: Mapping[str, list[Any]],
+        rng: np.random.Generator,
+        known: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
+        """Put None where drawn values are missing, as in the table; what is `known` stays.
+
+        Dates and durations are numbers here.
+        """
+        raws = {}
+        for column in self.columns:
+            values = np.array(cells[column.name], dtype=np.float64 if column.is_numeric else object)
+            raws[column.name] = RawColumn(column.name, column.dtype, values)
+        for name, is_missing in self.missingness.draw(raws, self.columns, rng).items():
+            given = (known or {}).get(name)
+            for row in np.flatnonzero(is_missing).tolist():
+                if given is None or given[row] is None:
+                    cells[name][row] = None
 
     def with_container(self, container: str) -> TableCode:
         """The same code, which decodes to another kind of frame."""
@@ -185,6 +267,8 @@ class TableCode:
         return {
             "container": self.container,
             "unknown": self.unknown,
+            "left_out": list(self.left_out),
+            "missingness": self.missingness.to_dict(),
             "columns": [column_to_dict(column) for column in self.columns],
         }
 
@@ -193,7 +277,12 @@ class TableCode:
         """The code that `to_dict` gave; a `ValueError` if it is not one."""
         try:
             columns = tuple(column_from_dict(column) for column in content["columns"])
-            return TableCode(columns, content["container"], content["unknown"])
+            left_out = content.get("left_out", [])  # which older files do not have
+            missingness = Missingness()
+            if "missingness" in content:
+                missingness = Missingness.from_dict(content["missingness"])
+            facts = content["container"], content["unknown"], left_out, missingness
+            return TableCode(columns, *facts)
         except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
             raise ValueError(f"This is not a table code: {error!r}.") from None
 
@@ -219,6 +308,8 @@ def _why_not_a_code(code: TableCode) -> str | None:
         return "it must have at least one column"
     if not isinstance(code.container, str) or code.unknown not in UNKNOWN:
         return f"its container must be a text, and unknown must be one of {quote(UNKNOWN)}"
+    if not all(isinstance(name, str) for name in code.left_out):
+        return "the names of columns that are left out must be text"
     end = 0
     for column in code.columns:
         if column.start != end:
@@ -226,7 +317,10 @@ def _why_not_a_code(code: TableCode) -> str | None:
                 f"column {column.name!r} must start at variable {end}, but starts at {column.start}"
             )
         end = column.stop
-    for what, names in (("columns", code.names), ("variables", code.variable_names)):
+    for what, names in (
+        ("columns", code.names + code.left_out),
+        ("variables", code.variable_names),
+    ):
         if len(set(names)) != len(names):
             return f"two {what} have the same name"
     return None

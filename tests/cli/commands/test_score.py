@@ -76,7 +76,7 @@ def test_columns_that_the_model_does_not_know_are_left_out_and_said(
     names = ("id", "coffee", "tea", "milk", "sugar", "cake")
     code, out, err = run("score", model, make_table("wide.csv", wide, names), "--json")
     assert code == 0
-    assert "1 column of" in err
+    assert "wide.csv has 'id', which the model does not know and ignores.\n" in err
     expected = score_json(run, model, unseen)["log_likelihood"]
     assert json.loads(out)["log_likelihood"] == expected
 
@@ -84,8 +84,11 @@ def test_columns_that_the_model_does_not_know_are_left_out_and_said(
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (("coffee", "tea", "milk", "sugar", "beer"), "'cake'"),
-        (("coffee", "tea", "milk", "sugar"), "'cake'"),
+        (
+            ("coffee", "tea", "ale", "wine", "beer"),
+            "it lacks 'milk', 'sugar', 'cake', and has 'ale'",
+        ),
+        (("coffee", "tea"), "has only 2 of the 5 columns of the model"),
         (None, "4 columns, but the model has 5"),
     ],
 )
@@ -95,6 +98,17 @@ def test_other_columns_are_refused(run, model, make_table, unseen_rows, names, w
     code, out, err = run("score", model, path)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert words in err
+
+
+def test_columns_that_a_table_lacks_are_unknown(run, model, make_table, unseen_rows):
+    names = ("coffee", "tea", "milk", "sugar")
+    lacking = make_table("lacking.csv", unseen_rows[:, :4], names)
+    rows = unseen_rows.astype(object)
+    rows[:, 4] = ""
+    unknown = make_table("unknown.csv", rows, (*names, "cake"))
+    assert score_json(run, model, lacking) | {"data": ""} == (
+        score_json(run, model, unknown) | {"data": ""}
+    )
 
 
 def test_impossible_rows_are_counted_and_json_stays_valid(run, make_table, tmp_path):

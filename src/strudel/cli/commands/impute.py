@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +27,7 @@ from strudel.cli.partitions import (
 )
 from strudel.cli.shell_completion import complete_data
 from strudel.cli.table_columns import cells_of, model_columns, of_one_type
+from strudel.data.containers import check_shared_names
 from strudel.errors import NotBinaryFileError
 
 if TYPE_CHECKING:
@@ -65,6 +65,10 @@ def impute(
             "most probable together; the mean of each, of 0/1 columns also; or a draw."
         ),
     ] = Strategy.auto,
+    fill_structural: Annotated[
+        bool,
+        typer.Option("--fill-structural", help="Also fill values that are missing by rule."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Makes draws repeatable.", min=0)] = 0,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
@@ -74,7 +78,8 @@ def impute(
     """Fill the gaps of a table; known values, and columns that the model does not know, stay.
 
     The mean of a 0/1 column is the probability of 1, that of numbers and dates their mean; other
-    columns get their most probable value. A classifier fills its inputs and its class.
+    columns get their most probable value. A classifier fills its inputs and its class. Values that
+    are missing by a rule of the table that was learned from, as pregnancies of men, stay empty.
     """
     from strudel.models.classifier import StrudelClassifier
     from strudel.queries.model import model_of
@@ -89,6 +94,7 @@ def impute(
         held.joint_mixture() if has_class else model_of(held),
         has_class,
         strategy,
+        fill_structural,
         seed,
         by_partition=by_partition,
         output=output,
@@ -108,7 +114,12 @@ def impute(
 
 
 def _impute(
-    data: str | Partition, model: Model, has_class: bool, strategy: Strategy, seed: int
+    data: str | Partition,
+    model: Model,
+    has_class: bool,
+    strategy: Strategy,
+    fill_structural: bool,
+    seed: int,
 ) -> tuple[Columns, tuple[int, int]]:
     """The table without gaps, and the numbers of its rows and gaps.
 
@@ -117,7 +128,12 @@ def _impute(
     from strudel.models.imputer import StrudelImputer
 
     random_state = np.random.RandomState([seed] if isinstance(data, str) else [seed, data.first])
-    imputer = StrudelImputer(model, strategy=strategy.value, random_state=random_state)
+    imputer = StrudelImputer(
+        model,
+        strategy=strategy.value,
+        fill_structural=fill_structural,
+        random_state=random_state,
+    )
     is_part, has_means = not isinstance(data, str), strategy is Strategy.mean
     code = model.table_code
     if code is None:
@@ -137,7 +153,10 @@ def _impute(
         column.name: of_one_type(column, cells_of(own), has_means) if is_part else cells_of(own)
         for column, own in zip(code.columns, filled.columns, strict=True)
     }
-    n_gaps = sum(int(column.is_missing().sum()) for column in raw.columns)
+    n_gaps = sum(
+        int(column.is_missing().sum() - own.is_missing().sum())
+        for column, own in zip(raw.columns, filled.columns, strict=True)
+    )
     own = _cells_beside(read, code.names) if read.has_names else {}
     return _in_places(columns, own), (raw.n_rows, n_gaps)
 
@@ -154,7 +173,8 @@ def _read_zero_one(data: str | Partition, model: Model) -> tuple[Table, Columns]
         if names is None or data == "-":  # which can be read only once
             raise
         raw, source = read_cells(data)
-        if not set(names) < set(raw.names):
+        check_shared_names(raw.names, names, source, keeps_others=True)
+        if set(raw.names) <= set(names):
             raise
         bits = code_of_bits(names, "numpy").encode_columns(raw.select(names).columns, source)
         return Table(bits, names, source), _cells_beside(raw, names)
@@ -166,9 +186,7 @@ def _read_zero_one(data: str | Partition, model: Model) -> tuple[Table, Columns]
         if name not in names:
             cells = table.X[:, place].tolist()
             own[name] = [None if math.isnan(cell) else int(cell) for cell in cells]
-    shared = [place for place, name in enumerate(given) if name in names]
-    table = replace(table, X=table.X[:, shared], feature_names=tuple(given[i] for i in shared))
-    return match_columns(table, model.n_vars, names, "the model"), own
+    return match_columns(table, model.n_vars, names, "the model", keeps_others=True), own
 
 
 def _cells_beside(table: RawTable, names: Sequence[str]) -> Columns:

@@ -18,12 +18,12 @@ from strudel.cli.console import (
     warnings_as_notes,
 )
 from strudel.cli.fit_classifier import scores_of
-from strudel.cli.input_tables import check_has_columns
 from strudel.cli.model_files import ForceOption, ModelArgument, read_file
 from strudel.cli.outputs import RowsOutput, check_rows_output, write_columns
 from strudel.cli.partitions import Columns, Partition, answer_rows, answers_by_partition, read_cells
 from strudel.cli.shell_completion import complete_data
-from strudel.cli.table_columns import split_target
+from strudel.cli.table_columns import model_columns, split_target
+from strudel.data.containers import check_shared_names
 
 if TYPE_CHECKING:
     from strudel.models.classifier import StrudelClassifier
@@ -93,8 +93,9 @@ def _predict(data: str | Partition, model: StrudelClassifier) -> tuple[Columns, 
     truth: list[Any] | None = None
     if target in table.names and len(table.columns) > 1:
         table, truth = split_target(table, source, target)
+    own = columns_of(model, table, source)
     with warnings_as_notes():
-        chances = model.predict_proba(columns_of(model, table, source))
+        chances = model.predict_proba(own)
     best = [model.classes_.tolist()[place] for place in chances.argmax(axis=1)]
     columns: Columns = {target: best}
     for place, value in enumerate(model.classes_.tolist()):
@@ -136,5 +137,8 @@ def columns_of(model: StrudelClassifier, table: RawTable, source: str) -> RawTab
     names = getattr(model, "feature_names_in_", None)
     if names is None or not table.has_names:
         return table
-    check_has_columns(table.names, names, source, "the model")
+    if hasattr(model, "encoder_"):
+        return model_columns(model.encoder_.code_, table, source)
+    with warnings_as_notes():
+        check_shared_names(table.names, names, source)
     return table.select(names)

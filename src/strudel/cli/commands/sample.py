@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from strudel.cli.console import JsonOption, note, print_json, warnings_as_notes
+from strudel.cli.console import InputError, JsonOption, note, print_json, warnings_as_notes
 from strudel.cli.evidence import GivenOption, is_condition, read_given, variable_names
 from strudel.cli.input_tables import read_frame_rows
 from strudel.cli.model_files import ForceOption, ModelArgument, read_model
@@ -39,6 +39,10 @@ def sample(
         int, typer.Option("-n", "--number", min=0, help="How many rows, for each row given.")
     ] = 1,
     given: GivenOption = None,
+    missing: Annotated[
+        bool,
+        typer.Option("--missing", help="With missing values, as the table has them."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Makes the draw repeatable.", min=0)] = 0,
     output: Annotated[
         Path | None,
@@ -61,6 +65,8 @@ def sample(
     from strudel.queries.sampling import sample as draw
 
     held = read_model(model, force)
+    if missing and held.table_code is None:
+        raise InputError("--missing needs a model of a table of text, numbers or dates.")
     names = variable_names(held)
     with warnings_as_notes():
         held, known, *_ = read_given(held, given)
@@ -71,7 +77,7 @@ def sample(
     content: Any = rows
     columns: dict[str, Any] | None = None
     if held.table_code is not None:
-        columns = _decoded(held.table_code, rows, given, n, rng)
+        columns = _decoded(held.table_code, rows, given, n, rng, missing)
         names = held.table_code.names
         content = list(map(list, zip(*columns.values(), strict=True)))
     elif output is not None and output.suffix == ".parquet":
@@ -93,7 +99,7 @@ def sample(
 
 
 def _decoded(
-    code: TableCode, rows: ByteArray, given: str | None, n: int, rng: Generator
+    code: TableCode, rows: ByteArray, given: str | None, n: int, rng: Generator, missing: bool
 ) -> dict[str, list[Any]]:
     """Rows in the columns of the table; what a table gives stays as it is."""
     from strudel.tables.columns import as_date
@@ -103,9 +109,15 @@ def _decoded(
         table, _ = read_frame_rows(given)
         names = table.names if table.has_names else code.names
         known = {name: cells_of(own) for name, own in zip(names, table.columns, strict=True)}
+    drawn = {
+        column.name: column.drawn(rows[:, column.start : column.stop].astype(float), rng)
+        for column in code.columns
+    }
+    if missing:
+        code.leave_out(drawn, rng)
     decoded: dict[str, list[Any]] = {}
     for column in code.columns:
-        cells = column.drawn(rows[:, column.start : column.stop].astype(float), rng)
+        cells = drawn[column.name]
         if column.kind == "date":
             cells = [as_date(cell, column) for cell in cells]
         for place, value in enumerate(known.get(column.name, ())):
