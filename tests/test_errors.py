@@ -32,7 +32,7 @@ def test_an_unseen_value_names_its_cell():
 
 
 def test_too_many_categories_name_the_column():
-    table = pd.DataFrame({"name": [f"n{row}" for row in range(40)]})
+    table = pd.DataFrame({"name": [f"{row}.5" for row in range(40)]})
     with pytest.warns(ManyCategoriesWarning) as caught:
         TableEncoder().fit(table)
     assert caught[0].message.column == "name"

@@ -370,7 +370,7 @@ def test_a_table_of_a_file_is_filled_like_a_frame():
 def test_a_fitted_model_keeps_its_own_encoder():
     complete, frame = mixed_frame()
     complete["place"] = frame["place"] = [f"p{i % 40}" for i in range(len(frame))]
-    own = TableEncoder(max_categories=100)  # by default the rarest would be one
+    own = TableEncoder(max_categories=100)
     model = Strudel(n_components=1, columns=own, max_splits=0, random_state=0).fit(complete)
     imputer = StrudelImputer(model).fit(frame[complete["age"] > 55])  # has other quantiles
     assert imputer.encoder_.code_ is model.encoder_.code_

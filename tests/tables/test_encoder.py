@@ -267,15 +267,12 @@ def test_text_that_looks_like_something_else_is_said():
         ([f"{n},5" for n in range(40)], "a decimal comma, such as '0,5'"),
         ([f"{n % 28 + 1:02}/{n // 28 + 1:02}/2000" for n in range(40)], "dates in another form"),
         ([f"{n}.5" for n in range(40)] + ["some"], "numbers, such as '0.5': leave the other cells"),
-        ([f"p{n}" for n in range(40)], "Drop it"),
     ],
 )
 def test_numbers_and_dates_in_other_forms_are_recognised(texts, words):
-    with pytest.warns(ManyCategoriesWarning, match=r"TableEncoder\(max_categories=") as caught:
+    with pytest.warns(ManyCategoriesWarning, match="look like") as caught:
         TableEncoder().fit(pd.DataFrame({"a": texts}))
-    said = str(caught[0].message)
-    assert words in said
-    assert ("look like" in said) == (words != "Drop it")
+    assert words in str(caught[0].message)
 
 
 @pytest.mark.parametrize(
@@ -332,23 +329,26 @@ def test_a_variable_is_not_called_as_another_column():
     assert columns["a"]["v"] < 1.0
 
 
-def test_rare_categories_become_one():
-    table = pd.DataFrame({"town": ["a"] * 5 + ["b"] * 3 + ["c"] * 2 + ["d", "other"]})
-    with pytest.warns(ManyCategoriesWarning, match="the 3 rarest are taken together as 'other 2'"):
-        encoder = TableEncoder(max_categories=3).fit(table)
+def test_rare_categories_share_a_cell_and_stay_values():
+    table = pd.DataFrame({"town": ["a"] * 5 + ["b"] * 3 + ["d", "c", "c", "other"]})
+    encoder = TableEncoder(max_categories=3).fit(table)
     [column] = encoder.code_.columns
-    assert column.labels == ("a", "b", "other 2")
-    assert column.counts == (5, 3, 4)
-    later = pd.DataFrame({"town": ["c", "b", "new", None]})  # what comes later is an other, too
-    assert encoder.transform(later).tolist()[:3] == [[0, 0, 1], [0, 1, 0], [0, 0, 1]]
-    assert encoder.inverse_transform([[0, 0, 1]])["town"].tolist() == ["other 2"]
-    again = TableCode.from_dict(encoder.code_.to_dict())
-    assert again.columns[0].has_other
-    with pytest.warns(ManyCategoriesWarning):
-        numbers = TableEncoder(kinds={"x0": "category"}, max_categories=2).fit(
-            [[1]] * 3 + [[2], [3]]
-        )
-    assert numbers.inverse_transform([[0], [1]]).tolist() == [[1], ["other"]]
+    assert column.labels == ("a", "b", "c", "d", "other")  # a value of the table, not ours
+    assert column.counts == (5, 3, 2, 1, 1)
+    assert column.value_share.tolist() == pytest.approx([1.0, 1.0, 0.5, 0.25, 0.25])
+    assert column.variable_names == ("town=a", "town=b", "town=any of 3 rare values")
+    later = pd.DataFrame({"town": ["d", "b", "new", None]})
+    with pytest.warns(UnseenValueWarning, match="'new' of column 'town'"):
+        rows = encoder.transform(later)
+    assert rows[:2].tolist() == [[0, 0, 1], [0, 1, 0]]
+    assert np.isnan(rows[2:]).all()
+    assert encoder.inverse_transform([[0, 0, 1]])["town"].tolist() == ["c"]  # the commonest
+    again = TableCode.from_dict(encoder.code_.to_dict()).columns[0]
+    assert again.value_share.tolist() == column.value_share.tolist()
+    numbers = TableEncoder(kinds={"x0": "category"}, max_categories=2).fit(
+        [[1]] * 3 + [[2], [3], [3]]
+    )
+    assert numbers.inverse_transform([[0], [1]]).tolist() == [[1], [3]]
 
 
 def test_categories_that_were_not_seen_are_missing_with_one_warning():
@@ -378,7 +378,7 @@ def test_more_cells_where_they_pay():
     x = rng.random(4000)
     table = pd.DataFrame({"x": x, "y": x + rng.normal(size=4000) / 50, "alone": rng.random(4000)})
     n_cells = [column.n_values for column in TableEncoder().fit(table).code_.columns]
-    assert n_cells == [16, 16, 8]
+    assert n_cells == [16 + 2 * 3, 16 + 2 * 3, 8 + 2 * 4]  # tails halve 250 and 500 rows
     few = [column.n_values for column in TableEncoder().fit(table.head(60)).code_.columns]
     assert few == [4, 4, 4]
     some = [column.n_values for column in TableEncoder().fit(table.head(300)).code_.columns]

@@ -182,6 +182,9 @@ def good():
         lambda d: d["columns"][0].update(labels=[1, 2, 3]),
         lambda d: d["columns"][0].update(labels="abc"),
         lambda d: d["columns"][0].update(codewords=["100", "100", "001"]),
+        lambda d: d["columns"][0].update(codewords=["100", "001", "100"]),  # shared, but apart
+        lambda d: d["columns"][0].update(counts=[1, -1, 1]),
+        lambda d: d["columns"][0].update(counts=[1, 10**400, 1]),
         lambda d: d["columns"][0].update(codewords=["100", "10", "001"]),
         lambda d: d["columns"][0].update(codewords=["1x0", "010", "001"]),
         lambda d: d["columns"][0].update(codewords=[]),

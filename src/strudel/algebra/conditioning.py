@@ -17,8 +17,8 @@ from strudel._names import names_of
 from strudel._types import FloatArray
 from strudel.algebra.event_cases import within_regions
 from strudel.algebra.event_probability import event_pairs, simple_event_of
-from strudel.algebra.finer_cells import bounds_of, in_variables, with_finer_cells
-from strudel.algebra.inner_bounds import conjunction_of, has_bounds
+from strudel.algebra.finer_cells import in_variables, with_finer_cells
+from strudel.algebra.inner_bounds import bounds_of, conjunction_of, has_bounds
 from strudel.algebra.normalize_weights import Structure, normalize_weights, zero_model
 from strudel.algebra.operands import columns_of, in_normal_form
 from strudel.algebra.pairs import MAX_PAIRS

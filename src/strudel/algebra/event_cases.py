@@ -62,8 +62,19 @@ def event_cases(model: Model, event: Event) -> EventCases | None:
             np.arange(len(codes)) % 2
         )
         is_possible = log_probabilities(model, decode(codes[:, : model.n_vars]), "probability")
-        codes = codes[is_possible > -np.inf]
+        codes = codes[(is_possible > -np.inf) & _are_together(codes[:, model.n_vars :], bounds)]
     return EventCases(np.concatenate(found), bounds)
+
+
+def _are_together(holds: AnyArray, bounds: list[tuple[str, float]]) -> AnyArray:
+    """Which cases have bounds of one column that can hold (1), and not hold (0), together."""
+    found = np.ones(len(holds), dtype=bool)
+    for name in {name for name, _ in bounds}:
+        own = [place for place, (column, _) in enumerate(bounds) if column == name]
+        bound = np.array([float(bounds[place][1]) for place in own])
+        low = np.where(holds[:, own] == 1, bound, -np.inf).max(axis=1)
+        found &= low < np.where(holds[:, own] == 0, bound, np.inf).min(axis=1)
+    return found
 
 
 def _by_number(model: Model, event: Event) -> tuple[Event, list[tuple[str, float]]]:

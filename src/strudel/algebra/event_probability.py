@@ -12,6 +12,7 @@ whose pairs with the circuit are added up.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ import numpy as np
 from strudel._names import names_of, places_of
 from strudel._types import AnyArray, FloatArray
 from strudel.algebra.event_cases import cases_log_probabilities, event_cases
-from strudel.algebra.inner_bounds import has_bounds, with_coins
+from strudel.algebra.inner_bounds import bounds_of, has_bounds, with_coins
 from strudel.algebra.operands import columns_of, need_deterministic, two_models
 from strudel.algebra.pairs import MAX_PAIRS, Pairs, find_pairs
 from strudel.circuits.circuit import Circuit
@@ -40,6 +41,8 @@ from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import decode, distinct_rows, encode
 from strudel.queries.probabilities import log_probabilities
+from strudel.queries.soft_evidence import with_code
+from strudel.tables.coded_rows import known_numbers
 
 MAX_CASE_ROWS = 2**16  # cases times rows of evidence; more are worth a compiler
 MAX_PARAMETERS = 2**27  # of a conditioned mixture: 1 GB
@@ -165,9 +168,36 @@ def probability(
         found, is_single = _given_event(model, event, given, max_pairs), True
     else:
         rows, is_single = given_rows(model, given)
-        found = event_log_probabilities(model, event, rows, max_pairs)
+        found = np.empty(len(rows))
+        for own, at in _models_at(model, event, given, len(rows)):
+            found[own] = event_log_probabilities(at, event, rows[own], max_pairs)
     found = found if log else np.exp(found)
     return float(found[0]) if is_single else found
+
+
+def _models_at(
+    model: Model, event: Any, given: Any, n_rows: int
+) -> Iterator[tuple[AnyArray, Model]]:
+    """Rows of evidence, and the model whose columns hold only the numbers that they give.
+
+    Of columns of which an event has bounds inside cells: the 0/1 variables tell the cell alone.
+    """
+    code = model.table_code
+    every = np.arange(n_rows)
+    if code is None or given is None or isinstance(event, Circuit):
+        yield every, model
+        return
+    bounded = bounds_of(as_event(event, model.n_vars, model.feature_names))
+    known = {name: x for name, x in known_numbers(given, code).items() if name in bounded}
+    if not known:
+        yield every, model
+        return
+    numbers = np.nan_to_num(np.column_stack(list(known.values())), nan=np.inf)  # NaNs differ
+    few, place = np.unique(numbers, axis=0, return_inverse=True)
+    for i, row in enumerate(few.tolist()):
+        at = {name: x for name, x in zip(known, row, strict=True) if np.isfinite(x)}
+        columns = (own.at(at[own.name]) if own.name in at else own for own in code.columns)
+        yield every[place.ravel() == i], with_code(model, replace(code, columns=tuple(columns)))
 
 
 def _given_event(model: Model, event: Any, given: Any, max_pairs: int) -> FloatArray:

@@ -28,7 +28,7 @@ from strudel.circuits.mixture import Mixture
 from strudel.circuits.properties import check_properties
 from strudel.logic.column_events import event_of_values
 from strudel.logic.event_forms import event_of
-from strudel.logic.events import Event, children_first, with_leaves
+from strudel.logic.events import Event, with_leaves
 from strudel.logic.sdd import nnf_from_sdd
 from strudel.queries.model import Model, structures_of
 from strudel.tables.cell_distribution import CellDistribution, meet
@@ -60,9 +60,10 @@ def with_finer_cells(model: Model, bounds: Mapping[str, Iterable[float]], query:
     code = model.table_code
     finer: dict[str, _Finer] = {}
     for column in code.columns if code is not None else ():
-        new = sorted(set(map(float, bounds.get(column.name, ()))) - set(column.edges))
+        new = sorted(set(map(float, bounds.get(column.name, ()))) - set(column.cell_edges))
         if new:
-            finer[column.name] = _finer(column, new)
+            make = _finer if column.is_numeric else _finer_category
+            finer[column.name] = make(column, new)
     if code is None or not finer:
         return model
     for structure in structures_of(model):
@@ -81,15 +82,6 @@ def with_finer_cells(model: Model, bounds: Mapping[str, Iterable[float]], query:
     return _refined(model, model.edge_log_theta[:, np.newaxis], layout)[0].with_names(names)
 
 
-def bounds_of(event: Event) -> dict[str, set[float]]:
-    """The bounds inside cells that an event has, by column."""
-    found: dict[str, set[float]] = {}
-    for item, _ in children_first(event):
-        if item.kind == "bound":
-            found.setdefault(str(item.var), set()).add(item.bound)
-    return found
-
-
 def in_variables(event: Event, original: Model, finer: Model) -> Event:
     """An event about a model in the variables of `finer`, whose cells meet at its bounds.
 
@@ -104,8 +96,8 @@ def in_variables(event: Event, original: Model, finer: Model) -> Event:
     def moved(leaf: Event) -> Event:
         if leaf.kind == "bound":
             after = new.column(str(leaf.var))
-            is_above = np.array([-np.inf, *after.edges]) >= leaf.bound
-            return event_of_values(after, names, is_above)
+            is_above = np.array([-np.inf, *after.cell_edges]) >= leaf.bound
+            return event_of_values(after, names, is_above[after.value_cell])
         if leaf.sdd is not None:  # its variables are numbers
             formula = event_of(nnf_from_sdd(leaf.sdd))
             assert formula is not None
@@ -113,18 +105,17 @@ def in_variables(event: Event, original: Model, finer: Model) -> Event:
         var = find_name(leaf.var, place, "The event")
         before = next(column for column in old.columns if var < column.stop)
         after, bit = new.column(before.name), var - before.start
-        if after.edges == before.edges:
+        if after.cell_edges == before.cell_edges:
             return Event("variable", var=names[after.start + bit])
-        return event_of_values(
-            after, names, before.codewords[_parents(before, after.edges), bit] == 1
-        )
+        is_one = before.cell_words[_parents(before, after.cell_edges), bit] == 1
+        return event_of_values(after, names, is_one[after.value_cell])
 
     return with_leaves(event, moved)
 
 
 def _parents(column: Column, edges: Sequence[float]) -> AnyArray:
     """The cell that every cell between finer edges is a part of, `(n_finer,)`."""
-    return np.searchsorted(np.array(column.edges), [-np.inf, *edges], side="right")
+    return np.searchsorted(np.array(column.cell_edges), [-np.inf, *edges], side="right")
 
 
 def bits_in_finer(bits: FloatArray, original: Model, finer: Model, name: str) -> dict[str, int]:
@@ -138,11 +129,11 @@ def bits_in_finer(bits: FloatArray, original: Model, finer: Model, name: str) ->
         known = np.flatnonzero(~np.isnan(own)).tolist()
         if not known:
             continue
-        if after.edges == before.edges:
+        if after.cell_edges == before.cell_edges:
             found.update((after.start + bit, int(own[bit])) for bit in known)
             continue
-        agrees = (before.codewords[:, known] == own[known]).all(axis=1)
-        literals = after.literals(agrees[_parents(before, after.edges)])
+        agrees = (before.cell_words[:, known] == own[known]).all(axis=1)
+        literals = after.literals(agrees[_parents(before, after.cell_edges)][after.value_cell])
         if not agrees.any():  # the codeword of no value
             literals = ((after.start, 0), (after.stop - 1, 1))
         if literals is None:
@@ -202,6 +193,24 @@ def _finer(column: Column, new: Sequence[float]) -> _Finer:
     return _Finer(finer, share)
 
 
+def _finer_category(column: Column, new: Sequence[float]) -> _Finer:
+    """The same for categories that share a cell: bounds are places of values."""
+    edges = sorted({*column.cell_edges, *new})
+    n_cells = len(edges) + 1
+    cell = np.searchsorted(edges, np.arange(column.n_values), side="right")
+    share = np.zeros((len(column.cell_words), n_cells))
+    np.add.at(share, (column.value_cell, cell), np.maximum(column.value_share, LEAST))
+    finer = replace(
+        column,
+        stop=column.start + n_cells - 1,
+        codewords=np.tri(n_cells, n_cells - 1, -1, dtype=np.uint8)[cell],
+        variable_names=tuple(
+            f"{column.name} is {column.labels[int(edge)]} or later" for edge in edges
+        ),
+    )
+    return _Finer(finer, share / share.sum(axis=1, keepdims=True))
+
+
 def _masses(column: Column, low: FloatArray, high: FloatArray) -> FloatArray:
     """The mass of every interval, within the region of the column."""
     mass = np.zeros(len(low))
@@ -255,7 +264,7 @@ def _names(model: Model, old: TableCode, new: TableCode) -> list[str]:
     own = model.feature_names or old.variable_names
     names: list[str] = []
     for before, after in zip(old.columns, new.columns, strict=True):
-        is_same = after.edges == before.edges
+        is_same = after.cell_edges == before.cell_edges
         names += own[before.start : before.stop] if is_same else after.variable_names
     return names
 
@@ -436,10 +445,11 @@ def _cell_probabilities(
 ) -> FloatArray:
     """What nodes over a column give each of its finer cells, `(n_nodes, n_cells, n_columns)`."""
     column = change.old
-    rows = np.full((column.n_values, circuit.n_vars), np.nan)
-    rows[:, column.start : column.stop] = column.codewords
+    n_cells = len(column.cell_words)
+    rows = np.full((n_cells, circuit.n_vars), np.nan)
+    rows[:, column.start : column.stop] = column.cell_words
     found = np.empty((len(nodes), change.share.shape[1], log_theta.shape[1]))
-    step = max(1, BLOCK_VALUES // (circuit.n_nodes * column.n_values))
+    step = max(1, BLOCK_VALUES // (circuit.n_nodes * n_cells))
     for at in range(0, log_theta.shape[1], step):
         part = log_theta[:, at : at + step]
         value = node_log_values(circuit.edges, part, rows)[nodes]  # (n_nodes, n_values, n_part)

@@ -35,6 +35,15 @@ def has_bounds(event: Event) -> bool:
     return any(item.kind == "bound" for item, _ in children_first(event))
 
 
+def bounds_of(event: Event) -> dict[str, set[float]]:
+    """The bounds inside cells that an event has, by column."""
+    found: dict[str, set[float]] = {}
+    for item, _ in children_first(event):
+        if item.kind == "bound":
+            found.setdefault(str(item.var), set()).add(item.bound)
+    return found
+
+
 class Conjunction(NamedTuple):
     """Variables with their bits, and the regions of columns, that all hold."""
 
@@ -120,7 +129,7 @@ def _coins(event: Event, code: TableCode) -> list[_Coin]:
     coins: list[_Coin] = []
     for name, bound in sorted(bounds):
         column = code.column(name)
-        cell = int(np.searchsorted(np.array(column.edges), bound, side="right"))
+        cell = int(np.searchsorted(np.array(column.cell_edges), bound, side="right"))
         chance = float(column.cells.shares(((bound, np.inf),))[cell])
         before = [coin for coin in coins if (coin.column.name, coin.cell) == (name, cell)]
         if before:  # the shares of one cell fall from bound to bound
@@ -142,8 +151,8 @@ def _in_coins(item: Event, coins: list[_Coin], n_vars: int) -> Event:
         for i, coin in enumerate(coins)
         if (coin.column.name, coin.cell) == (column.name, cell) and coin.bound <= item.bound
     ]
-    places = np.arange(column.n_values)
-    above, here = _holds(column, places > cell), _holds(column, places == cell)
+    own = column.value_cell
+    above, here = _holds(column, own > cell), _holds(column, own == cell)
     return Event("or", (above, Event("and", (here, *thrown))))
 
 
@@ -153,9 +162,8 @@ def _holds(column: Column, values: AnyArray) -> Event:
         return TRUE_EVENT if values.all() else FALSE_EVENT
     literals = column.literals(values)
     if literals is None:
-        return Event(
-            "or", tuple(_holds(column, np.arange(len(values)) == k) for k in np.flatnonzero(values))
-        )
+        cells = np.unique(column.value_cell[values])
+        return Event("or", tuple(_holds(column, column.value_cell == cell) for cell in cells))
     events = [Event("variable", var=var) for var, _ in literals]
     signed = [event if bit else ~event for event, (_, bit) in zip(events, literals, strict=True)]
     return Event("and", tuple(signed))

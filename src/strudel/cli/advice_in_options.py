@@ -48,10 +48,7 @@ def _encode(error: NotBinaryError) -> str:
 
 
 def _drop(warning: ManyCategoriesWarning) -> str:
-    return (
-        f"Drop it (--drop {warning.column!r}) if it is an identifier or free text, or keep more "
-        "with --set columns.max_categories=..."
-    )
+    return f"Drop the column (--drop {warning.column!r}) if it is an identifier."
 
 
 def _of_reasons(warning: MissingForAReasonWarning) -> str:

@@ -57,7 +57,7 @@ def read_conditions(code: TableCode, text: str, option: str) -> Conditions:
             found.regions[name] = meet(found.regions.get(name, EVERYWHERE), region)
         for column in code.columns:  # as kids > 3 does with kids < 2
             bits_of = found.row[0, column.start : column.stop]
-            fits = ~(bits_of == 1.0 - column.codewords).any(axis=1)
+            fits = ~(bits_of == 1.0 - column.cell_words).any(axis=1)
             if column.name in found.regions:
                 fits &= column.cells.shares(found.regions[column.name]) > 0.0
             if not fits.any():
@@ -85,7 +85,7 @@ def _single_number(code: TableCode, said: str) -> tuple[Column, float] | None:
 
 
 def _cell(column: Column, value: float) -> AnyArray:
-    return np.arange(column.n_values) == np.searchsorted(column.edges, value, side="right")
+    return column.value_cell == np.searchsorted(column.cell_edges, value, side="right")
 
 
 def _bits_and_regions(
@@ -130,6 +130,8 @@ def in_words(code: TableCode, row: AnyArray) -> dict[str, str]:
 
     Columns without a known value are left out.
     """
+    from strudel.tables.column_conditions import either
+
     words = {}
     for column in code.columns:
         bits = np.asarray(row[column.start : column.stop], dtype=np.float64)
@@ -140,7 +142,7 @@ def in_words(code: TableCode, row: AnyArray) -> dict[str, str]:
             fits = np.arange(column.n_values) == column.nearest(bits[np.newaxis])[0]
         if not fits.all() or column.n_values == 1:
             labels = [column.labels[place] for place in np.flatnonzero(fits)]
-            words[column.name] = " or ".join(labels)
+            words[column.name] = either(labels)
     return words
 
 

@@ -108,11 +108,20 @@ def given_values(model: Model, text: str, option: str) -> dict[str, Any]:
 
 def values_by_name(model: Model, found: Given) -> dict[str, Any]:
     """One row of what is known, by variable; parts of cells as intervals of their column."""
+    from strudel.tables.column_conditions import places_in
+
     names, (row,) = variable_names(model), found.rows
     values: dict[str, Any] = {
         names[var]: int(row[var]) for var in np.flatnonzero(~np.isnan(row)).tolist()
     }
-    for name, ((low, high),) in found.regions.items():
+    code = model.table_code
+    for name, region in found.regions.items():
+        assert code is not None
+        column = code.column(name)
+        if not column.is_numeric:
+            values[name] = [column.values[place] for place in places_in(column, region)]
+            continue
+        ((low, high),) = region
         values[name] = (low if low > -np.inf else None, high if high < np.inf else None)
     return values
 

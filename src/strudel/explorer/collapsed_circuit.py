@@ -95,8 +95,9 @@ class _Collapsing:
             if v != top:
                 self.is_kept[found[v][0]] = False
         nodes, values = found[top]
+        values = values * slot.share[:, np.newaxis]
         other = np.zeros((len(nodes), 1, self.n_components))
-        if len(slot.patterns) < 2 ** len(slot.variables):
+        if len(np.unique(slot.patterns, axis=0)) < 2 ** len(slot.variables):
             other = np.maximum(1.0 - values.sum(axis=1, keepdims=True), 0.0)
         return nodes, np.concatenate([values, other], axis=1)
 

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from strudel._names import names_of
-from strudel._types import NONE, ByteArray
+from strudel._types import NONE, AnyArray, ByteArray, FloatArray
 from strudel.queries.model import Model
 from strudel.tables.bin_edges import date_text, duration_text, number_text
 from strudel.tables.coded_column import BIT, Column, has_one_value_per_cell
@@ -53,7 +53,8 @@ class Slot:
 
     vtree_node: int
     variables: tuple[int, ...]
-    patterns: ByteArray  # (n_values, n_variables) the bits of each value, all distinct
+    patterns: ByteArray  # (n_values, n_variables) the bits of each value
+    share: FloatArray  # (n_values,) how probable each is given its bits, where several share them
 
 
 def columns_and_slots(
@@ -71,14 +72,22 @@ def columns_and_slots(
     for column in code.columns:
         first = len(slots)
         words = []
+        is_rare = np.bincount(column.value_cell)[column.value_cell] > 1  # shares its cell
         for v in _pieces(model.vtree, column.variables, is_by_vtree):
             variables = tuple(sorted(model.vtree.scope(v)))
-            bits = column.codewords[:, np.array(variables) - column.start]
-            patterns = np.unique(bits, axis=0)
-            if len(patterns) == len(bits):  # in the order of the column's values
-                patterns = bits
-            slots.append(Slot(v, variables, patterns))
-            words.append([_place(word, patterns) for word in bits])
+            bits = column.cell_words[:, np.array(variables) - column.start]
+            _, again, count = np.unique(bits, axis=0, return_inverse=True, return_counts=True)
+            # Rare values are told apart in the first slot that tells their cell from all others.
+            is_own = is_rare & (count[again.ravel()] == 1)[column.value_cell]
+            is_rare &= ~is_own
+            own = np.where(is_own, 1 + np.arange(column.n_values), 0)
+            keys = np.column_stack([bits[column.value_cell], own])
+            patterns = np.unique(keys, axis=0)
+            if len(patterns) == len(keys):  # in the order of the column's values
+                patterns = keys
+            share = np.where(patterns[:, -1] > 0, column.value_share[patterns[:, -1] - 1], 1.0)
+            slots.append(Slot(v, variables, patterns[:, :-1].astype(np.uint8), share))
+            words.append([_place(key, patterns) for key in keys])
         codes = tuple(zip(*words, strict=True))
         columns.append(_page_column(column, tuple(range(first, len(slots))), codes))
     return tuple(columns), tuple(slots)
@@ -111,8 +120,8 @@ def _pieces(vtree: Vtree, variables: Sequence[int], is_by_vtree: bool) -> list[i
     return pieces
 
 
-def _place(word: ByteArray, patterns: ByteArray) -> int:
-    return int(np.flatnonzero((patterns == word).all(axis=1))[0])
+def _place(key: AnyArray, patterns: AnyArray) -> int:
+    return int(np.flatnonzero((patterns == key).all(axis=1))[0])
 
 
 def _page_column(

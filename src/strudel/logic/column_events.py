@@ -13,13 +13,14 @@ import numpy as np
 
 from strudel._names import quote
 from strudel._types import AnyArray
-from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event
+from strudel.logic.events import FALSE_EVENT, TRUE_EVENT, Event, Place
 from strudel.tables.cell_distribution import Region
 from strudel.tables.coded_column import Column
 from strudel.tables.column_conditions import (
     compare,
     compared_region,
     is_in,
+    places_region,
     said_region,
     said_values,
 )
@@ -52,13 +53,13 @@ class ColumnTerm:
             return ~self.compare("==", value)
         if self.column.is_numeric:
             return self._in(compared_region(self.column, operator, value))
-        return self._event(compare(self.column, operator, value))
+        return self._has(compare(self.column, operator, value))
 
     def isin(self, values: Iterable[Any]) -> Event:
         """The event that the column has one of these values."""
         if self.column.is_numeric:
             return self._in(said_region(self.column, list(values)))
-        return self._event(is_in(self.column, values))
+        return self._has(is_in(self.column, values))
 
     def between(self, low: Any, high: Any) -> Event:
         """The event ``low <= x < high``; None leaves an end open."""
@@ -68,7 +69,7 @@ class ColumnTerm:
         """The event that the column agrees with a piece of evidence, as in a dict."""
         if self.column.is_numeric:
             return self._in(said_region(self.column, value))
-        return self._event(said_values(self.column, value))
+        return self._has(said_values(self.column, value))
 
     def __eq__(self, other: object) -> Event:  # type: ignore[override]
         return self.compare("==", other)
@@ -90,11 +91,15 @@ class ColumnTerm:
 
     __hash__ = object.__hash__
 
+    def _has(self, holds: AnyArray) -> Event:
+        """The event that the column has one of those values that hold."""
+        return self._in(places_region(holds)) if self.column.is_shared else self._event(holds)
+
     def _in(self, region: Region) -> Event:
         """The event that the column lies in a region."""
         shares = self.column.cells.shares(region)
         if np.isin(shares, (0.0, 1.0)).all():
-            return self._event(shares == 1.0)
+            return self._event((shares == 1.0)[self.column.value_cell])
         events = []
         for low, high in region:
             if self.column.cells.shares(((low, high),)).any():
@@ -104,11 +109,13 @@ class ColumnTerm:
         return events[0] if len(events) == 1 else Event("or", tuple(events))
 
     def _at_least(self, bound: float) -> Event:
-        """The event that the column is a number or more."""
+        """The event that the column is a number or more, or a category at this place or later."""
         above = ((bound, np.inf),) if bound < np.inf else ()
         shares = self.column.cells.shares(above)
         if np.isin(shares, (0.0, 1.0)).all():
-            return self._event(shares == 1.0)
+            return self._event((shares == 1.0)[self.column.value_cell])
+        if self.column.is_shared:
+            bound = Place(bound, self.column.labels[int(bound)])
         return Event("bound", var=self.column.name, bound=bound)
 
     def _event(self, holds: AnyArray) -> Event:

@@ -28,6 +28,20 @@ SHOWN_LENGTH = 1000  # of an event in a notebook; one that uses parts of itself 
 SYMBOL = {"and": " & ", "or": " | ", "xor": " ^ ", "iff": " == ", "implies": " >> "}
 
 
+class Place(float):
+    """The place of a category among the values of its column, which has a name."""
+
+    label: str
+
+    def __new__(cls, place: float, label: str) -> Place:  # noqa: D102
+        made = super().__new__(cls, place)
+        made.label = label
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Place, (float(self), self.label)
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Event:
     """A logical statement about 0/1 variables, made by `variables` and operators.
@@ -53,7 +67,7 @@ class Event:
     low: int = 0  # of a count: the fewest children that hold; of a constant: 0 or 1
     high: int = 0  # of a count: the most
     sdd: Sdd | None = None
-    bound: float = 0.0  # of a bound inside a cell of numbers or dates: column >= bound
+    bound: float = 0.0  # of a bound inside a cell: column >= bound, a number, date or `Place`
 
     __array_ufunc__ = None  # so that NumPy leaves `row & event` to us
 
@@ -233,6 +247,8 @@ def _text(event: Event, below: list[str]) -> str:
 
 def bound_text(event: Event) -> str:
     """A bound as it is written; what comes just above a number is more than that number."""
+    if isinstance(event.bound, Place):
+        return f"{quoted(str(event.var))} is {event.bound.label} or later"
     below = float(np.nextafter(event.bound, -np.inf))
     is_above = len(repr(below)) < len(repr(event.bound))
     sign, bound = (">", below) if is_above else (">=", event.bound)
@@ -240,8 +256,13 @@ def bound_text(event: Event) -> str:
 
 
 def need_no_bounds(event: Event, who: str) -> None:
-    """Refuse an event with a bound inside a cell of numbers or dates."""
+    """Refuse an event with a bound inside a cell."""
     for item, _ in children_first(event):
+        if item.kind == "bound" and isinstance(item.bound, Place):
+            raise ValueError(
+                f"{who} which of the rare values of {item.var!r} a row has ({item.bound.label!r} "
+                "is one of them): only queries and condition take them apart."
+            )
         if item.kind == "bound":
             raise ValueError(
                 f"{who} whether {bound_text(item)}: the bound lies inside a cell, and only "

@@ -400,7 +400,7 @@ class Strudel(DensityEstimator):
         )
         is_chosen = self.max_splits is None or not isinstance(n_components, int)
         search = self._search_options(method, is_chosen)
-        n_splits = "auto" if is_chosen else search.max_splits
+        n_splits: Any = "auto" if is_chosen else search.max_splits
         networks = self.preset == "accurate"
         return MixtureTask(
             n_components, n_splits, method, most, search, options, may_use_networks=networks

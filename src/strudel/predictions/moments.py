@@ -86,7 +86,7 @@ def states_of(model: Model, form: Form, codes: AnyArray, query: str) -> States:
         if unknown[:, own].any() and not respects(model, column, query):
             parts = []
             break
-        parts.append((column.start, column.codewords))
+        parts.append((column.start, column.cell_words))
     parts = parts or [(var, np.array([[0], [1]], dtype=np.uint8)) for var in range(model.n_vars)]
     starts = [start for start, _ in parts]
     is_asked = np.logical_or.reduceat(unknown, starts, axis=1)

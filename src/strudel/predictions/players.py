@@ -19,6 +19,7 @@ from strudel.queries.model import Model
 from strudel.queries.passes import UNKNOWN
 from strudel.tables.coded_column import Column
 from strudel.tables.coded_rows import known_values
+from strudel.tables.column_conditions import either
 from strudel.tables.table_code import TableCode
 
 
@@ -80,4 +81,5 @@ def _as_given(column: Column, value: Any) -> Any:
 
 def _text(labels: Sequence[str], codewords: ByteArray, bits: ByteArray) -> str:
     is_possible = ((bits == UNKNOWN) | (codewords == bits)).all(axis=1)
-    return " or ".join(labels[place] for place in np.flatnonzero(is_possible).tolist())
+    found = [labels[place] for place in np.flatnonzero(is_possible).tolist()]
+    return either(found)

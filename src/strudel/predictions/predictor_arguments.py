@@ -19,12 +19,8 @@ import numpy as np
 
 from strudel._names import names_of
 from strudel._types import AnyArray, ByteArray, FloatArray, IntArray
-from strudel.algebra.finer_cells import (
-    bits_in_finer,
-    bounds_of,
-    in_variables,
-    with_finer_cells,
-)
+from strudel.algebra.finer_cells import bits_in_finer, in_variables, with_finer_cells
+from strudel.algebra.inner_bounds import bounds_of
 from strudel.circuits.predictor import PredictorCircuit
 from strudel.data.containers import is_single_row, read_named_rows
 from strudel.data.validation import check_evidence
@@ -70,7 +66,7 @@ class Asked(NamedTuple):
         asked = variable_indices(original, variables, name).tolist()
         for before, after in zip(old.columns, new.columns, strict=True):
             own = [var for var in asked if before.start <= var < before.stop]
-            is_same = before.edges == after.edges
+            is_same = before.cell_edges == after.cell_edges
             if own and not is_same and len(own) < before.stop - before.start:
                 raise ValueError(
                     f"{name} names {before.variable_names[own[0] - before.start]!r}, but the "
@@ -222,6 +218,9 @@ def _inner_cuts(cuts: Mapping[str, Sequence[float]], code: TableCode) -> dict[st
     found = {}
     for name, own in cuts.items():
         column = code.column(name)
+        if column.is_shared:
+            found[name] = [cut for cut in own if cut not in column.cell_edges]
+            continue
         step, edges = step_of(column), np.array(column.edges)
         ends = np.ceil(edges / step) * step if step else edges  # between whole numbers is one place
         span = max(abs(end) for end in column.cells.density.seen)
@@ -239,7 +238,7 @@ def _warn_of_cuts(cuts: Mapping[str, Sequence[float]], code: TableCode | None) -
         assert code is not None
         column = code.column(name)
         cut = next((cut for cut in own if _parts_a_cell(column, cut)), None)
-        if cut is not None:
+        if cut is not None and column.is_numeric:
             more = f" and {len(own) - 1} more" if len(own) > 1 else ""
             parts.append(f"{name!r} at {bound_text(column, cut)}{more}")
     if parts:

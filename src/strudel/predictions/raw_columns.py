@@ -80,7 +80,6 @@ class RawPredictor:
         self._last = self._read.last
         self._classes = check_estimator(self._last)
         self._lines: dict[int, tuple[FloatArray, FloatArray]] = {}  # place -> slope, intercept
-        self._refuse_others()
         if is_linear(self._last):
             self._coefficients, self._bias = linear_parts(self._last, self._classes)
             self.cuts = self._cuts_of_sums()
@@ -89,6 +88,7 @@ class RawPredictor:
             single = compares_in_single(self._last)
             self._tests, self._node_test = tests_of(self._trees, single)
             self.cuts = self._read.cuts(self._tests)
+        self.cuts = {**self.cuts, **self._cuts_of_categories()}
 
     @property
     def used_columns(self) -> list[str]:
@@ -96,16 +96,13 @@ class RawPredictor:
         columns = self._read.columns
         return [columns[place].name for place in np.unique(self._read.owner) if place != NONE]
 
-    def _refuse_others(self) -> None:
-        """Refuse columns whose rarest values have become one."""
-        for place, column in enumerate(self._read.columns):
-            if column.has_other and np.any(self._read.owner == place):
-                raise ValueError(
-                    f"The predictor uses column {column.name!r}, whose rarest values the model "
-                    f"takes together as {column.values[-1]!r}: what it predicts for them is not "
-                    "known. Learn the model with TableEncoder(max_categories=...) and more values, "
-                    "or fit the predictor on a column with the same values."
-                )
+    def _cuts_of_categories(self) -> dict[str, list[float]]:
+        """The places of rare categories that share a cell: what is predicted for each differs."""
+        return {
+            column.name: np.arange(1.0, column.n_values).tolist()
+            for place, column in enumerate(self._read.columns)
+            if column.is_shared and np.any(self._read.owner == place)
+        }
 
     def _cuts_of_sums(self) -> dict[str, list[float]]:
         """Where what a column adds jumps; lines are kept apart."""

@@ -20,7 +20,7 @@ from strudel.queries.columns.value_probabilities import (
 )
 from strudel.queries.model import Model
 from strudel.tables.coded_column import Column
-from strudel.tables.coded_rows import known_values
+from strudel.tables.coded_rows import known_numbers, known_values
 from strudel.tables.filled_table import has_mean
 from strudel.tables.table_code import TableCode
 
@@ -163,6 +163,7 @@ def column_marginals(
     evidence: FloatArray,
     log_given: FloatArray,
     variables: FloatArray,
+    given: Any,
     is_single: bool,
 ) -> ColumnMarginals:
     """The probability of every value, given each row of evidence of positive probability.
@@ -176,14 +177,18 @@ def column_marginals(
     assert code is not None
     found: dict[str, FloatArray] = {}
     for column in code.columns:
-        if column.n_values <= 2 and column.stop - column.start == 1:
+        if len(column.cell_words) <= 2 and column.stop - column.start == 1:
             one = variables[:, column.start]
-            both = [one if word[0] else 1.0 - one for word in column.codewords]
-            found[column.name] = np.column_stack(both)
+            both = [one if word[0] else 1.0 - one for word in column.cell_words]
+            found[column.name] = column.of_values(np.column_stack(both))
         elif respects(model, column, QUERY):
             found[column.name] = linear_shares(column, variables[:, column.start : column.stop])
         else:
             found[column.name] = codeword_shares(model, column, evidence, log_given, QUERY)
+    for name, places in known_numbers(given, code).items():
+        if code.column(name).is_shared:  # the bits that are given say the cell alone
+            known = np.flatnonzero(~np.isnan(places))
+            found[name][known] = np.eye(found[name].shape[1])[places[known].astype(np.int64)]
     if is_single:
         return ColumnMarginals(code, {name: p[0] for name, p in found.items()}, variables[0])
     return ColumnMarginals(code, found, variables)

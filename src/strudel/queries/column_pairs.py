@@ -55,7 +55,7 @@ def column_pairs(model: Any, given: Any = None) -> ColumnPairs:
         codewords = [np.array([[0], [1]])] * found.n_vars
     else:
         names = code.names
-        codewords = [column.codewords for column in code.columns]
+        codewords = [column.cell_words for column in code.columns]
     joint, first = values_together(found, given, codewords)
     entropy = -np.add.reduceat(x_log_x_of(joint.diagonal()), first)
     together = np.add.reduceat(np.add.reduceat(x_log_x_of(joint), first, axis=0), first, axis=1)

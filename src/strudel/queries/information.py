@@ -25,6 +25,7 @@ from strudel.errors import CircuitPropertyError
 from strudel.queries.arguments import given_rows, variable_indices
 from strudel.queries.by_block import by_block
 from strudel.queries.columns.joint_table import find_columns, joint_table
+from strudel.queries.columns.value_probabilities import value_probabilities
 from strudel.queries.conditional_parameters import conditional_parameters
 from strudel.queries.marginal import raise_if_impossible
 from strudel.queries.model import Model, model_of, structure_of
@@ -76,7 +77,25 @@ def entropy(model: Model, given: Any = None, *, max_states: int = MAX_STATES) ->
     """
     model = model_of(model)
     everything = np.arange(model.n_vars)
-    return _for_each_row(model, given, "entropy", lambda row: row.entropy(everything, max_states))
+    found = _for_each_row(model, given, "entropy", lambda row: row.entropy(everything, max_states))
+    return found + _entropy_within(model, given)
+
+
+def _entropy_within(model: Model, given: Any) -> float | FloatArray:
+    """What rare categories of one cell add to the entropy: each of them is a value of its own."""
+    columns = [] if model.table_code is None else model.table_code.columns
+    columns = [column for column in columns if column.is_shared]
+    if not columns:
+        return 0.0
+    rows, is_single = given_rows(model, given)
+    _, chances = value_probabilities(model, columns, rows, "entropy")
+    total = np.zeros(len(rows))
+    for column, chance in zip(columns, chances, strict=True):
+        is_open = np.isnan(rows[:, column.start : column.stop]).any(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = -np.nan_to_num(chance * np.log(column.value_share), nan=0.0).sum(axis=1)
+        total += np.where(is_open, own, 0.0)
+    return float(total[0]) if is_single else total
 
 
 @by_block("given")

@@ -3,9 +3,10 @@
 In:  a model that was learned from a table, and dicts of what is known.
 Out: the model given the parts of cells, what else is known, and how probable the parts are.
 
-Given its cell, a number is independent of everything else. So an interval weighs each cell with the
-share that lies inside, and such weights are weights of the 0/1 variables: one pass up makes them
-parameters of the same structure. The column of the new model holds only values of the interval.
+Given its cell, a number or rare category is independent of everything else. So an interval weighs
+each cell with the share that lies inside, and such weights are weights of the 0/1 variables: one
+pass up makes them parameters of the same structure. The column of the new model holds only values
+of the interval.
 Every query asks that model; nothing else in them knows about parts of cells.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -58,7 +59,7 @@ def absorb(model: Model, row: Mapping[Any, Any]) -> Absorbed:
         if code is None or not isinstance(value, SEVERAL) or name not in code.names:
             continue
         column = code.column(name)
-        if not column.is_numeric:
+        if not column.has_parts:
             continue
         shares = evidence_shares(column, value)
         check_possible(column, value, shares)
@@ -108,6 +109,26 @@ def given_parts(
     return with_code(found, replace(code, columns=columns)), log_p + log_first
 
 
+def with_commonest(model: Model, columns: Sequence[Column] | None = None) -> tuple[Model, float]:
+    """The model in which a cell of rare categories weighs as much as the commonest of them.
+
+    Of all columns, or of some; with the log of what it adds up to before it is normalised. So its
+    most probable cells are those of the most probable values.
+    """
+    code = model.table_code
+    every = columns if columns is not None else () if code is None else code.columns
+    literal, log_first = np.zeros(2 * model.n_vars), 0.0
+    for column in (column for column in every if column.is_shared):
+        logs = _bit_logs(column, column.value_share[column.commonest])
+        if logs is not None:
+            literal[2 * column.start : 2 * column.stop] += logs[0].ravel()
+            log_first += logs[1]
+    if not literal.any():
+        return model, log_first
+    found, log_p = weigh_literals(model, literal)
+    return (model, 0.0) if found is None else (found, log_p + log_first)
+
+
 def with_code(model: Model, code: TableCode) -> Model:
     """The model with another code of the same variables."""
     names = CodedNames(code, tuple(model.feature_names or ()))
@@ -122,23 +143,23 @@ def with_code(model: Model, code: TableCode) -> Model:
 def _bit_logs(column: Column, shares: FloatArray) -> tuple[FloatArray, float] | None:
     """Log-weights of the bits of a column, `(n_bits, 2)`, and a log that belongs to all of them.
 
-    Value k has the product of the weights of its bits. None if no weights of bits say that.
+    Cell k has the product of the weights of its bits. None if no weights of bits say that.
     """
-    words = column.codewords
-    n_values, n_bits = words.shape
+    words = column.cell_words
+    n_cells, n_bits = words.shape
     logs = np.zeros((n_bits, 2))
     with np.errstate(divide="ignore"):
         log_share = np.log(shares)
-    if n_values > 1 and np.array_equal(words, np.eye(n_values, dtype=np.uint8)):
+    if n_cells > 1 and np.array_equal(words, np.eye(n_cells, dtype=np.uint8)):
         logs[:, 1] = log_share
         return logs, 0.0
-    if n_values > 1 and not np.array_equal(words, np.tri(n_values, n_bits, -1, dtype=np.uint8)):
+    if n_cells > 1 and not np.array_equal(words, np.tri(n_cells, n_bits, -1, dtype=np.uint8)):
         return None
     support = np.flatnonzero(shares)
     first, last = int(support[0]), int(support[-1])
     if len(support) != last - first + 1:
         return None
-    if n_values > 1:  # bit j says that the value is j + 1 or more
+    if n_cells > 1:  # bit j says that the value is j + 1 or more
         logs[:first, 0] = -np.inf
         logs[first:last, 1] = np.diff(log_share[first : last + 1])
         logs[last:, 1] = -np.inf

@@ -57,7 +57,7 @@ def marginal_probabilities(model: Model, given: Any = None) -> Any:
     log_p, ones = literal_probabilities(model, codes, "marginal_probabilities")
     raise_if_impossible(log_p[place])
     if model.table_code is not None:
-        return column_marginals(model, rows, log_p[place], ones[place], is_single)
+        return column_marginals(model, rows, log_p[place], ones[place], given, is_single)
     return ones[0] if is_single else ones[place]
 
 

@@ -44,6 +44,7 @@ _DURATION = re.compile(
 )
 _DATE_UNITS = ("Y", "M", "D", "h", "m", "s", "ms", "us")
 Rounding = Callable[[float, float], float]
+LEAST_TAIL_ROWS = 30  # of a cell in a tail
 
 
 def quantile_edges(known: FloatArray, n_bins: int, shortest: Rounding) -> list[float]:
@@ -62,6 +63,35 @@ def quantile_edges(known: FloatArray, n_bins: int, shortest: Rounding) -> list[f
     below = np.cumsum(counts)[:-1] / len(known)  # share of values below the cut after each
     cuts = {int(np.argmin(np.abs(below - share / n_bins))) for share in range(1, n_bins)}
     return [shortest(float(values[cut]), float(values[cut + 1])) for cut in sorted(cuts)]
+
+
+def tail_edges(known: FloatArray, edges: Sequence[float], shortest: Rounding) -> list[float]:
+    """Edges that halve the rows of the outer cells again and again, down to some tens of rows.
+
+    Examples
+    --------
+    >>> known = np.arange(1000.0)
+    >>> tail_edges(known, [125.0, 875.0], shortest_number)
+    [31.0, 62.0, 937.0, 968.0]
+    """
+    if not edges:
+        return []
+    values, counts = np.unique(known, return_counts=True)
+    below = np.cumsum(counts)[:-1]  # rows below the cut after each value
+    found = []
+    for beyond, n_outer in (
+        (below, int(np.sum(known < edges[0]))),
+        (len(known) - below, int(np.sum(known >= edges[-1]))),
+    ):
+        while True:
+            # Neither what is cut off nor what is left of the outer cell may be too small.
+            is_open = (beyond >= LEAST_TAIL_ROWS) & (beyond <= n_outer - LEAST_TAIL_ROWS)
+            if not is_open.any():
+                break
+            cut = int(np.argmin(np.where(is_open, np.abs(beyond - n_outer / 2), np.inf)))
+            found.append(shortest(float(values[cut]), float(values[cut + 1])))
+            n_outer = int(beyond[cut])
+    return sorted(found)
 
 
 def uniform_edges(known: FloatArray, n_bins: int, shortest: Rounding) -> list[float]:

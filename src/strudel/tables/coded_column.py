@@ -6,6 +6,7 @@ Out: which value each cell has; which value each row's bits stand for.
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -39,7 +40,7 @@ class Column:
     start: int  # its variables are start, ..., stop - 1
     stop: int
     labels: tuple[str, ...]  # (n_values,) what each value or cell is called
-    codewords: ByteArray  # (n_values, stop - start) the bits of each value, all distinct
+    codewords: ByteArray  # (n_values, stop - start) bits; rare categories, side by side, share them
     variable_names: tuple[str, ...]  # (stop - start,) such as "smoker=yes" or "age>=40"
     values: tuple[Any, ...]  # (n_values,) the value that stands for each cell; dates as stamps
     edges: tuple[float, ...] = ()  # number and date: cell j holds edges[j - 1] <= x < edges[j]
@@ -48,8 +49,7 @@ class Column:
     dtype: str = "object"  # the type of the frame's column, see `RawColumn`
     zone: str | None = None  # the time zone of a datetime column
     density: Density | None = None  # number and date: how values are distributed; None of old files
-    region: Region = ()  # number and date: where values are known to lie, if not anywhere
-    has_other: bool = False  # category: whether the last value stands for all that have no code
+    region: Region = ()  # where values, or the places of categories, are known to lie; () anywhere
 
     def __post_init__(self) -> None:
         codewords = np.array(self.codewords, dtype=np.uint8)
@@ -92,8 +92,65 @@ class Column:
         return min(lows), max(highs)
 
     @cached_property
+    def value_cell(self) -> AnyArray:
+        """The cell of each value, `(n_values,)`: values with one codeword are in one cell."""
+        is_new = (self.codewords[1:] != self.codewords[:-1]).any(axis=1)
+        return np.concatenate([[0], np.cumsum(is_new)])
+
+    @cached_property
+    def cell_words(self) -> ByteArray:
+        """The codeword of each cell, all distinct."""
+        return self.codewords[np.unique(self.value_cell, return_index=True)[1]]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether rare categories share a cell."""
+        return self.kind == "category" and len(self.cell_words) < self.n_values
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether a condition may hold for a part of a cell only."""
+        return self.is_numeric or self.is_shared
+
+    @cached_property
+    def cell_edges(self) -> tuple[float, ...]:
+        """Where cells meet: the edges of numbers and dates, else the first place of each cell."""
+        if self.is_numeric:
+            return self.edges
+        first = np.unique(self.value_cell, return_index=True)[1]
+        return tuple(first[1:].astype(np.float64).tolist())
+
+    @cached_property
+    def value_share(self) -> FloatArray:
+        """How probable each value is given its cell, `(n_values,)`."""
+        if not self.is_shared:
+            return np.ones(self.n_values)
+        mass = np.zeros(self.n_values)
+        for low, high in meet(self.region or EVERYWHERE, ((0.0, float(self.n_values)),)):
+            inside = slice(math.ceil(low), math.ceil(high))
+            mass[inside] = np.maximum(self.counts[inside], 0.5)
+        total = np.bincount(self.value_cell, mass)[self.value_cell]
+        return np.divide(mass, total, out=np.zeros(self.n_values), where=total > 0.0)
+
+    def of_values(self, cell_chance: FloatArray) -> FloatArray:
+        """The probability of every value, from those of the cells `(..., n_cells)`."""
+        return (
+            cell_chance[..., self.value_cell] * self.value_share if self.is_shared else cell_chance
+        )
+
+    @cached_property
     def cells(self) -> CellDistribution:
-        """How the numbers or dates of each cell are distributed."""
+        """How the values of each cell are distributed: numbers and dates, or places of categories.
+
+        Rare categories of one cell are as probable as they were frequent at fit; one that was not
+        seen counts half a row.
+        """
+        if not self.is_numeric:
+            place = np.arange(self.n_values, dtype=np.float64)
+            mass = np.maximum(np.array(self.counts, dtype=np.float64), 0.5)
+            none = Pieces(np.array([0.0, 1.0]), np.zeros(3), (1.0, 1.0))
+            density = Density(place, mass / mass.sum(), (none,), (0.0, float(place[-1])))
+            return CellDistribution(self.cell_edges, density, self.region)
         density = self.density or density_of_ranges(self.ranges, self.counts, self.dtype)
         return CellDistribution(self.edges, density, self.region)
 
@@ -107,6 +164,8 @@ class Column:
     def within(self, region: Region) -> Column:
         """The column of those values that lie in a region."""
         made = replace(self, region=meet(self.region or EVERYWHERE, region))
+        if not self.is_numeric:
+            return made
         is_cut = made.cells.cell_mass < self.cells.cell_mass
         medians = np.where(made.cells.cell_mass > 0.0, made.cells.medians(is_cut), np.nan)
         values = tuple(
@@ -116,7 +175,9 @@ class Column:
         return replace(made, values=values)
 
     def at(self, number: float) -> Column:
-        """The column that holds this number or date only."""
+        """The column that holds this number or date only, or the category at this place."""
+        if not self.is_numeric:
+            return self.within(((number, number + 1.0),))
         none = Pieces(np.array([number, np.nextafter(number, np.inf)]), np.zeros(3), (1.0, 1.0))
         density = Density(np.array([number]), np.ones(1), (none,), (number, number))
         cell = int(np.searchsorted(np.array(self.edges), number, side="right"))
@@ -135,7 +196,7 @@ class Column:
     def drawn(
         self, bits: FloatArray, rng: np.random.Generator, *, beyond_seen: bool = False
     ) -> list[Any]:
-        """A value for every row: one within its cell if they are numbers, None where unknown.
+        """A value for every row, drawn within its cell; None where unknown.
 
         Numbers lie in the range at fit, or `beyond_seen` anywhere in the cell, as the density says.
         """
@@ -144,14 +205,17 @@ class Column:
             or [np.zeros(0, dtype=np.int64)]
         )
         values = (*self.values, None)  # NONE is the last
-        if not self.is_numeric or self.density is None:
+        if not self.is_shared and self.density is None:
             return [values[place] for place in places.tolist()]
         is_known = places != NONE
         number = rng.random(len(places))
         found = np.full(len(places), np.nan)
         found[is_known] = self.cells.draws(
-            places[is_known], number[is_known], beyond_seen=beyond_seen
+            self.value_cell[places[is_known]], number[is_known], beyond_seen=beyond_seen
         )
+        if self.is_shared:
+            drawn = np.where(np.isnan(found), places, found).astype(np.int64)
+            return [values[place] for place in drawn.tolist()]
         return [
             values[place] if value != value else self._of_its_type(value)
             for value, place in zip(found.tolist(), places.tolist(), strict=True)
@@ -175,9 +239,7 @@ class Column:
                 place_of[cell] = place
         found = np.array([place_of.get(cell, NONE - 1) for cell in cells], dtype=np.int64)
         strange = found == NONE - 1
-        if self.has_other:
-            found[strange] = self.n_values - 1
-        elif strange.any():
+        if strange.any():
             if unknown == "error":
                 row = int(np.argmax(strange))
                 raise UnseenValueError(
@@ -263,17 +325,23 @@ class Column:
     def nearest(self, bits: FloatArray) -> AnyArray:
         """The value whose codeword differs from each row in the fewest known bits.
 
-        Ties go to the value with most rows at fit. NONE where bits are unknown and several values
-        fit equally well.
+        Ties go to the cell with most rows at fit, and within it to the value with most of them.
+        NONE where bits are unknown and several cells fit equally well.
         """
         known = ~np.isnan(bits)
         ones = np.where(known, bits, 0.0)
-        words = self.codewords.astype(np.float64)
+        words = self.cell_words.astype(np.float64)
         distance = ones @ (1.0 - words).T + (known - ones) @ words.T
-        order = np.argsort(-np.array(self.counts), kind="stable")
+        order = np.argsort(-np.bincount(self.value_cell, self.counts), kind="stable")
         found = order[np.argmin(distance[:, order], axis=1)]
         n_nearest = (distance == distance.min(axis=1, keepdims=True)).sum(axis=1)
-        return np.where((n_nearest > 1) & ~known.all(axis=1), NONE, found)
+        return np.where((n_nearest > 1) & ~known.all(axis=1), NONE, self.commonest[found])
+
+    @cached_property
+    def commonest(self) -> AnyArray:
+        """The place of the most probable value of each cell."""
+        order = np.argsort(-self.value_share, kind="stable")
+        return order[np.unique(self.value_cell[order], return_index=True)[1]]
 
     def decoded(self, bits: FloatArray) -> list[Any]:
         """The value of every row, None where it is unknown; dates as stamps."""
@@ -334,12 +402,6 @@ def _finite(end: float) -> float | None:
 
 def column_from_dict(content: Mapping[str, Any]) -> Column:
     """The column that `column_to_dict` gave; a `ValueError` if it is not one."""
-    of_0_1: dict[str, Any] = {
-        "density": None,
-        "region": [],
-        "has_other": False,
-    }  # has no such fields
-    content = {**of_0_1, **content}
     known = {field.name for field in fields(Column)}
     if set(content) != known:
         raise ValueError(
@@ -380,8 +442,13 @@ def _why_not_a_column(column: Column) -> str | None:
     if n_values < 1 or column.codewords.shape != (n_values, width):
         return f"its codewords must have shape ({n_values}, {width})"
     packed = np.packbits(column.codewords, axis=1)  # there may be thousands
-    if np.any(column.codewords > 1) or len({word.tobytes() for word in packed}) != n_values:
-        return "the codewords must be distinct and hold only 0 and 1"
+    n_cells = n_values if column.kind != "category" else int(column.value_cell[-1]) + 1
+    if np.any(column.codewords > 1) or len({word.tobytes() for word in packed}) != n_cells:
+        return "the codewords must hold only 0 and 1 and be distinct, but for categories in a row"
+    if 1 < n_cells < n_values:
+        codes = np.eye(n_cells, dtype=np.uint8), np.tri(n_cells, n_cells - 1, -1, dtype=np.uint8)
+        if not any(np.array_equal(column.cell_words, words) for words in codes):
+            return "the cells of categories that share one must be one-hot or thermometer coded"
     if len(column.variable_names) != width or not (
         len(column.values) == len(column.counts) == n_values
     ):
@@ -389,10 +456,8 @@ def _why_not_a_column(column: Column) -> str | None:
     texts = (*column.labels, *column.variable_names, column.zone or "UTC")
     if not all(isinstance(text, str) for text in texts) or len(set(column.labels)) != n_values:
         return "labels, names and time zone must be text, and the labels distinct"
-    if not all(isinstance(count, int) for count in column.counts):
-        return "counts must be whole numbers"
-    if not isinstance(column.has_other, bool) or column.has_other > (column.kind == "category"):
-        return "only a category may have a value that stands for others"
+    if not all(isinstance(count, int) and 0 <= count < 2**53 for count in column.counts):
+        return "counts must be whole numbers, zero or more"
     if not all(value is None or isinstance(value, str | int | float) for value in column.values):
         return "values must be text, numbers, booleans or None"
     if (column.dtype in ("date", "datetime")) > (column.kind == "date"):

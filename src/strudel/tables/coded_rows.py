@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from strudel._names import did_you_mean
-from strudel._types import FloatArray
+from strudel._types import NONE, AnyArray, FloatArray
 from strudel.data.containers import read_named_rows, read_values
 from strudel.tables.coded_column import Column
 from strudel.tables.column_conditions import literals_of
@@ -127,9 +127,10 @@ def known_values(X: Any, code: TableCode) -> dict[str, list[Any]]:
 def known_numbers(X: Any, code: TableCode) -> dict[str, FloatArray]:
     """Per column of numbers or dates the values that rows give, NaN where they do not.
 
-    Nothing if the rows are of the 0/1 variables.
+    Also the places of values in columns whose rare categories share a cell. Nothing if the rows are
+    of the 0/1 variables.
     """
-    if X is None or not any(column.is_numeric for column in code.columns):
+    if X is None or not any(column.has_parts for column in code.columns):
         return {}
     dicts = read_named_rows(X)
     if dicts is None:
@@ -141,27 +142,33 @@ def known_numbers(X: Any, code: TableCode) -> dict[str, FloatArray]:
         raws = dict(zip(names, columns, strict=True))
         return {
             column.name: np.asarray(raws[column.name].values, dtype=np.float64)
+            if column.is_numeric
+            else _as_places(column.places(raws[column.name], "missing"))
             for column in code.columns
-            if column.is_numeric and column.name in raws
+            if column.has_parts and column.name in raws
         }
     found: dict[str, FloatArray] = {}
     for column in code.columns:
-        if column.is_numeric and any(column.name in row for row in dicts):
+        if column.has_parts and any(column.name in row for row in dicts):
             values = [_single(row.get(column.name)) for row in dicts]
+            own = column.own_value if column.is_numeric else column.place_of
             found[column.name] = np.array(
-                [np.nan if value is None else column.own_value(value) for value in values],
-                dtype=np.float64,
+                [np.nan if value is None else own(value) for value in values], dtype=np.float64
             )
     return found
 
 
+def _as_places(places: AnyArray) -> FloatArray:
+    return np.where(places == NONE, np.nan, places)
+
+
 def log_density_of(numbers: Mapping[str, FloatArray], code: TableCode) -> FloatArray | float:
-    """The log-density of the numbers of every row given their cells; 0 for those of old models."""
+    """The log-density of the numbers, and of rare categories, of every row given their cells."""
     total: FloatArray | float = 0.0
     for name, values in numbers.items():
         column = code.column(name)
         is_known = ~np.isnan(values)
-        if column.density is None or not is_known.any():
+        if not (column.is_shared or column.density) or not is_known.any():
             continue
         own = np.zeros(len(values))
         own[is_known] = column.cells.log_density(values[is_known])
@@ -170,7 +177,7 @@ def log_density_of(numbers: Mapping[str, FloatArray], code: TableCode) -> FloatA
 
 
 def table_log_density(X: Any, code: TableCode) -> FloatArray | float:
-    """The log-density of the numbers and dates of every row, given their cells."""
+    """The log-density of numbers, dates and rare categories of every row, given their cells."""
     return log_density_of(known_numbers(X, code), code)
 
 

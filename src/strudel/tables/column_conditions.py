@@ -2,14 +2,14 @@
 
 In:  a `Column` and what a user says about it.
 Out: for numbers and dates the `Region` that is meant; for other columns one boolean per value; as
-     evidence, how probable it is given each value or cell, or the 0/1 variables that say the same.
+     evidence, how probable it is given each cell, or the 0/1 variables that say the same.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,12 @@ def compared_region(column: Column, operator: str, value: Any) -> Region:
 
 
 def said_region(column: Column, value: Any) -> Region:
-    """Which numbers or dates agree with ``(low, high)``, with a list of values, or with one."""
+    """Which numbers or dates agree with ``(low, high)``, with a list of values, or with one.
+
+    Of other columns, the places of those values.
+    """
+    if not column.is_numeric:
+        return places_region(said_values(column, value))
     if isinstance(value, tuple):
         low, high = _bounds(column, value)
         return ((low, high),)
@@ -91,6 +96,18 @@ def said_values(column: Column, value: Any) -> AnyArray:
     return is_in(column, value) if _is_several(value) else _equals(column, value)
 
 
+def places_region(holds: AnyArray) -> Region:
+    """The places of the values that hold, as intervals.
+
+    Examples
+    --------
+    >>> places_region(np.array([True, True, False, True]))
+    ((0.0, 2.0), (3.0, 4.0))
+    """
+    ends = np.flatnonzero(np.diff(holds.astype(np.int8), prepend=0, append=0)).astype(np.float64)
+    return tuple(zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True))
+
+
 def is_in(column: Column, values: Iterable[Any]) -> AnyArray:
     """Which values of a column, not of numbers or dates, are among those given."""
     if isinstance(values, str | bytes | Mapping):
@@ -102,13 +119,14 @@ def is_in(column: Column, values: Iterable[Any]) -> AnyArray:
 
 
 def evidence_shares(column: Column, value: Any) -> FloatArray:
-    """How probable a piece of evidence is given each value or cell: from 0 to 1.
+    """How probable a piece of evidence is given each cell: from 0 to 1.
 
     A single number or date stands for its cell, within which only a density tells it from others;
     so does each of a list, if none of them has a probability of its own.
     """
     if not column.is_numeric:
-        return said_values(column, value).astype(np.float64)
+        holds = said_values(column, value)
+        return column.cells.shares(places_region(holds)) if column.is_shared else holds * 1.0
     if not _is_several(value):
         return _cell_of(column, _number(column, value)).astype(np.float64)
     region = said_region(column, value)
@@ -127,12 +145,14 @@ def literals_of(column: Column, value: Any) -> tuple[tuple[int, int], ...]:
         return ()
     shares = evidence_shares(column, value)
     check_possible(column, value, shares)
+    if not _is_several(value):  # a single category stands for its cell, as a number does
+        shares = np.ceil(shares)
     if not np.isin(shares, (0.0, 1.0)).all():
         raise ValueError(
             f"{column.name!r}: {_said(value)} takes parts of cells, which 0/1 variables cannot "
             "say. Ask a query for it, or condition(model, ...) on it first."
         )
-    literals = column.literals(shares == 1.0)
+    literals = column.literals((shares == 1.0)[column.value_cell])
     if literals is None:
         raise ValueError(gaps_of(column, value, shares))
     return literals
@@ -150,7 +170,8 @@ def check_possible(column: Column, value: Any, shares: FloatArray) -> None:
 
 def gaps_of(column: Column, value: Any, shares: FloatArray) -> str:
     """Why a thermometer code cannot say that a column has some values with others between."""
-    labels = ", ".join(column.labels[place] for place in np.flatnonzero(shares))
+    places = np.flatnonzero(shares[column.value_cell])
+    labels = ", ".join(column.labels[place] for place in places)
     return (
         f"{column.name!r}: {_said(value)} has gaps ({labels}), which "
         "its thermometer code cannot express in one row. Condition on the event "
@@ -226,20 +247,35 @@ def _equals(column: Column, value: Any) -> AnyArray:
 
 
 def bound_text(column: Column, bound: float) -> str:
-    """A bound as it is written: of a date, a duration or a number."""
+    """A bound as it is written: of a date, a duration, a number or the place of a category."""
+    if not column.is_numeric:
+        return column.labels[int(bound)]
     if column.dtype == "duration":
         return duration_text(bound)
     return date_text(bound) if column.kind == "date" else number_text(bound)
 
 
 def region_text(column: Column, region: Region) -> str:
-    """A region as it is written: ``30 <= age < 40``."""
+    """A region as it is written: ``30 <= age < 40``, or the categories in it."""
+    if not column.is_numeric:
+        return either([column.labels[place] for place in places_in(column, region)])
     parts = []
     for low, high in region:
         text = column.name
         text = text if low == -np.inf else f"{bound_text(column, low)} <= {text}"
         parts.append(text if high == np.inf else f"{text} < {bound_text(column, high)}")
     return " or ".join(parts)
+
+
+def places_in(column: Column, region: Region) -> list[int]:
+    """The places of a column's values that lie in a region."""
+    places = range(column.n_values)
+    return [place for place in places if any(low <= place < high for low, high in region)]
+
+
+def either(labels: Sequence[str]) -> str:
+    """Labels of which one holds; the first few where there are many."""
+    return " or ".join(labels) if len(labels) < 9 else f"one of {quote(labels, 3)}"
 
 
 def _said(value: Any) -> str:

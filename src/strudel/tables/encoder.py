@@ -51,7 +51,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         The maximum number of cells of a column of numbers or dates. A column with at most that many
         values has one cell per value. "auto" is 8, or 4 with fewer than 480 rows; and more, up to
         32, where finer cells of 25 rows or more tell so much more about another column that they
-        pay for their parameters (by description length).
+        pay for their parameters (by description length). From 480 rows on, the outer cells of
+        numbers are halved down to 30 rows, so that answers keep moving in the tails.
     edges : {"quantile", "uniform", "supervised"}, dict, or fitted predictor, default="quantile"
         Where the cells meet: each holds equally many rows, or is equally wide; or where a small
         decision tree cuts the column to predict `y`. A dict maps columns to a method or to their
@@ -62,9 +63,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     code : {"thermometer", "one_hot"}, default="thermometer"
         Whether ordinals, numbers and dates have one variable ``value >= edge`` per edge, or one
         per cell. Categories always have one per value, or a single one if there are two.
-    max_categories : int, default=32
-        Of a category with more values, the rarest become one, called "other", with a warning; so do
-        values that come later.
+    max_categories : int, default=128
+        How many cells a category has at most. Of one with more values, or with more than 32 of
+        which some have fewer than 10 rows, the rarest share a cell, in which each is as probable as
+        it is frequent; all of them can be asked for, and are drawn.
     unknown : {"warn", "missing", "error"}, default="warn"
         What to do with categories that were not seen at fit: take them as missing, with or without
         a warning, or refuse them.
@@ -101,7 +103,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_bins: Any = "auto"
     edges: Any = "quantile"
     code: str = "thermometer"
-    max_categories: int = 32
+    max_categories: int = 128
     unknown: str = "warn"
     respect_one_hot: bool = True
 
@@ -138,7 +140,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.n_bins, int | np.integer):
             n_cells = numbers_of_cells(table.columns)
         for raw, n_bins in zip(table.columns, n_cells, strict=True):
-            own = replace(options, n_bins=n_bins)
+            own = replace(options, n_bins=n_bins, has_tails=isinstance(self.n_bins, str))
             if isinstance(self.edges, dict):
                 own = replace(own, edges=edges.get(raw.name, "quantile"))
             start = columns[-1].stop if columns else 0

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,10 @@ from strudel.tables.bin_edges import (
     shortest_duration,
     shortest_number,
     supervised_edges,
+    tail_edges,
     uniform_edges,
 )
+from strudel.tables.choose_cells import ENOUGH
 from strudel.tables.coded_column import KINDS, Column, has_one_value_per_cell
 from strudel.tables.columns import NUMERIC, RawColumn, is_missing
 from strudel.tables.density import LARGEST, TINIEST, Density
@@ -60,6 +62,8 @@ _FORMS = (  # how people write numbers and dates, and what to do; thousands befo
         "leave the other cells empty",
     ),
 )
+FEW_CATEGORIES = 32  # of so many all have a cell each; of more, those that come once have none
+FEWEST_ROWS = 10  # of a category with a cell of its own, where there are more
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,8 @@ class CodeOptions:
     n_bins: int = 8
     edges: Any = "quantile"  # a method, or the edges themselves
     code: str = "thermometer"
-    max_categories: int = 32
+    max_categories: int = 128
+    has_tails: bool = False  # whether the outer cells of quantiles are halved again and again
 
 
 def learn_column(
@@ -139,67 +144,67 @@ def _learn_values(
     raw: RawColumn, start: int, kind: str, order: list[Any] | None, options: CodeOptions
 ) -> Column:
     """The code of a category or an ordinal."""
-    cells = [cell for cell in raw.objects() if cell is not None]
-    _check_types(raw, cells)
-    counts = Counter(cells)
+    known = [cell for cell in raw.objects() if cell is not None]
+    _check_types(raw, known)
+    counts = Counter(known)
     values = _values_in_order(raw, kind, order, counts)
-    has_other = kind == "category" and len(values) > options.max_categories
+    rare: list[Any] = []
+    if kind == "category" and len(values) > min(options.max_categories, FEW_CATEGORIES):
+        rare = _rare_values(counts, values, options.max_categories)
+        values = [value for value in values if value not in set(rare)] + rare
+        if raw.dtype not in NUMERIC:
+            _warn_if_not_text(raw, values)
     dtype = raw.dtype if raw.dtype not in ("date", "datetime") else "object"
-    if has_other:
-        values, counts = _with_other(raw, values, counts, options.max_categories)
-        dtype = dtype if dtype in ("text", "categorical") else "object"
     labels = tuple(map(str, values))
     if len(set(labels)) < len(labels):
         labels = tuple(map(repr, values))
     if not values:  # nothing is known of this column
         values, labels = [None], ("unknown",)
+    own = labels[: len(labels) - len(rare)]
+    cells = (*own, *([f"any of {len(rare)} rare values"] if rare else []))
     is_ordered = kind == "ordinal" and options.code == "thermometer"
-    words, names = _code(raw.name, labels, [f"{raw.name}>={label}" for label in labels[1:]])
-    if not is_ordered and len(values) > 2:
-        words, names = _one_hot(raw.name, labels)
-    elif kind == "category" or len(values) == 1:
-        names = (f"{raw.name}={labels[-1]}",)
+    words, names = _code(raw.name, cells, [f"{raw.name}>={label}" for label in cells[1:]])
+    if not is_ordered and len(cells) > 2:
+        words, names = _one_hot(raw.name, cells)
+    elif kind == "category" or len(cells) == 1:
+        names = (f"{raw.name}={cells[-1]}",)
     return Column(
         raw.name,
         kind,
         start,
         start + len(names),
         labels,
-        words,
+        words[np.minimum(np.arange(len(values)), len(cells) - 1)],
         names,
         tuple(values),
         counts=tuple(counts[value] for value in values),
         dtype=dtype,
-        has_other=has_other,
     )
 
 
-def _with_other(
-    raw: RawColumn, values: list[Any], counts: Counter[Any], most: int
-) -> tuple[list[Any], Counter[Any]]:
-    """The most frequent values and one more for the others; those that come once are others."""
-    frequent = [value for value, n_rows in counts.most_common(most - 1) if n_rows > 1]
-    kept = [value for value in values if value in set(frequent)]
-    other = next(name for name in _other_names() if name not in counts)
-    warnings.warn(
-        ManyCategoriesWarning(
-            f"Column {raw.name!r} has {len(values)} categories (such as {quote(values, 3)}): the "
-            f"{len(values) - len(kept)} rarest are taken together as {other!r}."
-            f"{looks_like(values)}",
-            "Drop it if it is an identifier or free text, or keep more with "
-            "TableEncoder(max_categories=...).",
-            column=raw.name,
-        ),
-        stacklevel=outer_stack_level(),
-    )
-    own = Counter({value: counts[value] for value in kept})
-    own[other] = counts.total() - own.total()
-    return [*kept, other], own
+def _rare_values(counts: Counter[Any], values: list[Any], most: int) -> list[Any]:
+    """The values that share a cell: the rarest of those beyond the few, and what is too much."""
+    order = counts.most_common()
+    n_some, n_more = (sum(n_rows >= few for _, n_rows in order) for few in (FEWEST_ROWS, 2))
+    n_own = max(n_some, min(n_more, FEW_CATEGORIES - 1))
+    n_own = n_own if n_own == len(values) <= most else min(n_own, most - 1)
+    frequent = {value for value, _ in order[:n_own]}
+    rare = [value for value in values if value not in frequent]
+    return rare if len(rare) > 1 else []
 
 
-def _other_names() -> Iterator[str]:
-    yield "other"
-    yield from (f"other {number}" for number in count(2))
+def _warn_if_not_text(raw: RawColumn, values: list[Any]) -> None:
+    """Warn of many categories that were probably meant to be numbers or dates."""
+    advice = looks_like(values)
+    if advice:
+        warnings.warn(
+            ManyCategoriesWarning(
+                f"Column {raw.name!r} has {len(values)} categories.{advice}",
+                "Drop the column if it is an identifier.",
+                column=raw.name,
+            ),
+            stacklevel=outer_stack_level(),
+        )
 
 
 def looks_like(values: list[Any]) -> str:
@@ -360,8 +365,12 @@ def _edges(raw: RawColumn, options: CodeOptions, y: Any, is_date: bool) -> list[
     if options.edges == "supervised":
         target = y[~raw.is_missing()][np.isfinite(raw.known().astype(np.float64))]
         return supervised_edges(finite, target, options.n_bins, shortest)
-    method = quantile_edges if options.edges == "quantile" else uniform_edges
-    return method(finite, options.n_bins, shortest)
+    if options.edges == "uniform":
+        return uniform_edges(finite, options.n_bins, shortest)
+    edges = quantile_edges(finite, options.n_bins, shortest)
+    if options.has_tails and not is_date and len(finite) >= ENOUGH:
+        edges = sorted({*edges, *tail_edges(finite, edges, shortest)})
+    return edges
 
 
 def _representative(

@@ -137,8 +137,8 @@ def _draw(model: Strudel, out: Path) -> dict[str, Path]:
     from strudel.plotting.heat_maps import plot_dependencies
     from strudel.plotting.marginals import plot_marginals
 
-    answer = plot_marginals(model, given=KNOWN).figure
-    dependencies = plot_dependencies(model).figure
+    answer: Any = plot_marginals(model, given=KNOWN).figure
+    dependencies: Any = plot_dependencies(model).figure
     return {
         "smoke and cough": save_figure(answer, out / "smoke_and_cough.png"),
         "dependencies": save_figure(dependencies, out / "dependencies.png"),

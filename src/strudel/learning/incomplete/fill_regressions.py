@@ -79,7 +79,8 @@ class FillRegressions:
         for column, part, own in zip(columns, _slices(columns), shares, strict=True):
             output = self.middle[part] + self.scale[part] * made[:, part]
             if not column.is_numeric:
-                found.append(np.column_stack([output, 1.0 - output.sum(axis=1)]))
+                scores = np.column_stack([output, 1.0 - output.sum(axis=1)])
+                found.append(column.of_values(scores))
             elif column.density is None or not self.scale[part].all():
                 found.append(_means(column, own))
             else:
@@ -231,7 +232,7 @@ def _unknown(columns: Sequence[Column], numbers: Numbers, rows: FloatArray) -> A
             parts.append(np.isnan(known)[:, np.newaxis])
         else:
             is_open = np.asarray(np.isnan(rows[:, column.start : column.stop]).any(axis=1))
-            parts.append(np.repeat(is_open[:, np.newaxis], column.n_values - 1, axis=1))
+            parts.append(np.repeat(is_open[:, np.newaxis], len(column.cell_words) - 1, axis=1))
     return np.hstack(parts)
 
 
@@ -240,7 +241,7 @@ def _middle_and_scale(columns: Sequence[Column], numbers: Numbers) -> tuple[Floa
     middle, scale = [], []
     for column, known in zip(columns, numbers, strict=True):
         if known is None:
-            count = np.array(column.counts, dtype=np.float64)
+            count = np.bincount(column.value_cell, column.counts)
             share = count[:-1] / max(count.sum(), 1.0)
             middle.append(share)
             scale.append(np.sqrt(share * (1.0 - share)))
@@ -261,7 +262,8 @@ def _inputs(
     parts = []
     for column, known, own in zip(columns, numbers, shares, strict=True):
         if known is None:
-            parts.append(own[:, :-1])
+            first = np.unique(column.value_cell, return_index=True)[1]
+            parts.append(np.add.reduceat(own, first, axis=1)[:, :-1])
         else:
             parts.append(np.where(np.isnan(known), _means(column, own), known)[:, np.newaxis])
     return np.hstack(parts)
@@ -279,12 +281,12 @@ def _wanted(
     if known is not None:
         return known[own, np.newaxis]
     bits = rows[own, column.start : column.stop]
-    return (bits[:, np.newaxis] == column.codewords[:-1]).all(axis=2).astype(np.float64)
+    return (bits[:, np.newaxis] == column.cell_words[:-1]).all(axis=2).astype(np.float64)
 
 
 def _slices(columns: Sequence[Column]) -> list[slice]:
     """The inputs of every column among all of them."""
-    sizes = [1 if column.is_numeric else column.n_values - 1 for column in columns]
+    sizes = [1 if column.is_numeric else len(column.cell_words) - 1 for column in columns]
     return [slice(start, stop) for start, stop in pairwise(np.cumsum([0, *sizes]).tolist())]
 
 

@@ -67,7 +67,7 @@ def correlations(model: Model, given: Any = None) -> Correlations:
     """
     found = model_of(model)
     columns = code_of_model(found).columns
-    joint, first = values_together(found, given, [column.codewords for column in columns])
+    joint, first = values_together(found, given, [column.cell_words for column in columns])
     chance = joint.diagonal()
     mean, variance = np.zeros(len(chance)), np.zeros(len(chance))
     kept = []

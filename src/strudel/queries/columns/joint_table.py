@@ -106,5 +106,8 @@ def log_joint_table(
             against |= np.any(known == 1.0 - words, axis=1)
             states[:, column.start : column.stop] = words
         log_p = log_probabilities(model, states, query)
+        for column, place in zip(columns, places, strict=True):
+            with np.errstate(divide="ignore"):
+                log_p = log_p + np.log(column.value_share[place])
         log_joint[part] = np.where(against, -np.inf, log_p)
     return log_joint.reshape(shape), float(log_given[0])

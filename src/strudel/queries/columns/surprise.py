@@ -88,14 +88,13 @@ def surprise(
     rng = generator_from(random_state)
     nothing = np.full((1, model.n_vars), np.nan)
     drawn = draw_rows(model, nothing, n_samples, rng, QUERY)[0].astype(np.float64)
-    own = {
-        column.name: np.array(
-            column.drawn(drawn[:, column.start : column.stop], rng, beyond_seen=True),
-            dtype=np.float64,
-        )
-        for column in code.columns
-        if column.is_numeric
-    }
+    own = {}
+    for column in (column for column in code.columns if column.has_parts):
+        values = column.drawn(drawn[:, column.start : column.stop], rng, beyond_seen=True)
+        if column.is_shared:
+            place_of = {value: place for place, value in enumerate(column.values)}
+            values = [place_of[value] for value in values]
+        own[column.name] = np.array(values, dtype=np.float64)
     is_known = ~np.isnan(given_rest)
     percentile = np.empty(len(rows))
     column_percentile = np.full(given_rest.shape, np.nan)
@@ -141,7 +140,7 @@ def _log_probabilities(
     total = log_p[0].copy()
     for c, column in enumerate(code.columns):
         values = numbers.get(column.name)
-        if values is None or column.density is None:
+        if values is None or not (column.is_shared or column.density):
             continue
         known = ~np.isnan(values)
         own = np.zeros(n_rows)

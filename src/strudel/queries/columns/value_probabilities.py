@@ -49,14 +49,14 @@ def value_probabilities(
 
 def respects(model: Model, column: Column, query: str) -> bool:
     """Whether a model leaves no probability to codes that stand for no value."""
-    words = np.full((column.n_values, model.n_vars), np.nan)
-    words[:, column.start : column.stop] = column.codewords
+    words = np.full((len(column.cell_words), model.n_vars), np.nan)
+    words[:, column.start : column.stop] = column.cell_words
     total = np.exp(log_probabilities(model, words, query)).sum()
     return bool(abs(total - 1.0) < ROUNDING)
 
 
 def value_sums(codewords: AnyArray) -> FloatArray:
-    """How to sum variables, and a last one that is 1, for every value: `(n_values, n_bits + 1)`."""
+    """How to sum variables, and a last one that is 1, for every cell: `(n_cells, n_bits + 1)`."""
     n_values, n_bits = codewords.shape
     if n_values == n_bits and np.array_equal(codewords, np.eye(n_bits)):
         return np.eye(n_values, n_bits + 1)
@@ -68,27 +68,28 @@ def value_sums(codewords: AnyArray) -> FloatArray:
 
 def linear_shares(column: Column, ones: FloatArray) -> FloatArray:
     """The probability of every value, from those of a column's variables `(n_rows, n_bits)`."""
-    sums = value_sums(column.codewords)
+    sums = value_sums(column.cell_words)
     # Not a matrix product, whose last digits depend on how many rows there are.
     shares = np.maximum(np.einsum("rb,vb->rv", ones, sums[:, :-1]) + sums[:, -1], 0.0)
     total = shares.sum(axis=1, keepdims=True)
-    return np.asarray(shares / np.where(total > 0.0, total, 1.0))
+    return column.of_values(shares / np.where(total > 0.0, total, 1.0))
 
 
 def codeword_shares(
     model: Model, column: Column, evidence: FloatArray, log_given: FloatArray, query: str
 ) -> FloatArray:
-    """The probability of every codeword of a column, given each row."""
-    n_rows, n_values = len(evidence), column.n_values
-    chances = np.empty((n_rows, n_values))
-    for part in slices(n_rows, max(1, BLOCK_CELLS // (n_values * evidence.shape[1]))):
+    """The probability of every value of a column, from its codeword, given each row."""
+    words = column.cell_words
+    n_rows, n_cells = len(evidence), len(words)
+    chances = np.empty((n_rows, n_cells))
+    for part in slices(n_rows, max(1, BLOCK_CELLS // (n_cells * evidence.shape[1]))):
         known = evidence[part, column.start : column.stop]
-        rows = np.repeat(evidence[part], n_values, axis=0)
-        rows[:, column.start : column.stop] = np.tile(column.codewords, (len(known), 1))
-        log_p = log_probabilities(model, rows, query).reshape(-1, n_values)
-        against = (known[:, np.newaxis] == 1 - column.codewords[np.newaxis]).any(axis=2)
+        rows = np.repeat(evidence[part], n_cells, axis=0)
+        rows[:, column.start : column.stop] = np.tile(words, (len(known), 1))
+        log_p = log_probabilities(model, rows, query).reshape(-1, n_cells)
+        against = (known[:, np.newaxis] == 1 - words[np.newaxis]).any(axis=2)
         with np.errstate(invalid="ignore"):
             shares = np.minimum(np.exp(log_p - log_given[part, np.newaxis]), 1.0)
         chances[part] = np.where(against, 0.0, shares)
     total = chances.sum(axis=1, keepdims=True)
-    return np.asarray(chances / np.where(total > 0.0, total, 1.0))
+    return column.of_values(chances / np.where(total > 0.0, total, 1.0))

@@ -40,7 +40,7 @@ from strudel.queries.passes import (
     encode,
 )
 from strudel.queries.probabilities import log_probabilities
-from strudel.queries.soft_evidence import takes_parts_of_cells
+from strudel.queries.soft_evidence import takes_parts_of_cells, with_commonest
 from strudel.tables.coded_column import Column
 from strudel.tables.table_code import code_of_bits
 
@@ -141,6 +141,9 @@ def marginal_map(
         raise ValueError(f"given must be one row, but has {len(rows)}. Ask for one row at a time.")
     raise_if_impossible(log_probabilities(model, rows, "marginal_map"))
     codes = encode(rows)[0]
+    columns = _columns(model, names)
+    own_model = model
+    model, log_total = with_commonest(model, columns)
     n_hidden = int((codes == UNKNOWN).sum()) - int((codes[variables] == UNKNOWN).sum())
     search: _Search | MixtureSearch
     if isinstance(model, Mixture) and n_hidden == 0:
@@ -152,12 +155,12 @@ def marginal_map(
         search = _Search(circuit, codes, variables)
         search.run(*limits)
         best_state = search.best_state
-    columns = _columns(model, names)
     if not all(_is_value(column, best_state, codes) for column in columns):
-        found = _best_profiles(model, names, columns, rows, 1, max_states)
+        found = _best_profiles(own_model, names, columns, rows, 1, max_states)
         if found:  # none if what is given is no value
             return found[0]._replace(n_nodes=search.n_nodes)
-    return _report(model, names, variables, best_state, search)
+    report: MarginalMap = _joint(_report(model, names, variables, best_state, search), log_total)
+    return report
 
 
 def _columns(model: Model, names: list[Any]) -> list[Column]:
@@ -193,7 +196,7 @@ def _best_profiles(
     for flat in order[joint.ravel()[order] > -np.inf].tolist():
         places = np.unravel_index(flat, joint.shape)
         state = {
-            name: column.decoded(column.codewords[[place]].astype(np.float64))[0]
+            name: column.values[place]
             for name, column, place in zip(asked, columns, places, strict=True)
         }
         log_p = float(joint.ravel()[flat])

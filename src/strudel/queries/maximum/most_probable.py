@@ -28,6 +28,8 @@ from strudel.queries.maximum.best_states import best_states, k_best_states
 from strudel.queries.maximum.mixture_search import MixtureSearch
 from strudel.queries.model import Model, model_of, structure_of
 from strudel.queries.passes import UNKNOWN, distinct_rows, encode
+from strudel.queries.soft_evidence import with_commonest
+from strudel.tables.coded_rows import known_numbers
 
 MAX_LOOKED_THROUGH = 1024  # states of a model that was learned without respect for its code
 
@@ -69,7 +71,8 @@ def most_probable_state(
         ones in the order of their values; of the last ones, a mixture may return any. Without the
         first axis when `given` is a single row, a dict or nothing. A frame of ``n_rows * k`` rows
         if the model was learned from a table: what is given stays as it is, numbers are the
-        median of their cell, and only states that code a row count.
+        median of their cell, rare categories of one cell the commonest of them, and only states
+        that code a row count.
     log_p : ndarray
         Their joint log-probabilities with what is given; ``-inf`` past the last possible
         completion.
@@ -89,14 +92,32 @@ def most_probable_state(
     check_properties(structure, "most_probable_state", "smooth", "in_normal_form")
     evidence, is_single = given_rows(model, given)
     codes, place = distinct_rows(encode(evidence))
-    states, log_p, upper_bound = _best_rows(model, codes, int(k), limits)
+    weighted, log_total = with_commonest(model)
+    states, log_p, upper_bound = _best_rows(weighted, codes, int(k), limits)
+    log_p, upper_bound = log_p + log_total, upper_bound + log_total
     # Where a limit stopped the search, no row may have been found, though the bound allows some.
     raise_if_impossible(np.maximum(log_p[:, 0], upper_bound)[place])
     _warn_if_stopped(log_p[place], upper_bound[place])
     if k == 1:
         states, log_p = states[:, 0], log_p[:, 0]
-    states, log_p = (states[0], log_p[0]) if is_single else (states[place], log_p[place])
+    log_p = (log_p[place].T + _log_shares_given(model, given)).T
+    states, log_p = (states[0], log_p[0]) if is_single else (states[place], log_p)
     return as_table(model, states, given), log_p
+
+
+def _log_shares_given(model: Model, given: Any) -> FloatArray | float:
+    """What rare categories that are given weigh, against the commonest of their cell."""
+    code = model.table_code
+    known = {} if code is None else known_numbers(given, code)
+    total: FloatArray | float = 0.0
+    for name, places in known.items():
+        column = code.column(name)  # type: ignore[union-attr]
+        if column.is_shared:
+            place = np.where(np.isnan(places), 0, places).astype(np.int64)
+            share = column.value_share / column.value_share[column.commonest[column.value_cell]]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                total = total + np.where(np.isnan(places), 0.0, np.log(share[place]))
+    return total
 
 
 def _best_rows(
