@@ -87,6 +87,7 @@ from .plotting.learning_curve import plot_learning_curve as plot_learning_curve
 from .plotting.marginals import plot_marginals as plot_marginals
 from .plotting.heat_maps import plot_components as plot_components
 from .plotting.heat_maps import plot_dependencies as plot_dependencies
+from .plotting.pair_check import plot_check as plot_check
 from .plotting.rows import plot_images as plot_images
 
 # errors

@@ -46,6 +46,7 @@ __all__ = [
     "LeftEmptyWarning",
     "ManyCategoriesWarning",
     "MissingForAReasonWarning",
+    "MisfitWarning",
     "NormalizedWarning",
     "NothingKnownWarning",
     "OutOfRangeWarning",
@@ -260,6 +261,10 @@ class MissingForAReasonWarning(Explained, UserWarning):
     """Whether values are missing depends on another column."""
 
     rules: tuple[Any, ...]  # of `MissingRule`
+
+
+class MisfitWarning(Explained, UserWarning):
+    """The rows show that columns depend on each other, and the model has lost it."""
 
 
 class NothingKnownWarning(UserWarning):

@@ -20,6 +20,7 @@ import typer
 
 from strudel._signals import exit_if_terminated, terminate_like_interrupt
 from strudel.cli.advice_in_options import in_options
+from strudel.cli.commands.check import check
 from strudel.cli.commands.convert import convert
 from strudel.cli.commands.datasets import datasets
 from strudel.cli.commands.demo import demo
@@ -39,7 +40,7 @@ from strudel.cli.progress import compile_line
 from strudel.errors import StrudelError
 
 # What may compile without a progress line of its own; all others start without the compiler.
-COMPILE = {"score", "query", "sample", "plot", "predict", "impute", "explore"}
+COMPILE = {"check", "score", "query", "sample", "plot", "predict", "impute", "explore"}
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 
 app = typer.Typer(
@@ -77,6 +78,7 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "strudel fit survey.csv --target smoker",
         "strudel fit nltcs --search learnpsdd --set search.copies=minimal",
     ),
+    check: ("strudel check survey.strudel new.csv --picture check.png",),
     score: ("strudel score nltcs.strudel test.csv -o rows.csv",),
     info: ("strudel info nltcs.strudel",),
     query: (

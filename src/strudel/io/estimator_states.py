@@ -36,6 +36,7 @@ from strudel.io.model_states import (
     mixture_state,
     names_from,
 )
+from strudel.queries.columns.pair_check import Check
 from strudel.tables.table_code import TableCode
 
 
@@ -81,6 +82,9 @@ def estimator_state(model: Any) -> State:
     if hasattr(model, "history_"):
         meta["history"], columns = _history_state(model.history_)
         arrays |= columns
+    if getattr(model, "check_", None) is not None:
+        meta["check"], tables = _check_state(model.check_)
+        arrays |= tables
     return meta, arrays
 
 
@@ -208,6 +212,8 @@ def estimator_from_state(archive: Archive) -> Any:
     history = history_from(archive, fitted)
     if history is not None:
         model.history_ = history
+    if meta.get("check") is not None:
+        model.check_ = _check_from(archive)
     return model
 
 
@@ -249,6 +255,45 @@ def _inputs_of(fitted: Any, archive: Archive) -> tuple[TableCode | None, int]:
     if code is not None and not np.array_equal(code.columns[-1].codewords, codewords):
         raise FileFormatError("the last column of the model is not the class")
     return None if code is None else replace(code, columns=code.columns[:-1]), n_vars - n_bits
+
+
+def _check_state(check: Check) -> State:
+    """The check of the training rows: names and labels, and the tables of all pairs as rows."""
+    meta = {
+        "names": list(check.names),
+        "labels": [list(labels) for labels in check.labels],
+        "n_rows": int(check.n_rows),
+        "n_pairs_of_table": int(check.n_pairs_of_table),
+    }
+    n_pairs = len(check.pair_first)
+    pairs = np.stack([check.pair_first, check.pair_second], axis=1).astype("<i4")
+    arrays = {"check.pairs": pairs}
+    for name, tables in (("rows", check.pair_rows), ("model", check.pair_model)):
+        arrays[f"check.{name}"] = tables.reshape(n_pairs, tables.shape[1] ** 2).astype("<f8")
+    return meta, arrays
+
+
+def _check_from(archive: Archive) -> Check:
+    state = expect(archive.meta["check"], dict, "the check")
+    names = expect(state.get("names"), list, "the names of the check")
+    labels = expect(state.get("labels"), list, "the labels of the check")
+    pairs = archive.read_array("check.pairs", ("<i4",), 2)
+    if pairs.shape[1] != 2:
+        raise FileFormatError("a pair of the check is not of two columns")
+    k = max((len(expect(own, list, "the labels of the check")) for own in labels), default=0)
+    tables = [archive.read_array(f"check.{name}", ("<f8",), 2) for name in ("rows", "model")]
+    if any(table.shape != (len(pairs), k * k) for table in tables):
+        raise FileFormatError("the tables of the check do not fit its pairs and labels")
+    return Check(
+        tuple(names),
+        tuple(map(tuple, labels)),
+        np.ascontiguousarray(pairs[:, 0]),
+        np.ascontiguousarray(pairs[:, 1]),
+        tables[0].reshape(len(pairs), k, k),
+        tables[1].reshape(len(pairs), k, k),
+        expect(state.get("n_rows"), int, "the rows of the check"),
+        expect(state.get("n_pairs_of_table"), int, "the pairs of the check"),
+    )
 
 
 def _history_state(history: Any) -> State:

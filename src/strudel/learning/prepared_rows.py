@@ -136,6 +136,10 @@ class Prepared(ABC):
         """About this many of the rows, in memory; these themselves if they are fewer."""
 
     @abstractmethod
+    def sample(self, n_rows: int) -> tuple[ByteArray, FloatArray]:
+        """About this many of the rows as codes, with what is unknown, and their weights."""
+
+    @abstractmethod
     def grow(self, search: SearchOptions, on_split: Any = None) -> GrownStructure:
         """Search for a structure on the rows."""
 
@@ -210,6 +214,28 @@ class PreparedRows(Prepared):
             return self
         chosen = np.sort(self.rng.choice(bits.n_rows, n_rows, replace=False))
         return replace(self, train=pack_columns(bits.unpack()[chosen], bits.weights[chosen]))
+
+    def sample(self, n_rows: int) -> tuple[ByteArray, FloatArray]:
+        """So many of the rows as codes, with what is unknown, and their weights.
+
+        Rows that were held out are among them.
+        """
+        gaps = self.gaps_of_all_columns
+        tables: list[tuple[ByteArray, FloatArray | None]] = []
+        for name in ("train",) if self.held_out is None else ("train", "valid"):
+            if gaps is None:
+                bits = getattr(self, name)
+                tables.append((bits.unpack(), bits.weights))
+            else:
+                tables.append((getattr(gaps, name), getattr(gaps, f"{name}_weight")))
+        codes = np.concatenate([own for own, _ in tables])
+        weight = np.concatenate(
+            [np.ones(len(own)) if part is None else part for own, part in tables]
+        )
+        if n_rows >= len(codes):
+            return codes, weight
+        chosen = np.random.default_rng(0).choice(len(codes), n_rows, replace=False)
+        return codes[np.sort(chosen)], weight[np.sort(chosen)]
 
     def grow(self, search: SearchOptions, on_split: Any = None) -> Grown:
         """Search for a structure on the rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from copy import copy
 from functools import wraps
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from strudel import algebra, explorer, predictions, queries
 from strudel._display import plotting
+from strudel._numba import use_threads
 from strudel._types import ByteArray, FloatArray
 from strudel.circuits.circuit import Circuit
 from strudel.data.lazy import is_lazy
@@ -22,6 +24,7 @@ from strudel.data.validation import (
     check_evidence,
     check_partial,
 )
+from strudel.errors import MisfitWarning, outer_stack_level
 from strudel.learning.mixture_methods import METHODS
 from strudel.learning.options import named_options
 from strudel.learning.partitioned.engines import lazy_mean
@@ -29,6 +32,7 @@ from strudel.learning.prepared_rows import FitInput, LogLikelihoods, Prepared
 from strudel.learning.search_options import SEARCHES
 from strudel.queries.arguments import log_density_in
 from strudel.queries.by_block import by_block
+from strudel.queries.columns.pair_check import Check, check_codes, most_rows
 from strudel.queries.likelihood import rows_log_likelihood
 from strudel.queries.model import model_of
 from strudel.tables.coded_rows import CodedNames, coded_table
@@ -113,6 +117,27 @@ class QueryMethods:
     shap_values = as_method(predictions.shap_values)
     explore = as_method(explorer.explore)
 
+    def check(self, rows: Any = None, *, sample_weight: Any = None) -> Check:
+        """Where the model and rows disagree, for every pair of columns.
+
+        Parameters
+        ----------
+        rows : array-like or frame, optional
+            Rows to compare with; by default those that the model was learned from.
+        sample_weight : array-like of shape (n_rows,), optional
+            How often each row counts.
+        """
+        if rows is not None:
+            return queries.check(self._fitted(), rows, sample_weight=sample_weight)
+        self._fitted()
+        if getattr(self, "check_", None) is None:
+            raise ValueError(
+                "This model has no check of the rows that it was learned from: give rows to "
+                "compare with."
+            )
+        found: Check = self.check_  # type: ignore[attr-defined]
+        return found
+
     def _fitted(self) -> Any:
         check_is_fitted(self)
         return model_of(self)
@@ -183,6 +208,20 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
             checkpoint.remove()
         return self
 
+    def _check_fit(self, rows: Prepared) -> Self:
+        """Compare the model with the rows that it was learned from, and warn of what it lost."""
+        model = self._fitted()
+        with use_threads(self.n_jobs):
+            self.check_: Check = check_codes(model, *rows.sample(most_rows(model.n_vars)))
+        sentences = self.check_.sentences()
+        if sentences:
+            more = f", and {len(sentences) - 1} more pairs are lost" if len(sentences) > 1 else ""
+            said = sentences[0][0].upper() + sentences[0][1:]
+            warnings.warn(
+                MisfitWarning(f"{said}{more}.", "See model.check_."), stacklevel=outer_stack_level()
+            )
+        return self
+
     def _feature_names(self) -> tuple[str, ...] | None:
         if hasattr(self, "encoder_"):
             return CodedNames(self.encoder_.code_)
@@ -211,11 +250,14 @@ class DensityEstimator(NotebookSummary, QueryMethods, DensityMixin, BaseEstimato
     def from_torch(self, module: Any) -> Self:
         """A copy with the parameters of a module that `to_torch` made of this model.
 
-        Its `log_likelihoods_` are NaN: they were those of the learned parameters.
+        Its `log_likelihoods_` are NaN, and it has no `check_`: they were those of the learned
+        parameters.
         """
         found = copy(self)
         found.circuit_ = self._fitted().from_torch(module)
         found.log_likelihoods_ = LogLikelihoods(math.nan, math.nan)
+        if hasattr(found, "check_"):
+            del found.check_
         return found
 
     def __sklearn_tags__(self) -> Any:

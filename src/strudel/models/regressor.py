@@ -123,6 +123,7 @@ class StrudelRegressor(NotebookSummary, QueryMethods, RegressorMixin, BaseEstima
         self.encoder_: TableEncoder = learner.encoder_
         self.missing_ = learner.missing_
         self.circuit_: Model = model_of(learner)
+        self.check_ = getattr(learner, "check_", None)
         return self
 
     def _default(self, table: RawTable) -> Strudel:

@@ -149,6 +149,8 @@ class Strudel(DensityEstimator):
         `n_splits`, `n_components` and `n_runs` of a mixture, and its `valid` log-likelihood. Where
         several mixtures were averaged, also their `shares`, and an `explanation` in a sentence;
         `init` where the variables of all components are independent.
+    check_ : Check
+        Where the model and the rows disagree, for every pair of columns; see `check`.
     trials_ : list of Trial
         All settings of a mixture that were tried, in order; empty if nothing had to be chosen.
     n_features_in_, feature_names_in_
@@ -295,6 +297,7 @@ class Strudel(DensityEstimator):
         self._constraint_of_circuit = self.constraint
         if history.stopped_because == "interrupted":
             _warn_of_interrupt(f"Learning was interrupted after {len(history) - 1} splits")
+        self._check_fit(fitted.rows)
         return self
 
     def _circuit_options(self) -> tuple[SearchOptions, SampledRows]:
@@ -360,6 +363,7 @@ class Strudel(DensityEstimator):
         self.trials_ = fitted.trials
         if self.history_.stopped_because == "interrupted":
             _warn_of_interrupt("Learning was interrupted")
+        self._check_fit(fitted.rows)
         return self
 
     def _task(self, has_valid: bool, is_partitioned: bool = False) -> MixtureTask:

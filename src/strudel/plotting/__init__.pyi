@@ -6,5 +6,6 @@ from .learning_curve import plot_learning_curve as plot_learning_curve
 from .marginals import plot_marginals as plot_marginals
 from .heat_maps import plot_components as plot_components
 from .heat_maps import plot_dependencies as plot_dependencies
+from .pair_check import plot_check as plot_check
 from .rows import plot_images as plot_images
 from .shapley import plot_shap_values as plot_shap_values

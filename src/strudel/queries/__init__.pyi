@@ -33,6 +33,8 @@ from .columns.surprise import surprise as surprise
 from .columns.surprise import Surprise as Surprise
 from .columns.compare_groups import compare as compare
 from .columns.compare_groups import Comparison as Comparison
+from .columns.pair_check import check as check
+from .columns.pair_check import Check as Check
 
 # information
 from .information import entropy as entropy

@@ -49,6 +49,8 @@ def value_probabilities(
 
 def respects(model: Model, column: Column, query: str) -> bool:
     """Whether a model leaves no probability to codes that stand for no value."""
+    if len(column.cell_words) == 2 ** (column.stop - column.start):  # all codes stand for one
+        return True
     words = np.full((len(column.cell_words), model.n_vars), np.nan)
     words[:, column.start : column.stop] = column.cell_words
     total = np.exp(log_probabilities(model, words, query)).sum()
@@ -78,7 +80,16 @@ def linear_shares(column: Column, ones: FloatArray) -> FloatArray:
 def codeword_shares(
     model: Model, column: Column, evidence: FloatArray, log_given: FloatArray, query: str
 ) -> FloatArray:
-    """The probability of every value of a column, from its codeword, given each row."""
+    """The probability of every value of a column, given each row: their codewords share it all."""
+    chances = codeword_chances(model, column, evidence, log_given, query)
+    total = chances.sum(axis=1, keepdims=True)
+    return column.of_values(chances / np.where(total > 0.0, total, 1.0))
+
+
+def codeword_chances(
+    model: Model, column: Column, evidence: FloatArray, log_given: FloatArray, query: str
+) -> FloatArray:
+    """The probability of every codeword of a column, given each row."""
     words = column.cell_words
     n_rows, n_cells = len(evidence), len(words)
     chances = np.empty((n_rows, n_cells))
@@ -91,5 +102,4 @@ def codeword_shares(
         with np.errstate(invalid="ignore"):
             shares = np.minimum(np.exp(log_p - log_given[part, np.newaxis]), 1.0)
         chances[part] = np.where(against, 0.0, shares)
-    total = chances.sum(axis=1, keepdims=True)
-    return column.of_values(chances / np.where(total > 0.0, total, 1.0))
+    return chances
